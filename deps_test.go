@@ -20,6 +20,7 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/asmtest":     {},
 	"internal/atomicfile":  {},
+	"internal/ballot":      {},
 	"internal/childtest":   {},
 	"internal/claim":       {},
 	"internal/numbers":     {},
@@ -40,7 +41,7 @@ var mayImport = map[string][]string{
 	"internal/voc/voctest": {},
 	"internal/photo/fixed": {},
 
-	"volume":          {},
+	"volume":          {"internal/ballot"},
 	"volume/nifti":    {"volume", "internal/folders"},
 	"volume/itk":      {"volume", "internal/folders"},
 	"volume/dicom":    {"volume", "internal/folders"},
@@ -49,9 +50,9 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/tag":          {},
 	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
 	"volume/dicom/internal/pixels":       {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/jpeg", "volume/dicom/internal/jpegls", "volume/dicom/internal/jpeg2000"},
-	"volume/dicom/internal/stack":        {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
+	"volume/dicom/internal/stack":        {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
 	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
-	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dicom/internal/segmentation": {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
 	"internal/stamp":                     {"volume/nifti", "volume/dicom"},
 	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory", "internal/stamp"},

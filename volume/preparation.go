@@ -261,7 +261,8 @@ func (g Grid) Misalignment(l Grid) float64 {
 
 // ApplyLabels prepares the labels of a scan, of which a part is prepared. They may be sampled in
 // another way than the scan, but must fill the same box as all of it: otherwise the error is a
-// [GeometryError].
+// [GeometryError]. They are merged and dropped as Relabel says, then brought onto the prepared
+// voxels as [LabelMap.ResampleTo] does.
 func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 	like := part.Scan
 	if err := part.Check(); err != nil {
@@ -290,16 +291,17 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 		}
 		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names, Undrawn: l.Undrawn}
 	}
-	if o, err = o.ResampleTo(target); err != nil {
+	// Labels that become one are one where voxels are shared among labels.
+	if o, err = p.relabel(o); err != nil {
 		return nil, err
 	}
-	return p.relabel(o)
+	return o.ResampleTo(target)
 }
 
-// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel of the
-// part gets the label of the prepared voxel that it lies in, all others are background. Where
-// nothing was resampled, that is exact. Where class probabilities are known, interpolating them
-// loses less: see [Preparation.Restoration].
+// Restore puts a label map on the prepared grid back onto the grid of the scan, as
+// [LabelMap.ResampleTo] does; beyond the part there is background. Where nothing was resampled, that
+// is exact. Where class probabilities are known, interpolating them loses less: see
+// [Preparation.Restoration].
 func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 	if err := part.Check(); err != nil {
 		return nil, err

@@ -27,16 +27,6 @@ func (v *Volume) Resample(spacing [3]float64, method Interpolation) (*Volume, er
 	return v.ResampleTo(g, method, 0)
 }
 
-// Resample returns the labels at another spacing (mm; 0 keeps an axis) over the same field of view:
-// each voxel gets the nearest one's label.
-func (l *LabelMap) Resample(spacing [3]float64) (*LabelMap, error) {
-	g, err := l.Resampled(spacing)
-	if err != nil {
-		return nil, fmt.Errorf("resampling: %w", err)
-	}
-	return l.ResampleTo(g)
-}
-
 // ResampleTo returns the volume's values at the voxels of g. Voxels of g that lie outside the field
 // of view get the value outside.
 func (v *Volume) ResampleTo(g Grid, method Interpolation, outside float32) (*Volume, error) {
@@ -74,19 +64,6 @@ func (v *Volume) ResampleTo(g Grid, method Interpolation, outside float32) (*Vol
 		o.Float32 = nil
 	}
 	return o, nil
-}
-
-// ResampleTo returns the labels at the voxels of g, each that of the nearest voxel. Outside the
-// field of view there is background.
-func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
-	m, err := between(l.Grid, g)
-	if err != nil {
-		return nil, fmt.Errorf("resampling labels: %w", err)
-	}
-	if m == identity && g.Shape == l.Shape {
-		return l, nil
-	}
-	return &LabelMap{Grid: g, Labels: nearest(l.Labels, l.Shape, g.Shape, m, 0), Names: l.Names, Undrawn: l.Undrawn}, nil
 }
 
 var identity = Scaling([3]float64{1, 1, 1})

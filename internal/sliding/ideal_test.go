@@ -26,10 +26,10 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 	for _, c := range []struct {
 		spacing float64
 		soft    bool
-		// of linear probabilities at least, of the nearest voxel at most
-		linear, nearest float64
+		// of linear probabilities at least, of the labels alone at most
+		linear, labels float64
 	}{
-		{3, false, 0.944, 0.940}, {4.5, false, 0.944, 0.926}, {3, true, 0.987, 0.953}, {4.5, true, 0.954, 0.922},
+		{3, false, 0.9625, 0.964}, {4.5, false, 0.947, 0.949}, {3, true, 0.987, 0.961}, {4.5, true, 0.954, 0.947},
 	} {
 		p := volume.DefaultPreparation()
 		p.Spacing = [3]float64{c.spacing, c.spacing, c.spacing}
@@ -44,7 +44,7 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 				hard.Labels[n] = 1
 			}
 		}
-		nearest, err := p.Restore(hard, labels.Grid.Whole())
+		restored, err := p.Restore(hard, labels.Grid.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,10 +58,10 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 			}
 			return s[0]
 		}
-		a, b := score(nearest), score(linear)
-		t.Logf("prepared at %v mm, soft %v: nearest DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm; linear DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm", c.spacing, c.soft, a.DSC, a.NSD, a.HD95, b.DSC, b.NSD, b.HD95)
-		if !(b.DSC >= c.linear && a.DSC <= c.nearest) {
-			t.Errorf("at %v mm: DSC %v and %v, want %v at least and %v at most", c.spacing, b.DSC, a.DSC, c.linear, c.nearest)
+		a, b := score(restored), score(linear)
+		t.Logf("prepared at %v mm, soft %v: labels alone DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm; linear DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm", c.spacing, c.soft, a.DSC, a.NSD, a.HD95, b.DSC, b.NSD, b.HD95)
+		if !(b.DSC >= c.linear && a.DSC <= c.labels) {
+			t.Errorf("at %v mm: DSC %v and %v, want %v at least and %v at most", c.spacing, b.DSC, a.DSC, c.linear, c.labels)
 		}
 	}
 }

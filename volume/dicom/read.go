@@ -18,8 +18,8 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 
 // Labels makes a label map of labels that count pixels: columns first, then rows (from the first)
 // and slices (in the order of the series). It lies on the grid that [ReadWith] gives the series
-// with the same options. Where the options move or resample slices, labels take the nearest voxel.
-// It may change stack.
+// with the same options. Where the options move or resample slices, voxels take the label with the
+// largest share. It may change stack.
 func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

@@ -113,8 +113,8 @@ func (g *Segmentation) Is(wanted string) bool {
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
 // need not cover it; slices without frames are background. A frame that says that it was drawn on
 // another slice is refused, an object of another study or frame of reference is noted. Where the
-// options move or resample slices, labels take the nearest voxel. Errors are [volume.FormatError],
-// [volume.UnsupportedError] and of the file system.
+// options move or resample slices, voxels take the label with the largest share. Errors are
+// [volume.FormatError], [volume.UnsupportedError] and of the file system.
 func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ type WriteOptions struct {
 // WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a
 // segment, named by the map's names, and so is each label that has a name and no voxel. The map
 // lies on the grid that [ReadWith] gives the series with o.Read; where that moved or resampled
-// slices, each pixel of the series takes the label of the nearest voxel.
+// slices, each pixel of the series takes the label with the largest share of it.
 //
 // What a PACS files objects by (patient, study, frame of reference) is copied byte for byte from
 // the series' first file; it is never parsed. UIDs are made from what is written and what it refers

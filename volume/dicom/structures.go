@@ -99,7 +99,7 @@ func (g *StructureSet) Is(wanted string) bool {
 // hole. Contours must lie in the planes of the slices. Those outside the scan are passed over: a
 // label that has no others is among the label map's Undrawn, and a set that has no others is an
 // error. So are structures of one label with different voxels. Where the options move or resample
-// slices, labels take the nearest voxel. Errors are [volume.FormatError], [volume.UnsupportedError]
+// slices, voxels take the label with the largest share. Errors are [volume.FormatError], [volume.UnsupportedError]
 // and of the file system.
 func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {

@@ -42,7 +42,7 @@ var ErrOffGrid = errors.New("it is moved, turned or scaled against them")
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
 // need not cover it; slices without frames are background. A frame that says that it was drawn on
 // another slice is refused, an object of another study or frame of reference is noted. Where the
-// options move or resample slices, labels take the nearest voxel. Errors are [volume.FormatError],
+// options move or resample slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
 // [volume.UnsupportedError] and of the file system.
 func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 	p, err := s.Arrange(o.Options)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/ballot"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -133,13 +134,15 @@ func newSegWriter(l *volume.LabelMap, s *stack.Stack, o WriteOptions) (*segWrite
 	return w, w.describe()
 }
 
-// sample gives each pixel of the slices the label of the nearest voxel. Outside of the map there is
-// background.
+// sample gives each pixel of the slices the label that has the largest share of it, by linear
+// interpolation of the labels' masks. Outside of the map there is background.
 func sample(l *volume.LabelMap, s *stack.Stack, out []uint16) error {
 	back, err := l.Affine.Inverse()
 	if err != nil {
 		return err
 	}
+	order := ballot.Rarest(l.Labels)
+	var b ballot.Ballot
 	for k := range s.Slices {
 		grid, err := s.Slices[k].Grid(1)
 		if err != nil {
@@ -148,21 +151,48 @@ func sample(l *volume.LabelMap, s *stack.Stack, out []uint16) error {
 		m := back.Mul(grid.Affine) // from pixel (column, row) to voxel
 		rows, columns := grid.Shape[1], grid.Shape[0]
 		for r := range rows {
-			var from [3]float64
-			for a := range from {
-				from[a] = m[a][1]*float64(r) + m[a][3] + 0.5
-			}
 			for c := range columns {
-				i := int(math.Floor(from[0] + m[0][0]*float64(c)))
-				j := int(math.Floor(from[1] + m[1][0]*float64(c)))
-				n := int(math.Floor(from[2] + m[2][0]*float64(c)))
-				if i >= 0 && j >= 0 && n >= 0 && i < l.Shape[0] && j < l.Shape[1] && n < l.Shape[2] {
-					out[c+columns*(r+rows*k)] = l.Labels[l.Index(i, j, n)]
-				}
+				at := m.Apply([3]float64{float64(c), float64(r), 0})
+				out[c+columns*(r+rows*k)] = around(l, at, &b, order)
 			}
 		}
 	}
 	return nil
+}
+
+// around is the label that has the largest share of a place, which is given in voxels of the map.
+func around(l *volume.LabelMap, at [3]float64, b *ballot.Ballot, order ballot.Order) uint16 {
+	const rounding = 1e-4 // voxels, of headers
+	var low [3]int
+	var up [3]float64 // share of the next voxel
+	for a, x := range at {
+		n := l.Shape[a]
+		if !(x >= -0.5-rounding && x < float64(n)-0.5+rounding) {
+			return 0
+		}
+		x = min(max(x, 0), float64(n-1))
+		if whole := math.Round(x); math.Abs(x-whole) < rounding {
+			x = whole
+		}
+		low[a] = int(x)
+		up[a] = x - float64(low[a])
+	}
+	b.Clear()
+	for corner := range 8 {
+		share, v := 1.0, low
+		for a := range v {
+			if corner>>a&1 == 1 {
+				v[a]++
+				share *= up[a]
+			} else {
+				share *= 1 - up[a]
+			}
+		}
+		if share > 0 {
+			b.Add(l.At(v[0], v[1], v[2]), share)
+		}
+	}
+	return b.Winner(order)
 }
 
 // uid makes a UID of what is written: 2.25 and a UUID (PS3.5 B.2) of its hash.

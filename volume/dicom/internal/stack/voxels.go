@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/ballot"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
 )
@@ -126,23 +126,24 @@ func rounded[T int16 | float32](x float32) T {
 	return T(x)
 }
 
+// sample finds canvas pixel n in a line of count pixels that is moved by shift: it lies between
+// pixels a and b, a fraction f of the way.
+func sample(n, count int, shift float64) (a, b int, f float32, ok bool) {
+	x := float64(n) - shift
+	if !(x >= -0.5 && x < float64(count)-0.5) {
+		return 0, 0, 0, false
+	}
+	x = min(max(x, 0), float64(count-1))
+	a = int(x)
+	return a, min(a+1, count-1), float32(x - float64(a)), true
+}
+
 // assemble makes the slices of the plan's grid from the known ones, by linear interpolation: each
 // is moved in its plane onto the canvas of p.columns x p.rows, and those between are mixed from
 // their neighbours. Where one neighbour has no pixel, the other counts alone. Rows are upside down,
 // as in the volume.
 func assemble[T int16 | float32](voxels []T, columns, rows int, p *Plan, outside T) []T {
 	out := make([]T, p.Grid.Len())
-	// sample finds canvas pixel n in a line of count pixels that is moved by shift: it lies between
-	// pixels a and b, a fraction f of the way.
-	sample := func(n, count int, shift float64) (a, b int, f float32, ok bool) {
-		x := float64(n) - shift
-		if !(x >= -0.5 && x < float64(count)-0.5) {
-			return 0, 0, 0, false
-		}
-		x = min(max(x, 0), float64(count-1))
-		a = int(x)
-		return a, min(a+1, count-1), float32(x - float64(a)), true
-	}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range p.Grid.Shape[2] {
@@ -186,7 +187,8 @@ func assemble[T int16 | float32](voxels []T, columns, rows int, p *Plan, outside
 }
 
 // Labels makes a label map of labels that are given pixel by pixel: columns first, then rows (from
-// the first) and slices. Where the options move or resample slices, labels take the nearest voxel.
+// the first) and slices. Where the options move or resample slices, see
+// [Plan.Labels].
 // It may change stack.
 func (s *Stack) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	first := s.Slices[0].Image
@@ -201,31 +203,58 @@ func (s *Stack) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 }
 
 // Labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each
-// voxel takes the label of the nearest pixel. It may change stack.
+// voxel takes the label that has the largest share of it, by the weights with which images are
+// interpolated. It may change stack.
 func (p *Plan) Labels(stack []uint16, columns, rows int) []uint16 {
-	if p.shifts == nil && !p.resample {
-		for image := range slices.Chunk(stack, columns*rows) {
-			for low, high := 0, rows-1; low < high; low, high = low+1, high-1 {
-				a, b := image[low*columns:][:columns], image[high*columns:][:columns]
-				for n := range a {
-					a[n], b[n] = b[n], a[n]
-				}
+	for image := range slices.Chunk(stack, columns*rows) {
+		for low, high := 0, rows-1; low < high; low, high = low+1, high-1 {
+			a, b := image[low*columns:][:columns], image[high*columns:][:columns]
+			for n := range a {
+				a[n], b[n] = b[n], a[n]
 			}
 		}
+	}
+	if p.shifts == nil && !p.resample {
 		return stack
 	}
+	order := ballot.Rarest(stack)
 	out := make([]uint16, p.Grid.Len())
-	area := columns * rows
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range p.Grid.Shape[2] {
-		from := slices.MaxFunc(p.shares(k), func(a, b share) int { return cmp.Compare(a.weight, b.weight) })
-		src, dst := stack[from.slice*area:][:area], out[k*p.columns*p.rows:][:p.columns*p.rows]
-		shift := [2]int{int(math.Round(from.shift[0])), int(math.Round(from.shift[1]))}
-		for row := range rows {
-			if at := row + shift[1]; at < p.rows {
-				to := dst[(p.rows-1-at)*p.columns:][:p.columns]
-				copy(to[min(shift[0], p.columns):], src[row*columns:][:columns])
+		g.Go(func() error {
+			var b ballot.Ballot
+			shares := p.shares(k)
+			for j := range p.rows {
+				for i := range p.columns {
+					b.Clear()
+					for _, from := range shares {
+						from.vote(&b, stack, columns, rows, i, j, p.rows)
+					}
+					out[(k*p.rows+j)*p.columns+i] = b.Winner(order)
+				}
 			}
+			return nil
+		})
+	}
+	g.Wait()
+	return out
+}
+
+// vote adds the labels that a known slice has around pixel (i, j) of the canvas.
+func (s share) vote(to *ballot.Ballot, stack []uint16, columns, rows, i, j, canvas int) {
+	a, b, f, ok := sample(j, rows, float64(canvas-rows)-s.shift[1])
+	c, d, h, in := sample(i, columns, s.shift[0])
+	if !ok || !in {
+		return
+	}
+	src := stack[s.slice*columns*rows:][:columns*rows]
+	for _, pixel := range [4]struct {
+		at     int
+		weight float32
+	}{{a*columns + c, (1 - f) * (1 - h)}, {a*columns + d, (1 - f) * h}, {b*columns + c, f * (1 - h)}, {b*columns + d, f * h}} {
+		if pixel.weight > 0 {
+			to.Add(src[pixel.at], float64(s.weight*pixel.weight))
 		}
 	}
-	return out
 }

@@ -38,7 +38,7 @@ func decimals(text string) ([]float64, error) {
 // in the plane of a slice, within half of their distance. Contours outside the scan are passed
 // over; a label whose structures have no others is undrawn, and a set that has no others is
 // refused. Structures of one label must have the same pixels. Where the options move or resample
-// slices, labels take the nearest voxel. Errors are [volume.FormatError],
+// slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
 // [volume.UnsupportedError] and of the file system.
 func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	plan, err := s.Arrange(o.Options)
