@@ -31,9 +31,9 @@ func (l *LabelMap) Resample(spacing [3]float64) (*LabelMap, error) {
 	return l.ResampleTo(g)
 }
 
-// ResampleTo returns the labels at the voxels of g, each the label that has the largest share of the
-// voxel. Thin structures keep about their volume. Voxels whose centres lie outside the field of view
-// are background.
+// ResampleTo returns the labels at the voxels of g, each the label that has the largest share of
+// the voxel. Thin structures keep about their volume. Voxels whose centres lie outside the field
+// of view are background.
 func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
 	m, err := between(l.Grid, g)
 	if err != nil {
@@ -177,8 +177,8 @@ func (s *sampler) each(visit func(plane, voxel int, b *ballot.Ballot)) {
 	})
 }
 
-// runs are the stretches along i on which some lines of labels hold one label alone: most voxels lie
-// within such a stretch.
+// runs are the stretches along i on which some lines of labels hold one label alone: most voxels
+// lie within such a stretch.
 type runs struct {
 	y, z  cover // of which lines
 	start int   // of the first line
@@ -264,9 +264,9 @@ type histogram struct {
 	counts [steps + 1]uint32
 }
 
-// thin gives structures their volume back that have lost much of it: each gets the voxels that hold
-// at least a certain share of it, the one for which their number is nearest to its volume, and never
-// none.
+// thin gives structures their volume back that have lost much of it: each gets the voxels that
+// hold at least a certain share of it, the one for which their number is nearest to its volume,
+// and never none.
 func (s *sampler) thin(dst []uint16) {
 	size, voxels := math.Abs(s.m.Det()), ballot.Rarest(dst)
 	var suspects []uint16 // the field of view may lack what is lost

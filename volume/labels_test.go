@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// testdata/labels.json: what scipy says of a label map on finer, coarser, shifted and oblique grids.
+// testdata/labels.json: what scipy says of a label map on finer, coarser, shifted and oblique
+// grids.
 func TestSharesOfLabelsAgreeWithScipy(t *testing.T) {
 	data, err := os.ReadFile("../testdata/labels.json")
 	if err != nil {

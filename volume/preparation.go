@@ -292,15 +292,15 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names, Undrawn: l.Undrawn}
 	}
 	// Labels that become one are one where voxels are shared among labels.
-	if o, err = p.relabel(o); err != nil {
+	if o, err = p.Merge(o); err != nil {
 		return nil, err
 	}
 	return o.ResampleTo(target)
 }
 
 // Restore puts a label map on the prepared grid back onto the grid of the scan, as
-// [LabelMap.ResampleTo] does; beyond the part there is background. Where nothing was resampled, that
-// is exact. Where class probabilities are known, interpolating them loses less: see
+// [LabelMap.ResampleTo] does; beyond the part there is background. Where nothing was resampled,
+// that is exact. Where class probabilities are known, interpolating them loses less: see
 // [Preparation.Restoration].
 func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 	if err := part.Check(); err != nil {
@@ -351,9 +351,9 @@ func (p Preparation) Scale() (a, b float32) {
 // Air is the HU that stands for what lies outside a scan: the lower end of the window.
 func (p Preparation) Air() int16 { return int16(p.Window[0]) }
 
-// relabel merges and drops labels as Relabel says. Names go with the labels that keep their number.
+// Merge merges and drops labels as Relabel says. Names go with the labels that keep their number.
 // Ignored labels do that where no rule names them.
-func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
+func (p Preparation) Merge(l *LabelMap) (*LabelMap, error) {
 	table, err := p.relabelling()
 	if err != nil || table == nil {
 		return l, err

@@ -113,6 +113,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := run.local.keep(cmd, cache); err != nil {
 		return err
 	}
+	sayNote(cmd.ErrOrStderr(), cache.Outdated())
 	ids, err := caseIDs(cache, true, false)
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")

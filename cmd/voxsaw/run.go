@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -216,6 +217,13 @@ func steps(s voxsaw.Summary) string {
 		return fmt.Sprintf("%s, done before", numbers.Count(s.Step, "step"))
 	}
 	return fmt.Sprintf("%s in %s, %.1f %% of it waiting for data", numbers.Count(s.Step, "step"), terminal.Duration(s.Elapsed), 100*s.WaitShare)
+}
+
+// sayNote says what there is to be said, if anything.
+func sayNote(stderr io.Writer, note string) {
+	if note != "" {
+		say(stderr, "%s", note)
+	}
 }
 
 // openCache opens prepared cases, with a hint where there are none.

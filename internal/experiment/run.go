@@ -128,6 +128,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text := cache.Outdated(); text != "" {
+		warnings = append(warnings, text)
+	}
 	if text := plan.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		warnings = append(warnings, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
 	}

@@ -64,7 +64,10 @@ type Summary struct {
 	Cropped int
 	Share   float64
 	// the cases in which nobody drew a structure that others have, by its name
-	Undrawn     map[string][]string
+	Undrawn map[string][]string
+	// of each label that came onto other voxels than it was drawn on, how many it has in all such
+	// cases
+	Resampled   map[uint16]Resampled
 	Fingerprint string
 	Part        Part  // what was prepared of the data set
 	Waiting     []int // parts that are not prepared yet, where this was not the last one
@@ -77,6 +80,8 @@ type Summary struct {
 	unlike   unlike
 	// cases with voxels of a label without a name, where other labels have one
 	nameless map[uint16][]string
+	// labels that came onto other voxels than they were drawn on
+	resampled resampled
 }
 
 // add counts a result.
@@ -104,6 +109,7 @@ func (s *Summary) add(r Result) {
 		s.scans[scan] = append(s.scans[scan], r.Case.ID)
 	}
 	s.addUndrawn(r.Record)
+	s.resampled.add(r.Record)
 	if r.Record.HasLabels {
 		s.Labelled++
 		if r.Case.unnamed && r.Case.site != "" {
@@ -313,6 +319,10 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	if again := w.Reread(); len(again) > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), plain.List(again)))
 	}
+	if outdated := w.Outdated(); len(outdated) > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), plain.List(outdated)))
+	}
+	s.Resampled = s.resampled.labels
 	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s", p.Relabel, joinLabels(missing), joinLabels(there)))
 	} else if p.Relabel != "" && s.Labelled == 0 {
@@ -322,7 +332,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	if p.Relabel == "" { // names go with the numbers before
 		s.Notes = append(s.Notes, s.namelessNotes(d.regions)...)
 	}
-	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), s.resampled.note(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Flips says what to do about labels whose axes run against their scan's.
@@ -277,7 +278,7 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	const rounding = 0.05 // voxels
 	if !exact {
-		return "labels lie on other voxels in the same box: resampled"
+		return prepared.NoteOtherVoxels
 	}
 	if beside := scan.Misalignment(labels); beside > rounding {
 		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)

@@ -94,13 +94,13 @@ func (g *StructureSet) Is(wanted string) bool {
 }
 
 // ReadOn fills contours on the grid that [ReadWith] gives a series with the same options: those of
-// the structures that labels give a number to, by their place in g.Structures. A voxel belongs to a
-// structure where its centre lies within the contours of its slice; a contour within another is a
-// hole. Contours must lie in the planes of the slices. Those outside the scan are passed over: a
+// the structures that labels give a number to, by their place in g.Structures. A voxel belongs to
+// a structure where its centre lies within the contours of its slice; a contour within another is
+// a hole. Contours must lie in the planes of the slices. Those outside the scan are passed over: a
 // label that has no others is among the label map's Undrawn, and a set that has no others is an
 // error. So are structures of one label with different voxels. Where the options move or resample
-// slices, voxels take the label with the largest share. Errors are [volume.FormatError], [volume.UnsupportedError]
-// and of the file system.
+// slices, voxels take the label with the largest share. Errors are [volume.FormatError],
+// [volume.UnsupportedError] and of the file system.
 func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

@@ -51,8 +51,7 @@ func TestOriginalLabels(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s at %v: %v", id, spacing, err)
 			}
-			// finer labels were the nearest ones of l: taken at l's voxels, some lie on the next
-			// one
+			// finer labels were made of l: brought back to l's voxels, some are others
 			allowed := 0
 			if id == "other grid" {
 				allowed = len(labels) / 4

@@ -3,6 +3,7 @@ package prepared
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -23,8 +24,12 @@ type Record struct {
 	// the voxels of the scan that were prepared; nil: all
 	Crop      *volume.Box `json:"crop,omitempty"`
 	HasLabels bool        `json:"has_labels"`
+	// how labels came onto voxels that they were not drawn on, see labelsByShare
+	LabelsBy string `json:"labels_by,omitempty"`
 	// voxels of each label but 0, on the prepared grid
-	LabelCounts map[uint16]int    `json:"label_counts,omitempty"`
+	LabelCounts map[uint16]int `json:"label_counts,omitempty"`
+	// the same of the labels as they were drawn, where they lie on other voxels than the prepared
+	DrawnCounts map[uint16]int    `json:"drawn_label_counts,omitempty"`
 	LabelNames  map[uint16]string `json:"label_names,omitempty"`
 	// labels that other cases of the data have and that nobody drew in this one, ascending; nil
 	// where none is missing, or nothing is known
@@ -40,6 +45,33 @@ type Record struct {
 	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
 	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file
 	Bytes         int64  `json:"bytes"`
+}
+
+// labelsByShare says that each voxel has the label with the largest share of it. The versions that
+// said nothing took the label of the nearest voxel, halves upwards.
+const labelsByShare = "share"
+
+// NoteOtherVoxels is the note of a case whose labels lie on other voxels than its scan.
+const NoteOtherVoxels = "labels lie on other voxels in the same box: resampled"
+
+// moved are notes of cases whose labels were moved onto other voxels as they were read.
+var moved = []string{NoteOtherVoxels, "each is moved in its plane onto an orthogonal grid", "slices are not evenly spaced", "resampled onto a grid without shear"}
+
+// Outdated reports whether the labels were resampled by an older version, which took the nearest
+// voxel: they lie up to half a voxel beside the image.
+func (r Record) Outdated() bool {
+	if !r.HasLabels || r.LabelsBy != "" {
+		return false
+	}
+	return r.resampled() || slices.ContainsFunc(r.Notes, func(note string) bool {
+		return slices.ContainsFunc(moved, func(text string) bool { return strings.Contains(note, text) })
+	})
+}
+
+// resampled reports whether the prepared voxels are others than the scan's.
+func (r Record) resampled() bool {
+	turned, err := r.Part().Grid().Oriented(r.Axcodes())
+	return err != nil || !turned.Same(r.Grid, 1e-6)
 }
 
 // Part is what of the scan was prepared.
@@ -65,6 +97,11 @@ func (r Record) check() error {
 	for label, n := range r.LabelCounts {
 		if label == 0 || n < 1 || n > r.Len() {
 			return fmt.Errorf("%d voxels of label %d", n, label)
+		}
+	}
+	for label, n := range r.DrawnCounts {
+		if label == 0 || n < 1 {
+			return fmt.Errorf("%d voxels of label %d as drawn", n, label)
 		}
 	}
 	if slices.Contains(r.Undrawn, 0) || !slices.IsSorted(r.Undrawn) {

@@ -132,6 +132,7 @@ const (
 	isCropped
 	isTransformed // its grid is not the scan's
 	isPartial     // labels are not drawn
+	hasShares     // labels lie by their shares of voxels
 )
 
 // hasScan is a bit, too: the digest of the scan is known.
@@ -160,6 +161,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.Scan != "" {
 		flags |= hasScan
 	}
+	if r.LabelsBy != "" || len(r.DrawnCounts) > 0 {
+		flags |= hasShares
+	}
 	out = binary.AppendUvarint(out, flags)
 	out = e.share(out, r.Group, r.Patient, r.Origin)
 	out = appendGrid(out, r.Grid)
@@ -173,11 +177,7 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 		out = appendFloat(out, s)
 	}
 	out = appendFloat(out, r.Air)
-	out = binary.AppendUvarint(out, uint64(len(r.LabelCounts)))
-	for _, label := range slices.Sorted(maps.Keys(r.LabelCounts)) {
-		out = binary.AppendUvarint(out, uint64(label))
-		out = binary.AppendVarint(out, int64(r.LabelCounts[label]))
-	}
+	out = appendCounts(out, r.LabelCounts)
 	out = binary.AppendUvarint(out, uint64(len(r.LabelNames)))
 	for _, label := range slices.Sorted(maps.Keys(r.LabelNames)) {
 		out = e.share(binary.AppendUvarint(out, uint64(label)), r.LabelNames[label])
@@ -187,6 +187,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 		for _, label := range r.Undrawn {
 			out = binary.AppendUvarint(out, uint64(label))
 		}
+	}
+	if flags&hasShares != 0 {
+		out = appendCounts(e.share(out, r.LabelsBy), r.DrawnCounts)
 	}
 	out = e.share(binary.AppendUvarint(out, uint64(len(r.Notes))), r.Notes...)
 	out = binary.AppendUvarint(out, uint64(len(r.Sources)))
@@ -214,6 +217,15 @@ func (e *tableEncoder) share(out []byte, texts ...string) []byte {
 			e.known[text], e.shared = n, append(e.shared, text)
 		}
 		out = binary.AppendUvarint(out, n)
+	}
+	return out
+}
+
+func appendCounts(out []byte, counts map[uint16]int) []byte {
+	out = binary.AppendUvarint(out, uint64(len(counts)))
+	for _, label := range slices.Sorted(maps.Keys(counts)) {
+		out = binary.AppendUvarint(out, uint64(label))
+		out = binary.AppendVarint(out, int64(counts[label]))
 	}
 	return out
 }
@@ -268,10 +280,14 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 		r.Spacing[axis] = d.float()
 	}
 	r.Air = d.float()
-	r.LabelCounts = decodeLabels(d, func() int { return int(d.varint()) })
+	count := func() int { return int(d.varint()) }
+	r.LabelCounts = decodeLabels(d, count)
 	r.LabelNames = decodeLabels(d, d.common)
 	if flags&isPartial != 0 {
 		r.Undrawn = decodeList(d, func() uint16 { return uint16(d.uvarint()) })
+	}
+	if flags&hasShares != 0 {
+		r.LabelsBy, r.DrawnCounts = d.common(), decodeLabels(d, count)
 	}
 	r.Notes = decodeList(d, d.common)
 	if sources {

@@ -2,6 +2,7 @@ package prepared
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -50,6 +51,7 @@ type Writer struct {
 	labels      map[uint16]bool // of the scans, before they were relabelled
 	forgotten   bool            // an earlier version has kept no labels of a case
 	reread      []string        // cases of unchanged files that are read in another way than before
+	outdated    []string        // cases whose labels an earlier version resampled
 }
 
 // Input is a case to be prepared.
@@ -194,10 +196,14 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	if !ok || !unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
-	if r.Case.Origin != in.Origin {
+	if again := r.Case.Origin != in.Origin; again || r.Case.Outdated() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		w.reread = append(w.reread, in.ID)
+		if again {
+			w.reread = append(w.reread, in.ID)
+		} else {
+			w.outdated = append(w.outdated, in.ID)
+		}
 		return Record{}, false
 	}
 	// another case of the patient has come, or gone; or one with other labels
@@ -296,12 +302,16 @@ func (w *Writer) add(s Input) (Record, error) {
 			return Record{}, err
 		}
 		labels = prepared.Labels
-		record.LabelCounts = countLabels(labels)
+		record.LabelsBy, record.LabelCounts = labelsByShare, countLabels(labels)
 		record.LabelNames = prepared.Names
 		file.Undrawn = prepared.Undrawn
 		record.Undrawn = s.undrawn(record.LabelCounts, file.Undrawn)
 		var beyond int
-		if original, beyond, err = w.original(s, record); err != nil {
+		var inside map[uint16]int
+		if original, inside, beyond, err = w.original(s, record); err != nil {
+			return Record{}, err
+		}
+		if err := w.noteResampling(s.Labels, inside, &record); err != nil {
 			return Record{}, err
 		}
 		if beyond > 0 {
@@ -348,6 +358,31 @@ func (w *Writer) add(s Input) (Record, error) {
 	return record, nil
 }
 
+// noteResampling records how many voxels labels had as they were drawn, where they came onto
+// others, and warns of those that have none left. What lies in the part that was prepared is
+// counted on the scan's voxels; nil: it is the whole scan.
+func (w *Writer) noteResampling(drawn *volume.LabelMap, inside map[uint16]int, r *Record) error {
+	if exact, err := r.Original.Match(drawn.Grid); err != nil || exact && !r.resampled() {
+		return err
+	}
+	merged, err := w.preparation.Merge(drawn)
+	if err != nil {
+		return err
+	}
+	r.DrawnCounts = countLabels(merged.Labels)
+	var gone []string
+	for _, label := range slices.Sorted(maps.Keys(r.DrawnCounts)) {
+		if r.LabelCounts[label] == 0 && (inside == nil || inside[label] > 0) {
+			name := cmp.Or(merged.Names[label], fmt.Sprintf("label %d", label))
+			gone = append(gone, fmt.Sprintf("%s (%s)", name, numbers.Count(r.DrawnCounts[label], "voxel")))
+		}
+	}
+	if gone != nil {
+		r.Notes = append(r.Notes, "WARNING: no prepared voxel is left of "+plain.List(gone))
+	}
+	return nil
+}
+
 // writeVoxels writes the parts of a case's file, in the order of its layout.
 func writeVoxels(out io.Writer, record Record, layout caseLayout, values []int16, labels, blocks []uint16, original []byte) error {
 	if err := writeInts(out, values); err != nil {
@@ -368,24 +403,24 @@ func writeVoxels(out io.Writer, record Record, layout caseLayout, values []int16
 	return err
 }
 
-// original is the labels on the scan's own voxels, where those are to be kept, and how many of them
-// that scores count lie beyond the part that was prepared.
-func (w *Writer) original(s Input, r Record) (runs []byte, beyond int, err error) {
+// original is the labels on the scan's own voxels, where those are to be kept, how many voxels of
+// each lie in the part that was prepared, and how many that scores count lie beyond it.
+func (w *Writer) original(s Input, r Record) (runs []byte, within map[uint16]int, beyond int, err error) {
 	if !keepsOriginal(r.Grid, r.Original, r.HasLabels) {
-		return nil, 0, nil
+		return nil, nil, 0, nil
 	}
 	own := w.preparation
 	own.Axcodes, own.Spacing = r.Original.Axcodes(), [3]float64{}
 	labels, err := own.ApplyLabels(s.Labels, r.Original.Whole())
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	part := r.Part()
 	inside, err := labels.Crop(part.Origin, part.Size)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
-	return encodeRuns(labels.Labels), foreground(labels) - foreground(inside), nil
+	return encodeRuns(labels.Labels), countLabels(inside.Labels), foreground(labels) - foreground(inside), nil
 }
 
 // foreground counts the voxels that have a label which scores count.
@@ -444,6 +479,14 @@ func (w *Writer) Reread() []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Sorted(slices.Values(w.reread))
+}
+
+// Outdated lists the cases that are prepared again, because an earlier version resampled their
+// labels: see [Record.Outdated].
+func (w *Writer) Outdated() []string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Sorted(slices.Values(w.outdated))
 }
 
 // Fingerprint is that of the store, once [Writer.Finish] has written it.
