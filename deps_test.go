@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/segmentation": {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
 	"internal/stamp":                     {"volume/nifti", "volume/dicom"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory", "internal/stamp"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/stamp"},
 	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},
@@ -122,7 +122,7 @@ var mayImport = map[string][]string{
 var guest = []string{".", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
 
 // everybodys are the rooms that all others may import.
-var everybodys = []string{"internal/atomicfile", "internal/numbers", "internal/plain", "internal/smallfile"}
+var everybodys = []string{"internal/atomicfile", "internal/memory", "internal/numbers", "internal/plain", "internal/smallfile"}
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
 // the experiments that it runs.

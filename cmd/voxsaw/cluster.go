@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -170,7 +171,7 @@ func sizeOf(ctx context.Context, o crossvalOptions, ranks int) (s size, err erro
 		s.estimate = "--memory, and a fifth more for scans"
 	} else {
 		scoring := int64(needs.Voxels) * voxelBytes
-		s.memory = max((needs.Memory+ownMemory+scoring)/5*6, leastBytes)
+		s.memory = max((needs.Memory+memory.Own+scoring)/5*6, leastBytes)
 		s.estimate = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least", terminal.Bytes(needs.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
 	}
 	computing := needs.FLOPs / coreRate / float64(s.cores) / 3600

@@ -21,6 +21,9 @@ const garbageLimit = 96 << 20
 // entries of a hundred thousand scans do, as much as has to be looked through is allowed as
 // garbage: otherwise time would grow with the square of the entries.
 func boundGarbage() {
+	if there := memory.Available(); there > 0 { // in a control group, garbage may be what it kills for
+		debug.SetMemoryLimit(there)
+	}
 	type sentinel struct{ _ *int }
 	var tune func(*sentinel)
 	tune = func(*sentinel) {
@@ -94,21 +97,15 @@ func (g gibibytes) limit() int64 {
 	return limit / int64(memorySharers)
 }
 
-// limitAll is limit; the garbage collector works towards it, too.
+// limitAll is limit; the garbage collector works towards it, and what is read is held to it, too.
 func (g gibibytes) limitAll() int64 {
 	limit := g.limit()
 	if limit > 0 {
 		debug.SetMemoryLimit(limit)
+		memory.Limit(limit)
 	}
 	return limit
 }
 
-// ownMemory is what a process takes besides what is planned: itself, crops that are prepared ahead,
-// garbage.
-const ownMemory = 32 << 20
-
 // planned is how much of the limit a training, or inference, may plan with.
-func (g gibibytes) planned() int64 {
-	limit := g.limitAll()
-	return limit - min(ownMemory, limit/4)
-}
+func (g gibibytes) planned() int64 { return memory.Planned(g.limitAll()) }

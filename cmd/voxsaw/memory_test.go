@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/memory"
 )
 
 // A number of GiB, as everywhere, or one with its unit; a number of bytes is told from it.
@@ -34,6 +36,7 @@ func TestAmountsOfMemory(t *testing.T) {
 func TestPlannedMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
+	defer memory.Limit(0)
 	for limit, planned := range map[string]int64{"1GiB": 1<<30 - 32<<20, "200MiB": 168 << 20, "40MiB": 30 << 20} {
 		var g gibibytes
 		if err := g.Set(limit); err != nil {

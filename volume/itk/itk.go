@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -245,6 +246,9 @@ func Read(path string, number int) (*volume.Volume, error) {
 	if number > h.Volumes {
 		return nil, h.unsupported("holds %d volumes: there is no volume %d", h.Volumes, number)
 	}
+	if err := h.fits(2); err != nil {
+		return nil, err
+	}
 	v := &volume.Volume{Grid: h.Grid, Int16: make([]int16, h.Len())}
 	err = h.each(max(number, 1)-1, func(n int, x float64) error {
 		if v.Float32 == nil && x == math.Trunc(x) && x >= math.MinInt16 && x <= math.MaxInt16 {
@@ -252,6 +256,9 @@ func Read(path string, number int) (*volume.Volume, error) {
 			return nil
 		}
 		if v.Float32 == nil {
+			if err := h.fits(2 + 4); err != nil {
+				return err
+			}
 			v.Float32 = make([]float32, h.Len())
 			for m, whole := range v.Int16[:n] {
 				v.Float32[m] = float32(whole)
@@ -278,6 +285,9 @@ func ReadLabels(path string, number int) (*volume.LabelMap, error) {
 	if number > h.Volumes {
 		return nil, h.unsupported("holds %d volumes: there is no volume %d", h.Volumes, number)
 	}
+	if err := h.fits(2); err != nil {
+		return nil, err
+	}
 	l := &volume.LabelMap{Grid: h.Grid, Labels: make([]uint16, h.Len())}
 	if h.Volumes == 1 {
 		l.Names = h.Names
@@ -291,6 +301,16 @@ func ReadLabels(path string, number int) (*volume.LabelMap, error) {
 		return nil
 	})
 	return l, err
+}
+
+// fits says whether there is memory for one volume of voxels of so many bytes.
+func (h *Header) fits(voxel int64) error {
+	if err := memory.Check(voxel * int64(h.Len())); err != nil {
+		return &volume.UnsupportedError{
+			Path: h.Path, Problem: fmt.Sprintf("has %v voxels", numbers.Extents(h.Shape[:])), Err: err,
+		}
+	}
+	return nil
 }
 
 // each calls f with the values of a volume, in the order of its voxels.

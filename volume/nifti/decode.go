@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -46,37 +47,44 @@ func readConverted[T voxel](h *Header, index int, most int64, into []T, convert 
 		most = DefaultMaxBytes
 	}
 	var t T
-	if need := int64(h.Len()) * int64(binary.Size(t)); need > most {
+	need := int64(h.Len()) * int64(binary.Size(t))
+	if need > most {
 		return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", numbers.Extents(h.Shape[:]), need, most)}
 	}
+	if cap(into) < h.Len() {
+		if err := memory.Check(need); err != nil {
+			return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels", numbers.Extents(h.Shape[:])), Err: err}
+		}
+		into = make([]T, h.Len())
+	}
+	voxels := into[:h.Len()]
+	return voxels, eachPiece(h, index, func(first int64, src []byte) bool {
+		return convert(voxels[first:first+int64(len(src)/h.size)], src)
+	})
+}
+
+// eachPiece calls take with whole voxels of a volume as they lie in the file, from number first on,
+// in any order and on several goroutines. It ends with errRange where take returns false.
+func eachPiece(h *Header, index int, take func(first int64, src []byte) bool) error {
 	c, err := open(h.image)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	skip, total := h.offset+h.bytes()*int64(index), h.bytes()
-	if cap(into) < h.Len() {
-		into = make([]T, h.Len())
-	}
-	a := assembly[T]{h: h, voxels: into[:h.Len()], convert: convert, fragments: map[int64]*fragment{}}
+	a := assembly{h: h, take: take, fragments: map[int64]*fragment{}}
 	if !c.gzip {
-		if err := a.readParallel(c.file, skip); err != nil {
-			return nil, err
-		}
-		return a.voxels, nil
+		return a.readParallel(c.file, skip)
 	}
 	behind := int64(0) // the checksum comes after the last volume
 	if index == h.Volumes-1 {
 		behind = beyond
 	}
 	got, err := c.inflate(skip+total, behind, func(offset int64, piece []byte) error { return a.put(offset-skip, piece) })
-	if err != nil {
-		return nil, err
+	if err == nil && got < skip+total {
+		err = h.truncated(got - skip)
 	}
-	if got < skip+total {
-		return nil, h.truncated(got - skip)
-	}
-	return a.voxels, nil
+	return err
 }
 
 // truncated is the error of a file that ends after so many bytes of voxels.
@@ -86,10 +94,9 @@ func (h *Header) truncated(got int64) error {
 
 // assembly puts voxels together from pieces of bytes, which come in any order and from several
 // goroutines.
-type assembly[T voxel] struct {
+type assembly struct {
 	h         *Header
-	voxels    []T
-	convert   func(dst []T, src []byte) bool
+	take      func(first int64, src []byte) bool
 	mutex     sync.Mutex
 	fragments map[int64]*fragment // voxels that lie across the pieces' edges
 }
@@ -102,7 +109,7 @@ type fragment struct {
 
 // put takes the bytes from an offset on, counted from the first voxel's: those before it and behind
 // the last voxel are left out.
-func (a *assembly[T]) put(offset int64, piece []byte) error {
+func (a *assembly) put(offset int64, piece []byte) error {
 	if offset < 0 {
 		piece = piece[min(-offset, int64(len(piece))):]
 		offset = 0
@@ -118,7 +125,7 @@ func (a *assembly[T]) put(offset int64, piece []byte) error {
 	}
 	whole := len(piece) / size
 	first := offset / int64(size)
-	if whole > 0 && !a.convert(a.voxels[first:first+int64(whole)], piece[:whole*size]) {
+	if whole > 0 && !a.take(first, piece[:whole*size]) {
 		return errRange
 	}
 	if rest := piece[whole*size:]; len(rest) > 0 {
@@ -128,7 +135,7 @@ func (a *assembly[T]) put(offset int64, piece []byte) error {
 }
 
 // patch adds bytes of one voxel.
-func (a *assembly[T]) patch(voxel int64, first int, bytes []byte) error {
+func (a *assembly) patch(voxel int64, first int, bytes []byte) error {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	f := a.fragments[voxel]
@@ -138,14 +145,14 @@ func (a *assembly[T]) patch(voxel int64, first int, bytes []byte) error {
 	}
 	copy(f.bytes[first:], bytes)
 	f.known |= (1<<len(bytes) - 1) << first
-	if f.known == 1<<a.h.size-1 && !a.convert(a.voxels[voxel:voxel+1], f.bytes[:a.h.size]) {
+	if f.known == 1<<a.h.size-1 && !a.take(voxel, f.bytes[:a.h.size]) {
 		return errRange
 	}
 	return nil
 }
 
 // readParallel reads the voxels of a file that is not compressed, from an offset on.
-func (a *assembly[T]) readParallel(file io.ReaderAt, offset int64) error {
+func (a *assembly) readParallel(file io.ReaderAt, offset int64) error {
 	total := a.h.bytes()
 	workers := min(int64(runtime.GOMAXPROCS(0)), (total+piece-1)/piece)
 	var next atomic.Int64

@@ -24,7 +24,17 @@ func MayBeLabels(path string, o Options) (bool, error) {
 	values := newLabelValues()
 	defer values.release()
 	convert := converter[uint16](h)
-	_, err = readConverted(h, index, o.MaxBytes, nil, func(dst []uint16, src []byte) bool { return convert(dst, src) && values.add(dst) })
+	err = eachPiece(h, index, func(_ int64, src []byte) bool { // no voxel is kept
+		var some [1 << 14]uint16
+		for len(src) > 0 {
+			part := some[:min(len(some), len(src)/h.size)]
+			if !convert(part, src[:len(part)*h.size]) || !values.add(part) {
+				return false
+			}
+			src = src[len(part)*h.size:]
+		}
+		return true
+	})
 	if errors.Is(err, errRange) {
 		return false, nil
 	}

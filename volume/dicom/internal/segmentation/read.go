@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
@@ -86,6 +87,9 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 			drawnOn[ref] = append(drawnOn[ref], k)
 		}
 	}
+	if err := g.fits(int64(area)*int64(len(s.Slices)) + int64(p.Grid.Len())); err != nil {
+		return nil, err
+	}
 	labels := make([]uint16, area*len(s.Slices))
 	err = g.draw(labels, o, func(f *segFrame) (*segTarget, string) {
 		at := f.position.Dot(normal)
@@ -115,8 +119,19 @@ func (g *Object) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := g.fits(int64(grid.Len())); err != nil {
+		return nil, err
+	}
 	l := &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len()), Names: g.Names()}
 	return l, g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
+}
+
+// fits says whether there is memory for so many labels.
+func (g *Object) fits(labels int64) error {
+	if err := memory.Check(2 * labels); err != nil {
+		return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("is of %d voxels", labels), Err: err}
+	}
+	return nil
 }
 
 // Read makes a label map on the least grid that holds all frames: it ends where they end, and may

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/ballot"
+	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
 )
@@ -45,6 +48,14 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 	return &volume.Volume{Grid: p.Grid, Float32: voxels}, nil
 }
 
+// fits says whether there is memory for what reading the stack onto a grid takes.
+func (s *Stack) fits(g volume.Grid, need int64) error {
+	if err := memory.Check(need); err != nil {
+		return &volume.UnsupportedError{Path: s.Slices[0].Image.Path, Problem: fmt.Sprintf("is of a series of %v voxels", numbers.Extents(g.Shape[:])), Err: err}
+	}
+	return nil
+}
+
 // errRange says that a value does not fit the type of voxel.
 var errRange = errors.New("value out of range")
 
@@ -52,6 +63,13 @@ var errRange = errors.New("value out of range")
 func decode[T int16 | float32](s *Stack, p *Plan, note func(string)) ([]T, error) {
 	first := s.Slices[0].Image
 	area := first.Rows * first.Columns
+	need := int64(area*len(s.Slices)) * int64(binary.Size(*new(T)))
+	if p.shifts != nil || p.resample { // a second time, on another grid
+		need += int64(p.Grid.Len()) * int64(binary.Size(*new(T)))
+	}
+	if err := s.fits(p.Grid, need); err != nil {
+		return nil, err
+	}
 	voxels := make([]T, area*len(s.Slices))
 	doubts := make([]string, len(s.Slices))
 	workers := min(runtime.GOMAXPROCS(0), len(s.Slices))
