@@ -14,7 +14,8 @@ import (
 
 // This file: what the values of a series are. CT scanners also make maps of electron density, of
 // iodine, of atomic numbers, with the geometry and the modality of a scan. What says so, the most
-// telling first: ImageType, RescaleType, Units (of PET), RealWorldValueMappingSequence.
+// telling first: RescaleType, Units (of PET), RealWorldValueMappingSequence. An ImageType that names
+// a map goes before a RescaleType of HU.
 
 const hounsfield = "HU"
 
@@ -93,11 +94,12 @@ func (s *Series) units() {
 	}
 }
 
-// unitOf is what the values of a slice are, and by which element; "" where nothing says it.
+// unitOf is what the values of a slice are, and by which elements; "" where nothing says it.
 func unitOf(modality string, info *stack.Info) (unit, by string) {
+	what, word := "", ""
 	if modality == "CT" {
-		if what, word := mapIn(info.ImageType); what != "" {
-			return "a map of " + what, fmt.Sprintf("%s (%s)", tag.ImageType, element.Printable(word))
+		if what, word = mapIn(info.ImageType); what != "" {
+			what, word = "a map of "+what, fmt.Sprintf("%s (%s)", tag.ImageType, element.Printable(word))
 		}
 	}
 	for _, said := range []struct {
@@ -111,18 +113,24 @@ func unitOf(modality string, info *stack.Info) (unit, by string) {
 	} {
 		texts := strings.Split(said.text, `\`)
 		if slices.ContainsFunc(texts, func(text string) bool { return said.known[folded(text)] == hounsfield }) {
-			return hounsfield, said.tag.String()
+			if modality == "CT" && what == "" {
+				return hounsfield, said.tag.String()
+			}
+			continue // what else says that these are no such values is right
 		}
-		text := folded(texts[0])
-		unit, known := said.known[text]
+		unit, known := said.known[folded(texts[0])]
 		if !known {
 			unit = element.Printable(texts[0])
 		}
 		if unit != "" {
-			return unit, fmt.Sprintf("%s (%s)", said.tag, element.Printable(texts[0]))
+			by = fmt.Sprintf("%s (%s)", said.tag, element.Printable(texts[0]))
+			if what != "" {
+				by += " and " + word
+			}
+			return unit, by
 		}
 	}
-	return "", ""
+	return what, word
 }
 
 // folded is a term without what spellings differ in.
