@@ -26,13 +26,14 @@ type predictOptions struct {
 	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
-	Series  string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
-	Volume  int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
-	Masks   bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
-	Read    dataset.ReadOptions `yaml:"read"`
-	Force   bool                `yaml:"force" help:"write over label maps that are there already"`
-	Machine deviceOptions       `yaml:"machine"`
-	Memory  gibibytes           `yaml:"memory" help:"limit for the program, the network, the scan and the sums over it; mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Series   string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
+	Contrast string              `yaml:"contrast" help:"which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's name, or all; empty: there must be only one"`
+	Volume   int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
+	Masks    bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
+	Read     dataset.ReadOptions `yaml:"read"`
+	Force    bool                `yaml:"force" help:"write over label maps that are there already"`
+	Machine  deviceOptions       `yaml:"machine"`
+	Memory   gibibytes           `yaml:"memory" help:"limit for the program, the network, the scan and the sums over it; mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 // The voxels that probabilities and logits are written on.
@@ -79,7 +80,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)

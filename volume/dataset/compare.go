@@ -49,6 +49,10 @@ func References(folder string, o Options) []Reference {
 	}
 	o.PatientPerCase = true
 	d, err := detectNamed(folder, o)
+	if err != nil { // subjects may have several contrasts
+		o.Contrast = ContrastAll
+		d, err = detectNamed(folder, o)
+	}
 	if err != nil {
 		return nil
 	}

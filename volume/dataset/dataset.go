@@ -108,6 +108,7 @@ type Options struct {
 	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat the scan of case 2: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
+	Contrast       string   `yaml:"contrast" help:"which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's name, or all; empty: there must be only one"`
 	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
@@ -326,6 +327,9 @@ func layoutOf(root string, o Options) (string, error) {
 	}
 	if readers[layout] == nil && layout != LayoutScans {
 		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
+	}
+	if o.Contrast != "" && layout != LayoutScans {
+		return "", fmt.Errorf("--contrast is for names of BIDS, and %s has the layout %s: --volume chooses among channels", root, layout)
 	}
 	if o.Labels != "" && layout != LayoutNIH {
 		return "", fmt.Errorf("--labels is for layout nih, and %s has the layout %s: %s", root, layout, placeOfLabels(root, layout, o.Labels))

@@ -263,7 +263,8 @@ func detectSet(root string, o Options) (d *Dataset, notes []string) {
 	if err != nil {
 		// A folder of scans need not be a data set, but one that looks like it should.
 		notes = append(notes, err.Error())
-		o.NameByFolder = true // two data sets may have cases of one name
+		// Two data sets may have cases of one name; subjects, several contrasts.
+		o.NameByFolder, o.Contrast = true, ContrastAll
 		if d, err = Detect(root, o); err != nil {
 			return nil, notes
 		}

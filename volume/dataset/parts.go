@@ -18,54 +18,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// This file pairs scans with labels that lie in several files, and follows BIDS.
+// This file pairs scans with labels that lie in several files.
 
 // numberedWord is a word at the end of a name that has a number: c_seg1, p_img0001.
 var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([\pL\p{Mn}]+)(\d+)$`)
-
-// bidsDerivative are the entities of BIDS that say how a derivative was made, not which scan it is
-// of.
-var bidsDerivative = regexp.MustCompile(`^(?i)(desc|space|res|den|atlas|seg|label|method)-`)
-
-// bids takes a name of BIDS apart: sub-01_ses-1_desc-organs_dseg is labels of sub-01_ses-1, and
-// sub-01_label-liver_mask is its mask of the liver. The last word, such as T1w, says what kind of
-// file it is.
-func bids(stem string) (bare, part string, ok bool) {
-	words := strings.Split(stem, "_")
-	if !strings.HasPrefix(words[0], "sub-") {
-		return stem, "", false
-	}
-	var left []string
-	for n, word := range words {
-		entity, value, isEntity := strings.Cut(word, "-")
-		switch {
-		case !isEntity && n == len(words)-1: // the suffix
-		case bidsDerivative.MatchString(word):
-			if strings.EqualFold(entity, "label") {
-				part = value
-			}
-		default:
-			left = append(left, word)
-		}
-	}
-	return strings.Join(left, "_"), part, true
-}
-
-// bidsFolders leaves out the folders that a derivative has and its scan has not: derivatives, that
-// of the program below it, and the kind of data.
-func bidsFolders(folders []string) (left []string) {
-	for n := 0; n < len(folders); n++ {
-		switch {
-		case folders[n] == "derivatives":
-			if n+1 < len(folders) && !strings.HasPrefix(folders[n+1], "sub-") {
-				n++ // the program
-			}
-		case folders[n] != "anat" && folders[n] != "pet":
-			left = append(left, folders[n])
-		}
-	}
-	return left
-}
 
 // prefixOf finds the scan whose key a longer key begins with: a/liver and a_liver begin with a. It
 // returns the longest, and what is left.
@@ -114,7 +70,7 @@ func (p *pairing) findParts(values bool) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
 		scan, rest, found := p.prefixOf(key)
-		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.part != "" || outputs.MatchString(rest) || p.labels[scan] != nil {
+		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.bids != nil || outputs.MatchString(rest) || p.labels[scan] != nil {
 			continue
 		}
 		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) && !p.maybeOthers(key, scan, path) {

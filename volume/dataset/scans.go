@@ -35,7 +35,7 @@ import (
 //     the rest names: s1/ct and s1/segmentations/liver, a and a_liver. A file whose name does not
 //     say that it is labels must have the values of a mask. Where the folder alone says whose it
 //     is, and holds other scans, it must lie on the scan's voxels.
-//   - Names of BIDS go by their entities: sub-01_ct and derivatives/x/sub-01_desc-y_dseg.
+//   - Names of BIDS go by their entities: see bids.go.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is
 //     passed over. Both are noted.
 //   - What this program predicted is passed over, and noted: it is no scan, and no labels unless
@@ -55,7 +55,7 @@ type scanName struct {
 	key    string // what an image and its labels have in common
 	id     string // the case's name
 	labels bool
-	part   string // of BIDS: the structure that a mask shows
+	bids   *bidsName // nil: no name of BIDS
 	test   bool
 	// below which it lies, those for images or labels alone left out
 	folders []string
@@ -82,12 +82,9 @@ func parseName(relative string) scanName {
 	name.folders = slices.Clone(key)
 	bare, labels := stripWords(stem)
 	name.labels = name.labels || labels
-	if isBIDS, part, ok := bids(stem); ok {
-		bare, name.part = isBIDS, part
-		key = bidsFolders(key)
-		if part != "" {
-			bare += "_" + part
-		}
+	if b, labels, ok := parseBIDS(stem, key, name.labels); ok {
+		name.bids, name.labels = b, labels
+		bare, key = b.key(), nil
 	}
 	if bare != "" || len(key) == 0 {
 		key = append(key, bare)
@@ -151,7 +148,7 @@ func (d *Dataset) readNames(root string) error {
 // it.
 func readTree(folder string, from source, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, structures: chosenStructures{wanted: o.Structures}}
+	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, bidsOf: map[string]*bidsName{}, structures: chosenStructures{wanted: o.Structures}}
 	others, err := p.addFiles(folder, from.without)
 	if err != nil {
 		return nil, nil, err
@@ -170,6 +167,9 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	finish := func(*Dataset) error { return nil }
 	if from.pairs != nil {
 		finish = p.applyPairs(d.withoutPredicted(from.pairs, p.root, o))
+	}
+	if err := p.readBIDS(d, from.pairs, o); err != nil {
+		return nil, nil, err
 	}
 	p.foldCase()
 	p.dropChannel()
@@ -231,7 +231,9 @@ type pairing struct {
 	labels     map[string][]string
 	parts      map[string][]Mask // labels of a scan that lie in a file for each structure
 	structures chosenStructures
-	lookups    []string // tables of BIDS with the names of labels
+	lookups    []string             // tables of BIDS with the names of labels
+	bidsOf     map[string]*bidsName // what the names of files of labels say
+	bidsFound  []bidsFile           // labels by their values
 }
 
 // addFiles finds the NIfTI files below a folder of the tree, without some folders below it. It
@@ -262,6 +264,9 @@ func (p *pairing) addFiles(folder string, without []string) (others map[string]i
 			return err
 		}
 		if name := parseName(relative); name.labels {
+			if name.bids != nil {
+				p.bidsOf[path] = name.bids
+			}
 			p.labels[name.key] = append(p.labels[name.key], path)
 		} else {
 			p.scans[name.key] = append(p.scans[name.key], candidate{name: name, path: path})
@@ -438,6 +443,9 @@ func (p *pairing) pattern(scan, labels string) string {
 		if relative, err := filepath.Rel(p.root, file); err == nil {
 			sides[n] = filepath.ToSlash(relative)
 		}
+	}
+	if subject := bidsSubject.FindString(sides[0]); subject != "" && strings.Count(sides[0], subject) == strings.Count(sides[1], subject) {
+		return fmt.Sprintf("'%s=%s'", strings.ReplaceAll(sides[0], subject, "sub-*"), strings.ReplaceAll(sides[1], subject, "sub-*"))
 	}
 	stem, _ := stemOf(path.Base(sides[0]))
 	for _, name := range []string{stem, path.Base(sides[0]), path.Base(path.Dir(sides[0]))} {
