@@ -25,6 +25,8 @@ func Changes(from, to []Trial, o FoldOptions) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	both := levelled(slices.Concat(from, to), func(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} })
+	from, to = both[:len(from)], both[len(from):]
 	var changes []Change
 	before := o.series(from, m)
 	for _, after := range o.series(to, m) {
@@ -57,6 +59,8 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 	if err != nil {
 		return nil, err
 	}
+	// more labelled cases may show labels that fewer do not
+	runs = levelled(runs, func(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} })
 	var gains []LabelGain
 	for _, s := range o.series(runs, m) {
 		fractions := s.fractions()

@@ -106,6 +106,9 @@ type Score struct {
 	Tolerance float64 // of NSD
 	Predicted float64 // volume
 	Reference float64 // volume; NaN where nobody drew the label in the reference
+	// Unlearnt says that no training case of the network shows the label: it cannot have learnt it,
+	// and the score is in no mean.
+	Unlearnt bool
 }
 
 // Outcome says what became of a label in one case.
@@ -113,22 +116,26 @@ type Outcome string
 
 // The outcomes. A label was scored where both prediction and reference hold it, missed where only
 // the reference does, invented where only the prediction does, and absent where neither does. It is
-// undrawn where the reference says nothing about it: then nothing is measured.
+// undrawn where the reference says nothing about it: then nothing is measured. It is unlearnt where
+// the network was never shown it: what was measured is in no mean.
 const (
 	Scored   Outcome = "scored"
 	Missed   Outcome = "missed"
 	Invented Outcome = "invented"
 	Absent   Outcome = "absent"
 	Undrawn  Outcome = "undrawn"
+	Unlearnt Outcome = "unlearnt"
 )
 
 // Outcome tells a label that was missed or invented from one that is not there.
 func (s Score) Outcome() Outcome {
 	switch {
-	case math.IsNaN(s.Predicted) && math.IsNaN(s.Reference) && s.DSC > 0:
+	case math.IsNaN(s.Predicted) && math.IsNaN(s.Reference) && s.DSC > 0 && !s.Unlearnt:
 		return Scored // by a program that tells no volumes
 	case math.IsNaN(s.Reference) && math.IsNaN(s.DSC) && !math.IsNaN(s.Predicted):
 		return Undrawn
+	case s.Unlearnt:
+		return Unlearnt
 	case s.Predicted > 0 && s.Reference > 0:
 		return Scored
 	case s.Reference > 0:
@@ -137,6 +144,13 @@ func (s Score) Outcome() Outcome {
 		return Invented
 	}
 	return Absent
+}
+
+// Counts says whether the score is in means over labels and cases: unless nobody drew the label, or
+// the network was never shown it.
+func (s Score) Counts() bool {
+	outcome := s.Outcome()
+	return outcome != Undrawn && outcome != Unlearnt
 }
 
 // VolumeDifference is predicted minus reference volume, in millilitres.

@@ -227,7 +227,7 @@ func TestWilcoxonWithoutDifferences(t *testing.T) {
 func TestFolds(t *testing.T) {
 	run := func(initialisation string, fraction float64, fold int, seed uint64, a, b float64) Trial {
 		names := [][2]string{{"c1", "c2"}, {"c3", "c4"}}[fold]
-		return Trial{initialisation, fraction, fold, seed, []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
+		return Trial{Initialisation: initialisation, Fraction: fraction, Fold: fold, Seed: seed, Scores: []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
 	}
 	runs := []Trial{
 		run("3x3x3", 1, 0, 0, 0.82, 0.84), run("3x3x3", 1, 0, 1, 0.80, 0.86), run("3x3x3", 1, 1, 0, 0.75, 0.80),
@@ -317,5 +317,45 @@ func TestIgnoredVoxels(t *testing.T) {
 	classOf := []uint16{0, 1, 2, Ignored}
 	if dice := Dice(prediction.Labels, reference.Labels, classOf, 2); dice[1] != 0.5 || !math.IsNaN(dice[2]) {
 		t.Errorf("DSC %v", dice)
+	}
+}
+
+// A label that a network was never shown is in no mean, and in none of a run that it is compared
+// with: more labelled cases that show a label are no gain of the labels that both know.
+func TestUnlearntLabelsAreInNoMean(t *testing.T) {
+	run := func(init string, fraction float64, a, b float64, unlearnt bool) Trial {
+		score := func(label uint16, dsc float64) Score {
+			return Score{Case: "c", Label: label, DSC: dsc, HD95: math.Inf(1), Predicted: 1, Reference: 1, Unlearnt: unlearnt && label == 2}
+		}
+		return Trial{Initialisation: init, Fraction: fraction, Fold: 1, Seed: 1, Scores: []Score{score(1, a), score(2, b)}}
+	}
+	runs := []Trial{run("scratch", 0.1, 0.5, 0.001, true), run("hard", 0.1, 0.7, 0.3, true), run("scratch", 1, 0.8, 0.6, false), run("hard", 1, 0.9, 0.7, false)}
+	folds, err := Folds(runs, FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, want := range [][2]float64{{50, 70}, {70, 80}} {
+		for n, cell := range folds.Cells[row] {
+			if math.Abs(cell.Spread.Mean-want[n]) > 1e-9 {
+				t.Errorf("fraction %v, %s: mean %v, want %v", folds.Fractions[row], folds.Initialisations[n], cell.Spread.Mean, want[n])
+			}
+		}
+	}
+	if got := folds.Unlearnt; len(got) != 1 || got[0].Label != 2 || got[0].Runs != 2 || got[0].Of != 4 {
+		t.Errorf("said of %+v", got)
+	}
+	gains, err := LabelGains(runs, FoldOptions{})
+	if err != nil || len(gains) != 3 || math.Abs(gains[0].Gain.Mean-30) > 1e-9 || math.Abs(gains[1].Gain.Mean-20) > 1e-9 {
+		t.Errorf("more labels: %+v, %v; want 30 and 20 points of label 1", gains, err)
+	}
+	// one of a pair was shown the label, as of two studies
+	runs[1].Scores[1].Unlearnt = false
+	pairs, err := Pairs(runs[:2], "hard", FoldOptions{})
+	if err != nil || len(pairs) != 1 || math.Abs(pairs[0].Mean()-20) > 1e-9 {
+		t.Errorf("a pair: %+v, %v; want 20 points of label 1", pairs, err)
+	}
+	summary := ByLabel(runs[0].Scores)
+	if len(summary) != 3 || summary[1].Unlearnt != 1 || summary[1].Cases != 0 || summary[2].Metrics[0].Mean != 0.5 {
+		t.Errorf("by label: %+v", summary)
 	}
 }

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -39,6 +40,16 @@ type FoldTable struct {
 	Fractions       []float64
 	Initialisations []string     // the baseline first, then in the order of the runs
 	Cells           [][]FoldCell // [fraction][initialisation]
+	// Unlearnt are the labels that are left out of the means of some runs.
+	Unlearnt []UnlearntLabel
+}
+
+// UnlearntLabel is a label that the training cases of some runs do not show. Their networks cannot
+// have learnt it, and it is in none of their means.
+type UnlearntLabel struct {
+	Label    uint16
+	Name     string
+	Runs, Of int // so many of all runs
 }
 
 // FoldCell sums up the runs of one initialisation on one fraction.
@@ -60,6 +71,7 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 		return FoldTable{}, err
 	}
 	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()), Fractions: fractionsOf(runs)}
+	t.Unlearnt = unlearntIn(runs, o.Label)
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {
 		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
@@ -77,6 +89,29 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 		adjust(t.Cells[row])
 	}
 	return t, nil
+}
+
+// unlearntIn counts the runs whose training cases do not show a label, of each such label, in their
+// order.
+func unlearntIn(runs []Trial, only uint16) (all []UnlearntLabel) {
+	of := map[uint16]*UnlearntLabel{}
+	for _, r := range runs {
+		seen := map[uint16]bool{}
+		for _, s := range r.Scores {
+			if !s.Unlearnt || seen[s.Label] || only > 0 && s.Label != only {
+				continue
+			}
+			seen[s.Label] = true
+			if of[s.Label] == nil {
+				of[s.Label] = &UnlearntLabel{Label: s.Label, Name: s.Name, Of: len(runs)}
+			}
+			of[s.Label].Runs++
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, *of[label])
+	}
+	return all
 }
 
 // initialisationsOf lists the initialisations in the order of the runs, but the baseline first.
@@ -106,7 +141,7 @@ func (o FoldOptions) spread(runs []Trial, initialisation string, m Metric) Sprea
 			continue
 		}
 		for _, score := range r.Scores {
-			if (o.Label == 0 || score.Label == o.Label) && math.IsInf(m.Of(score), 0) {
+			if (o.Label == 0 || score.Label == o.Label) && math.IsInf(m.Of(score), 0) && score.Counts() {
 				s.Infinite++
 			}
 		}

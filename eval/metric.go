@@ -52,7 +52,10 @@ type LabelSummary struct {
 	Absent int
 	// How often nobody drew the label in the reference: there is nothing to measure it by.
 	Undrawn int
-	Metrics []Spread // in the order of [Metrics]
+	// Unlearnt is in how many cases the label is that no training case of the network shows: they
+	// are in no other number.
+	Unlearnt int
+	Metrics  []Spread // in the order of [Metrics]
 }
 
 // ByLabel sums up the scores of each label, in ascending order, and, where there are several
@@ -79,8 +82,12 @@ func summarise(label uint16, name string, scores []Score) LabelSummary {
 	var drawn []Score
 	for _, score := range scores {
 		outcome := score.Outcome()
-		if outcome == Undrawn {
+		switch outcome {
+		case Undrawn:
 			s.Undrawn++
+			continue
+		case Unlearnt:
+			s.Unlearnt++
 			continue
 		}
 		cases[score.Case] = true

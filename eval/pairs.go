@@ -63,12 +63,44 @@ type runKey struct {
 // casesOf is the metric of every test case of every run of an initialisation.
 func (o FoldOptions) casesOf(runs []Trial, initialisation string, m Metric) map[runKey]map[string]float64 {
 	all := map[runKey]map[string]float64{}
-	for _, r := range runs {
+	for _, r := range levelled(runs, func(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} }) {
 		if r.Initialisation == initialisation {
 			all[runKey{r.Fold, r.Fraction, r.Seed}] = caseMeans(r.Scores, m, o.Label)
 		}
 	}
 	return all
+}
+
+// levelled are the runs with the same labels in their means, where they are compared: of those that
+// have a key in common, a label that one could not learn counts in none.
+func levelled(runs []Trial, key func(Trial) runKey) []Trial {
+	unlearnt := map[runKey]map[uint16]bool{}
+	for _, r := range runs {
+		for _, s := range r.Scores {
+			if !s.Unlearnt {
+				continue
+			}
+			if unlearnt[key(r)] == nil {
+				unlearnt[key(r)] = map[uint16]bool{}
+			}
+			unlearnt[key(r)][s.Label] = true
+		}
+	}
+	if len(unlearnt) == 0 {
+		return runs
+	}
+	level := slices.Clone(runs)
+	for n, r := range level {
+		labels := unlearnt[key(r)]
+		if len(labels) == 0 {
+			continue
+		}
+		level[n].Scores = slices.Clone(r.Scores)
+		for k, s := range level[n].Scores {
+			level[n].Scores[k].Unlearnt = s.Unlearnt || labels[s.Label]
+		}
+	}
+	return level
 }
 
 func sortedRuns(runs map[runKey]map[string]float64) []runKey {
@@ -78,8 +110,8 @@ func sortedRuns(runs map[runKey]map[string]float64) []runKey {
 }
 
 // caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Labels
-// that nobody drew in a case, and cases without a finite value, are left out. Ratios are in
-// percent.
+// that nobody drew in a case, those that the run's training cases do not show, and cases without a
+// finite value are left out. Ratios are in percent.
 func caseMeans(scores []Score, m Metric, label uint16) map[string]float64 {
 	scale := 1.0
 	if m.Ratio {
@@ -87,7 +119,7 @@ func caseMeans(scores []Score, m Metric, label uint16) map[string]float64 {
 	}
 	all := map[string][]float64{}
 	for _, s := range scores {
-		if (label == 0 || s.Label == label) && s.Outcome() != Undrawn {
+		if (label == 0 || s.Label == label) && s.Counts() {
 			all[s.Case] = append(all[s.Case], scale*m.Of(s))
 		}
 	}

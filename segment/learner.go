@@ -190,7 +190,8 @@ func (l *learner) forward(step int, b *batch) error {
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
-// class, or nobody drew it, does not count for it. Classes that are there and were predicted
+// class, or nobody drew it, does not count for it, and a class that no training case shows is in no
+// mean of classes. Classes that are there and were predicted
 // nowhere are noted. Unless it is to measure only, it decides on the way of which classes
 // predictions keep the largest component: of those whose mean that raises, as nnU-Net does. Several
 // ranks share the cases out.
@@ -222,12 +223,14 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	l.decided = nil
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
-		if whole.count[class] > 0 {
+		if whole.count[class] > 0 && !l.unlearnt[class] {
 			v.Score += mean
 			classes++
 		}
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
-		if there[class] > 0 && !found[class] {
+		if there[class] > 0 && l.unlearnt[class] {
+			v.Notes = append(v.Notes, fmt.Sprintf("%s is in no training case: its DSC is in no mean", l.config.DescribeLabels(l.config.Labels[class-1])))
+		} else if there[class] > 0 && !found[class] {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
 				l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}

@@ -26,7 +26,8 @@ type sampler struct {
 	train    []string // of very many cases few are opened before the first step
 	held     []*prepared.Case
 	notes    []string
-	first, n int // the crops of a batch that are made here: this rank's
+	unlearnt []bool // classes that no training case shows; the background is none
+	first, n int    // the crops of a batch that are made here: this rank's
 }
 
 // newSampler opens the cases and looks at what they have.
@@ -40,6 +41,14 @@ func newSampler(c Config, data Data, first, n int) (sampler, error) {
 	for _, label := range volume.IgnoredLabels(data.Store.LabelNames()) {
 		s.table[label] = eval.Ignored
 		s.notes = append(s.notes, fmt.Sprintf("voxels of label %d, %s, are left out of the loss and of scores", label, volume.IgnoreName))
+	}
+	// a study has said so once, of all its trials
+	if note := c.UnlearntNote(data.Store, data.Train); note != "" && !c.MeasureOnly {
+		s.notes = append(s.notes, "WARNING: "+note)
+	}
+	s.unlearnt = make([]bool, 1+len(s.classes))
+	for n, cases := range c.ShownIn(data.Store, data.Train) {
+		s.unlearnt[n+1] = cases == 0
 	}
 	return s, s.open(data)
 }

@@ -306,6 +306,9 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 	for _, f := range preview.Cases.Folds {
 		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), list(f.Test)})
 	}
+	if err := terminal.Table(w, shownLabels(preview.Labels)); err != nil {
+		return err
+	}
 	tests.Notes = preview.Doubts
 	if err := terminal.Table(w, tests); err != nil {
 		return err
@@ -333,6 +336,29 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 		}
 	}
 	return terminal.Table(w, encoders)
+}
+
+// shownLabels is the table of how many cases of each fold show each label: of the training cases,
+// of the fewest of them that a run has, and of the test cases.
+func shownLabels(labels []experiment.ShownLabel) terminal.TableData {
+	t := terminal.TableData{Title: "Cases that show each label", Header: []string{"label", "name"}, Right: []bool{true, false}}
+	for n, l := range labels {
+		row := []string{l.Label, l.Name}
+		for _, f := range l.Folds {
+			if n == 0 {
+				fold := fmt.Sprintf("fold %d: ", f.Fold)
+				t.Header, t.Right = append(t.Header, fold+"train", "fewest", "test"), append(t.Right, true, true, true)
+			}
+			fewest := f.Train
+			for _, count := range f.Fractions {
+				fewest = min(fewest, count)
+			}
+			row = append(row, fmt.Sprint(f.Train), fmt.Sprint(fewest), fmt.Sprint(f.Test))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Notes = []string{"fewest: of the training cases of a run, with the fraction and seed that has the fewest of them"}
+	return t
 }
 
 // console shows an experiment on standard error.

@@ -14,6 +14,8 @@ type Preview struct {
 	Trials   []Trial   `json:"trials"`
 	Cases    Cases     `json:"cases"`
 	Encoders []Encoder `json:"encoders"`
+	// Labels are in how many cases each label is shown.
+	Labels []ShownLabel `json:"labels"`
 	// Components is the post-processing of all arms: which connected components predictions keep.
 	Components string `json:"components"`
 	// what makes the result better than it is, or another than it seems
@@ -44,6 +46,14 @@ func Look(plan Plan, out string) (Preview, error) {
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
 	if note != "" {
 		p.Doubts = append(p.Doubts, note)
+	}
+	if settings, err := plan.Finetune.Resolve(cache); err != nil {
+		p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err))
+	} else {
+		resolved := plan
+		resolved.Finetune = settings
+		p.Labels = resolved.shown(p.Cases, cache)
+		p.Doubts = append(p.Doubts, unlearntDoubts(p.Labels)...)
 	}
 	for _, i := range plan.Inits {
 		if !i.pretrains() {

@@ -142,7 +142,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer leave()
-	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts) {
+	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts, unlearntDoubts(plan.shown(r.result.Cases, cache))) {
 		s.Console.Note(doubt)
 	}
 	err = r.all(ctx, plan.trials(r.result.Cases))

@@ -315,13 +315,20 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 			t.Columns = append(t.Columns, table.Column{Key: init, Title: init, Digits: 2})
 		}
 		values := map[uint16]map[string][]float64{}
+		var of []eval.Trial
+		unlearnt := map[uint16]bool{}
 		for _, run := range s.Runs {
 			if run.Fraction != fraction {
 				continue
 			}
+			of = append(of, run)
 			for _, score := range run.Scores {
 				if values[score.Label] == nil {
 					values[score.Label] = map[string][]float64{}
+				}
+				if score.Unlearnt {
+					unlearnt[score.Label] = true
+					continue
 				}
 				values[score.Label][run.Initialisation] = append(values[score.Label][run.Initialisation], 100*score.DSC)
 			}
@@ -330,12 +337,17 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 			if values[label] == nil {
 				continue
 			}
-			row := []any{int(label), names[label]}
+			name := names[label]
+			if unlearnt[label] {
+				name = cmp.Or(name, strconv.Itoa(int(label))) + " *"
+			}
+			row := []any{int(label), name}
 			for _, init := range s.Initialisations() {
 				row = append(row, eval.Summarise(values[label][init]))
 			}
 			t.Rows = append(t.Rows, row)
 		}
+		t.Notes = append(t.Notes, unlearntNotes(of)...)
 		if len(t.Rows) > 0 {
 			section.Blocks = append(section.Blocks, report.Table{Table: t}, report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Baseline)})
 		}

@@ -52,7 +52,7 @@ func (s Scored) unpredicted() (all []string) {
 		there, found := map[label]bool{}, map[label]bool{}
 		for _, s := range run.Scores {
 			l := label{s.Label, s.Name}
-			there[l] = there[l] || s.Reference > 0
+			there[l] = there[l] || s.Reference > 0 && !s.Unlearnt
 			found[l] = found[l] || s.Predicted > 0
 		}
 		for l := range there {

@@ -93,7 +93,7 @@ func runBox(runs []eval.Trial, fraction float64, m eval.Metric, label uint16, in
 			continue
 		}
 		for _, s := range r.Scores {
-			if s.Label == label {
+			if s.Label == label && !s.Unlearnt {
 				values[s.Case] = append(values[s.Case], m.Of(s))
 				organ = cmp.Or(s.Name, organ)
 			}

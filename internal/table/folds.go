@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ func Means(f eval.FoldTable) Table {
 		}
 	}
 	t.Notes = FoldNotes(f)[:1]
+	if text := Unlearnt(f.Unlearnt); text != "" {
+		t.Notes = append(t.Notes, text+".")
+	}
 	return t
 }
 
@@ -75,6 +79,19 @@ func differenceCells(c eval.Comparison, digits int) []any {
 	}
 }
 
+// Unlearnt says which labels are left out of the means of which share of the runs, because no
+// training case of these shows them; "" for none.
+func Unlearnt(labels []eval.UnlearntLabel) string {
+	var parts []string
+	for _, l := range labels {
+		parts = append(parts, fmt.Sprintf("%s in %d of %d runs", cmp.Or(nameOf(l.Label, l.Name), fmt.Sprintf("label %d", l.Label)), l.Runs, l.Of))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "In no mean, for no training case of the run shows it: " + List(parts, 20)
+}
+
 // FoldNotes say what the numbers of a fold table are.
 func FoldNotes(f eval.FoldTable) []string {
 	runs, pairs, infinite := 0, 0, 0
@@ -86,6 +103,9 @@ func FoldNotes(f eval.FoldTable) []string {
 	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
 	if runs == 1 {
 		notes[0] = "Of one run in each cell: the mean over its test cases."
+	}
+	if text := Unlearnt(f.Unlearnt); text != "" {
+		notes = append(notes, text+".")
 	}
 	if infinite > 0 {
 		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")

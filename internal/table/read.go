@@ -258,6 +258,7 @@ func (f *csvFile) score(row int) (eval.Score, error) {
 		return eval.Score{}, f.wrong(row, "label", "a number up to 65535")
 	}
 	s := eval.Score{Case: fromCSV(f.cell(row, "case")), Label: uint16(label), Name: fromCSV(f.cell(row, "name"))}
+	s.Unlearnt = f.cell(row, "outcome") == string(eval.Unlearnt)
 	all := numbersOf(&s)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		dst := all[key]

@@ -65,7 +65,7 @@ func nameColumn(any bool) Column {
 func named(s eval.Score) bool { return nameOf(s.Label, s.Name) != "" }
 
 // PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
-// scored, missed, invented or absent.
+// scored, missed, invented, absent, undrawn or unlearnt.
 func PerCase(scores []eval.Score) Table {
 	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, nameColumn(slices.ContainsFunc(scores, named)), {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
@@ -109,6 +109,11 @@ func PerLabel(scores []eval.Score) Table {
 	t.Notes = append(t.Notes, nowhere(labels)...)
 	if text := Undrawn(labels); text != "" {
 		t.Notes = append(t.Notes, text+".")
+	}
+	for _, s := range labels {
+		if s.Label > 0 && s.Unlearnt > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: in no number, for no training case shows it: the network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
+		}
 	}
 	if infinite {
 		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
