@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -47,11 +48,15 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	if err != nil {
 		return summary, loaded, err
 	}
+	learnt, err := learntWith(data, init, o)
+	if err != nil {
+		return summary, loaded, err
+	}
 	l := learner{}
 	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{
 		Identity: train.Identity{
-			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(),
+			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
 		},
 		Options: c.Train, Groups: c.groups(),
 		Open: func() (notes []string, err error) {
@@ -69,6 +74,28 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	}
 	summary, err = job.Run(ctx, dev, o, group)
 	return summary, loaded, err
+}
+
+// learntWith is what a run learns from, and what the weights that it starts from have learnt from.
+// A run that is resumed, and does without those, says it itself.
+func learntWith(data Data, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
+	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train), Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
+	if init == "" {
+		return own, nil
+	}
+	d, err := checkpoint.Read(init)
+	if err != nil && !errors.Is(err, checkpoint.ErrForeign) && o.Mode == voxsaw.Resume && o.Folder != "" {
+		if d, err = checkpoint.Read(train.Last(o.Folder)); errors.Is(err, fs.ErrNotExist) {
+			return own, nil // no step was saved: who loads the first weights says what is wrong
+		}
+	}
+	switch {
+	case errors.Is(err, checkpoint.ErrForeign):
+		return own, nil
+	case err != nil:
+		return own, fmt.Errorf("initial weights: %w", err)
+	}
+	return own.After(d), nil
 }
 
 // initialise loads the weights that a run starts from.

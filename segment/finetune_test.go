@@ -624,6 +624,16 @@ func TestFormat1Predicts(t *testing.T) {
 	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) || l.Names[1] != "pancreas+spleen" {
 		t.Errorf("labels %v, names %v, %v", p.Labels(), l.Names, err)
 	}
+	// It knows neither the voxels that it has learnt from nor their size, and says so.
+	notes := strings.Join(p.Notes(), "\n")
+	for _, want := range []string{"did not note how large they were", "known by their names alone"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("nothing says %q: %s", want, notes)
+		}
+	}
+	if err := p.CheckSpacing(volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling([3]float64{9, 9, 9})}); err != nil {
+		t.Errorf("a size that nobody knows is refused: %v", err)
+	}
 }
 
 func TestLabelsByName(t *testing.T) {

@@ -92,7 +92,8 @@ type Predictor struct {
 	labels  []uint16 // that each class is written as
 	names   map[uint16]string
 	made    Provenance
-	largest []bool // classes of which the largest component is kept; nil: none
+	lessons []lesson // a checkpoint each
+	largest []bool   // classes of which the largest component is kept; nil: none
 }
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
@@ -136,7 +137,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	p.params = nn.NewParams(d, 0)
 	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits, Mirror: o.Mirror}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
-		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints))
+		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints), p.readLessons(checkpoints))
 	}
 	if err != nil {
 		p.Close()
@@ -279,6 +280,7 @@ func (p *Predictor) Notes() (notes []string) {
 	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
 		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
+	notes = append(notes, p.lessonNotes()...)
 	var unseen []string
 	for _, axis := range strings.Split(p.options.Mirror, "") {
 		if !strings.Contains(p.config.Augment.Mirror, axis) {

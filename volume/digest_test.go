@@ -2,10 +2,12 @@ package volume
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
-// The digest of a[k,j,i] = (7i + 11j + 13k) % 50 - 20 of extents 5, 4, 3, as numpy and hashlib have it:
+// The digest of a[k,j,i] = (7i + 11j + 13k) % 50 - 20 of extents 5, 4, 3, as numpy and hashlib have
+// it:
 //
 //	k, j, i = numpy.mgrid[:3, :4, :5]
 //	a = ((7*i + 11*j + 13*k) % 50 - 20).astype('<f4')
@@ -24,7 +26,7 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	for _, v := range []*Volume{whole, floats} {
-		for _, codes := range []string{"RAS", "LPS", "LAS", "SPR", "AIL", "PSR"} {
+		for _, codes := range everyOrder() {
 			turned, err := v.Orient(codes)
 			if err != nil {
 				t.Fatal(err)
@@ -35,6 +37,12 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	floats.Float32[7] += 0.5
+	low, lower := &Volume{Grid: g, Int16: slices.Repeat([]int16{-1024}, g.Len())}, &Volume{Grid: g, Int16: slices.Repeat([]int16{-3024}, g.Len())}
+	if a, _ := low.Digest(); a == "" {
+		t.Error("no digest")
+	} else if b, _ := lower.Digest(); a != b {
+		t.Errorf("what was not seen counts: %s and %s", a, b)
+	}
 	if got, _ := floats.Digest(); got == digestOfNumpy {
 		t.Error("another voxel changes nothing")
 	}
@@ -42,4 +50,21 @@ func TestDigest(t *testing.T) {
 	if got, _ := flat.Digest(); got == digestOfNumpy {
 		t.Error("other extents change nothing")
 	}
+}
+
+// everyOrder lists the 48 orders and directions of axes.
+func everyOrder() (all []string) {
+	opposite := map[byte]byte{'R': 'L', 'A': 'P', 'S': 'I'}
+	for _, axes := range []string{"RAS", "RSA", "ARS", "ASR", "SRA", "SAR"} {
+		for flips := range 8 {
+			codes := []byte(axes)
+			for a := range codes {
+				if flips>>a&1 == 1 {
+					codes[a] = opposite[codes[a]]
+				}
+			}
+			all = append(all, string(codes))
+		}
+	}
+	return all
 }

@@ -29,6 +29,20 @@ func RangeOf(spacings iter.Seq[[3]float64]) (r Range) {
 	return r
 }
 
+// With is the range of scans of which some axes have one voxel size, and the others, where it is 0,
+// that of the range. It is not known where the range of these is not.
+func (r Range) With(spacing [3]float64) (all Range, known bool) {
+	all, known = r, true
+	for axis, s := range spacing {
+		if s > 0 {
+			all.Min[axis], all.Max[axis] = s, s
+		} else if !r.Known() {
+			known = false
+		}
+	}
+	return all, known
+}
+
 // Known tells whether the range says anything.
 func (r Range) Known() bool { return r != Range{} }
 

@@ -62,7 +62,7 @@ func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training,
 
 // noteInit says what must be known of the checkpoint to start from: which held-out cases it has
 // seen, and where its scans or its network were others than those of the configuration.
-func noteInit(w io.Writer, path string, held []string, c segment.Config) error {
+func noteInit(w io.Writer, path string, data segment.Data, c segment.Config) error {
 	if path == "" {
 		return nil
 	}
@@ -77,15 +77,25 @@ func noteInit(w io.Writer, path string, held []string, c segment.Config) error {
 	if d.Lost != "" {
 		say(w, "WARNING: %s: %s: nobody can say whether held-out cases are among them", path, d.Lost)
 	}
-	for _, line := range d.Mismatches(c.Preparation, c.Network) {
+	for _, line := range d.Mismatches(c.Preparation, data.Store.Spacings(data.Train), c.Network) {
 		say(w, "WARNING: %s", line)
 	}
-	how := "pretrained on (without labels)"
-	if d.Kind == checkpoint.Segmentation {
-		how = "trained on, with their labels: what is measured on them says nothing about others"
+	seen := d.Seen()
+	var pretrained, trained []string
+	for n, digest := range data.Store.Voxels(data.Validate) {
+		switch scan, found := seen.Find(data.Validate[n], digest); {
+		case !found:
+		case scan.Labels:
+			trained = append(trained, scan.Called(data.Validate[n]))
+		default:
+			pretrained = append(pretrained, scan.Called(data.Validate[n]))
+		}
 	}
-	if both := common(held, d.TrainedOn); len(both) > 0 {
-		say(w, "%s, %s: %s", numbers.Count(len(both), "held-out case"), how, list(both))
+	if len(pretrained) > 0 {
+		say(w, "%s, pretrained on (without labels): %s", numbers.Count(len(pretrained), "held-out case"), list(pretrained))
+	}
+	if len(trained) > 0 {
+		say(w, "%s, trained on, with their labels: what is measured on them says nothing about others: %s", numbers.Count(len(trained), "held-out case"), list(trained))
 	}
 	return nil
 }

@@ -85,6 +85,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if predicted := pairs.predictedReferences(); len(predicted) > 0 {
 		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s", references, list(predicted))
 	}
+	pairs.noteLearnt(stderr)
 	ranks := jobOf(ctx)
 	if err := sameEvaluation(ranks, o, pairs); err != nil {
 		return err

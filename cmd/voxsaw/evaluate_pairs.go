@@ -460,3 +460,19 @@ func labelFiles(path string) (map[string]string, error) {
 	}
 	return files, nil
 }
+
+// noteLearnt says which predictions are of scans that their model has learnt from, as they say
+// themselves.
+func (p filePairs) noteLearnt(w io.Writer) {
+	learnt := map[stamp.Learnt][]string{}
+	for _, pair := range p.both {
+		if how := stamp.LearntFrom(pair.prediction.Path); how != "" {
+			learnt[how] = append(learnt[how], pair.name)
+		}
+	}
+	for _, how := range []stamp.Learnt{stamp.WithLabels, stamp.WithoutLabels} {
+		if names := learnt[how]; len(names) > 0 {
+			say(w, "WARNING: %s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans", numbers.Count(len(names), "prediction"), how, list(names))
+		}
+	}
+}

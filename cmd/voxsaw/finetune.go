@@ -155,7 +155,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	noteTorn(stderr, o.Cases, training, held)
 	noteUndrawn(stderr, cache, o.Config, training, held)
-	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
+	if err := noteInit(stderr, o.Init, data, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without
 	}
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
@@ -29,8 +30,12 @@ const Segmentation = "segmentation"
 // format is the version of the description that this program writes.
 const format = 2
 
-// formatOfLists is that of a checkpoint whose list of cases is a file of its own.
-const formatOfLists = 3
+// formatOfLists is that of a checkpoint whose list of cases is a file of its own, formatOfScans
+// that of one that says which scans its weights have learnt from, or how large their voxels were.
+const (
+	formatOfLists = 3
+	formatOfScans = 4
+)
 
 // A Description is what a checkpoint says about itself.
 type Description struct {
@@ -44,6 +49,8 @@ type Description struct {
 	Run string
 	// TrainedOn names the cases that were trained on; nil where nobody knows any more.
 	TrainedOn []string
+	// Learnt is what the weights have learnt from.
+	Learnt Learnt
 	// Lost says, of a checkpoint that was read, that its list of many cases is in a file that is
 	// not beside it; empty: it is.
 	Lost string
@@ -79,11 +86,15 @@ type header struct {
 	Trained     bool     `yaml:"trained"` // whether trained_on says anything
 	TrainedOn   []string `yaml:"trained_on"`
 	TrainedList *List    `yaml:"trained_list,omitempty"` // instead of many names
-	Step        int      `yaml:"step"`
-	Validated   int      `yaml:"validated"`
-	BestStep    int      `yaml:"best_step"`
-	Best        float64  `yaml:"best"`
-	Largest     string   `yaml:"largest_component,omitempty"`
+	// of the scans, where each kept its own
+	Spacings  *volume.Range `yaml:"spacings,omitempty"`
+	Scans     []string      `yaml:"scans,omitempty"`
+	ScanList  *List         `yaml:"scan_list,omitempty"` // instead of many scans
+	Step      int           `yaml:"step"`
+	Validated int           `yaml:"validated"`
+	BestStep  int           `yaml:"best_step"`
+	Best      float64       `yaml:"best"`
+	Largest   string        `yaml:"largest_component,omitempty"`
 }
 
 // The keys of the file's metadata.
@@ -111,7 +122,18 @@ func (d Description) metadata() (map[string]string, error) {
 	if list != nil {
 		version, names = formatOfLists, nil
 	}
+	h := header{Kind: d.Kind}
+	if d.Learnt.Spacings.Known() {
+		version, h.Spacings = formatOfScans, &d.Learnt.Spacings
+	}
+	if len(d.Learnt.Scans) > 0 {
+		version, h.Scans = formatOfScans, scanLines(d.Learnt.Scans)
+		if h.ScanList, _ = listOf(h.Scans); h.ScanList != nil {
+			h.Scans = nil
+		}
+	}
 	text, err := config.Marshal(&header{
+		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList,
 		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 	})
@@ -133,8 +155,9 @@ func parse(path string, meta map[string]string) (Description, error) {
 	if err := config.Parse(path+": description", []byte(text), &h); err != nil {
 		return Description{}, err
 	}
-	if listed := h.TrainedList != nil; h.Format != format && !(listed && h.Format == formatOfLists) {
-		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfLists, h.Version)
+	listed, scanned := h.TrainedList != nil, h.Spacings != nil || h.Scans != nil || h.ScanList != nil
+	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) {
+		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfScans, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Engines: h.Engines, Fingerprint: h.Fingerprint,
@@ -152,10 +175,36 @@ func parse(path string, meta map[string]string) (Description, error) {
 			d.Lost = fmt.Sprintf("the %d cases that it was trained on are named in %s, which is not beside it", h.TrainedList.Names, h.TrainedList.File)
 		}
 	}
+	if err := d.readLearnt(h); err != nil {
+		return Description{}, fmt.Errorf("%s: reading which scans it has learnt from: %w", path, err)
+	}
 	if h.Kind == "" || h.Step < 0 || h.Validated < 0 || h.BestStep < 0 {
 		return Description{}, fmt.Errorf("%s: the description of the checkpoint makes no sense: kind %q, step %d", path, h.Kind, h.Step)
 	}
 	return d, nil
+}
+
+// readLearnt reads what the weights have learnt from.
+func (d *Description) readLearnt(h header) (err error) {
+	if h.Spacings != nil {
+		if err := h.Spacings.Check(); err != nil {
+			return err
+		}
+		d.Learnt.Spacings = *h.Spacings
+	}
+	lines := h.Scans
+	if h.ScanList != nil {
+		if lines, err = h.ScanList.read(filepath.Dir(d.path)); err != nil {
+			return err
+		}
+		if lines == nil {
+			d.Lost = fmt.Sprintf("the %d scans that it has learnt from are named in %s, which is not beside it", h.ScanList.Names, h.ScanList.File)
+		}
+	}
+	if len(lines) > 0 {
+		d.Learnt.Scans, err = parseScans(lines)
+	}
+	return err
 }
 
 // Parse reads the settings into the struct that cfg points to, over the values that it has. A key
@@ -198,18 +247,21 @@ func isExtra(name string) bool {
 
 // Mismatches says how the scans and the network that the weights come from differ from those that
 // they are to be used with, where a network would see it: voxel size, axes, part of the scan,
-// window of HU, norm. Each names both values. Settings that the checkpoint does not tell are passed
-// over.
-func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string {
+// window of HU, norm. Each names both values. here is the range of the voxel sizes of those scans,
+// where each keeps its own. Settings that the checkpoint does not tell are passed over.
+func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
 	differ := func(what, there, here, why string) {
 		lines = append(lines, fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why))
 	}
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
 		for _, one := range p.Differences(own) {
-			if m, matters := mismatches[one.Key]; matters {
+			if m, matters := mismatches[one.Key]; matters && one.Key != spacingKey {
 				differ(m.what, one.Old, one.New, m.why)
 			}
+		}
+		if before, now, alike := sameSizes(own, p, d.Learnt.Spacings, here); !alike {
+			differ(mismatches[spacingKey].what, before, now, mismatches[spacingKey].why)
 		}
 	}
 	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" && own.Norm != n.Norm {
@@ -218,11 +270,26 @@ func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string
 	return lines
 }
 
+// sameSizes compares the voxel sizes of scans that were prepared in two ways: numbers as they are,
+// a range of the scans' own with its tolerance. Of ranges that nobody knows, the settings decide.
+func sameSizes(before, now volume.Preparation, rangeBefore, rangeNow volume.Range) (there, here string, alike bool) {
+	there, here = volume.SpacingText(before.Spacing), volume.SpacingText(now.Spacing)
+	was, knownBefore := rangeBefore.With(before.Spacing)
+	is, known := rangeNow.With(now.Spacing)
+	if !slices.Contains(before.Spacing[:], 0) && !slices.Contains(now.Spacing[:], 0) || !knownBefore || !known {
+		return there, here, there == here
+	}
+	return was.String(), is.String(), len(was.Beyond(is)) == 0
+}
+
+// spacingKey is that of the voxel size, of [volume.Difference].
+const spacingKey = "spacing"
+
 // mismatches says of a setting of the preparation what it is about, and why it matters to weights
 // that were trained with another value.
 var mismatches = map[string]struct{ what, why string }{
-	"spacing": {"spacing of the scans", "organs have another size in voxels than the weights know"},
-	"crop":    {"part of the scans", "there is another share of air around the patient than the weights know"},
-	"window":  {"window of HU", "tissue has another brightness than the weights know"},
-	"axcodes": {"axes of the scans", "patients lie another way than the weights know"},
+	spacingKey: {"spacing of the scans", "organs have another size in voxels than the weights know"},
+	"crop":     {"part of the scans", "there is another share of air around the patient than the weights know"},
+	"window":   {"window of HU", "tissue has another brightness than the weights know"},
+	"axcodes":  {"axes of the scans", "patients lie another way than the weights know"},
 }

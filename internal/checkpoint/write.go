@@ -50,8 +50,10 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	if err != nil {
 		return err
 	}
-	if err := WriteList(filepath.Dir(path), d.TrainedOn); err != nil {
-		return err
+	for _, list := range [][]string{d.TrainedOn, scanLines(d.Learnt.Scans)} {
+		if err := WriteList(filepath.Dir(path), list); err != nil {
+			return err
+		}
 	}
 	return atomicfile.Write(path, func(w io.Writer) error { return writeDigested(w, meta, tensors) })
 }

@@ -124,7 +124,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
 		return nil, err
 	}
-	warnings, err := plan.warnings()
+	warnings, err := plan.warnings(cache)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (r *runner) enter() (leave func(), err error) {
 // warnings says what is likely to cost accuracy: a window of inference other than the training
 // crop, and checkpoints of scans or networks that were others. A checkpoint that cannot be read is
 // an error now, rather than when its turn comes.
-func (p Plan) warnings() (warnings []string, err error) {
+func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 	if note := p.Finetune.WindowNote(p.Inference); note != "" {
 		warnings = append(warnings, note)
 	}
@@ -198,8 +198,24 @@ func (p Plan) warnings() (warnings []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
-		for _, line := range d.Mismatches(p.Finetune.Preparation, p.Finetune.Network) {
+		ids := labelled(cache)
+		for _, line := range d.Mismatches(p.Finetune.Preparation, cache.Spacings(ids), p.Finetune.Network) {
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
+		}
+		seen, learnt := d.Seen(), map[bool][]string{}
+		for n, digest := range cache.Voxels(ids) {
+			if scan, found := seen.Find(ids[n], digest); found {
+				learnt[scan.Labels] = append(learnt[scan.Labels], scan.Called(ids[n]))
+			}
+		}
+		for _, with := range []bool{true, false} {
+			how := "without labels"
+			if with {
+				how = "with their labels: scores on them say nothing about others"
+			}
+			if names := learnt[with]; len(names) > 0 {
+				warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, plain.List(names)))
+			}
 		}
 	}
 	return warnings, nil

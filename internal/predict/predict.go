@@ -18,12 +18,14 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -67,6 +69,7 @@ type Batch struct {
 	scans   []dataset.Case
 	targets []string
 	digests map[int]string // of scans, as far as they were needed
+	learnt  map[stamp.Learnt][]string
 }
 
 // Len is the number of scans, of several ranks that of this one's.
@@ -360,6 +363,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	}
 	defer leave()
 	own, err := b.segment(ctx, p, made, watch)
+	b.sayMet(watch)
 	if err != nil {
 		return err
 	}
@@ -392,6 +396,9 @@ func (b *Batch) segment(ctx context.Context, p *segment.Predictor, made provenan
 			return own, err
 		}
 		if !b.options.Force && b.complete(target) {
+			if how := stamp.LearntFrom(target); how != "" {
+				b.met(how, c.ID)
+			}
 			watch.Note(target + " is there already: passed over (--force writes it again)")
 			watch.Passed()
 			own.Done++
@@ -494,6 +501,33 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, made provenance) error
 	return nil
 }
 
+// checkSpacing refuses a scan whose voxels the network does not know, unless the options say that
+// it is to be segmented all the same.
+func (b *Batch) checkSpacing(p *segment.Predictor, g volume.Grid) error {
+	err := p.CheckSpacing(g)
+	if err == nil || b.options.Force {
+		return nil
+	}
+	return fmt.Errorf("%w (--force segments it all the same)", err)
+}
+
+// met notes that weights have learnt from a scan of the batch.
+func (b *Batch) met(how stamp.Learnt, name string) {
+	if b.learnt == nil {
+		b.learnt = map[stamp.Learnt][]string{}
+	}
+	b.learnt[how] = append(b.learnt[how], name)
+}
+
+// sayMet says which scans of the batch the weights have learnt from.
+func (b *Batch) sayMet(watch Observer) {
+	for _, how := range []stamp.Learnt{stamp.WithLabels, stamp.WithoutLabels} {
+		if names := b.learnt[how]; len(names) > 0 {
+			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there says nothing about others", len(names), how, plain.List(names)))
+		}
+	}
+}
+
 // one reads a scan, segments it and writes its label map.
 func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Observer) error {
 	c, target := b.scans[n], b.targets[n]
@@ -507,7 +541,11 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Obse
 			return err
 		}
 	}
-	if grid, bytes, known := c.Extent(); known { // before the scan is read
+	grid, bytes, known := c.Extent()
+	if known { // before the scan is read
+		if err := b.checkSpacing(p, grid); err != nil {
+			return err
+		}
 		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
 			return err
 		}
@@ -524,6 +562,23 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Obse
 	}
 	for _, note := range notes {
 		watch.Note(c.ID + ": " + note)
+	}
+	if err := b.checkSpacing(p, scan.Grid); err != nil {
+		return err
+	}
+	if err := p.CheckSpacing(scan.Grid); err != nil {
+		watch.Note(fmt.Sprintf("WARNING: %s: %v", c.ID, err))
+	}
+	voxels, err := scan.Digest()
+	if err != nil {
+		return err
+	}
+	if lesson, found := p.LearntFrom(c.ID, voxels); found {
+		made.Learnt = stamp.WithoutLabels
+		if lesson.Labels {
+			made.Learnt = stamp.WithLabels
+		}
+		b.met(made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
 	}
 	labels, maps, err := p.PredictMaps(ctx, scan, b.options.Maps)
 	if err != nil {

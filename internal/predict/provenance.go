@@ -28,6 +28,9 @@ type provenance struct {
 	// Digest is that of the scan's files, [dataset.Case.Digest]; "" in files of versions that did
 	// not note it.
 	Digest string `json:"scan_sha256,omitempty"`
+	// Learnt says that the weights have learnt from this scan, and how; "" where they have not, as
+	// far as the checkpoints tell.
+	Learnt stamp.Learnt `json:"learnt_from_scan,omitempty"`
 	// MapsOn are the voxels of probabilities and logits, where these are not the scan's.
 	MapsOn string `json:"maps_on,omitempty"`
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -52,8 +53,11 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	}
 	var w Workbench
 	return train.Job[B]{
-		Identity: train.Identity{Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint()},
-		Options:  j.Training,
+		Identity: train.Identity{
+			Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint(),
+			Learnt: checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train), Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), false)},
+		},
+		Options: j.Training,
 		Open: func() (notes []string, err error) {
 			w.Train, w.Held, notes, err = data.open(j.Crop, j.ValidateCases)
 			return notes, err

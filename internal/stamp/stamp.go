@@ -19,6 +19,28 @@ const (
 	Crossval = "voxsaw crossval"
 )
 
+// Learnt says how the weights that made a label map had learnt from its scan.
+type Learnt string
+
+// The ways of learning from a scan.
+const (
+	WithLabels    Learnt = "with its labels"
+	WithoutLabels Learnt = "without labels"
+)
+
+// LearntFrom is how the weights that made a label map had learnt from its scan; "" where they had
+// not, or the file does not say so.
+func LearntFrom(path string) Learnt {
+	text, _ := Read(path)
+	var stamp struct {
+		Learnt Learnt `json:"learnt_from_scan"`
+	}
+	if json.Unmarshal(text, &stamp) != nil || stamp.Learnt != WithLabels && stamp.Learnt != WithoutLabels {
+		return ""
+	}
+	return stamp.Learnt
+}
+
 // commentCode is NIFTI_ECODE_COMMENT: plain text.
 const commentCode = 6
 

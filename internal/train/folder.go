@@ -124,8 +124,9 @@ type Identity struct {
 	Settings    []byte   // of the task, YAML
 	TrainedOn   []string // names of cases
 	ValidatedOn []string // names of cases
-	Init        string   // checkpoint that the first weights are of; empty: random ones
-	Fingerprint string   // of the data set
+	Learnt      checkpoint.Learnt
+	Init        string // checkpoint that the first weights are of; empty: random ones
+	Fingerprint string // of the data set
 }
 
 // text is what a run is compared with when it is resumed, where its owner says nothing else.
@@ -152,7 +153,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 		}
 	}
 	f, err := OpenFolder(o.Folder, checkpoint.Description{
-		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
+		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...), Learnt: id.Learnt,
 		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
 	}, o.Mode, o.MayDiffer...)
 	if err != nil {

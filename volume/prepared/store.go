@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -158,6 +159,31 @@ func (s *Store) Len() int { return s.records.len() }
 
 // Records goes through what is known of the prepared cases, ordered by ID.
 func (s *Store) Records() iter.Seq[Record] { return s.records.all() }
+
+// Spacings is the range of the voxel sizes of some cases, where each kept its scan's own along any
+// axis; the zero value where all were prepared to one.
+func (s *Store) Spacings(ids []string) volume.Range {
+	if !slices.Contains(s.manifest.Preparation.Spacing[:], 0) {
+		return volume.Range{}
+	}
+	return volume.RangeOf(func(yield func([3]float64) bool) {
+		for _, id := range ids {
+			if r, found := s.Record(id); found && !yield(r.Spacing) {
+				return
+			}
+		}
+	})
+}
+
+// Voxels are the digests of the scans of some cases, see [Record]; "" where one is not known.
+func (s *Store) Voxels(ids []string) []string {
+	digests := make([]string, len(ids))
+	for n, id := range ids {
+		r, _ := s.Record(id)
+		digests[n] = r.Scan
+	}
+	return digests
+}
 
 // Record returns what is known of the case called id, and whether there is one.
 func (s *Store) Record(id string) (Record, bool) {

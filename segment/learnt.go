@@ -1,0 +1,115 @@
+package segment
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// This file: what a predictor's weights have learnt from, and what scans they may be used on.
+
+// A lesson is what the weights of a checkpoint have learnt from.
+type lesson struct {
+	path     string
+	spacings volume.Range
+	seen     checkpoint.Seen
+	known    bool // which voxels, and not the names of cases alone
+	lost     string
+}
+
+// readLessons reads what the weights have learnt from.
+func (p *Predictor) readLessons(checkpoints []string) error {
+	for _, path := range checkpoints {
+		d, err := checkpoint.Read(path)
+		if err != nil {
+			return err
+		}
+		p.lessons = append(p.lessons, lesson{path, d.Learnt.Spacings, d.Seen(), d.Known(), d.Lost})
+	}
+	return nil
+}
+
+// A SpacingError says that the voxels of a scan are smaller or larger than those that a network was
+// trained on, which were not brought to one size.
+type SpacingError struct {
+	Checkpoint string
+	Spacing    [3]float64   // of the scan, along the axes of prepared cases, in mm
+	Trained    volume.Range // of the training cases
+}
+
+func (e *SpacingError) Error() string {
+	return fmt.Sprintf("its voxels measure %s, those that %s was trained on %v: more than %g times smaller or larger, so that organs have another size in voxels than the network knows",
+		volume.SpacingText(e.Spacing), e.Checkpoint, e.Trained, volume.SpacingTolerance)
+}
+
+// CheckSpacing gives a [SpacingError] for a scan on a grid whose voxels are none of those that the
+// network was trained on, within [volume.SpacingTolerance]. Where the preparation resamples scans
+// to one spacing, or the checkpoint is of a version that did not note it, there is none.
+func (p *Predictor) CheckSpacing(g volume.Grid) error {
+	prepared, err := p.config.Preparation.Grid(g)
+	if err != nil {
+		return err
+	}
+	spacing := prepared.Spacing()
+	for axis, s := range p.config.Preparation.Spacing {
+		if s > 0 {
+			spacing[axis] = s // to the last digit
+		}
+	}
+	for _, l := range p.lessons {
+		if l.spacings.Known() && len(l.spacings.Outside(spacing)) > 0 {
+			return &SpacingError{l.path, spacing, l.spacings}
+		}
+	}
+	return nil
+}
+
+// Lesson says how the weights have learnt from a scan.
+type Lesson struct {
+	Name   string // of the case, when it was learnt from
+	Labels bool   // with its labels; otherwise as a scan alone, in pretraining
+}
+
+// LearntFrom says whether weights have learnt from the scan of that name, whose voxels have that
+// digest ([volume.Volume.Digest]): whatever it is called now, or, of checkpoints of versions that
+// noted names alone, by its name.
+func (p *Predictor) LearntFrom(name, digest string) (how Lesson, found bool) {
+	for _, l := range p.lessons {
+		if scan, seen := l.seen.Find(name, digest); seen && !how.Labels {
+			how, found = Lesson{scan.Name, scan.Labels}, true
+		}
+	}
+	return how, found
+}
+
+// lessonNotes are what a person should know of what the weights have learnt from.
+func (p *Predictor) lessonNotes() (notes []string) {
+	var unknown, names, lost []string
+	own := false
+	for _, s := range p.config.Preparation.Spacing {
+		own = own || s == 0
+	}
+	for _, l := range p.lessons {
+		if own && !l.spacings.Known() {
+			unknown = append(unknown, l.path)
+		}
+		switch {
+		case l.lost != "":
+			lost = append(lost, l.path+": "+l.lost)
+		case !l.known:
+			names = append(names, l.path)
+		}
+	}
+	if len(unknown) > 0 {
+		notes = append(notes, fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not note how large they were: nobody can say whether it knows such voxels as these", plain.List(unknown)))
+	}
+	if len(names) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: which scans it was trained on is known by their names alone", plain.List(names)))
+	}
+	for _, text := range lost {
+		notes = append(notes, "WARNING: "+text+": nobody can say whether scans here are among them")
+	}
+	return notes
+}
