@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -101,7 +102,7 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		if wanted != "" && len(candidates) > 0 {
 			asked := slices.DeleteFunc(slices.Clone(candidates), func(o object) bool { return !o.is(wanted) })
 			if len(asked) == 0 {
-				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its SEG objects is %s:%s", c.folder, wanted, listObjects(candidates)))
+				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its %s is %s:%s", c.folder, kindsOf(candidates), wanted, listObjects(candidates)))
 			}
 			candidates = asked
 		}
@@ -109,15 +110,48 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		case len(candidates) == 1:
 			c.labels = candidates[0]
 		case len(candidates) > 1:
-			notes = append(notes, fmt.Sprintf("%s: used without labels, because it has %d SEG objects: --segmentation chooses one by number, UID or file name:%s", c.folder, len(candidates), listObjects(candidates)))
+			notes = append(notes, fmt.Sprintf("%s: used without labels, because it has %s: --segmentation chooses one by number, UID or file name:%s", c.folder, countKinds(candidates), listObjects(candidates)))
 		}
 	}
 	for _, s := range all { // in their order
 		for _, o := range drawn[s] {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o, s, s.Number))
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o, s, nameOf(s, all)))
 		}
 	}
 	return notes
+}
+
+// kindsOf names what objects are, in the plural.
+func kindsOf(objects []object) string {
+	segmentations, structures := divideKinds(objects)
+	switch {
+	case structures == 0:
+		return "SEG objects"
+	case segmentations == 0:
+		return "RT structure sets"
+	}
+	return "SEG objects and RT structure sets"
+}
+
+// countKinds counts what objects are.
+func countKinds(objects []object) string {
+	segmentations, structures := divideKinds(objects)
+	switch {
+	case structures == 0:
+		return numbers.Count(segmentations, "SEG object")
+	case segmentations == 0:
+		return numbers.Count(structures, "RT structure set")
+	}
+	return numbers.Count(segmentations, "SEG object") + " and " + numbers.Count(structures, "RT structure set")
+}
+
+func divideKinds(objects []object) (segmentations, structures int) {
+	for _, o := range objects {
+		if o.structures != nil {
+			structures++
+		}
+	}
+	return len(objects) - structures, structures
 }
 
 func listObjects(objects []object) string {

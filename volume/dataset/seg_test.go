@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -327,5 +328,33 @@ func TestStructureSetsAreLabels(t *testing.T) {
 	}
 	if err != nil || sets != 2 || noted(notes, "passed over: RTSTRUCT") {
 		t.Errorf("%d structure sets, %q, %v", sets, notes, err)
+	}
+}
+
+// Two structure sets of one series are counted as what they are.
+func TestStructureSetsAreCounted(t *testing.T) {
+	root := t.TempDir()
+	writeStructureSet(t, root, 0, nil)
+	data, err := os.ReadFile(filepath.Join(root, "rs", "RS.dcm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(data, []byte("Parotid_L"), []byte("Parotid_R"), 1) // another set
+	if uid := regexp.MustCompile("\x08\x00\x18\x00UI..[0-9.]+").FindIndex(other); uid != nil {
+		last := uid[1] - 1
+		other[last] = '0' + (other[last]-'0'+1)%10
+	}
+	if err := os.WriteFile(filepath.Join(root, "rs", "RS2.dcm"), other, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	d := detect(t, root)
+	if len(d.Cases) != 1 || d.Cases[0].Labels != "" || !noted(d.Notes, "used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
+		t.Errorf("%q, %q", list(d), d.Notes)
+	}
+	if d, err = Detect(root, Options{Segmentation: "nothing"}); err != nil || !noted(d.Notes, "because none of its RT structure sets is nothing") {
+		t.Errorf("%q, %v", d.Notes, err)
+	}
+	if got := countKinds([]object{{structures: &dicom.StructureSet{}}, {segmentation: &dicom.Segmentation{}}, {segmentation: &dicom.Segmentation{}}}); got != "2 SEG objects and 1 RT structure set" {
+		t.Error(got)
 	}
 }

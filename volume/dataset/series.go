@@ -62,6 +62,8 @@ func listSeries(root string, o Options, keep func([]object) []object) (found []s
 				}
 			case s.Localizer || s.Shape[2] < 2 && s.Err != nil:
 				others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
+			case s.Fragment() && s.Shape[2] > 1:
+				others = append(others, fragment(folder, s, all))
 			default:
 				chosen = append(chosen, s)
 			}
@@ -97,17 +99,37 @@ func listSeries(root string, o Options, keep func([]object) []object) (found []s
 		return nil, nil, nil, err
 	}
 	if wanted == "" {
-		found = refuseSingles(found)
+		var fragments []*dicom.Series
+		found, fragments = refuseSingles(found)
+		for _, s := range fragments {
+			others = append(others, fragment(commonFolder(s.Files), s, all))
+		}
 	}
 	nameSuffixes(found)
 	notes = append(notes, pairObjects(found, objects, all, segmentation)...)
 	return found, notes, others, nil
 }
 
+// fragment says that a series is passed over for its few slices, and what takes it.
+func fragment(folder string, s *dicom.Series, all []*dicom.Series) string {
+	return fmt.Sprintf("%s: passed over %s: too few slices for a scan; --series %s takes it", folder, s, nameOf(s, all))
+}
+
+// nameOf is what --series takes for a series and for no other of its study.
+func nameOf(s *dicom.Series, all []*dicom.Series) string {
+	switch {
+	case s.UID != "" && slices.ContainsFunc(all, s.SharesNumber):
+		return seriesUID(s)
+	case s.Part > 0:
+		return fmt.Sprintf("%s.%d", s.Number, s.Part)
+	}
+	return s.Number
+}
+
 // refuseSingles refuses the single slices of a folder that look alike. They are of different
 // studies, by their UIDs, and do not stack up: they may be what is left of a scan whose UIDs were
-// replaced file by file.
-func refuseSingles(found []seriesCase) (kept []seriesCase) {
+// replaced file by file. Other single slices are fragments.
+func refuseSingles(found []seriesCase) (kept []seriesCase, fragments []*dicom.Series) {
 	singles := map[string][]*dicom.Series{} // by folder
 	for _, c := range found {
 		if c.series != nil && c.series.Shape[2] == 1 {
@@ -128,14 +150,14 @@ func refuseSingles(found []seriesCase) (kept []seriesCase) {
 		}
 		switch {
 		case count < 2:
-			kept = append(kept, c)
+			fragments = append(fragments, c.series)
 		case !refused[c.folder]:
 			refused[c.folder] = true
 			err := fmt.Errorf("%s: %d single slices that look alike have UIDs of their own and do not stack up evenly: slices of one scan may be missing or have wrong UIDs; --series all takes each as a case", c.folder, count)
 			kept = append(kept, seriesCase{folder: c.folder, refused: err})
 		}
 	}
-	return kept
+	return kept, fragments
 }
 
 // countElsewhere counts the scans in other folders and frames of reference than one.
@@ -485,6 +507,9 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 		for _, p := range s.Problems {
 			e.Problems = append(e.Problems, about(p))
 		}
+	}
+	if s.Fragment() && !s.Localizer && s.Err == nil {
+		e.problem("too few slices for a scan")
 	}
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)

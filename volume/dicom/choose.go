@@ -40,7 +40,7 @@ func (s *Series) LooksLike(o *Series) bool {
 }
 
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
-// scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
+// scan, or else the largest axial CT. Localizers, colour images, fragments and projections are
 // no scans where there are others, maps of something else than attenuation none where there is a
 // CT in HU, and an original goes before what was derived from one, if it is
 // half as long. A scan that will be refused, perhaps for a gap, is chosen all the same: taking a
@@ -190,12 +190,20 @@ func (s *Series) length() float64 {
 	return s.stack.Slices[len(s.stack.Slices)-1].At - s.stack.Slices[0].At
 }
 
-// scansOf leaves out localizers, colour images and single slices, where there are others.
+// Fragment says whether the series has so few slices that it is no scan: a scout view, a slice for
+// trying out, what is left of a transfer.
+func (s *Series) Fragment() bool {
+	const least = 3
+	return s.Shape[2] < least
+}
+
+// scansOf leaves out localizers, colour images, single slices and fragments, where there are others.
 func scansOf(series []*Series) []*Series {
 	for _, better := range []func(*Series) bool{
 		func(s *Series) bool { return s.Axcodes != "" && s.stack.Slices[0].Image.Samples == 1 },
 		func(s *Series) bool { return !s.Localizer },
 		func(s *Series) bool { return s.Shape[2] > 1 },
+		func(s *Series) bool { return !s.Fragment() },
 	} {
 		if some := only(series, better); len(some) > 0 {
 			series = some

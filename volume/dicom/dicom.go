@@ -53,7 +53,7 @@ type Series struct {
 	// ImageType: HU, mg/ml, Bq/ml, effective atomic number, ...; "" where nothing says it. See
 	// [Series.InHU]
 	Unit      string
-	Localizer bool   // a scout view, by its ImageType
+	Localizer bool   // a scout view, by its ImageType, or by its description where it has few slices
 	Shape     [3]int // columns, rows and slices as they lie in the files
 	// where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
 	Axcodes string

@@ -299,6 +299,7 @@ func newSeries(v grouping.Volume) *Series {
 	}
 	s.Description, s.Protocol, s.Kernel = first.Image.Description, first.Image.Protocol, common(all, tag.ConvolutionKernel)
 	s.ImageType, s.Phase = first.Info.ImageType, s.phase()
+	s.Localizer = s.Localizer || s.calledScout()
 	for n, one := range all {
 		if n == 0 || one.Image != all[n-1].Image {
 			s.Files = append(s.Files, one.Image.Path)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -40,6 +41,18 @@ func (s *Series) said() string {
 		fmt.Fprintf(&b, ", no HU but %s", s.Unit)
 	}
 	return b.String()
+}
+
+// scouts are words for scout views, as scanners and people have them in descriptions.
+var scouts = map[string]bool{
+	"LOCALIZER": true, "LOCALISER": true, "LOCALIZERS": true, "LOCALISERS": true, "LOC": true, "SCOUT": true, "SURVEY": true, "SURVIEW": true, "TOPOGRAM": true, "SCANOGRAM": true,
+}
+
+// calledScout says whether the description is that of a scout view. MR scanners do not say so in
+// ImageType.
+func (s *Series) calledScout() bool {
+	const most = 50 // slices
+	return s.Shape[2] < most && slices.ContainsFunc(strings.FieldsFunc(strings.ToUpper(s.Description), func(r rune) bool { return !unicode.IsLetter(r) }), func(word string) bool { return scouts[word] })
 }
 
 // Words are the keys of the words that choose a series.
