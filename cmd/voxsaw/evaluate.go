@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +15,13 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -28,6 +32,7 @@ type evaluateOptions struct {
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
 	Missing  string              `yaml:"missing" help:"references without a prediction: error; missed, which scores them as if nothing had been found (DSC 0, infinite distances); or left-out, for predictions of some cases alone" oneof:"error missed left-out"`
+	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A case that needs more fails, and the others go on"`
 	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
 	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
 }
@@ -60,10 +65,11 @@ const (
 	missingLeftOut  = "left-out"
 )
 
-func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
+func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) (err error) {
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
+	o.Memory.limitAll()
 	if o.Out != "" { // before the work
 		if err := claim.Check(o.Out, evaluation, scoreFiles...); err != nil {
 			return err
@@ -91,8 +97,16 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return err
 	}
 	scores, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
+	var left *tooLargeError
+	if errors.As(err, &left) && len(scores) > 0 {
+		err = nil
+	}
 	if err != nil || ranks.silent() { // rank 0 writes
 		return err
+	}
+	if left != nil {
+		pairs.tooLarge = left.cases
+		defer func() { err = errors.Join(err, left) }()
 	}
 	eval.Sort(scores)
 	pairs.noteUnpredicted(scores)
@@ -184,8 +198,13 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		return nil, err
 	}
 	var scores []eval.Score
+	var tooLarge []string
 	wanted := newWantedLabels(o.Metrics.Labels)
 	for i, s := range all {
+		if s.TooLarge != "" {
+			tooLarge = append(tooLarge, s.TooLarge)
+			continue
+		}
 		if !here[i] {
 			note(s)
 		}
@@ -193,12 +212,36 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		wanted.add(pairs[i].name, s.Unknown)
 	}
 	progress.Finish()
-	return scores, wanted.settle(stderr)
+	if err := wanted.settle(stderr); err != nil {
+		return nil, err
+	}
+	if len(tooLarge) > 0 {
+		err = &tooLargeError{tooLarge, len(pairs)}
+	}
+	return scores, err
+}
+
+// A tooLargeError names the cases that there is not enough memory for. The others were compared.
+type tooLargeError struct {
+	cases []string
+	of    int
+}
+
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("%d of %s not compared:\n  %s", len(e.cases), numbers.Count(e.of, "case"), strings.Join(e.cases, "\n  "))
 }
 
 // comparePair reads a pair of label maps and scores it.
 func comparePair(p filePair, scans *dataset.Scans, o evaluateOptions) (caseScores, error) {
-	prediction, reference, notes, err := p.read(scans, o.Read)
+	err := memory.Check(dataset.PairMemory(p.prediction, p.reference))
+	var prediction, reference *volume.LabelMap
+	var notes []string
+	if err == nil {
+		prediction, reference, notes, err = p.read(scans, o.Read)
+	}
+	if tooMuch := (*memory.Error)(nil); errors.As(err, &tooMuch) {
+		return caseScores{TooLarge: fmt.Sprintf("case %s, %s: %v", p.name, p.reference.Path, tooMuch)}, nil
+	}
 	if errors.Is(err, dataset.ErrNoScans) {
 		return caseScores{}, withHint(err, "add --scans FOLDER")
 	}

@@ -51,6 +51,7 @@ type filePairs struct {
 	unreferenced []string   // predictions without a reference
 	missed       []string   // cases that are counted without a prediction
 	leftOut      int        // references that are not, because somebody says so
+	tooLarge     []string   // what is to be said of cases that there was no memory for
 	nowhere      []string   // what to say of labels that no prediction has
 	notes        []string
 }
@@ -102,6 +103,9 @@ func (f *filePairs) remarks() []string {
 	}
 	if f.leftOut > 0 {
 		all = append(all, fmt.Sprintf("Left out, without a prediction: %s.", numbers.Count(f.leftOut, "reference")))
+	}
+	if n := len(f.tooLarge); n > 0 {
+		all = append(all, fmt.Sprintf("Left out, for want of memory: %s.", numbers.Count(n, "case")))
 	}
 	if n := len(f.unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")

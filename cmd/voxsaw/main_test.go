@@ -164,7 +164,7 @@ labels: [2, 3]
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same, "damage": damage,
+			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same, "damage": damage, "bomb": bomb,
 		},
 	})
 }

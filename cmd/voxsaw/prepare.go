@@ -27,7 +27,7 @@ type prepareOptions struct {
 	Dataset     dataset.Options        `yaml:"dataset"`
 	Preparation volume.Preparation     `yaml:"preparation"`
 	Work        dataset.PrepareOptions `yaml:"work"`
-	Memory      gibibytes              `yaml:"memory" help:"limit for the cases prepared at once: 16GiB, 512MiB, or a number of GiB; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
+	Memory      gibibytes              `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has, of which the cases prepared at once take 4 GiB, or one case alone what it needs. A case that needs more than the limit fails, and the others go on"`
 	JSON        bool                   `yaml:"json" help:"print the summary as JSON"`
 }
 
@@ -71,7 +71,10 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if part.Of > 0 && o.Work.Merge {
 		return usagef("--part prepares a part, --merge finishes a folder of parts: choose one")
 	}
-	o.Work.Memory = o.Memory.bytes()
+	planned := o.Memory.planned()
+	if o.Memory > 0 {
+		o.Work.Memory = planned
+	}
 	stderr := cmd.ErrOrStderr()
 	d, err := dataset.DetectAll(roots, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/itk"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -301,7 +302,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []st
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if _, _, _, err := c.Read(DefaultReadOptions(), nil); err != nil {
+				if err := c.tryReading(ctx); err != nil {
 					image.problem("labels: %v", err)
 				}
 				return nil
@@ -330,7 +331,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []st
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if _, _, _, err := c.Read(DefaultReadOptions(), nil); err != nil {
+				if err := c.tryReading(ctx); err != nil {
 					labels.problem("%s", labels.about(err.Error()))
 				}
 				return nil
@@ -442,6 +443,16 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 	e.Shape = slices.Clone(h.dims)
 	e.Problems = append(e.Problems, h.problems...)
 	e.volumes = h.volumes
+	need := h.extentOf(chosen == 0).bytes()
+	if e.calledLabels() || len(h.segments) > 0 { // which may be read once more, as labels
+		need += h.labelsAtOnce()
+	}
+	release, err := memory.Take(context.Background(), need)
+	if err != nil {
+		e.cannotBeRead(err)
+		return e
+	}
+	defer release()
 	if h.volumes > 1 && chosen == 0 {
 		e.several = true
 		all, err := readFileAll(path, nifti.Options{})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -29,14 +27,17 @@ import (
 // PrepareOptions say how [Prepare] works.
 type PrepareOptions struct {
 	Workers int `yaml:"workers" help:"cases prepared at once; 0: one a core"`
-	// Memory is the bytes that the cases prepared at once may take together; 0: 4 GiB, or what the
-	// machine has where that is less. A case that needs more is prepared alone.
+	// Memory is the bytes that the cases prepared at once may take together; one that needs more
+	// alone fails. 0: 4 GiB, or what this process may take where that is less; a case that needs
+	// more than that is prepared alone, and fails where it needs more than this process may take.
 	Memory int64       `yaml:"-"`
 	Part   string      `yaml:"part" help:"prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once, on one machine or on many that share the folder, and the last of them finishes it"`
 	Merge  bool        `yaml:"merge" help:"finish a folder whose parts have all been prepared"`
 	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
 	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these, and replace those that were prepared with other settings, or that would lose labels, structures or their image"`
 	Read   ReadOptions `yaml:",inline"`
+
+	allowed int64 // bytes that one case may take
 }
 
 // DefaultPrepareOptions goes on after a bad file.
@@ -237,11 +238,9 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	if o.Memory <= 0 {
-		o.Memory = 4 << 30
-		if there := memory.Available(); there > 0 {
-			o.Memory = min(o.Memory, there)
-		}
+	if o.allowed = o.Memory; o.Memory <= 0 {
+		o.allowed = memory.Allowed()
+		o.Memory = min(4<<30, o.allowed)
 	}
 	return o, nil
 }
@@ -417,14 +416,14 @@ type preparer struct {
 	writer      *prepared.Writer
 	preparation volume.Preparation
 	options     PrepareOptions
-	memory      *semaphore.Weighted // bytes that the cases at work may take together
+	memory      *memory.Budget // that the cases at work share
 	sources     *sources
 }
 
 func newPreparer(d *Dataset, w *prepared.Writer, p volume.Preparation, o PrepareOptions) *preparer {
 	return &preparer{
 		dataset: d, writer: w, preparation: p, options: o,
-		memory: semaphore.NewWeighted(o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
+		memory: memory.NewBudget(o.allowed, o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
 	}
 }
 
@@ -484,11 +483,17 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	if r.Record, r.Kept = p.writer.Keep(in, paths); r.Kept {
 		return r
 	}
-	need := min(c.memory(p.preparation), p.options.Memory)
-	if r.Err = p.memory.Acquire(ctx, need); r.Err != nil {
+	c = c.located()
+	need, known := c.memory(p.preparation)
+	if !known {
+		need = min(need, p.options.Memory)
+	}
+	release, err := p.memory.Take(ctx, need)
+	if err != nil {
+		r.Err = c.tooLarge(err)
 		return r
 	}
-	defer p.memory.Release(need)
+	defer release()
 	for _, path := range paths { // before reading, so that a change meanwhile is noticed
 		source, err := p.sources.of(path)
 		if err != nil {
@@ -548,45 +553,6 @@ func (s *sources) of(path string) (prepared.Source, error) {
 	}
 	s.mutex.Unlock()
 	return look()
-}
-
-// memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that
-// orienting and resampling make.
-func (c Case) memory(p volume.Preparation) int64 {
-	const (
-		// bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
-		read = 16
-		// bytes a prepared voxel: interpolated along one axis after the other in float32, and
-		// labels
-		prepared = 20
-		// bytes for each byte of files whose headers are not looked at here, which may be
-		// compressed
-		unknown = 64
-	)
-	known := func(g volume.Grid) int64 {
-		need := read * int64(g.Len())
-		if g, err := p.Grid(g); err == nil && p.Spacing != [3]float64{} {
-			need += prepared * int64(g.Len())
-		}
-		return need
-	}
-	if c.series != nil && c.series.Err == nil {
-		return known(c.series.Grid)
-	}
-	if h, err := readFileHeader(c.Image); err == nil {
-		return known(h.Grid)
-	}
-	var size int64
-	err := walk(c.Image, func(_ string, entry fs.FileInfo, err error) error {
-		if err == nil && !entry.IsDir() {
-			size += entry.Size()
-		}
-		return nil
-	})
-	if err != nil {
-		return 0
-	}
-	return unknown * size
 }
 
 func absolute(paths []string) ([]string, error) {

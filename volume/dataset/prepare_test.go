@@ -126,7 +126,7 @@ func TestPrepareResumes(t *testing.T) {
 	if err != nil || s.Kept != 2 || s.Prepared != 2 {
 		t.Errorf("resumed: %+v, %v", s, err)
 	}
-	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Memory: 1}, nil)
+	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Memory: 300_000}, nil)
 	if err != nil || fresh.Fingerprint != s.Fingerprint {
 		t.Errorf("prepared at once: %+v, %v", fresh, err)
 	}

@@ -364,7 +364,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 	case c.refused != nil:
 		return nil, "", c.refused
 	case c.series != nil:
-		return c.series, "", nil
+		return c.series, c.why, nil
 	case !c.IsDICOM():
 		return nil, "", fmt.Errorf("%s is not DICOM", c.Image)
 	}

@@ -264,9 +264,10 @@ func (w *Writer) NotRelabelled() (missing, there []uint16) {
 
 // Add prepares a case and writes it.
 func (w *Writer) Add(s Input) (Record, error) {
+	id := s.ID
 	record, err := w.add(s)
 	if err != nil {
-		return record, fmt.Errorf("preparing case %s: %w", s.ID, err)
+		return record, fmt.Errorf("preparing case %s: %w", id, err)
 	}
 	return record, nil
 }
@@ -279,19 +280,22 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	image, err := w.preparation.Apply(s.Image, part)
+	digest, err := s.Image.Digest()
+	if err != nil {
+		return Record{}, err
+	}
+	scan, own := s.Image, s.Image.Grid
+	s.Image = nil // its voxels are let go of as soon as there are others
+	image, err := w.preparation.Apply(scan, part)
 	if err != nil {
 		return Record{}, err
 	}
 	record := Record{
-		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
+		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: own, Scan: digest,
 		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
 	if !part.IsWhole() {
 		record.Crop = &part.Box
-	}
-	if record.Scan, err = s.Image.Digest(); err != nil {
-		return Record{}, err
 	}
 	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	var labels []uint16
