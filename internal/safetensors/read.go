@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/half"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
@@ -114,7 +115,7 @@ func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 			case "F32":
 				piece[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 			case "F16":
-				piece[i] = half(binary.LittleEndian.Uint16(raw[2*i:]))
+				piece[i] = half.Float(binary.LittleEndian.Uint16(raw[2*i:])).Float32()
 			case "BF16":
 				piece[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
 			}

@@ -62,16 +62,3 @@ func elements(shape []int) (int64, error) {
 	}
 	return n, nil
 }
-
-// half converts an IEEE 754 half-precision number.
-func half(b uint16) float32 {
-	sign, exponent, fraction := uint32(b>>15)<<31, uint32(b>>10&31), uint32(b&1023)
-	switch exponent {
-	case 0: // zero and subnormal: fraction times 2^-24, which float32 holds exactly
-		f := float32(fraction) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 31: // infinity and NaN
-		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
-}

@@ -1,0 +1,248 @@
+// Package nnunet predicts with models that nnU-Net v2 has trained, to the same label maps.
+//
+// Start at [Open] and [Predictor.Predict]. What nnU-Net computes was taken from its documentation
+// and from experiments, and each step is held against it: the file's axes are kept and transposed
+// as the plans say (prepare.go), cubic interpolation is clipped (resample.go), logits are summed in
+// float16 (windows.go) and decide in float16 (finish.go). Of these, none can be left out without
+// voxels that differ.
+//
+// It leaves out 2D networks, cascades and networks other than PlainConvUNet and
+// ResidualEncoderUNet, each of which is refused by its name.
+package nnunet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/pytorch"
+	"github.com/voxsaw/voxsaw/internal/unet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// The files of a model's folder.
+const (
+	plansName   = "plans.json"
+	datasetName = "dataset.json"
+)
+
+// checkpointNames are what a fold's checkpoint may be called, the first that is there is taken.
+var checkpointNames = []string{"checkpoint_final.pth", "checkpoint_best.pth"}
+
+// Model is a folder of nnUNet_results: TRAINER__PLANS__CONFIGURATION.
+type Model struct {
+	Folder string
+	*Plan
+	*Labels
+	Folds  []string // whose checkpoints predict together
+	Mirror []int    // axes that the network was trained to be mirrored along
+
+	Trainer     string
+	checkpoints []string
+}
+
+// IsModel says whether a path is what nnU-Net writes: a folder with plans.json, or a .pth file.
+func IsModel(path string) bool {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		_, err := os.Stat(filepath.Join(path, plansName))
+		return err == nil
+	}
+	return strings.EqualFold(filepath.Ext(path), ".pth")
+}
+
+// Open reads what a model says about itself. path is its folder, or one checkpoint in it. folds
+// choose among its checkpoints; none: all of its cross-validation, or fold_all where there is no
+// other.
+func Open(path string, folds []string) (*Model, error) {
+	m := &Model{Folder: path}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		if err := m.of(path); err != nil {
+			return nil, err
+		}
+	} else if err := m.find(folds); err != nil {
+		return nil, err
+	}
+	file, err := pytorch.Open(m.checkpoints[0])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	configuration, err := m.describe(file)
+	if err != nil {
+		return nil, err
+	}
+	if m.Plan, err = readPlan(filepath.Join(m.Folder, plansName), configuration); err != nil {
+		return nil, err
+	}
+	if m.Labels, err = readLabels(filepath.Join(m.Folder, datasetName)); err != nil {
+		return nil, err
+	}
+	if n := len(m.Labels.Channels); n != len(m.Plan.Channels) {
+		return nil, &volume.FormatError{Path: filepath.Join(m.Folder, datasetName), Problem: fmt.Sprintf("it has %d channels, and the plans %d", n, len(m.Plan.Channels))}
+	}
+	m.Network.Classes = m.Heads()
+	return m, m.Network.Check()
+}
+
+// of takes one checkpoint, with the files of the folder that it lies in, or of the one above.
+func (m *Model) of(path string) error {
+	m.checkpoints, m.Folds = []string{path}, []string{strings.TrimPrefix(filepath.Base(filepath.Dir(path)), "fold_")}
+	for _, folder := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
+		if _, err := os.Stat(filepath.Join(folder, plansName)); err == nil {
+			m.Folder = folder
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: there is no %s beside it or in the folder above: a checkpoint of nnU-Net needs it, and %s", path, plansName, datasetName)
+}
+
+// find lists the checkpoints of a model's folder.
+func (m *Model) find(folds []string) error {
+	entries, err := os.ReadDir(m.Folder)
+	if err != nil {
+		return err
+	}
+	var there []string
+	for _, e := range entries {
+		if fold, ok := strings.CutPrefix(e.Name(), "fold_"); ok && e.IsDir() {
+			there = append(there, fold)
+		}
+	}
+	if len(folds) == 0 {
+		for _, fold := range there {
+			if _, err := strconv.Atoi(fold); err == nil {
+				folds = append(folds, fold)
+			}
+		}
+		if len(folds) == 0 && slices.Contains(there, "all") {
+			folds = []string{"all"}
+		}
+		slices.SortFunc(folds, func(a, b string) int {
+			x, _ := strconv.Atoi(a)
+			y, _ := strconv.Atoi(b)
+			return cmp.Compare(x, y)
+		})
+	}
+	if len(folds) == 0 {
+		return fmt.Errorf("%s has no folder fold_0, as a model of nnU-Net does", m.Folder)
+	}
+	for _, fold := range folds {
+		path, err := checkpointOf(filepath.Join(m.Folder, "fold_"+fold))
+		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(there, fold) {
+			return fmt.Errorf("%s has no fold %s, only %s", m.Folder, fold, plain.List(there))
+		}
+		if err != nil {
+			return err
+		}
+		m.Folds, m.checkpoints = append(m.Folds, fold), append(m.checkpoints, path)
+	}
+	return nil
+}
+
+func checkpointOf(folder string) (string, error) {
+	for _, name := range checkpointNames {
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s has neither %s: %w", folder, strings.Join(checkpointNames, " nor "), fs.ErrNotExist)
+}
+
+// describe reads what the first checkpoint says: configuration, trainer, mirroring.
+func (m *Model) describe(file *pytorch.File) (configuration string, err error) {
+	path := m.checkpoints[0]
+	root, ok := file.Root().(*pytorch.Dict)
+	if !ok || root.Get("network_weights") == nil {
+		return "", &volume.UnsupportedError{Path: path, Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"}
+	}
+	m.Trainer, _ = root.Get("trainer_name").(string)
+	args, _ := root.Get("init_args").(*pytorch.Dict)
+	if configuration, _ = args.Get("configuration").(string); configuration == "" {
+		return "", &volume.FormatError{Path: path, Problem: "it does not say of which configuration it is"}
+	}
+	var axes []any
+	switch list := root.Get("inference_allowed_mirroring_axes").(type) {
+	case pytorch.Tuple:
+		axes = list
+	case *[]any:
+		axes = *list
+	}
+	for _, a := range axes {
+		axis, ok := a.(int64)
+		if !ok || axis < 0 || axis > 2 || slices.Contains(m.Mirror, int(axis)) {
+			return "", &volume.FormatError{Path: path, Problem: fmt.Sprintf("it is mirrored along %v", axes)}
+		}
+		m.Mirror = append(m.Mirror, int(axis))
+	}
+	return configuration, nil
+}
+
+// weights are the parameters of a checkpoint by their names here. Names that PyTorch has for one
+// tensor must mean one.
+func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
+	file, err := pytorch.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(err error) (map[string]*pytorch.Tensor, *pytorch.File, error) {
+		file.Close()
+		return nil, nil, err
+	}
+	root, _ := file.Root().(*pytorch.Dict)
+	list, ok := root.Get("network_weights").(*pytorch.Dict)
+	if !ok {
+		return fail(&volume.UnsupportedError{Path: path, Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"})
+	}
+	found := map[string]*pytorch.Tensor{}
+	for n, key := range list.Keys {
+		name, isText := key.(string)
+		t, isTensor := list.Values[n].(*pytorch.Tensor)
+		if !isText || !isTensor {
+			return fail(&volume.FormatError{Path: path, Problem: fmt.Sprintf("weight %v is no tensor", key)})
+		}
+		if strings.HasSuffix(name, "running_mean") {
+			return fail(&volume.UnsupportedError{Path: path, Problem: "it has batch norms, which the plans do not tell: only instance norms are known"})
+		}
+		canonical := unet.Canonical(name)
+		if other, twice := found[canonical]; twice {
+			same, err := equal(file, t, other)
+			if err != nil {
+				return fail(err)
+			}
+			if !same {
+				return fail(&volume.FormatError{Path: path, Problem: fmt.Sprintf("%s has two values by two names", canonical)})
+			}
+			continue
+		}
+		found[canonical] = t
+	}
+	return found, file, nil
+}
+
+// equal says whether two tensors have the same numbers.
+func equal(file *pytorch.File, a, b *pytorch.Tensor) (bool, error) {
+	if a.Same(b) {
+		return true, nil
+	}
+	if !slices.Equal(a.Shape, b.Shape) {
+		return false, nil
+	}
+	x, err := file.Read(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := file.Read(b)
+	return slices.Equal(x, y), err
+}

@@ -1,0 +1,373 @@
+package nnunet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/unet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// plansFile is what is read of plans.json, which nnU-Net writes when it plans.
+type plansFile struct {
+	DatasetName    string                                `json:"dataset_name"`
+	PlansName      string                                `json:"plans_name"`
+	Forward        []int                                 `json:"transpose_forward"`
+	Reader         string                                `json:"image_reader_writer"`
+	Configurations map[string]map[string]json.RawMessage `json:"configurations"`
+	Intensities    map[string]intensities                `json:"foreground_intensity_properties_per_channel"`
+	OldIntensities map[string]intensities                `json:"foreground_intensity_properties_by_modality"`
+}
+
+// intensities are statistics of the foreground's voxels, over all training cases.
+type intensities struct {
+	Mean  float64 `json:"mean"`
+	SD    float64 `json:"std"`
+	Low   float64 `json:"percentile_00_5"`
+	High  float64 `json:"percentile_99_5"`
+	Given bool    `json:"-"`
+}
+
+// resampling is how an array is brought to another grid.
+type resampling struct {
+	Order    int   `json:"order"`
+	OrderZ   int   `json:"order_z"`
+	Separate *bool `json:"force_separate_z"` // nil: where the spacing is anisotropic
+}
+
+// configurationFile is one configuration of plans.json, with what it inherits.
+type configurationFile struct {
+	PreviousStage string    `json:"previous_stage"`
+	Preprocessor  string    `json:"preprocessor_name"`
+	Patch         []int     `json:"patch_size"`
+	Spacing       []float64 `json:"spacing"`
+	Schemes       []string  `json:"normalization_schemes"`
+	Masked        []bool    `json:"use_mask_for_norm"`
+
+	ResampleData          string     `json:"resampling_fn_data"`
+	ResampleProbabilities string     `json:"resampling_fn_probabilities"`
+	Data                  resampling `json:"resampling_fn_data_kwargs"`
+	Probabilities         resampling `json:"resampling_fn_probabilities_kwargs"`
+
+	Architecture *struct {
+		Class string `json:"network_class_name"`
+		Args  struct {
+			Stages       int             `json:"n_stages"`
+			Features     json.RawMessage `json:"features_per_stage"`
+			Conv         string          `json:"conv_op"`
+			Kernels      json.RawMessage `json:"kernel_sizes"`
+			Strides      json.RawMessage `json:"strides"`
+			Blocks       json.RawMessage `json:"n_blocks_per_stage"`
+			Convs        json.RawMessage `json:"n_conv_per_stage"`
+			DecoderConvs json.RawMessage `json:"n_conv_per_stage_decoder"`
+			Bias         bool            `json:"conv_bias"`
+			Norm         string          `json:"norm_op"`
+			NormArgs     struct {
+				Epsilon *float64 `json:"eps"`
+				Affine  *bool    `json:"affine"`
+			} `json:"norm_op_kwargs"`
+			Dropout *string `json:"dropout_op"`
+			Act     string  `json:"nonlin"`
+			ActArgs struct {
+				Slope *float64 `json:"negative_slope"`
+			} `json:"nonlin_kwargs"`
+		} `json:"arch_kwargs"`
+	} `json:"architecture"`
+
+	// as before nnU-Net 2.4
+	OldClass      string   `json:"UNet_class_name"`
+	OldFeatures   int      `json:"UNet_base_num_features"`
+	OldMost       int      `json:"unet_max_num_features"`
+	OldConvs      []int    `json:"n_conv_per_stage_encoder"`
+	OldDecoder    []int    `json:"n_conv_per_stage_decoder"`
+	OldKernels    [][3]int `json:"conv_kernel_sizes"`
+	OldPool       [][3]int `json:"pool_op_kernel_sizes"`
+	residualSkips bool
+}
+
+// Plan is what nnU-Net planned for a data set, as far as predictions need it. Axes are those of its
+// arrays after [Plan.Forward]: the last one is the fastest.
+type Plan struct {
+	Dataset, Name, Configuration string
+	Forward                      [3]int // axis a of the arrays is axis Forward[a] of (k, j, i)
+	Patch                        [3]int
+	Spacing                      [3]float64 // in mm
+	Channels                     []channel
+	Network                      unet.Settings
+
+	data, probabilities resampling
+}
+
+// channel is how one channel of the input is normalised.
+type channel struct {
+	scheme string
+	masked bool // over the voxels that are not 0 alone
+	intensities
+}
+
+// The schemes of normalisation.
+const (
+	schemeCT      = "CTNormalization"
+	schemeZScore  = "ZScoreNormalization"
+	schemeRescale = "RescaleTo01Normalization"
+	schemeRGB     = "RGBTo01Normalization"
+	schemeNone    = "NoNormalization"
+)
+
+// defaultResampling is nnU-Net's name for what it resamples with.
+const defaultResampling = "resample_data_or_seg_to_shape"
+
+// readJSON reads a small file of JSON.
+func readJSON(path string, into any) error {
+	data, err := smallfile.Read(path, smallfile.List)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), into); err != nil {
+		return &volume.FormatError{Path: path, Problem: "it is not the JSON that nnU-Net writes", Err: err}
+	}
+	return nil
+}
+
+// readPlan reads one configuration of a plans.json.
+func readPlan(path, configuration string) (*Plan, error) {
+	var file plansFile
+	if err := readJSON(path, &file); err != nil {
+		return nil, err
+	}
+	unsupported := func(format string, args ...any) (*Plan, error) {
+		return nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("configuration %s: ", configuration) + fmt.Sprintf(format, args...)}
+	}
+	c, err := file.configuration(configuration, nil)
+	if err != nil {
+		return nil, &volume.FormatError{Path: path, Problem: err.Error()}
+	}
+	p := &Plan{Dataset: file.DatasetName, Name: file.PlansName, Configuration: configuration, data: c.Data, probabilities: c.Probabilities}
+	switch {
+	case c.PreviousStage != "":
+		return unsupported("it is the second stage of a cascade after %s, which is not there yet: predict with %s alone, or with 3d_fullres", c.PreviousStage, c.PreviousStage)
+	case len(c.Patch) == 2:
+		return unsupported("it is a 2D network, which is not there yet: take 3d_fullres or 3d_lowres")
+	case len(c.Patch) != 3 || len(c.Spacing) != 3 || len(file.Forward) != 3:
+		return unsupported("a patch of %d axes, a spacing of %d and a transposition of %d: want 3", len(c.Patch), len(c.Spacing), len(file.Forward))
+	case c.Preprocessor != "" && c.Preprocessor != "DefaultPreprocessor":
+		return unsupported("its preprocessor %s is not known, only DefaultPreprocessor", c.Preprocessor)
+	case c.ResampleData != "" && c.ResampleData != defaultResampling || c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
+		return unsupported("it resamples by %s and %s: only %s is known", c.ResampleData, c.ResampleProbabilities, defaultResampling)
+	case strings.Contains(file.Reader, "Reorient"):
+		return unsupported("it reads images by %s, which turns their axes: only readers that do not are known", file.Reader)
+	}
+	for _, r := range []resampling{c.Data, c.Probabilities} {
+		if r.Order != 0 && r.Order != 1 && r.Order != 3 || r.OrderZ != 0 && r.OrderZ != 1 {
+			return unsupported("it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known", r.Order, r.OrderZ)
+		}
+	}
+	seen := [3]bool{}
+	for a := range 3 {
+		p.Forward[a], p.Patch[a], p.Spacing[a] = file.Forward[a], c.Patch[a], c.Spacing[a]
+		if f := p.Forward[a]; f < 0 || f > 2 || seen[f] {
+			return unsupported("a transposition of %s", numbers.List(file.Forward))
+		}
+		seen[p.Forward[a]] = true
+		if p.Patch[a] < 1 || p.Patch[a] > 4096 || !(p.Spacing[a] > 0) {
+			return unsupported("a patch of %s at %v mm", numbers.Extents(c.Patch), c.Spacing)
+		}
+	}
+	if err := p.channels(file, c); err != nil {
+		return unsupported("%v", err)
+	}
+	if p.Network, err = c.network(); err != nil {
+		return unsupported("%v", err)
+	}
+	p.Network.In = len(p.Channels)
+	return p, nil
+}
+
+// configuration is one of the plans, over what it inherits.
+func (f plansFile) configuration(name string, seen []string) (*configurationFile, error) {
+	merged, err := f.inherit(name, seen)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(merged)
+	if err != nil {
+		return nil, err
+	}
+	c := &configurationFile{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func (f plansFile) inherit(name string, seen []string) (map[string]json.RawMessage, error) {
+	own, ok := f.Configurations[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no configuration %q, only %s", name, plain.List(slices.Sorted(maps.Keys(f.Configurations))))
+	}
+	if slices.Contains(seen, name) {
+		return nil, fmt.Errorf("configuration %q inherits from itself", name)
+	}
+	var parent string
+	if text, ok := own["inherits_from"]; ok {
+		if err := json.Unmarshal(text, &parent); err != nil {
+			return nil, fmt.Errorf("configuration %q: inherits_from: %w", name, err)
+		}
+	}
+	if parent == "" {
+		return own, nil
+	}
+	merged, err := f.inherit(parent, append(seen, name))
+	if err != nil {
+		return nil, err
+	}
+	merged = maps.Clone(merged)
+	maps.Copy(merged, own)
+	return merged, nil
+}
+
+// channels reads how each channel is normalised.
+func (p *Plan) channels(file plansFile, c *configurationFile) error {
+	stats := file.Intensities
+	if stats == nil {
+		stats = file.OldIntensities
+	}
+	if len(c.Schemes) == 0 || len(c.Schemes) > 1024 {
+		return fmt.Errorf("%d normalization_schemes", len(c.Schemes))
+	}
+	for n, scheme := range c.Schemes {
+		one := channel{scheme: scheme, masked: n < len(c.Masked) && c.Masked[n]}
+		switch scheme {
+		case schemeZScore, schemeRescale, schemeRGB, schemeNone:
+		case schemeCT:
+			s, ok := stats[strconv.Itoa(n)]
+			if !ok {
+				return fmt.Errorf("channel %d is normalised as CT, and the plans have no intensities of it", n)
+			}
+			one.intensities = s
+		default:
+			return fmt.Errorf("channel %d is normalised by %s, which is not known", n, scheme)
+		}
+		p.Channels = append(p.Channels, one)
+	}
+	return nil
+}
+
+// network reads the architecture, as it is written since nnU-Net 2.4 or was before.
+func (c *configurationFile) network() (s unet.Settings, err error) {
+	s.Bias, s.Epsilon, s.Slope = true, 1e-5, 0.01
+	if c.Architecture == nil {
+		return c.oldNetwork(s)
+	}
+	switch class := path.Ext("." + c.Architecture.Class); class {
+	case ".PlainConvUNet":
+	case ".ResidualEncoderUNet":
+		s.Residual = true
+	default:
+		return s, fmt.Errorf("its network %s is not known, only PlainConvUNet and ResidualEncoderUNet", c.Architecture.Class)
+	}
+	a := c.Architecture.Args
+	switch {
+	case !strings.HasSuffix(a.Conv, ".Conv3d"):
+		return s, fmt.Errorf("its convolutions are %s, not Conv3d", a.Conv)
+	case !strings.HasSuffix(a.Norm, ".InstanceNorm3d"):
+		return s, fmt.Errorf("its norm is %q: only InstanceNorm3d is known", a.Norm)
+	case a.Dropout != nil:
+		return s, fmt.Errorf("it has dropout (%s)", *a.Dropout)
+	case a.Act != "" && !strings.HasSuffix(a.Act, ".LeakyReLU"):
+		return s, fmt.Errorf("its activation is %s: only LeakyReLU is known", a.Act)
+	case a.NormArgs.Affine != nil && !*a.NormArgs.Affine:
+		return s, fmt.Errorf("its norms have no weights")
+	case a.Stages < 2 || a.Stages > 16:
+		return s, fmt.Errorf("it has %d stages", a.Stages)
+	}
+	s.Bias = a.Bias
+	if a.NormArgs.Epsilon != nil {
+		s.Epsilon = *a.NormArgs.Epsilon
+	}
+	if a.ActArgs.Slope != nil {
+		s.Slope = *a.ActArgs.Slope
+	}
+	blocks := a.Convs
+	if s.Residual {
+		blocks = a.Blocks
+	}
+	n := a.Stages
+	if s.Features, err = each[int](a.Features, n); err != nil {
+		return s, fmt.Errorf("features_per_stage: %w", err)
+	}
+	if s.Blocks, err = each[int](blocks, n); err != nil {
+		return s, fmt.Errorf("blocks of its stages: %w", err)
+	}
+	if s.DecoderConvs, err = each[int](a.DecoderConvs, n-1); err != nil {
+		return s, fmt.Errorf("n_conv_per_stage_decoder: %w", err)
+	}
+	if s.Kernels, err = eachAxis(a.Kernels, n); err != nil {
+		return s, fmt.Errorf("kernel_sizes: %w", err)
+	}
+	if s.Strides, err = eachAxis(a.Strides, n); err != nil {
+		return s, fmt.Errorf("strides: %w", err)
+	}
+	return s, nil
+}
+
+// oldNetwork reads what plans had before nnU-Net 2.4.
+func (c *configurationFile) oldNetwork(s unet.Settings) (unet.Settings, error) {
+	switch c.OldClass {
+	case "PlainConvUNet":
+	case "ResidualEncoderUNet":
+		s.Residual = true
+	default:
+		return s, fmt.Errorf("its network %q is not known, only PlainConvUNet and ResidualEncoderUNet", c.OldClass)
+	}
+	for stage := range c.OldConvs {
+		if stage > 16 || c.OldFeatures < 1 || c.OldFeatures > 4096 {
+			return s, fmt.Errorf("it has %d stages from %d channels on", len(c.OldConvs), c.OldFeatures)
+		}
+		s.Features = append(s.Features, min(c.OldFeatures<<stage, c.OldMost))
+	}
+	s.Blocks, s.DecoderConvs, s.Kernels, s.Strides = c.OldConvs, c.OldDecoder, c.OldKernels, c.OldPool
+	return s, nil
+}
+
+// each reads a value for each stage: a list, or one number for all.
+func each[T any](text json.RawMessage, n int) ([]T, error) {
+	var list []T
+	if err := json.Unmarshal(text, &list); err == nil {
+		if len(list) != n {
+			return nil, fmt.Errorf("%d values for %d stages", len(list), n)
+		}
+		return list, nil
+	}
+	var all T
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]T{all}, n), nil
+}
+
+// eachAxis reads a value for each stage and axis: lists of three, or a number for all three.
+func eachAxis(text json.RawMessage, n int) ([][3]int, error) {
+	raw, err := each[json.RawMessage](text, n)
+	if err != nil {
+		return nil, err
+	}
+	values := make([][3]int, n)
+	for stage, r := range raw {
+		axes, err := each[int](r, 3)
+		if err != nil {
+			return nil, err
+		}
+		values[stage] = [3]int(axes)
+	}
+	return values, nil
+}

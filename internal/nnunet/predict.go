@@ -1,0 +1,200 @@
+package nnunet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/half"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Predictor makes label maps with a model's folds together.
+type Predictor struct {
+	*Model
+	Progress func(done, total int) // told of the windows of a scan, of all folds; may be nil
+
+	program *nn.Program
+	params  *nn.Params
+	members []map[string][]float32 // weights of each fold; one fold's are in place
+	mirror  [][]int
+	logits  []float32
+}
+
+// Options say how a model predicts.
+type Options struct {
+	NoMirroring bool  // windows alone, without their mirror images
+	Memory      int64 // limit in bytes for the network and its parameters; 0: none
+}
+
+// NewPredictor makes the network of a model and loads its weights.
+func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
+	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror)}
+	if o.NoMirroring {
+		p.mirror = mirrorSets(nil)
+	}
+	for a, multiple := range m.Network.Multiple() {
+		if m.Patch[a]%multiple != 0 {
+			return nil, fmt.Errorf("%s: the patch of %s is no multiple of %d along its axis %d, by which the network divides it", m.Folder, numbers.Extents(m.Patch[:]), multiple, a)
+		}
+	}
+	g := nn.NewGraph(nn.Eval, dev.Activations())
+	x := g.Input("image", 1, m.Network.In, m.Patch[0], m.Patch[1], m.Patch[2])
+	logits := m.Network.Logits(g, x)[0]
+	p.params = nn.NewParams(dev, 0)
+	var err error
+	if p.program, err = nn.Compile(dev, g, p.params, nn.Options{Outputs: map[string]*nn.Node{"logits": logits}, MemoryLimit: o.Memory}); err == nil {
+		err = p.load()
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.logits = make([]float32, m.Heads()*m.Patch[0]*m.Patch[1]*m.Patch[2])
+	return p, nil
+}
+
+// Close gives the memory back.
+func (p *Predictor) Close() {
+	if p.program != nil {
+		p.program.Close()
+	}
+	p.params.Close()
+}
+
+// Bytes is the memory of the network and its parameters.
+func (p *Predictor) Bytes() int64 { return p.program.Bytes() + p.params.Bytes() }
+
+// load reads the weights of all folds.
+func (p *Predictor) load() error {
+	for _, path := range p.checkpoints {
+		found, file, err := weights(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		member := map[string][]float32{}
+		var missing []string
+		for _, name := range p.params.Names() {
+			t, ok := found[name]
+			if !ok {
+				missing = append(missing, name)
+				continue
+			}
+			if want := p.params.Shape(name); !slices.Equal(t.Shape, []int(want)) {
+				return fmt.Errorf("%s: %s has the shape %s, where the plans ask for %s", path, name, numbers.Extents(t.Shape), numbers.Extents([]int(want)))
+			}
+			if member[name], err = file.Read(t); err != nil {
+				return err
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("%s has not all weights that the plans ask for: %s are missing", path, plain.List(missing))
+		}
+		p.members = append(p.members, member)
+	}
+	return p.use(0)
+}
+
+// use puts the weights of a fold in place.
+func (p *Predictor) use(member int) error {
+	for name, values := range p.members[member] {
+		if err := p.params.Write(name, values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run is the network on one window.
+func (p *Predictor) run(x []float32) ([]float32, error) {
+	if err := p.program.Set("image", x); err != nil {
+		return nil, err
+	}
+	if err := p.program.Forward(); err != nil {
+		return nil, err
+	}
+	return p.logits, p.program.Read("logits", p.logits)
+}
+
+// Predict makes the label map of a scan, whose channels are given in the model's order, on the
+// scan's own grid.
+func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, error) {
+	if err := p.check(channels); err != nil {
+		return nil, err
+	}
+	scan, err := p.prepare(channels)
+	if err != nil {
+		return nil, err
+	}
+	logits, err := p.all(ctx, scan)
+	if err != nil {
+		return nil, err
+	}
+	part := p.decide(logits, p.Labels, scan.box.size(), scan.spacing)
+	whole := newArray[uint16](scan.whole)
+	place(whole, scan.box, part)
+	return &volume.LabelMap{Grid: channels[0].Grid, Labels: transpose(whole, inverse(p.Forward)).values, Names: p.Names()}, nil
+}
+
+// check says whether the channels are those that the model wants, and lie on one grid.
+func (p *Predictor) check(channels []*volume.Volume) error {
+	if len(channels) != len(p.Plan.Channels) {
+		return fmt.Errorf("the model wants %s (%s), there are %d", numbers.Count(len(p.Plan.Channels), "channel"), plain.List(p.Labels.Channels), len(channels))
+	}
+	for n, v := range channels {
+		if err := v.Check(); err != nil {
+			return fmt.Errorf("channel %d: %w", n, err)
+		}
+		if exact, err := channels[0].Match(v.Grid); err != nil || !exact || v.Shape != channels[0].Shape {
+			return fmt.Errorf("channel %d, %s, does not lie on the voxels of channel 0: %s and %s", n, p.Labels.Channels[n], numbers.Extents(v.Shape[:]), numbers.Extents(channels[0].Shape[:]))
+		}
+	}
+	return nil
+}
+
+// all are the logits of all folds together: their float16 sum, divided by how many they are.
+func (p *Predictor) all(ctx context.Context, scan *prepared) ([]array[half.Float], error) {
+	windows, done := 1, 0
+	for a, n := range scan.channels[0].shape {
+		windows *= len(starts(max(n, p.Patch[a]), p.Patch[a]))
+	}
+	step := func() {
+		if done++; p.Progress != nil {
+			p.Progress(done, windows*len(p.members))
+		}
+	}
+	var total []array[half.Float]
+	for member := range p.members {
+		if len(p.members) > 1 {
+			if err := p.use(member); err != nil {
+				return nil, err
+			}
+		}
+		one, err := p.infer(ctx, scan.channels, p.Heads(), p.mirror, p.run, step)
+		if err != nil {
+			return nil, err
+		}
+		if total == nil {
+			total = one
+			continue
+		}
+		for h := range total {
+			for n, v := range one[h].values {
+				total[h].values[n] = half.From(total[h].values[n].Float32() + v.Float32())
+			}
+		}
+	}
+	if count := float32(len(p.members)); count > 1 {
+		for h := range total {
+			for n, v := range total[h].values {
+				total[h].values[n] = half.From(v.Float32() / count)
+			}
+		}
+	}
+	return total, nil
+}

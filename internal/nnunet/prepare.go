@@ -1,0 +1,247 @@
+package nnunet
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// prepared is a scan as the network sees it, and the way back.
+type prepared struct {
+	channels []array[float32]
+	whole    [3]int // shape of the scan, transposed
+	box      box    // of it that is not 0
+	spacing  [3]float64
+}
+
+// prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are never
+// turned; takes the box of what is not 0; normalises; resamples.
+func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
+	grid := scans[0].Grid
+	r := &prepared{spacing: permuted(fileSpacing(grid), p.Forward)}
+	var images []array[float32]
+	for _, v := range scans {
+		images = append(images, transpose(fileArray(v), p.Forward))
+	}
+	r.whole = images[0].shape
+	inside, b := nonzero(images)
+	r.box = b
+	inside = crop(inside, b)
+	var shape [3]int
+	for a, n := range b.size() {
+		shape[a] = int(math.RoundToEven(r.spacing[a] / p.Spacing[a] * float64(n)))
+		if shape[a] < 1 {
+			return nil, fmt.Errorf("the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis", numbers.Extents(r.whole[:]), r.spacing, p.Spacing)
+		}
+	}
+	for n, image := range images {
+		image = crop(image, b)
+		if err := p.Channels[n].normalise(image.values, inside.values); err != nil {
+			return nil, fmt.Errorf("channel %d: %w", n, err)
+		}
+		if image.shape != shape {
+			wide := newArray[float64](image.shape)
+			for i, v := range image.values {
+				wide.values[i] = float64(v)
+			}
+			wide = p.data.resampled(wide, shape, r.spacing, p.Spacing)
+			image = newArray[float32](shape)
+			for i, v := range wide.values {
+				image.values[i] = float32(v)
+			}
+		}
+		r.channels = append(r.channels, image)
+	}
+	return r, nil
+}
+
+// fileSpacing is the spacing along the axes (k, j, i), as SimpleITK reads it: headers of NIfTI hold
+// float32.
+func fileSpacing(g volume.Grid) (s [3]float64) {
+	own := g.Spacing()
+	for a := range s {
+		s[a] = float64(float32(own[2-a]))
+	}
+	return s
+}
+
+// fileArray is a scan with the axes (k, j, i) of its file.
+func fileArray(v *volume.Volume) array[float32] {
+	x := array[float32]{shape: [3]int{v.Shape[2], v.Shape[1], v.Shape[0]}}
+	if v.Float32 != nil {
+		x.values = v.Float32
+		return x
+	}
+	x.values = make([]float32, len(v.Int16))
+	for i, hu := range v.Int16 {
+		x.values[i] = float32(hu)
+	}
+	return x
+}
+
+// nonzero says which voxels are not 0 in some channel, or enclosed by such ones, and their box; the
+// whole where there is none.
+func nonzero(images []array[float32]) (inside array[bool], b box) {
+	shape := images[0].shape
+	inside = newArray[bool](shape)
+	for _, image := range images {
+		for i, v := range image.values {
+			if v != 0 { // NaN is not
+				inside.values[i] = true
+			}
+		}
+	}
+	fillHoles(inside)
+	b.from, b.to = shape, [3]int{}
+	n := 0
+	for i := range shape[0] {
+		for j := range shape[1] {
+			for k := range shape[2] {
+				if inside.values[n] {
+					for a, at := range [3]int{i, j, k} {
+						b.from[a], b.to[a] = min(b.from[a], at), max(b.to[a], at+1)
+					}
+				}
+				n++
+			}
+		}
+	}
+	if b.to == [3]int{} {
+		b = box{to: shape}
+	}
+	return inside, b
+}
+
+// fillHoles sets what cannot be reached from the array's border without crossing what is set,
+// through faces.
+func fillHoles(x array[bool]) {
+	outside := make([]bool, len(x.values))
+	var queue []int
+	visit := func(at int) {
+		if !x.values[at] && !outside[at] {
+			outside[at] = true
+			queue = append(queue, at)
+		}
+	}
+	strides := [3]int{x.shape[1] * x.shape[2], x.shape[2], 1}
+	for i := range x.shape[0] {
+		for j := range x.shape[1] {
+			for k := range x.shape[2] {
+				if i == 0 || j == 0 || k == 0 || i == x.shape[0]-1 || j == x.shape[1]-1 || k == x.shape[2]-1 {
+					visit(i*strides[0] + j*strides[1] + k)
+				}
+			}
+		}
+	}
+	for len(queue) > 0 {
+		at := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for a, stride := range strides {
+			index := at / stride % x.shape[a]
+			if index > 0 {
+				visit(at - stride)
+			}
+			if index < x.shape[a]-1 {
+				visit(at + stride)
+			}
+		}
+	}
+	for i, out := range outside {
+		x.values[i] = !out
+	}
+}
+
+// normalise brings the voxels of a channel to what the network was trained on, in float32 as
+// nnU-Net does.
+func (c channel) normalise(x []float32, inside []bool) error {
+	for _, v := range x {
+		if v != v || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("it has voxels that are no numbers")
+		}
+	}
+	const least = 1e-8 // of what is divided by
+	switch c.scheme {
+	case schemeCT:
+		low, high, mean, sd := float32(c.Low), float32(c.High), float32(c.Mean), float32(max(c.SD, least))
+		for i, v := range x {
+			x[i] = (min(max(v, low), high) - mean) / sd
+		}
+	case schemeZScore:
+		chosen := x
+		if c.masked {
+			chosen = nil
+			for i, v := range x {
+				if inside[i] {
+					chosen = append(chosen, v)
+				}
+			}
+		}
+		mean, sd := moments(chosen)
+		sd = max(sd, least)
+		for i, v := range x {
+			if !c.masked || inside[i] {
+				x[i] = (v - mean) / sd
+			}
+		}
+	case schemeRescale:
+		low, high := x[0], x[0]
+		for _, v := range x {
+			low, high = min(low, v), max(high, v)
+		}
+		span := max(high-low, least)
+		for i, v := range x {
+			x[i] = (v - low) / span
+		}
+	case schemeRGB:
+		for i, v := range x {
+			x[i] = v / 255
+		}
+	}
+	return nil
+}
+
+// moments are mean and standard deviation over all values, summed in float32 as numpy sums them.
+func moments(x []float32) (mean, sd float32) {
+	if len(x) == 0 {
+		return 0, 0
+	}
+	n := float32(len(x))
+	mean = pairwise(x) / n
+	squares := make([]float32, len(x))
+	for i, v := range x {
+		squares[i] = (v - mean) * (v - mean)
+	}
+	return mean, float32(math.Sqrt(float64(pairwise(squares) / n)))
+}
+
+// pairwise is numpy's sum of an array of float32 in one piece: eight sums side by side of up to 128
+// values, and sums of halves of more.
+func pairwise(x []float32) float32 {
+	n := len(x)
+	switch {
+	case n < 8:
+		var sum float32
+		for _, v := range x {
+			sum += v
+		}
+		return sum
+	case n <= 128:
+		r := [8]float32(x[:8])
+		i := 8
+		for ; i < n-n%8; i += 8 {
+			for k := range r {
+				r[k] += x[i+k]
+			}
+		}
+		sum := ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+		for ; i < n; i++ {
+			sum += x[i]
+		}
+		return sum
+	}
+	middle := n / 2
+	middle -= middle % 8
+	return pairwise(x[:middle]) + pairwise(x[middle:])
+}
