@@ -1,5 +1,11 @@
 package nnunet
 
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
 // array is three-dimensional, its last axis the fastest, as numpy has it: element (a, b, c) of
 // shape (A, B, C) is values[(a B + b) C + c].
 type array[T any] struct {
@@ -9,6 +15,52 @@ type array[T any] struct {
 
 func newArray[T any](shape [3]int) array[T] {
 	return array[T]{shape, make([]T, shape[0]*shape[1]*shape[2])}
+}
+
+// view is a part of an array, with its axes in another order: its element (a, b, c) is values[first
+// + a strides[0] + b strides[1] + c strides[2]].
+type view[T any] struct {
+	shape, strides [3]int
+	first          int
+	values         []T
+}
+
+func (x array[T]) view() view[T] {
+	return view[T]{shape: x.shape, strides: [3]int{x.shape[1] * x.shape[2], x.shape[2], 1}, values: x.values}
+}
+
+// transposed is the view whose axis a is axis axes[a] of x.
+func (x view[T]) transposed(axes [3]int) view[T] {
+	y := x
+	y.shape, y.strides = permuted(x.shape, axes), permuted(x.strides, axes)
+	return y
+}
+
+// part is what of a view lies in a box.
+func (x view[T]) part(b box) view[T] {
+	y := x
+	for a := range 3 {
+		y.first += b.from[a] * x.strides[a]
+	}
+	y.shape = b.size()
+	return y
+}
+
+// copied is a view as an array of its own.
+func (x view[T]) copied() array[T] {
+	y := newArray[T](x.shape)
+	parallel(x.shape[0], func(i int) {
+		n := i * x.shape[1] * x.shape[2]
+		for j := range x.shape[1] {
+			at := x.first + i*x.strides[0] + j*x.strides[1]
+			for range x.shape[2] {
+				y.values[n] = x.values[at]
+				n++
+				at += x.strides[2]
+			}
+		}
+	})
+	return y
 }
 
 // box is a part of an array: from an index to before another, along each axis.
@@ -21,56 +73,24 @@ func (b box) size() (s [3]int) {
 	return s
 }
 
-// crop copies a box of an array.
-func crop[T any](x array[T], b box) array[T] {
-	y := newArray[T](b.size())
-	n := y.shape[2]
-	for i := range y.shape[0] {
-		for j := range y.shape[1] {
-			from := ((b.from[0]+i)*x.shape[1]+b.from[1]+j)*x.shape[2] + b.from[2]
-			copy(y.values[(i*y.shape[1]+j)*n:][:n], x.values[from:])
-		}
-	}
-	return y
-}
-
-// transpose gives an array whose axis a is axis axes[a] of x.
-func transpose[T any](x array[T], axes [3]int) array[T] {
-	if axes == [3]int{0, 1, 2} {
-		return x
-	}
-	strides := [3]int{x.shape[1] * x.shape[2], x.shape[2], 1}
-	var shape, stride [3]int
-	for a, from := range axes {
-		shape[a], stride[a] = x.shape[from], strides[from]
-	}
-	y := newArray[T](shape)
-	n := 0
-	for i := range shape[0] {
-		for j := range shape[1] {
-			at := i*stride[0] + j*stride[1]
-			for range shape[2] {
-				y.values[n] = x.values[at]
-				n++
-				at += stride[2]
-			}
-		}
-	}
-	return y
-}
-
-// inverse is the transposition that undoes one.
-func inverse(axes [3]int) (back [3]int) {
-	for a, from := range axes {
-		back[from] = a
-	}
-	return back
-}
-
 // permuted takes the values of the axes that a transposition names.
 func permuted[T any](v [3]T, axes [3]int) (p [3]T) {
 	for a, from := range axes {
 		p[a] = v[from]
 	}
 	return p
+}
+
+// parallel calls f(0) ... f(n-1), in any order, on every core that Go may use.
+func parallel(n int, f func(item int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for item := int(next.Add(1)) - 1; item < n; item = int(next.Add(1)) - 1 {
+				f(item)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -6,35 +6,98 @@ import (
 	"github.com/voxsaw/voxsaw/internal/half"
 )
 
-// What becomes of logits: they go back to the voxels of the scan's part, in float16, and decide
-// there.
+// A decision brings logits, plane by plane as they come, back to the voxels of the scan's part,
+// where they decide on labels. They are float16 there, too. No more than two planes of each head
+// are held.
+//
+// Interpolation is linear at most: so what it gives keeps to the range of what it was made of by
+// itself, once it is rounded to float16.
+type decision struct {
+	*Labels
+	taps   [3]taps // along each axis of the part
+	shape  [3]int  // of the part
+	width  int     // of a plane of logits
+	labels view[uint16]
 
-// decide gives the label of each voxel of a part of the scan, which had this shape before it was
-// resampled.
-func (p *Plan) decide(logits []array[half.Float], l *Labels, shape [3]int, spacing [3]float64) array[uint16] {
-	labels := newArray[uint16](shape)
-	back := func(x array[half.Float]) array[half.Float] {
-		if x.shape == shape {
-			return x
+	last [2][][]half.Float // the two newest planes, the newest second
+	next int               // plane of the part
+}
+
+// decide prepares for logits of a shape. labels are those of the part, to be written.
+func (p *Plan) decide(l *Labels, logits [3]int, labels view[uint16], spacing [3]float64) *decision {
+	d := &decision{Labels: l, shape: labels.shape, width: logits[2], labels: labels}
+	orders, _ := p.probabilities.orders(p.Spacing, spacing)
+	for a := range d.taps {
+		order := orders[a]
+		if logits == labels.shape { // whatever the spacings are
+			order = 0
 		}
-		return toHalf(p.probabilities.resampled(fromHalf(x), shape, p.Spacing, spacing))
+		d.taps[a] = tapsOf(logits[a], d.shape[a], order)
 	}
-	best := newArray[float32](shape)
-	for head, x := range logits {
-		label := l.Structures[head].Label
-		for n, v := range back(x).values {
-			value := v.Float32()
-			switch {
-			case l.Regions: // each has a probability; later ones are written over earlier ones
-				if sigmoid(value) > 0.5 {
-					labels.values[n] = label
+	for n := range d.last {
+		d.last[n] = make([][]half.Float, l.Heads())
+		for h := range d.last[n] {
+			d.last[n][h] = make([]half.Float, logits[1]*logits[2])
+		}
+	}
+	return d
+}
+
+// plane takes the logits of the next plane, and decides what can be decided then.
+func (d *decision) plane(at int, logits [][]half.Float) {
+	d.last[0], d.last[1] = d.last[1], d.last[0]
+	for h := range logits {
+		copy(d.last[1][h], logits[h])
+	}
+	t := d.taps[0]
+	for ; d.next < d.shape[0]; d.next++ {
+		index := t.index[d.next*t.width:][:t.width]
+		if index[t.width-1] > at {
+			return // it needs a plane that has not come yet
+		}
+		d.decide(d.next, at, index, t.weight[d.next*t.width:][:t.width])
+	}
+}
+
+// decide labels one plane of the part, made of planes that have come, the newest of which is at.
+func (d *decision) decide(plane, at int, index []int, weight []float64) {
+	across, row := d.taps[2], d.taps[1]
+	n := d.width
+	parallel(d.shape[1], func(j int) {
+		line := make([]float64, n)
+		best := make([]float32, d.shape[2])
+		labels := make([]uint16, d.shape[2])
+		for head := range d.Structures {
+			// along the planes, then the rows, then the columns: the order in which sums are rounded
+			clear(line)
+			for k := j * row.width; k < (j+1)*row.width; k++ {
+				for c := range line {
+					var sum float64
+					for p, from := range index {
+						sum += weight[p] * float64(d.last[1-(at-from)][head][row.index[k]*n+c].Float32())
+					}
+					line[c] += row.weight[k] * sum
 				}
-			case head == 0 || value > best.values[n]: // the first of equals
-				best.values[n], labels.values[n] = value, label
+			}
+			label := d.Structures[head].Label
+			for c := range labels {
+				value := half.From64(across.at(c, line)).Float32()
+				switch {
+				case d.Regions: // each has a probability; later ones are written over earlier ones
+					if sigmoid(value) > 0.5 {
+						labels[c] = label
+					}
+				case head == 0 || value > best[c]: // the first of equals
+					best[c], labels[c] = value, label
+				}
 			}
 		}
-	}
-	return labels
+		to := d.labels.first + plane*d.labels.strides[0] + j*d.labels.strides[1]
+		for _, label := range labels {
+			d.labels.values[to] = label
+			to += d.labels.strides[2]
+		}
+	})
 }
 
 // sigmoid is computed in float32, as PyTorch does.

@@ -30,11 +30,10 @@ type plansFile struct {
 
 // intensities are statistics of the foreground's voxels, over all training cases.
 type intensities struct {
-	Mean  float64 `json:"mean"`
-	SD    float64 `json:"std"`
-	Low   float64 `json:"percentile_00_5"`
-	High  float64 `json:"percentile_99_5"`
-	Given bool    `json:"-"`
+	Mean float64 `json:"mean"`
+	SD   float64 `json:"std"`
+	Low  float64 `json:"percentile_00_5"`
+	High float64 `json:"percentile_99_5"`
 }
 
 // resampling is how an array is brought to another grid.
@@ -84,14 +83,13 @@ type configurationFile struct {
 	} `json:"architecture"`
 
 	// as before nnU-Net 2.4
-	OldClass      string   `json:"UNet_class_name"`
-	OldFeatures   int      `json:"UNet_base_num_features"`
-	OldMost       int      `json:"unet_max_num_features"`
-	OldConvs      []int    `json:"n_conv_per_stage_encoder"`
-	OldDecoder    []int    `json:"n_conv_per_stage_decoder"`
-	OldKernels    [][3]int `json:"conv_kernel_sizes"`
-	OldPool       [][3]int `json:"pool_op_kernel_sizes"`
-	residualSkips bool
+	OldClass    string   `json:"UNet_class_name"`
+	OldFeatures int      `json:"UNet_base_num_features"`
+	OldMost     int      `json:"unet_max_num_features"`
+	OldConvs    []int    `json:"n_conv_per_stage_encoder"`
+	OldDecoder  []int    `json:"n_conv_per_stage_decoder"`
+	OldKernels  [][3]int `json:"conv_kernel_sizes"`
+	OldPool     [][3]int `json:"pool_op_kernel_sizes"`
 }
 
 // Plan is what nnU-Net planned for a data set, as far as predictions need it. Axes are those of its
@@ -165,6 +163,9 @@ func readPlan(path, configuration string) (*Plan, error) {
 		return unsupported("it resamples by %s and %s: only %s is known", c.ResampleData, c.ResampleProbabilities, defaultResampling)
 	case strings.Contains(file.Reader, "Reorient"):
 		return unsupported("it reads images by %s, which turns their axes: only readers that do not are known", file.Reader)
+	}
+	if c.Probabilities.Order > 1 {
+		return unsupported("it resamples probabilities by order %d: 0 and 1 are known", c.Probabilities.Order)
 	}
 	for _, r := range []resampling{c.Data, c.Probabilities} {
 		if r.Order != 0 && r.Order != 1 && r.Order != 3 || r.OrderZ != 0 && r.OrderZ != 1 {

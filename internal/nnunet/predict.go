@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/half"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
@@ -131,14 +130,27 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if err != nil {
 		return nil, err
 	}
-	logits, err := p.all(ctx, scan)
-	if err != nil {
+	labels := newArray[uint16]([3]int{channels[0].Shape[2], channels[0].Shape[1], channels[0].Shape[0]})
+	shape := scan.channels[0].shape
+	d := p.decide(p.Labels, shape, labels.view().transposed(p.Forward).part(scan.box), scan.spacing)
+	f := &inference{Plan: p.Plan, channels: scan.channels, mirror: p.mirror, members: len(p.members), use: p.use, run: p.run, progress: p.progress(shape)}
+	if err := f.over(ctx, p.Heads(), d.plane); err != nil {
 		return nil, err
 	}
-	part := p.decide(logits, p.Labels, scan.box.size(), scan.spacing)
-	whole := newArray[uint16](scan.whole)
-	place(whole, scan.box, part)
-	return &volume.LabelMap{Grid: channels[0].Grid, Labels: transpose(whole, inverse(p.Forward)).values, Names: p.Names()}, nil
+	return &volume.LabelMap{Grid: channels[0].Grid, Labels: labels.values, Names: p.Names()}, nil
+}
+
+// progress counts the windows of all folds.
+func (p *Predictor) progress(shape [3]int) func() {
+	windows, done := len(p.members), 0
+	for a, n := range shape {
+		windows *= len(starts(max(n, p.Patch[a]), p.Patch[a]))
+	}
+	return func() {
+		if done++; p.Progress != nil {
+			p.Progress(done, windows)
+		}
+	}
 }
 
 // check says whether the channels are those that the model wants, and lie on one grid.
@@ -155,46 +167,4 @@ func (p *Predictor) check(channels []*volume.Volume) error {
 		}
 	}
 	return nil
-}
-
-// all are the logits of all folds together: their float16 sum, divided by how many they are.
-func (p *Predictor) all(ctx context.Context, scan *prepared) ([]array[half.Float], error) {
-	windows, done := 1, 0
-	for a, n := range scan.channels[0].shape {
-		windows *= len(starts(max(n, p.Patch[a]), p.Patch[a]))
-	}
-	step := func() {
-		if done++; p.Progress != nil {
-			p.Progress(done, windows*len(p.members))
-		}
-	}
-	var total []array[half.Float]
-	for member := range p.members {
-		if len(p.members) > 1 {
-			if err := p.use(member); err != nil {
-				return nil, err
-			}
-		}
-		one, err := p.infer(ctx, scan.channels, p.Heads(), p.mirror, p.run, step)
-		if err != nil {
-			return nil, err
-		}
-		if total == nil {
-			total = one
-			continue
-		}
-		for h := range total {
-			for n, v := range one[h].values {
-				total[h].values[n] = half.From(total[h].values[n].Float32() + v.Float32())
-			}
-		}
-	}
-	if count := float32(len(p.members)); count > 1 {
-		for h := range total {
-			for n, v := range total[h].values {
-				total[h].values[n] = half.From(v.Float32() / count)
-			}
-		}
-	}
-	return total, nil
 }

@@ -1,8 +1,12 @@
 package nnunet
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,5 +97,143 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// predictedBy predicts a scan with a model, all of whose folds are taken.
+func predictedBy(t *testing.T, folder string, o Options, files ...string) (*volume.LabelMap, error) {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	m, err := Open(folder, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := NewPredictor(dev, m, o)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	var channels []*volume.Volume
+	for _, path := range files {
+		v, err := nifti.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		channels = append(channels, v)
+	}
+	return p.Predict(t.Context(), channels)
+}
+
+// copied is a copy of a model's folder, to be changed.
+func copied(t *testing.T, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// Plans as they were written before nnU-Net 2.4 mean the same network.
+func TestOldPlans(t *testing.T) {
+	folder := theirs(t)
+	model := copied(t, filepath.Join(folder, "results", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres"))
+	before, err := Open(model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(filepath.Join(folder, "plans-old-format.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(model, plansName)), os.WriteFile(filepath.Join(model, plansName), old, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	after, err := Open(model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(before.Plan, after.Plan) {
+		t.Errorf("%+v\nwant %+v", after.Plan, before.Plan)
+	}
+}
+
+// The small models of testdata, without data of others: what numpy and PyTorch make of the same
+// files.
+func TestGoldenModels(t *testing.T) {
+	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
+		for plain, file := range map[bool]string{false: "labels_mirrored.nii.gz", true: "labels_plain.nii.gz"} {
+			folder := filepath.Join("..", "..", "testdata", "nnunet", name)
+			var files []string
+			for c := range channels {
+				files = append(files, filepath.Join(folder, fmt.Sprintf("scan_%04d.nii.gz", c)))
+			}
+			got, err := predictedBy(t, folder, Options{NoMirroring: plain}, files...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := nifti.ReadLabels(filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.Labels, want.Labels) {
+				t.Errorf("%s, %s: %v voxels of labels, want %v", name, file, got.Counts(), want.Counts())
+			}
+			if len(want.Counts()) < 2 {
+				t.Errorf("%s: only labels %v", name, want.Counts())
+			}
+		}
+	}
+}
+
+// What cannot be done as nnU-Net does it is refused by its name.
+func TestRefused(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	scan := filepath.Join(golden, "scan_0000.nii.gz")
+	for _, c := range []struct{ file, from, to, want string }{
+		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_fullres", "previous_stage": "3d_lowres"`, "second stage of a cascade after 3d_lowres"},
+		{plansName, "\n    8,\n", "\n", "2D network"},
+		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_small"`, "inherits from itself"},
+		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_lowres"`, `no configuration "3d_lowres", only 3d_fullres, 3d_small`},
+		{plansName, "CTNormalization", "MyNormalization", "channel 0 is normalised by MyNormalization, which is not known"},
+		{plansName, "resample_data_or_seg_to_shape", "resample_torch_fornnunet", "it resamples by resample_torch_fornnunet"},
+		{plansName, "ResidualEncoderUNet", "Primus", "its network dynamic_network_architectures.architectures.unet.Primus is not known"},
+		{plansName, "InstanceNorm3d", "BatchNorm3d", "BatchNorm3d"},
+		{plansName, `"n_stages": 3`, `"n_stages": 4`, "3 values for 4 stages"},
+		{plansName, "SimpleITKIO", "SimpleITKIOWithReorient", "which turns their axes"},
+		{plansName, "DefaultPreprocessor", "CellPreprocessor", "CellPreprocessor"},
+		{datasetName, `"lesion": 2`, `"lesion": 3`, "lesion is 3, where 2 is expected"},
+		{datasetName, `"0": "CT"`, `"0": "CT", "1": "PET"`, "it has 2 channels, and the plans 1"},
+		{datasetName, `"lesion": 2`, `"lesion": 2, "more": 3`, "decoder.seg_layers.1.weight has the shape 3x3x1x1x1, where the plans ask for 4x3x1x1x1"},
+	} {
+		folder := copied(t, golden)
+		path := filepath.Join(folder, c.file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.ReplaceAll(string(text), c.from, c.to)
+		if changed == string(text) {
+			t.Fatalf("%s has no %q", c.file, c.from)
+		}
+		if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := predictedBy(t, folder, Options{}, scan); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.to, err, c.want)
+		}
+	}
+	if _, err := predictedBy(t, golden, Options{}, scan, scan); err == nil || !strings.Contains(err.Error(), "wants 1 channel (CT), there are 2") {
+		t.Error(err)
+	}
+	if _, err := Open(golden, []string{"3"}); err == nil || !strings.Contains(err.Error(), "has no fold 3, only 0, 1") {
+		t.Error(err)
+	}
+	if _, err := Open(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "has no folder fold_0") {
+		t.Error(err)
 	}
 }

@@ -19,16 +19,14 @@ type prepared struct {
 // prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are never
 // turned; takes the box of what is not 0; normalises; resamples.
 func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
-	grid := scans[0].Grid
-	r := &prepared{spacing: permuted(fileSpacing(grid), p.Forward)}
-	var images []array[float32]
+	r := &prepared{spacing: permuted(fileSpacing(scans[0].Grid), p.Forward)}
+	var images []view[float32]
 	for _, v := range scans {
-		images = append(images, transpose(fileArray(v), p.Forward))
+		images = append(images, fileArray(v).view().transposed(p.Forward))
 	}
 	r.whole = images[0].shape
 	inside, b := nonzero(images)
 	r.box = b
-	inside = crop(inside, b)
 	var shape [3]int
 	for a, n := range b.size() {
 		shape[a] = int(math.RoundToEven(r.spacing[a] / p.Spacing[a] * float64(n)))
@@ -36,23 +34,23 @@ func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
 			return nil, fmt.Errorf("the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis", numbers.Extents(r.whole[:]), r.spacing, p.Spacing)
 		}
 	}
-	for n, image := range images {
-		image = crop(image, b)
-		if err := p.Channels[n].normalise(image.values, inside.values); err != nil {
+	for n := range images {
+		image := images[n].part(b)
+		images[n] = view[float32]{} // each goes when it is used up
+		if err := p.Channels[n].normalise(image, inside.view().part(b)); err != nil {
 			return nil, fmt.Errorf("channel %d: %w", n, err)
 		}
-		if image.shape != shape {
-			wide := newArray[float64](image.shape)
-			for i, v := range image.values {
-				wide.values[i] = float64(v)
-			}
-			wide = p.data.resampled(wide, shape, r.spacing, p.Spacing)
-			image = newArray[float32](shape)
-			for i, v := range wide.values {
-				image.values[i] = float32(v)
-			}
+		if image.shape == shape { // whatever the spacings are
+			r.channels = append(r.channels, image.copied())
+			continue
 		}
-		r.channels = append(r.channels, image)
+		wide := p.data.resampled(image, shape, r.spacing, p.Spacing)
+		image.values = nil
+		channel := newArray[float32](shape)
+		for i, v := range wide.values {
+			channel.values[i] = float32(v)
+		}
+		r.channels = append(r.channels, channel)
 	}
 	return r, nil
 }
@@ -67,14 +65,13 @@ func fileSpacing(g volume.Grid) (s [3]float64) {
 	return s
 }
 
-// fileArray is a scan with the axes (k, j, i) of its file.
+// fileArray is a copy of a scan with the axes (k, j, i) of its file.
 func fileArray(v *volume.Volume) array[float32] {
-	x := array[float32]{shape: [3]int{v.Shape[2], v.Shape[1], v.Shape[0]}}
+	x := newArray[float32]([3]int{v.Shape[2], v.Shape[1], v.Shape[0]})
 	if v.Float32 != nil {
-		x.values = v.Float32
+		copy(x.values, v.Float32)
 		return x
 	}
-	x.values = make([]float32, len(v.Int16))
 	for i, hu := range v.Int16 {
 		x.values[i] = float32(hu)
 	}
@@ -83,16 +80,22 @@ func fileArray(v *volume.Volume) array[float32] {
 
 // nonzero says which voxels are not 0 in some channel, or enclosed by such ones, and their box; the
 // whole where there is none.
-func nonzero(images []array[float32]) (inside array[bool], b box) {
+func nonzero(images []view[float32]) (inside array[bool], b box) {
 	shape := images[0].shape
 	inside = newArray[bool](shape)
-	for _, image := range images {
-		for i, v := range image.values {
-			if v != 0 { // NaN is not
-				inside.values[i] = true
+	parallel(shape[0], func(i int) {
+		n := i * shape[1] * shape[2]
+		for j := range shape[1] {
+			for k := range shape[2] {
+				for _, x := range images {
+					if x.values[x.first+i*x.strides[0]+j*x.strides[1]+k*x.strides[2]] != 0 { // NaN is not
+						inside.values[n] = true
+					}
+				}
+				n++
 			}
 		}
-	}
+	})
 	fillHoles(inside)
 	b.from, b.to = shape, [3]int{}
 	n := 0
@@ -153,52 +156,65 @@ func fillHoles(x array[bool]) {
 	}
 }
 
-// normalise brings the voxels of a channel to what the network was trained on, in float32 as
-// nnU-Net does.
-func (c channel) normalise(x []float32, inside []bool) error {
-	for _, v := range x {
-		if v != v || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("it has voxels that are no numbers")
+// each calls do with the index of each element, in order.
+func (x view[T]) each(do func(at int)) {
+	for i := range x.shape[0] {
+		for j := range x.shape[1] {
+			at := x.first + i*x.strides[0] + j*x.strides[1]
+			for range x.shape[2] {
+				do(at)
+				at += x.strides[2]
+			}
 		}
 	}
+}
+
+// normalise brings the voxels of a channel to what the network was trained on, in float32 as
+// nnU-Net does.
+func (c channel) normalise(x view[float32], inside view[bool]) error {
+	finite := true
+	x.each(func(at int) {
+		finite = finite && !math.IsNaN(float64(x.values[at])) && !math.IsInf(float64(x.values[at]), 0)
+	})
+	if !finite {
+		return fmt.Errorf("it has voxels that are no numbers")
+	}
 	const least = 1e-8 // of what is divided by
+	var change func(v float32) float32
 	switch c.scheme {
 	case schemeCT:
 		low, high, mean, sd := float32(c.Low), float32(c.High), float32(c.Mean), float32(max(c.SD, least))
-		for i, v := range x {
-			x[i] = (min(max(v, low), high) - mean) / sd
-		}
+		change = func(v float32) float32 { return (min(max(v, low), high) - mean) / sd }
 	case schemeZScore:
-		chosen := x
-		if c.masked {
-			chosen = nil
-			for i, v := range x {
-				if inside[i] {
-					chosen = append(chosen, v)
-				}
+		var chosen []float32
+		in := inside.copied().values
+		n := 0
+		x.each(func(at int) {
+			if !c.masked || in[n] {
+				chosen = append(chosen, x.values[at])
 			}
-		}
+			n++
+		})
 		mean, sd := moments(chosen)
 		sd = max(sd, least)
-		for i, v := range x {
-			if !c.masked || inside[i] {
-				x[i] = (v - mean) / sd
+		n = 0
+		x.each(func(at int) {
+			if !c.masked || in[n] {
+				x.values[at] = (x.values[at] - mean) / sd
 			}
-		}
+			n++
+		})
+		return nil
 	case schemeRescale:
-		low, high := x[0], x[0]
-		for _, v := range x {
-			low, high = min(low, v), max(high, v)
-		}
+		low, high := x.bounds(func(a, b float32) bool { return a < b })
 		span := max(high-low, least)
-		for i, v := range x {
-			x[i] = (v - low) / span
-		}
+		change = func(v float32) float32 { return (v - low) / span }
 	case schemeRGB:
-		for i, v := range x {
-			x[i] = v / 255
-		}
+		change = func(v float32) float32 { return v / 255 }
+	default:
+		return nil
 	}
+	x.each(func(at int) { x.values[at] = change(x.values[at]) })
 	return nil
 }
 

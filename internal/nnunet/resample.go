@@ -1,17 +1,14 @@
 package nnunet
 
-import (
-	"math"
-
-	"github.com/voxsaw/voxsaw/internal/half"
-)
+import "math"
 
 // Resampling as nnU-Net does it by skimage's resize, which is scipy's zoom with grid_mode: the
 // boxes of both grids coincide, so that index i of m samples lies at (i + 0.5) n/m - 0.5 of n; edge
 // values go on outside. All of it is computed in float64.
 
-// tap is where one output sample takes its value from.
-type tap struct {
+// taps are where the samples of one axis take their values from: width of them each.
+type taps struct {
+	width  int
 	index  []int
 	weight []float64
 }
@@ -22,45 +19,37 @@ const splinePad = 12
 
 // tapsOf are the taps of m samples made of n by B-splines of order 0, 1 or 3. Those of order 3 count
 // in coefficients, of which splinePad come before the first sample.
-func tapsOf(n, m, order int) []tap {
-	taps := make([]tap, m)
-	for i := range taps {
+func tapsOf(n, m, order int) taps {
+	t := taps{width: order + 1}
+	for i := range m {
 		x := (float64(i)+0.5)*(float64(n)/float64(m)) - 0.5
+		if order < 3 {
+			x = min(max(x, 0), float64(n-1))
+		}
 		switch order {
 		case 0:
-			x = min(max(x, 0), float64(n-1))
-			taps[i] = tap{[]int{int(math.Floor(x + 0.5))}, []float64{1}}
+			t.index, t.weight = append(t.index, int(math.Floor(x+0.5))), append(t.weight, 1)
 		case 1:
-			x = min(max(x, 0), float64(n-1))
 			low := min(int(math.Floor(x)), max(n-2, 0))
-			t := x - float64(low)
-			taps[i] = tap{[]int{low, min(low+1, n-1)}, []float64{1 - t, t}}
+			f := x - float64(low)
+			t.index, t.weight = append(t.index, low, min(low+1, n-1)), append(t.weight, 1-f, f)
 		default:
 			low := math.Floor(x)
-			t := x - low
-			w := []float64{(1 - t) * (1 - t) * (1 - t), 3*t*t*t - 6*t*t + 4, -3*t*t*t + 3*t*t + 3*t + 1, t * t * t}
-			at := int(low) + splinePad
-			for k := range w {
-				w[k] /= 6
+			f := x - low
+			for k, w := range [4]float64{(1 - f) * (1 - f) * (1 - f), 3*f*f*f - 6*f*f + 4, -3*f*f*f + 3*f*f + 3*f + 1, f * f * f} {
+				t.index, t.weight = append(t.index, int(low)+splinePad-1+k), append(t.weight, w/6)
 			}
-			taps[i] = tap{[]int{at - 1, at, at + 1, at + 2}, w}
 		}
 	}
-	return taps
+	return t
 }
 
-// lines calls do with each line of an array along an axis: its first element's index and the
-// distance between elements.
-func lines(shape [3]int, axis int, do func(first, stride int)) {
-	strides := [3]int{shape[1] * shape[2], shape[2], 1}
-	shape[axis] = 1
-	for i := range shape[0] {
-		for j := range shape[1] {
-			for k := range shape[2] {
-				do(i*strides[0]+j*strides[1]+k*strides[2], strides[axis])
-			}
-		}
+// at is one sample of a line.
+func (t taps) at(i int, line []float64) (sum float64) {
+	for k := i * t.width; k < (i+1)*t.width; k++ {
+		sum += t.weight[k] * line[t.index[k]]
 	}
+	return sum
 }
 
 // coefficients replaces a line, with its edges repeated, by the coefficients of cubic B-splines
@@ -87,69 +76,74 @@ func coefficients(line []float64) {
 	}
 }
 
-// along resamples an array along one axis.
-func along(x array[float64], axis, m, order int) array[float64] {
-	n := x.shape[axis]
-	shape := x.shape
+// along resamples along one axis.
+func along[T float32 | float64](x view[T], axis, m, order int) array[float64] {
+	n, shape := x.shape[axis], x.shape
 	shape[axis] = m
 	y := newArray[float64](shape)
-	taps := tapsOf(n, m, order)
-	pad := 0
+	to := y.view()
+	t, pad := tapsOf(n, m, order), 0
 	if order == 3 {
 		pad = splinePad
 	}
-	line := make([]float64, n+2*pad)
-	var firsts []int // of the lines of y
-	lines(shape, axis, func(first, _ int) { firsts = append(firsts, first) })
-	at := 0
-	lines(x.shape, axis, func(first, stride int) {
-		for i := range line {
-			line[i] = x.values[first+stride*min(max(i-pad, 0), n-1)]
-		}
-		if order == 3 {
-			coefficients(line)
-		}
-		for i, t := range taps {
-			var sum float64
-			for k, index := range t.index {
-				sum += t.weight[k] * line[index]
+	// lines lie along the axis; they are counted by the two others
+	a, b := (axis+1)%3, (axis+2)%3
+	if a > b {
+		a, b = b, a
+	}
+	parallel(x.shape[a], func(i int) {
+		line := make([]float64, n+2*pad)
+		for j := range x.shape[b] {
+			from := x.first + i*x.strides[a] + j*x.strides[b]
+			for k := range line {
+				line[k] = float64(x.values[from+x.strides[axis]*min(max(k-pad, 0), n-1)])
 			}
-			y.values[firsts[at]+strideOf(shape, axis)*i] = sum
+			if order == 3 {
+				coefficients(line)
+			}
+			at := i*to.strides[a] + j*to.strides[b]
+			for k := range m {
+				y.values[at] = t.at(k, line)
+				at += to.strides[axis]
+			}
 		}
-		at++
 	})
 	return y
 }
 
-func strideOf(shape [3]int, axis int) int {
-	return [3]int{shape[1] * shape[2], shape[2], 1}[axis]
-}
-
 // bounds are the least and the largest value.
-func bounds(values []float64) (low, high float64) {
-	low, high = values[0], values[0]
-	for _, v := range values {
-		low, high = min(low, v), max(high, v)
+func (x view[T]) bounds(less func(a, b T) bool) (low, high T) {
+	low, high = x.values[x.first], x.values[x.first]
+	for i := range x.shape[0] {
+		for j := range x.shape[1] {
+			at := x.first + i*x.strides[0] + j*x.strides[1]
+			for range x.shape[2] {
+				v := x.values[at]
+				if less(v, low) {
+					low = v
+				}
+				if less(high, v) {
+					high = v
+				}
+				at += x.strides[2]
+			}
+		}
 	}
 	return low, high
 }
 
 // clip brings values into a range. skimage does so with what it interpolated: cubic splines
 // overshoot.
-func clip(values []float64, low, high float64) {
-	for i, v := range values {
-		values[i] = min(max(v, low), high)
+func clip(x view[float64], low, high float64) {
+	for i := range x.shape[0] {
+		for j := range x.shape[1] {
+			at := x.first + i*x.strides[0] + j*x.strides[1]
+			for range x.shape[2] {
+				x.values[at] = min(max(x.values[at], low), high)
+				at += x.strides[2]
+			}
+		}
 	}
-}
-
-// resize resamples an array along all axes, and keeps to the range of its values.
-func resize(x array[float64], shape [3]int, order int) array[float64] {
-	low, high := bounds(x.values)
-	for axis, m := range shape {
-		x = along(x, axis, m, order)
-	}
-	clip(x.values, low, high)
-	return x
 }
 
 // coarseAxis is the axis that is resampled apart, as slices thicker than three times their pixels
@@ -181,66 +175,54 @@ func coarseAxis(spacing, other [3]float64, force *bool) int {
 	return -1
 }
 
-// resampled brings one channel from a grid of a spacing to another.
-func (r resampling) resampled(x array[float64], shape [3]int, spacing, other [3]float64) array[float64] {
-	if x.shape == shape {
-		return x
-	}
-	axis := coarseAxis(spacing, other, r.Separate)
-	if axis < 0 {
-		return resize(x, shape, r.Order)
-	}
-	// each slice in its plane, and kept to its own range; then across the slices
-	flat := shape
-	flat[axis] = x.shape[axis]
-	y := newArray[float64](flat)
-	for n := range x.shape[axis] {
-		b := box{to: x.shape}
-		b.from[axis], b.to[axis] = n, n+1
-		one := shape
-		one[axis] = 1
-		slice := crop(x, b)
-		low, high := bounds(slice.values)
-		for a, m := range one {
-			if a != axis {
-				slice = along(slice, a, m, r.Order)
-			}
-		}
-		clip(slice.values, low, high)
-		into := box{to: flat}
-		into.from[axis], into.to[axis] = n, n+1
-		place(y, into, slice)
-	}
-	if flat[axis] != shape[axis] {
-		y = along(y, axis, shape[axis], r.OrderZ)
-	}
-	return y
-}
-
-// place copies a part into an array.
-func place[T any](x array[T], b box, part array[T]) {
-	n := part.shape[2]
-	for i := range part.shape[0] {
-		for j := range part.shape[1] {
-			to := ((b.from[0]+i)*x.shape[1]+b.from[1]+j)*x.shape[2] + b.from[2]
-			copy(x.values[to:][:n], part.values[(i*part.shape[1]+j)*n:][:n])
+// orders are the orders of interpolation along each axis between grids of two spacings, and the
+// axis that is resampled apart.
+func (r resampling) orders(spacing, other [3]float64) (orders [3]int, coarse int) {
+	coarse = coarseAxis(spacing, other, r.Separate)
+	for a := range orders {
+		orders[a] = r.Order
+		if a == coarse {
+			orders[a] = r.OrderZ
 		}
 	}
+	return orders, coarse
 }
 
-// fromHalf and toHalf convert arrays.
-func fromHalf(x array[half.Float]) array[float64] {
-	y := newArray[float64](x.shape)
-	for i, v := range x.values {
-		y.values[i] = float64(v.Float32())
+// resampled brings one channel from a grid of a spacing to another, of another shape.
+func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]float64) array[float64] {
+	orders, coarse := r.orders(spacing, other)
+	less := func(a, b float32) bool { return a < b }
+	// what is interpolated keeps to the range of what it was made of: of the whole, or of each slice
+	// in its plane where slices are resampled apart
+	parts, from := []box{{to: x.shape}}, x
+	if coarse >= 0 {
+		parts = nil
+		for n := range x.shape[coarse] {
+			b := box{to: x.shape}
+			b.from[coarse], b.to[coarse] = n, n+1
+			parts = append(parts, b)
+		}
 	}
-	return y
-}
-
-func toHalf(x array[float64]) array[half.Float] {
-	y := newArray[half.Float](x.shape)
-	for i, v := range x.values {
-		y.values[i] = half.From64(v)
+	var y array[float64]
+	for axis, m := range shape {
+		switch {
+		case axis == coarse:
+		case y.values == nil:
+			y = along(x, axis, m, orders[axis])
+		default:
+			y = along(y.view(), axis, m, orders[axis])
+		}
+	}
+	for _, b := range parts {
+		low, high := from.part(b).bounds(less)
+		b.to = y.shape
+		if coarse >= 0 {
+			b.to[coarse] = b.from[coarse] + 1
+		}
+		clip(y.view().part(b), float64(low), float64(high))
+	}
+	if coarse >= 0 && y.shape[coarse] != shape[coarse] {
+		y = along(y.view(), coarse, shape[coarse], orders[coarse])
 	}
 	return y
 }

@@ -65,60 +65,139 @@ func gaussian(patch [3]int) array[half.Float] {
 // window computes logits (heads, patch) of a window (channels, patch).
 type window func(x []float32) ([]float32, error)
 
-// infer slides the network over a prepared scan. The result has the logits of each head, summed
-// over windows and divided by the sums of weights, in float16 at every step as nnU-Net has them:
-// where few windows reach, that rounding decides.
-func (p *Plan) infer(ctx context.Context, channels []array[float32], heads int, mirror [][]int, run window, progress func()) ([]array[half.Float], error) {
-	shape := channels[0].shape
-	padded, before := shape, [3]int{} // a scan smaller than a window is centred in it
-	for a, n := range shape {
-		if missing := p.Patch[a] - n; missing > 0 {
-			padded[a], before[a] = p.Patch[a], missing/2
-		}
+// sums are logits of each head, added up over windows, of the planes that windows still reach. They are
+// float16 at every step as nnU-Net has them: where few windows reach, that rounding decides.
+type sums struct {
+	heads  []array[half.Float] // (depth of a window, padded height, padded width)
+	weight array[half.Float]
+	base   int // the first plane
+}
+
+func newSums(heads int, shape [3]int) *sums {
+	s := &sums{heads: make([]array[half.Float], heads), weight: newArray[half.Float](shape)}
+	for h := range s.heads {
+		s.heads[h] = newArray[half.Float](shape)
 	}
-	weights := gaussian(p.Patch)
+	return s
+}
+
+// forget makes a plane the first one: those before it are final and were taken.
+func (s *sums) forget(before int) {
+	plane := s.weight.shape[1] * s.weight.shape[2]
+	drop := min(before-s.base, s.weight.shape[0]) * plane
+	for _, x := range append([]array[half.Float]{s.weight}, s.heads...) {
+		clear(x.values[copy(x.values, x.values[drop:]):])
+	}
+	s.base = before
+}
+
+// planes gives the final logits of each head in one plane of the padded scan, within a box of it.
+func (s *sums) planes(at int, inside box, into [][]half.Float) {
+	width := s.weight.shape[2]
+	parallel(len(s.heads), func(h int) {
+		n := 0
+		for j := inside.from[1]; j < inside.to[1]; j++ {
+			row := ((at-s.base)*s.weight.shape[1] + j) * width
+			for k := row + inside.from[2]; k < row+inside.to[2]; k++ {
+				into[h][n] = half.From(s.heads[h].values[k].Float32() / s.weight.values[k].Float32())
+				n++
+			}
+		}
+	})
+}
+
+// inference is one scan under the windows of all folds.
+type inference struct {
+	*Plan
+	channels []array[float32]
+	mirror   [][]int
+	members  int
+	use      func(member int) error // puts a fold's weights in place
+	run      window
+	progress func()
+}
+
+// over slides the network over a prepared scan: the windows of a plane with one fold after the
+// other, then the next. Planes that no window reaches any more are handed to emit in their order,
+// averaged over the folds: the float16 sum, divided by how many they are.
+func (f *inference) over(ctx context.Context, heads int, emit func(plane int, logits [][]half.Float)) error {
+	shape := f.channels[0].shape
+	padded, inside := shape, box{} // a scan smaller than a window is centred in it
+	for a, n := range shape {
+		if missing := f.Patch[a] - n; missing > 0 {
+			padded[a], inside.from[a] = f.Patch[a], missing/2
+		}
+		inside.to[a] = inside.from[a] + n
+	}
+	weights := gaussian(f.Patch)
 	bell := make([]float32, len(weights.values))
 	for i, w := range weights.values {
 		bell[i] = w.Float32()
 	}
-	sums, weight := make([]array[half.Float], heads), newArray[half.Float](padded)
-	for h := range sums {
-		sums[h] = newArray[half.Float](padded)
+	members := make([]*sums, f.members)
+	for m := range members {
+		members[m] = newSums(heads, [3]int{f.Patch[0], padded[1], padded[2]})
 	}
 	voxels := len(bell)
-	x, total := make([]float32, len(channels)*voxels), make([]float32, heads*voxels)
+	x, total := make([]float32, len(f.channels)*voxels), make([]float32, heads*voxels)
 	turned := make([]float32, len(x))
-	for _, i := range starts(padded[0], p.Patch[0]) {
-		for _, j := range starts(padded[1], p.Patch[1]) {
-			for _, k := range starts(padded[2], p.Patch[2]) {
-				if err := ctx.Err(); err != nil {
-					return nil, err
+	layers := starts(padded[0], f.Patch[0])
+	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
+	for h := range logits {
+		logits[h], one[h] = make([]half.Float, shape[1]*shape[2]), make([]half.Float, shape[1]*shape[2])
+	}
+	for n, i := range layers {
+		for m, s := range members {
+			if len(members) > 1 {
+				if err := f.use(m); err != nil {
+					return err
 				}
-				corner := [3]int{i, j, k}
-				for c, channel := range channels {
-					cut(x[c*voxels:][:voxels], channel, corner, before, p.Patch)
+			}
+			for _, j := range starts(padded[1], f.Patch[1]) {
+				for _, k := range starts(padded[2], f.Patch[2]) {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					corner := [3]int{i, j, k}
+					for c, channel := range f.channels {
+						cut(x[c*voxels:][:voxels], channel, corner, inside.from, f.Patch)
+					}
+					if err := mirrored(x, turned, total, f.Patch, f.mirror, f.run); err != nil {
+						return err
+					}
+					s.add(total, bell, weights.values, corner, f.Patch)
+					f.progress()
 				}
-				if err := mirrored(x, turned, total, p.Patch, mirror, run); err != nil {
-					return nil, err
-				}
-				add(sums, weight, total, bell, weights.values, corner, p.Patch)
-				progress()
 			}
 		}
-	}
-	// back to the scan's part, divided
-	part := box{from: before, to: before}
-	for a := range part.to {
-		part.to[a] += shape[a]
-	}
-	weight = crop(weight, part)
-	for h := range sums {
-		sums[h] = crop(sums[h], part)
-		for n, w := range weight.values {
-			sums[h].values[n] = half.From(sums[h].values[n].Float32() / w.Float32())
+		final := padded[0] // planes before it are final now
+		if n+1 < len(layers) {
+			final = layers[n+1]
+		}
+		for plane := max(i, inside.from[0]); plane < min(final, inside.to[0]); plane++ {
+			members[0].planes(plane, inside, logits)
+			for _, s := range members[1:] {
+				s.planes(plane, inside, one)
+				for h := range logits {
+					for v, x := range one[h] {
+						logits[h][v] = half.From(logits[h][v].Float32() + x.Float32())
+					}
+				}
+			}
+			if count := float32(len(members)); count > 1 {
+				for h := range logits {
+					for v, x := range logits[h] {
+						logits[h][v] = half.From(x.Float32() / count)
+					}
+				}
+			}
+			emit(plane-inside.from[0], logits)
+		}
+		for _, s := range members {
+			s.forget(final)
 		}
 	}
-	return sums, nil
+	return nil
 }
 
 // cut copies a window of a channel; outside of the channel it is 0.
@@ -253,22 +332,28 @@ func addFlipped(total, y []float32, patch [3]int, axes []int) {
 }
 
 // add adds the logits of a window, weighted.
-func add(sums []array[half.Float], weight array[half.Float], logits, bell []float32, weights []half.Float, corner, patch [3]int) {
+func (s *sums) add(logits, bell []float32, weights []half.Float, corner, patch [3]int) {
 	voxels := len(bell)
-	for i := range patch[0] {
-		for j := range patch[1] {
-			row := (i*patch[1] + j) * patch[2]
-			at := ((corner[0]+i)*weight.shape[1]+corner[1]+j)*weight.shape[2] + corner[2]
-			to := weight.values[at:][:patch[2]]
-			for k := range to {
-				to[k] = half.From(to[k].Float32() + weights[row+k].Float32())
-			}
-			for h := range sums {
-				to, y := sums[h].values[at:][:patch[2]], logits[h*voxels+row:][:patch[2]]
+	parallel(len(s.heads)+1, func(h int) {
+		to := s.weight.values
+		if h < len(s.heads) {
+			to = s.heads[h].values
+		}
+		for i := range patch[0] {
+			for j := range patch[1] {
+				row := (i*patch[1] + j) * patch[2]
+				to := to[((corner[0]-s.base+i)*s.weight.shape[1]+corner[1]+j)*s.weight.shape[2]+corner[2]:][:patch[2]]
+				if h == len(s.heads) {
+					for k := range to {
+						to[k] = half.From(to[k].Float32() + weights[row+k].Float32())
+					}
+					continue
+				}
+				y := logits[h*voxels+row:][:patch[2]]
 				for k := range to {
 					to[k] = half.From(to[k].Float32() + y[k]*bell[row+k])
 				}
 			}
 		}
-	}
+	})
 }

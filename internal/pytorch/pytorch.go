@@ -21,6 +21,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/half"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -73,21 +74,14 @@ func (t *Tensor) Same(o *Tensor) bool {
 	return t.storage == o.storage && t.offset == o.offset && fmt.Sprint(t.Shape, t.strides) == fmt.Sprint(o.Shape, o.strides)
 }
 
-// mostElements bounds a tensor: sixteen times the largest layer of nnU-Net's largest network.
-const mostElements = 1 << 30
+// mostElements bounds a tensor: forty times the largest layer of nnU-Net's largest network.
+const mostElements = 1 << 27
 
 // Open reads the pickle of a checkpoint. Errors are a [volume.FormatError] where the file is
 // damaged, and a [volume.UnsupportedError], which may wrap a [RefusedError], where it holds what no checkpoint of
 // weights needs.
 func Open(name string) (*File, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe that nobody writes to would never open
-		return nil, &volume.UnsupportedError{Path: name, Problem: "it is no regular file, as a checkpoint of PyTorch is"}
-	}
-	f, err := os.Open(name)
+	f, err := folders.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +107,9 @@ func (c *File) read() error {
 	stat, err := c.file.Stat()
 	if err != nil {
 		return err
+	}
+	if stat.IsDir() {
+		return &volume.UnsupportedError{Path: c.path, Problem: "it is a folder, and no checkpoint of PyTorch"}
 	}
 	archive, err := zip.NewReader(c.file, stat.Size())
 	if err != nil {

@@ -148,7 +148,7 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "it is a folder") {
 		t.Error(err)
 	}
 	old := filepath.Join(dir, "old.pth")
