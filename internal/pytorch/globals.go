@@ -51,9 +51,7 @@ func newSet(_ *unpickler, args Tuple) (any, error) {
 
 // text is a value of which only its name matters.
 func text(what string) callable {
-	return func(_ *unpickler, args Tuple) (any, error) {
-		return fmt.Sprintf("%s%v", what, []any(args)), nil
-	}
+	return func(*unpickler, Tuple) (any, error) { return what, nil }
 }
 
 func posixPath(_ *unpickler, args Tuple) (any, error) {
