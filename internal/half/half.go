@@ -1,6 +1,6 @@
 // Package half converts numbers of 16 bits as IEEE 754 has them: 1 bit of sign, 5 of exponent, 10
-// of fraction. They are what numpy and PyTorch call float16. Start at [Float] and [From], which rounds
-// to nearest, ties to even.
+// of fraction. They are what numpy and PyTorch call float16. Start at [Float] and [From], which
+// rounds to nearest, ties to even.
 package half
 
 import "math"

@@ -56,7 +56,8 @@ func TestValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100000 {
 		x := math.Float32frombits(r.Uint32())
-		if y := From(x).Float32(); x == x && math.Abs(float64(x)) < 65504 && math.Abs(float64(y-x)) > math.Max(math.Abs(float64(x))/2048, 0x1p-25) {
+		if y := From(x).Float32(); x == x && math.Abs(float64(x)) < 65504 &&
+			math.Abs(float64(y-x)) > math.Max(math.Abs(float64(x))/2048, 0x1p-25) {
 			t.Fatalf("%v became %v", x, y)
 		}
 	}

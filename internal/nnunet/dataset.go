@@ -77,7 +77,8 @@ func readLabels(path string) (*Labels, error) {
 	l.Channels = make([]string, len(keys))
 	for n, text := range values {
 		var at int
-		if _, err := fmt.Sscan(keys[n], &at); err != nil || at < 0 || at >= len(keys) || l.Channels[at] != "" || json.Unmarshal(text, &l.Channels[at]) != nil {
+		if _, err := fmt.Sscan(keys[n], &at); err != nil || at < 0 || at >= len(keys) || l.Channels[at] != "" ||
+			json.Unmarshal(text, &l.Channels[at]) != nil {
 			return damaged("channel_names: channel %s is %s: want names of channels from 0 on", keys[n], text)
 		}
 	}
@@ -91,12 +92,18 @@ func (l *Labels) order(regions [][]uint16, order []uint16) error {
 		slices.SortStableFunc(l.Structures, func(a, b Structure) int { return int(a.Label) - int(b.Label) })
 		for n, s := range l.Structures {
 			if int(s.Label) != n {
-				return fmt.Errorf("labels are not numbered from 0 on without a gap: %s is %d, where %d is expected", s.Name, s.Label, n)
+				return fmt.Errorf(
+					"labels are not numbered from 0 on without a gap: %s is %d, where %d is expected",
+					s.Name,
+					s.Label,
+					n,
+				)
 			}
 		}
 		return nil
 	}
-	// regions without the background, in the file's order; each is written as regions_class_order says
+	// regions without the background, in the file's order; each is written as regions_class_order
+	// says
 	var heads []Structure
 	for n, s := range l.Structures {
 		if len(regions[n]) == 1 && regions[n][0] == 0 {

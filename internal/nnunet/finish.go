@@ -68,7 +68,8 @@ func (d *decision) decide(plane, at int, index []int, weight []float64) {
 		best := make([]float32, d.shape[2])
 		labels := make([]uint16, d.shape[2])
 		for head := range d.Structures {
-			// along the planes, then the rows, then the columns: the order in which sums are rounded
+			// along the planes, then the rows, then the columns: the order in which sums are
+			// rounded
 			clear(line)
 			for k := j * row.width; k < (j+1)*row.width; k++ {
 				for c := range line {

@@ -89,7 +89,10 @@ func Open(path string, folds []string) (*Model, error) {
 		return nil, err
 	}
 	if n := len(m.Labels.Channels); n != len(m.Plan.Channels) {
-		return nil, &volume.FormatError{Path: filepath.Join(m.Folder, datasetName), Problem: fmt.Sprintf("it has %d channels, and the plans %d", n, len(m.Plan.Channels))}
+		return nil, &volume.FormatError{
+			Path:    filepath.Join(m.Folder, datasetName),
+			Problem: fmt.Sprintf("it has %d channels, and the plans %d", n, len(m.Plan.Channels)),
+		}
 	}
 	m.Network.Classes = m.Heads()
 	return m, m.Network.Check()
@@ -104,7 +107,12 @@ func (m *Model) of(path string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: there is no %s beside it or in the folder above: a checkpoint of nnU-Net needs it, and %s", path, plansName, datasetName)
+	return fmt.Errorf(
+		"%s: there is no %s beside it or in the folder above: a checkpoint of nnU-Net needs it, and %s",
+		path,
+		plansName,
+		datasetName,
+	)
 }
 
 // find lists the checkpoints of a model's folder.
@@ -165,7 +173,10 @@ func (m *Model) describe(file *pytorch.File) (configuration string, err error) {
 	path := m.checkpoints[0]
 	root, ok := file.Root().(*pytorch.Dict)
 	if !ok || root.Get("network_weights") == nil {
-		return "", &volume.UnsupportedError{Path: path, Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"}
+		return "", &volume.UnsupportedError{
+			Path:    path,
+			Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights",
+		}
 	}
 	m.Trainer, _ = root.Get("trainer_name").(string)
 	args, _ := root.Get("init_args").(*pytorch.Dict)
@@ -203,7 +214,12 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 	root, _ := file.Root().(*pytorch.Dict)
 	list, ok := root.Get("network_weights").(*pytorch.Dict)
 	if !ok {
-		return fail(&volume.UnsupportedError{Path: path, Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights"})
+		return fail(
+			&volume.UnsupportedError{
+				Path:    path,
+				Problem: "it is a checkpoint of PyTorch, but not of nnU-Net v2: it has no network_weights",
+			},
+		)
 	}
 	found := map[string]*pytorch.Tensor{}
 	for n, key := range list.Keys {
@@ -213,7 +229,12 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 			return fail(&volume.FormatError{Path: path, Problem: fmt.Sprintf("weight %v is no tensor", key)})
 		}
 		if strings.HasSuffix(name, "running_mean") {
-			return fail(&volume.UnsupportedError{Path: path, Problem: "it has batch norms, which the plans do not tell: only instance norms are known"})
+			return fail(
+				&volume.UnsupportedError{
+					Path:    path,
+					Problem: "it has batch norms, which the plans do not tell: only instance norms are known",
+				},
+			)
 		}
 		canonical := unet.Canonical(name)
 		if other, twice := found[canonical]; twice {
@@ -222,7 +243,12 @@ func weights(path string) (map[string]*pytorch.Tensor, *pytorch.File, error) {
 				return fail(err)
 			}
 			if !same {
-				return fail(&volume.FormatError{Path: path, Problem: fmt.Sprintf("%s has two values by two names", canonical)})
+				return fail(
+					&volume.FormatError{
+						Path:    path,
+						Problem: fmt.Sprintf("%s has two values by two names", canonical),
+					},
+				)
 			}
 			continue
 		}

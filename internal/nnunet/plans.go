@@ -143,33 +143,63 @@ func readPlan(path, configuration string) (*Plan, error) {
 		return nil, err
 	}
 	unsupported := func(format string, args ...any) (*Plan, error) {
-		return nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("configuration %s: ", configuration) + fmt.Sprintf(format, args...)}
+		return nil, &volume.UnsupportedError{
+			Path:    path,
+			Problem: fmt.Sprintf("configuration %s: ", configuration) + fmt.Sprintf(format, args...),
+		}
 	}
 	c, err := file.configuration(configuration, nil)
 	if err != nil {
 		return nil, &volume.FormatError{Path: path, Problem: err.Error()}
 	}
-	p := &Plan{Dataset: file.DatasetName, Name: file.PlansName, Configuration: configuration, data: c.Data, probabilities: c.Probabilities}
+	p := &Plan{
+		Dataset:       file.DatasetName,
+		Name:          file.PlansName,
+		Configuration: configuration,
+		data:          c.Data,
+		probabilities: c.Probabilities,
+	}
 	switch {
 	case c.PreviousStage != "":
-		return unsupported("it is the second stage of a cascade after %s, which is not there yet: predict with %s alone, or with 3d_fullres", c.PreviousStage, c.PreviousStage)
+		return unsupported(
+			"it is the second stage of a cascade after %s, which is not there yet: predict with %s alone, or with 3d_fullres",
+			c.PreviousStage,
+			c.PreviousStage,
+		)
 	case len(c.Patch) == 2:
 		return unsupported("it is a 2D network, which is not there yet: take 3d_fullres or 3d_lowres")
 	case len(c.Patch) != 3 || len(c.Spacing) != 3 || len(file.Forward) != 3:
-		return unsupported("a patch of %d axes, a spacing of %d and a transposition of %d: want 3", len(c.Patch), len(c.Spacing), len(file.Forward))
+		return unsupported(
+			"a patch of %d axes, a spacing of %d and a transposition of %d: want 3",
+			len(c.Patch),
+			len(c.Spacing),
+			len(file.Forward),
+		)
 	case c.Preprocessor != "" && c.Preprocessor != "DefaultPreprocessor":
 		return unsupported("its preprocessor %s is not known, only DefaultPreprocessor", c.Preprocessor)
 	case c.ResampleData != "" && c.ResampleData != defaultResampling || c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
-		return unsupported("it resamples by %s and %s: only %s is known", c.ResampleData, c.ResampleProbabilities, defaultResampling)
+		return unsupported(
+			"it resamples by %s and %s: only %s is known",
+			c.ResampleData,
+			c.ResampleProbabilities,
+			defaultResampling,
+		)
 	case strings.Contains(file.Reader, "Reorient"):
-		return unsupported("it reads images by %s, which turns their axes: only readers that do not are known", file.Reader)
+		return unsupported(
+			"it reads images by %s, which turns their axes: only readers that do not are known",
+			file.Reader,
+		)
 	}
 	if c.Probabilities.Order > 1 {
 		return unsupported("it resamples probabilities by order %d: 0 and 1 are known", c.Probabilities.Order)
 	}
 	for _, r := range []resampling{c.Data, c.Probabilities} {
 		if r.Order != 0 && r.Order != 1 && r.Order != 3 || r.OrderZ != 0 && r.OrderZ != 1 {
-			return unsupported("it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known", r.Order, r.OrderZ)
+			return unsupported(
+				"it resamples by order %d, and %d across slices: 0, 1 and 3, and 0 and 1, are known",
+				r.Order,
+				r.OrderZ,
+			)
 		}
 	}
 	seen := [3]bool{}
@@ -213,7 +243,11 @@ func (f plansFile) configuration(name string, seen []string) (*configurationFile
 func (f plansFile) inherit(name string, seen []string) (map[string]json.RawMessage, error) {
 	own, ok := f.Configurations[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no configuration %q, only %s", name, plain.List(slices.Sorted(maps.Keys(f.Configurations))))
+		return nil, fmt.Errorf(
+			"there is no configuration %q, only %s",
+			name,
+			plain.List(slices.Sorted(maps.Keys(f.Configurations))),
+		)
 	}
 	if slices.Contains(seen, name) {
 		return nil, fmt.Errorf("configuration %q inherits from itself", name)
@@ -274,7 +308,10 @@ func (c *configurationFile) network() (s unet.Settings, err error) {
 	case ".ResidualEncoderUNet":
 		s.Residual = true
 	default:
-		return s, fmt.Errorf("its network %s is not known, only PlainConvUNet and ResidualEncoderUNet", c.Architecture.Class)
+		return s, fmt.Errorf(
+			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet",
+			c.Architecture.Class,
+		)
 	}
 	a := c.Architecture.Args
 	switch {

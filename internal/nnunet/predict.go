@@ -38,7 +38,13 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 	}
 	for a, multiple := range m.Network.Multiple() {
 		if m.Patch[a]%multiple != 0 {
-			return nil, fmt.Errorf("%s: the patch of %s is no multiple of %d along its axis %d, by which the network divides it", m.Folder, numbers.Extents(m.Patch[:]), multiple, a)
+			return nil, fmt.Errorf(
+				"%s: the patch of %s is no multiple of %d along its axis %d, by which the network divides it",
+				m.Folder,
+				numbers.Extents(m.Patch[:]),
+				multiple,
+				a,
+			)
 		}
 	}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
@@ -85,14 +91,24 @@ func (p *Predictor) load() error {
 				continue
 			}
 			if want := p.params.Shape(name); !slices.Equal(t.Shape, []int(want)) {
-				return fmt.Errorf("%s: %s has the shape %s, where the plans ask for %s", path, name, numbers.Extents(t.Shape), numbers.Extents([]int(want)))
+				return fmt.Errorf(
+					"%s: %s has the shape %s, where the plans ask for %s",
+					path,
+					name,
+					numbers.Extents(t.Shape),
+					numbers.Extents([]int(want)),
+				)
 			}
 			if member[name], err = file.Read(t); err != nil {
 				return err
 			}
 		}
 		if len(missing) > 0 {
-			return fmt.Errorf("%s has not all weights that the plans ask for: %s are missing", path, plain.List(missing))
+			return fmt.Errorf(
+				"%s has not all weights that the plans ask for: %s are missing",
+				path,
+				plain.List(missing),
+			)
 		}
 		p.members = append(p.members, member)
 	}
@@ -133,7 +149,15 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	labels := newArray[uint16]([3]int{channels[0].Shape[2], channels[0].Shape[1], channels[0].Shape[0]})
 	shape := scan.channels[0].shape
 	d := p.decide(p.Labels, shape, labels.view().transposed(p.Forward).part(scan.box), scan.spacing)
-	f := &inference{Plan: p.Plan, channels: scan.channels, mirror: p.mirror, members: len(p.members), use: p.use, run: p.run, progress: p.progress(shape)}
+	f := &inference{
+		Plan:     p.Plan,
+		channels: scan.channels,
+		mirror:   p.mirror,
+		members:  len(p.members),
+		use:      p.use,
+		run:      p.run,
+		progress: p.progress(shape),
+	}
 	if err := f.over(ctx, p.Heads(), d.plane); err != nil {
 		return nil, err
 	}
@@ -156,14 +180,25 @@ func (p *Predictor) progress(shape [3]int) func() {
 // check says whether the channels are those that the model wants, and lie on one grid.
 func (p *Predictor) check(channels []*volume.Volume) error {
 	if len(channels) != len(p.Plan.Channels) {
-		return fmt.Errorf("the model wants %s (%s), there are %d", numbers.Count(len(p.Plan.Channels), "channel"), plain.List(p.Labels.Channels), len(channels))
+		return fmt.Errorf(
+			"the model wants %s (%s), there are %d",
+			numbers.Count(len(p.Plan.Channels), "channel"),
+			plain.List(p.Labels.Channels),
+			len(channels),
+		)
 	}
 	for n, v := range channels {
 		if err := v.Check(); err != nil {
 			return fmt.Errorf("channel %d: %w", n, err)
 		}
 		if exact, err := channels[0].Match(v.Grid); err != nil || !exact || v.Shape != channels[0].Shape {
-			return fmt.Errorf("channel %d, %s, does not lie on the voxels of channel 0: %s and %s", n, p.Labels.Channels[n], numbers.Extents(v.Shape[:]), numbers.Extents(channels[0].Shape[:]))
+			return fmt.Errorf(
+				"channel %d, %s, does not lie on the voxels of channel 0: %s and %s",
+				n,
+				p.Labels.Channels[n],
+				numbers.Extents(v.Shape[:]),
+				numbers.Extents(channels[0].Shape[:]),
+			)
 		}
 	}
 	return nil

@@ -65,7 +65,14 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 			for _, name := range cases {
 				var channels []*volume.Volume
 				for n := range m.Plan.Channels {
-					v, err := nifti.Read(filepath.Join(folder, "scans", strings.Split(c.model, "/")[0], "kbp_"+name+"_000"+string(rune('0'+n))+".nii.gz"))
+					v, err := nifti.Read(
+						filepath.Join(
+							folder,
+							"scans",
+							strings.Split(c.model, "/")[0],
+							"kbp_"+name+"_000"+string(rune('0'+n))+".nii.gz",
+						),
+					)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -75,7 +82,9 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, err := nifti.ReadLabels(filepath.Join(folder, "predictions", c.predictions, "kbp_"+name+".nii.gz"))
+				want, err := nifti.ReadLabels(
+					filepath.Join(folder, "predictions", c.predictions, "kbp_"+name+".nii.gz"),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,9 +100,21 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 						differ++
 					}
 				}
-				t.Logf("%s: %d of %d voxels differ, %d of them foreground", name, differ, len(want.Labels), foreground)
+				t.Logf(
+					"%s: %d of %d voxels differ, %d of them foreground",
+					name,
+					differ,
+					len(want.Labels),
+					foreground,
+				)
 				if differ > 0 || foreground == 0 {
-					t.Errorf("%s: %d of %d voxels differ from nnU-Net's, of which %d are foreground", name, differ, len(want.Labels), foreground)
+					t.Errorf(
+						"%s: %d of %d voxels differ from nnU-Net's, of which %d are foreground",
+						name,
+						differ,
+						len(want.Labels),
+						foreground,
+					)
 				}
 			}
 		})
@@ -141,7 +162,10 @@ func copied(t *testing.T, from string) string {
 // Plans as they were written before nnU-Net 2.4 mean the same network.
 func TestOldPlans(t *testing.T) {
 	folder := theirs(t)
-	model := copied(t, filepath.Join(folder, "results", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres"))
+	model := copied(
+		t,
+		filepath.Join(folder, "results", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres"),
+	)
 	before, err := Open(model, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -227,10 +251,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.to, err, c.want)
 		}
 	}
-	if _, err := predictedBy(t, golden, Options{}, scan, scan); err == nil || !strings.Contains(err.Error(), "wants 1 channel (CT), there are 2") {
+	if _, err := predictedBy(t, golden, Options{}, scan, scan); err == nil ||
+		!strings.Contains(err.Error(), "wants 1 channel (CT), there are 2") {
 		t.Error(err)
 	}
-	if _, err := Open(golden, []string{"3"}); err == nil || !strings.Contains(err.Error(), "has no fold 3, only 0, 1") {
+	if _, err := Open(golden, []string{"3"}); err == nil ||
+		!strings.Contains(err.Error(), "has no fold 3, only 0, 1") {
 		t.Error(err)
 	}
 	if _, err := Open(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "has no folder fold_0") {

@@ -31,7 +31,12 @@ func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
 	for a, n := range b.size() {
 		shape[a] = int(math.RoundToEven(r.spacing[a] / p.Spacing[a] * float64(n)))
 		if shape[a] < 1 {
-			return nil, fmt.Errorf("the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis", numbers.Extents(r.whole[:]), r.spacing, p.Spacing)
+			return nil, fmt.Errorf(
+				"the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis",
+				numbers.Extents(r.whole[:]),
+				r.spacing,
+				p.Spacing,
+			)
 		}
 	}
 	for n := range images {

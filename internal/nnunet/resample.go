@@ -17,8 +17,8 @@ type taps struct {
 // computed, as scipy does.
 const splinePad = 12
 
-// tapsOf are the taps of m samples made of n by B-splines of order 0, 1 or 3. Those of order 3 count
-// in coefficients, of which splinePad come before the first sample.
+// tapsOf are the taps of m samples made of n by B-splines of order 0, 1 or 3. Those of order 3
+// count in coefficients, of which splinePad come before the first sample.
 func tapsOf(n, m, order int) taps {
 	t := taps{width: order + 1}
 	for i := range m {
@@ -192,8 +192,8 @@ func (r resampling) orders(spacing, other [3]float64) (orders [3]int, coarse int
 func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]float64) array[float64] {
 	orders, coarse := r.orders(spacing, other)
 	less := func(a, b float32) bool { return a < b }
-	// what is interpolated keeps to the range of what it was made of: of the whole, or of each slice
-	// in its plane where slices are resampled apart
+	// what is interpolated keeps to the range of what it was made of: of the whole, or of each
+	// slice in its plane where slices are resampled apart
 	parts, from := []box{{to: x.shape}}, x
 	if coarse >= 0 {
 		parts = nil

@@ -20,8 +20,8 @@ func starts(n, patch int) []int {
 }
 
 // gaussian is the weight of each voxel of a window: of a standard deviation of an eighth of its
-// size, cut at four of them, 10 at its centre, in float16. Zeros, of what was cut and what rounds to it, become the
-// least of the others.
+// size, cut at four of them, 10 at its centre, in float16. Zeros, of what was cut and what rounds
+// to it, become the least of the others.
 func gaussian(patch [3]int) array[half.Float] {
 	var axes [3][]float64
 	peak := 1.0
@@ -65,8 +65,8 @@ func gaussian(patch [3]int) array[half.Float] {
 // window computes logits (heads, patch) of a window (channels, patch).
 type window func(x []float32) ([]float32, error)
 
-// sums are logits of each head, added up over windows, of the planes that windows still reach. They are
-// float16 at every step as nnU-Net has them: where few windows reach, that rounding decides.
+// sums are logits of each head, added up over windows, of the planes that windows still reach. They
+// are float16 at every step as nnU-Net has them: where few windows reach, that rounding decides.
 type sums struct {
 	heads  []array[half.Float] // (depth of a window, padded height, padded width)
 	weight array[half.Float]
@@ -255,7 +255,8 @@ func mirrorSets(axes []int) [][]int {
 		for mask := range 1 << len(axes) {
 			var set []int
 			for n := range axes {
-				// ascending masks are in the order of itertools.combinations where the first axis has the highest bit
+				// ascending masks are in the order of itertools.combinations where the first axis
+				// has the highest bit
 				if mask>>(len(axes)-1-n)&1 == 1 {
 					set = append(set, axes[n])
 				}

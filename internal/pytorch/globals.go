@@ -144,7 +144,20 @@ func numpyScalar(_ *unpickler, args Tuple) (any, error) {
 	if d.order == '>' {
 		order = binary.BigEndian
 	}
-	widths := map[string]int{"f4": 4, "f8": 8, "f2": 2, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "b1": 1}
+	widths := map[string]int{
+		"f4": 4,
+		"f8": 8,
+		"f2": 2,
+		"i1": 1,
+		"i2": 2,
+		"i4": 4,
+		"i8": 8,
+		"u1": 1,
+		"u2": 2,
+		"u4": 4,
+		"u8": 8,
+		"b1": 1,
+	}
 	width, known := widths[d.kind]
 	if !known || len(raw) != width {
 		return nil, fmt.Errorf("%d bytes of type %s", len(raw), d.kind)

@@ -17,8 +17,8 @@ import (
 // that a checkpoint of weights needs ([globals]), makes values of its own for them, and refuses
 // every other by its name. Nothing is ever called.
 
-// The values of a pickle: nil, bool, int64, *big.Int (that int64 does not hold), float64, string, []byte, *[]any (a list), Tuple,
-// *Dict, *Set, *Tensor, and Global for what a name stands for.
+// The values of a pickle: nil, bool, int64, *big.Int (that int64 does not hold), float64, string,
+// []byte, *[]any (a list), Tuple, *Dict, *Set, *Tensor, and Global for what a name stands for.
 type (
 	// Tuple is Python's.
 	Tuple []any
@@ -124,7 +124,11 @@ func named(g Global) bool {
 type RefusedError struct{ Global }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("its pickle wants %s.%s of Python, which a checkpoint of weights does not need: it was not called, and nothing is read", e.Module, e.Name)
+	return fmt.Sprintf(
+		"its pickle wants %s.%s of Python, which a checkpoint of weights does not need: it was not called, and nothing is read",
+		e.Module,
+		e.Name,
+	)
 }
 
 // unpickler is the machine.

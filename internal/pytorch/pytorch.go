@@ -71,15 +71,16 @@ func (t *Tensor) Elements() int {
 
 // Same says whether two tensors are the same numbers of a file.
 func (t *Tensor) Same(o *Tensor) bool {
-	return t.storage == o.storage && t.offset == o.offset && fmt.Sprint(t.Shape, t.strides) == fmt.Sprint(o.Shape, o.strides)
+	return t.storage == o.storage && t.offset == o.offset &&
+		fmt.Sprint(t.Shape, t.strides) == fmt.Sprint(o.Shape, o.strides)
 }
 
 // mostElements bounds a tensor: forty times the largest layer of nnU-Net's largest network.
 const mostElements = 1 << 27
 
 // Open reads the pickle of a checkpoint. Errors are a [volume.FormatError] where the file is
-// damaged, and a [volume.UnsupportedError], which may wrap a [RefusedError], where it holds what no checkpoint of
-// weights needs.
+// damaged, and a [volume.UnsupportedError], which may wrap a [RefusedError], where it holds what no
+// checkpoint of weights needs.
 func Open(name string) (*File, error) {
 	f, err := folders.Open(name)
 	if err != nil {
@@ -100,7 +101,11 @@ func (c *File) Close() error { return c.file.Close() }
 func (c *File) Root() any { return c.root }
 
 func (c *File) damaged(format string, args ...any) error {
-	return &volume.FormatError{Path: c.path, Problem: "the checkpoint of PyTorch is damaged", Err: fmt.Errorf(format, args...)}
+	return &volume.FormatError{
+		Path:    c.path,
+		Problem: "the checkpoint of PyTorch is damaged",
+		Err:     fmt.Errorf(format, args...),
+	}
 }
 
 func (c *File) read() error {
@@ -113,7 +118,11 @@ func (c *File) read() error {
 	}
 	archive, err := zip.NewReader(c.file, stat.Size())
 	if err != nil {
-		return &volume.UnsupportedError{Path: c.path, Problem: "it is no zip file, as torch.save has written them since PyTorch 1.6", Err: err}
+		return &volume.UnsupportedError{
+			Path:    c.path,
+			Problem: "it is no zip file, as torch.save has written them since PyTorch 1.6",
+			Err:     err,
+		}
 	}
 	if err := c.list(archive, stat.Size()); err != nil {
 		return err
@@ -154,7 +163,10 @@ func (c *File) list(archive *zip.Reader, size int64) error {
 		}
 	}
 	if c.entries["data.pkl"] == nil {
-		return &volume.UnsupportedError{Path: c.path, Problem: "it is a zip file without a data.pkl, and so no checkpoint of PyTorch"}
+		return &volume.UnsupportedError{
+			Path:    c.path,
+			Problem: "it is a zip file without a data.pkl, and so no checkpoint of PyTorch",
+		}
 	}
 	if order := c.entries["byteorder"]; order != nil {
 		text, err := c.bytes(order, 0, min(int64(order.UncompressedSize64), 16))
@@ -172,7 +184,14 @@ func (c *File) list(archive *zip.Reader, size int64) error {
 func (c *File) share(key, kind string, count int64) (*storage, error) {
 	if s, ok := c.storages[key]; ok {
 		if s.kind != kind || s.count != count {
-			return nil, fmt.Errorf("storage %s is called both %d of %s and %d of %s", key, s.count, s.kind, count, kind)
+			return nil, fmt.Errorf(
+				"storage %s is called both %d of %s and %d of %s",
+				key,
+				s.count,
+				s.kind,
+				count,
+				kind,
+			)
 		}
 		return s, nil
 	}
@@ -185,7 +204,13 @@ func (c *File) share(key, kind string, count int64) (*storage, error) {
 		return nil, fmt.Errorf("the numbers of storage %q are missing", key)
 	}
 	if count < 0 || count > math.MaxInt64/width || uint64(count*width) > entry.UncompressedSize64 {
-		return nil, fmt.Errorf("storage %s has %d bytes, and is said to hold %d numbers of %d bytes", key, entry.UncompressedSize64, count, width)
+		return nil, fmt.Errorf(
+			"storage %s has %d bytes, and is said to hold %d numbers of %d bytes",
+			key,
+			entry.UncompressedSize64,
+			count,
+			width,
+		)
 	}
 	s := &storage{key: key, kind: kind, count: count}
 	c.storages[key] = s
@@ -234,7 +259,11 @@ func rebuildTensor(_ *unpickler, args Tuple) (any, error) {
 		t.Shape, t.strides = append(t.Shape, int(extent)), append(t.strides, stride)
 	}
 	if offset < 0 || elements > 0 && last >= s.count {
-		return nil, fmt.Errorf("a tensor of size %s reaches beyond the %d numbers of its storage", numbers.Extents(t.Shape), s.count)
+		return nil, fmt.Errorf(
+			"a tensor of size %s reaches beyond the %d numbers of its storage",
+			numbers.Extents(t.Shape),
+			s.count,
+		)
 	}
 	return t, nil
 }
@@ -253,7 +282,10 @@ func rebuildParameter(_ *unpickler, args Tuple) (any, error) {
 // can be read from any place.
 func (c *File) bytes(entry *zip.File, offset, n int64) ([]byte, error) {
 	if entry.Method != zip.Store {
-		return nil, &volume.UnsupportedError{Path: c.path, Problem: entry.Name + " is compressed, which torch.save does not do"}
+		return nil, &volume.UnsupportedError{
+			Path:    c.path,
+			Problem: entry.Name + " is compressed, which torch.save does not do",
+		}
 	}
 	start, err := entry.DataOffset()
 	if err != nil {

@@ -43,16 +43,28 @@ func archive(t testing.TB, files map[string]string) string {
 }
 
 // str is a short string of a pickle.
-func str(s string) string { return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
+func str(s string) string {
+	return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
+}
 
 // storageOf refers to storage 0, of so many float32.
 func storageOf(kind string, count byte) string {
-	return "(" + str("storage") + "ctorch\n" + kind + "\n" + str("0") + str("cpu") + "K" + string([]byte{count}) + "tQ"
+	return "(" + str(
+		"storage",
+	) + "ctorch\n" + kind + "\n" + str(
+		"0",
+	) + str(
+		"cpu",
+	) + "K" + string(
+		[]byte{count},
+	) + "tQ"
 }
 
 // rebuilt is a tensor of such a storage.
 func rebuilt(storage string, offset byte, shape, strides string) string {
-	return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + string([]byte{offset}) + shape + strides + "\x89ccollections\nOrderedDict\n)RtR"
+	return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + string(
+		[]byte{offset},
+	) + shape + strides + "\x89ccollections\nOrderedDict\n)RtR"
 }
 
 func TestTensor(t *testing.T) {
@@ -61,7 +73,14 @@ func TestTensor(t *testing.T) {
 		numbers, _ = binary.Append(numbers, binary.LittleEndian, float32(i)+0.5)
 	}
 	// (2, 3) with strides (1, 4) from 2 on: transposed, with gaps
-	pickle := "\x80\x02}" + str("w") + rebuilt(storageOf("FloatStorage", 12), 2, "K\x02K\x03\x86", "K\x01K\x04\x86") + "s."
+	pickle := "\x80\x02}" + str(
+		"w",
+	) + rebuilt(
+		storageOf("FloatStorage", 12),
+		2,
+		"K\x02K\x03\x86",
+		"K\x01K\x04\x86",
+	) + "s."
 	f, err := Open(archive(t, map[string]string{"data.pkl": pickle, "data/0": string(numbers)}))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +91,8 @@ func TestTensor(t *testing.T) {
 		t.Fatalf("%#v", f.Root())
 	}
 	got, err := f.Read(w)
-	if want := "[2.5 6.5 10.5 3.5 7.5 11.5]"; err != nil || fmt.Sprint(got) != want || fmt.Sprint(w.Shape) != "[2 3]" {
+	if want := "[2.5 6.5 10.5 3.5 7.5 11.5]"; err != nil || fmt.Sprint(got) != want ||
+		fmt.Sprint(w.Shape) != "[2 3]" {
 		t.Errorf("%v of shape %v, %v; want %s", got, w.Shape, err, want)
 	}
 }
@@ -172,7 +192,11 @@ func TestEndless(t *testing.T) {
 func FuzzPickle(f *testing.F) {
 	f.Add([]byte("\x80\x02}" + str("w") + rebuilt(storageOf("FloatStorage", 4), 0, "K\x04\x85", "K\x01\x85") + "s."))
 	f.Add([]byte("\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00]\x94(K\x01G\x00\x00\x00\x00\x00\x00\x00\x00e."))
-	f.Add([]byte("\x80\x02cnumpy\ndtype\nq\x00(X\x02\x00\x00\x00f8\x89\x88tR(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb."))
+	f.Add(
+		[]byte(
+			"\x80\x02cnumpy\ndtype\nq\x00(X\x02\x00\x00\x00f8\x89\x88tR(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.",
+		),
+	)
 	f.Fuzz(func(t *testing.T, pickle []byte) {
 		c, err := Open(archive(t, map[string]string{"data.pkl": string(pickle), "data/0": string(make([]byte, 64))}))
 		var damaged *volume.FormatError

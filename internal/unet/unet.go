@@ -49,7 +49,14 @@ func (s Settings) Check() error {
 	case n < 2 || n > mostStages:
 		return fmt.Errorf("a network of %s: want 2 to %d", numbers.Count(n, "stage"), mostStages)
 	case len(s.Kernels) != n || len(s.Strides) != n || len(s.Blocks) != n || len(s.DecoderConvs) != n-1:
-		return fmt.Errorf("a network of %s has kernels of %d, strides of %d, blocks of %d, and convolutions of %d stages of its decoder", numbers.Count(n, "stage"), len(s.Kernels), len(s.Strides), len(s.Blocks), len(s.DecoderConvs))
+		return fmt.Errorf(
+			"a network of %s has kernels of %d, strides of %d, blocks of %d, and convolutions of %d stages of its decoder",
+			numbers.Count(n, "stage"),
+			len(s.Kernels),
+			len(s.Strides),
+			len(s.Blocks),
+			len(s.DecoderConvs),
+		)
 	case s.In < 1 || s.In > mostFeatures || s.Classes < 1 || s.Classes > mostFeatures:
 		return fmt.Errorf("a network with %d channels and %d classes", s.In, s.Classes)
 	case !(s.Epsilon > 0) || !(s.Slope >= 0 && s.Slope < 1):
@@ -67,7 +74,12 @@ func (s Settings) Check() error {
 		}
 		for a := range 3 {
 			if k := s.Kernels[stage][a]; k < 1 || k > mostKernel || k%2 == 0 {
-				return fmt.Errorf("stage %d has a kernel of %s: odd ones up to %d are known", stage, numbers.Extents(s.Kernels[stage][:]), mostKernel)
+				return fmt.Errorf(
+					"stage %d has a kernel of %s: odd ones up to %d are known",
+					stage,
+					numbers.Extents(s.Kernels[stage][:]),
+					mostKernel,
+				)
 			}
 			if t := s.Strides[stage][a]; t < 1 || t > 16 {
 				return fmt.Errorf("stage %d has strides of %s", stage, numbers.Extents(s.Strides[stage][:]))
@@ -97,7 +109,13 @@ func (s Settings) Describe() string {
 	if s.Residual {
 		kind = "residual encoder U-Net"
 	}
-	return fmt.Sprintf("%s of %s, %d to %d channels", kind, numbers.Count(len(s.Features), "stage"), s.Features[0], s.Features[len(s.Features)-1])
+	return fmt.Sprintf(
+		"%s of %s, %d to %d channels",
+		kind,
+		numbers.Count(len(s.Features), "stage"),
+		s.Features[0],
+		s.Features[len(s.Features)-1],
+	)
 }
 
 // Canonical is the name of a parameter here: PyTorch lists the encoder a second time in the
@@ -137,7 +155,14 @@ func (s Settings) Logits(g *nn.Graph, x *nn.Node) []*nn.Node {
 		up := b.up(fmt.Sprintf("decoder.transpconvs.%d", d), y, s.Features[stage], s.Strides[stage+1])
 		y = g.Concat(up, skips[stage]) // (N, 2 Features[stage], ...)
 		for i := range s.DecoderConvs[d] {
-			y = b.unit(fmt.Sprintf("decoder.stages.%d.convs.%d", d, i), y, s.Features[stage], s.Kernels[stage], one, true)
+			y = b.unit(
+				fmt.Sprintf("decoder.stages.%d.convs.%d", d, i),
+				y,
+				s.Features[stage],
+				s.Kernels[stage],
+				one,
+				true,
+			)
 		}
 		if stage == 0 || d > 0 && g.Mode() == nn.Train {
 			layer := b.conv(fmt.Sprintf("decoder.seg_layers.%d", d), y, s.Classes, one, one, true)
@@ -213,7 +238,12 @@ func (b *builder) conv(name string, x *nn.Node, width int, kernel, stride [3]int
 		pad[a] = (k - 1) / 2
 	}
 	w := nn.Window{Kernel: kernel, Stride: stride, Pad: pad}
-	return b.g.Convolve(name, x, width, nn.Convolution{Window: w, Bias: bias, Init: nn.KaimingNormal(b.Slope), BiasInit: nn.Constant(0)})
+	return b.g.Convolve(
+		name,
+		x,
+		width,
+		nn.Convolution{Window: w, Bias: bias, Init: nn.KaimingNormal(b.Slope), BiasInit: nn.Constant(0)},
+	)
 }
 
 // up multiplies the size by the stride.
