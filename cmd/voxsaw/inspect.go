@@ -67,7 +67,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 			return err
 		}
 	}
-	for _, note := range notes {
+	for _, note := range once(notes) {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
 	if o.JSON {
@@ -182,7 +182,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 	used := make([]bool, len(header))
 	used[0] = true
 	problems := 0
-	for _, e := range entries {
+	told, endings := problemsOnce(entries)
+	for n, e := range entries {
 		var values, labels string
 		switch {
 		case e.Labels != nil:
@@ -197,7 +198,7 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		}
 		row := []string{
 			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), e.Description, e.Kernel, e.Phase, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
-			values, labels, strings.Join(e.Problems, "; "),
+			values, labels, told[n],
 		}
 		for n, cell := range row {
 			used[n] = used[n] || cell != ""
@@ -216,7 +217,37 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 	for n, row := range rows {
 		rows[n] = withoutUnused(row)
 	}
-	return terminal.Table(w, terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Rows: rows, Remarks: problems > 0})
+	err := terminal.Table(w, terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Rows: rows, Remarks: problems > 0})
+	for n, ending := range endings {
+		say(w, "note %d, %d times: %s", n+1, ending.Count, ending.Text)
+	}
+	return err
+}
+
+// problemsOnce are the problems of each entry for a table, and what many of them end in, which is
+// said below it: each names its number there.
+func problemsOnce(entries []dataset.Entry) (told []string, endings []plain.Ending) {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Problems...)
+	}
+	rest, of, endings := plain.Once(all)
+	told = make([]string, len(entries))
+	n := 0
+	for at, e := range entries {
+		texts := make([]string, len(e.Problems))
+		for i := range e.Problems {
+			switch texts[i] = rest[n]; {
+			case of[n] >= 0 && rest[n] == "":
+				texts[i] = fmt.Sprintf("see note %d", of[n]+1)
+			case of[n] >= 0:
+				texts[i] += fmt.Sprintf(" (note %d)", of[n]+1)
+			}
+			n++
+		}
+		told[at] = strings.Join(texts, "; ")
+	}
+	return told, endings
 }
 
 // title counts what there is.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/plain"
@@ -37,12 +39,47 @@ func say(w io.Writer, format string, args ...any) {
 // shows the others.
 func sayNotes(w io.Writer, notes []string, all string) {
 	const most = 40
+	notes = once(notes)
 	for _, note := range notes[:min(len(notes), most)] {
 		say(w, "%s", note)
 	}
 	if more := len(notes) - most; more > 0 {
 		say(w, "and %d more such lines: %s shows all", more, all)
 	}
+}
+
+// once says what many notes end in, such as an advice, once and with their number. Of notes that
+// are then no more than a path, the first few paths stand before it; others keep their lines.
+func once(notes []string) (lines []string) {
+	rest, of, endings := plain.Once(notes)
+	paths, told := make([][]string, len(endings)), make([]int, len(endings))
+	first := make([]int, len(endings)) // the line of the paths
+	for n, text := range rest {
+		e := of[n]
+		switch {
+		case e < 0:
+			lines = append(lines, text)
+		case strings.Contains(text, ": "):
+			lines, told[e] = append(lines, text), told[e]+1
+		default:
+			if paths[e] == nil {
+				first[e], lines = len(lines), append(lines, "")
+			}
+			paths[e] = append(paths[e], text)
+		}
+	}
+	for e, ending := range endings {
+		if paths[e] != nil {
+			lines[first[e]] = fmt.Sprintf("%s: %s", plain.List(paths[e]), ending.Text)
+			if slices.Equal(paths[e], make([]string, len(paths[e]))) { // whole notes that are the same
+				lines[first[e]] = fmt.Sprintf("%s (%d times)", ending.Text, len(paths[e]))
+			}
+		}
+		if told[e] > 0 {
+			lines = append(lines, fmt.Sprintf("%d of these: %s", told[e], ending.Text))
+		}
+	}
+	return lines
 }
 
 // shown is a path as it is written to w: as it is, for programs, and for people without what they
