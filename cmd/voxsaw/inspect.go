@@ -22,15 +22,16 @@ import (
 )
 
 type inspectOptions struct {
-	Series string    `yaml:"series" help:"look at these DICOM series only: by number, number.part or UID, or by words such as description~portal or modality~MR,plane=axial (description, protocol, kernel, phase, modality, plane, type or unit; ~ contains, = is)"`
-	Volume int       `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
-	Part   string    `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
-	Memory gibibytes `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A scan that needs more is named, and the others go on"`
-	JSON   bool      `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}; of DICOM series {series, number, modality, description, protocol, kernel, phase, image_type, unit}, too"`
+	Series   string           `yaml:"series" help:"look at these DICOM series only: by number, number.part or UID, or by words such as description~portal or modality~MR,plane=axial (description, protocol, kernel, phase, modality, plane, type or unit; ~ contains, = is)"`
+	Volume   int              `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
+	LabelsBy dataset.LabelsBy `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files" oneof:"header index"`
+	Part     string           `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
+	Memory   gibibytes        `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A scan that needs more is named, and the others go on"`
+	JSON     bool             `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}; of DICOM series {series, number, modality, description, protocol, kernel, phase, image_type, unit}, too"`
 }
 
 func newInspect() *cobra.Command {
-	o := &inspectOptions{}
+	o := &inspectOptions{LabelsBy: dataset.LabelsByHeader}
 	return verb("inspect PATH...", "Say what scans are there, and what is wrong with them",
 		`Reads every NIfTI file and DICOM series at the paths and says what they are: format, shape, spacing, orientation, range of values, labels with
 voxel counts. Problems come first. Nothing about a patient is printed. The exit code is 1 where a scan cannot be read; other problems are told alone.`,
@@ -46,7 +47,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	}
 	o.Memory.limitAll()
 	var progress terminal.Progress
-	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, Part: part, Progress: func(_, total int) {
+	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, LabelsBy: o.LabelsBy, Part: part, Progress: func(_, total int) {
 		if progress == nil && total > 20 { // fewer are done before anybody wonders
 			progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
 		}

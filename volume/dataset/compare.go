@@ -179,6 +179,10 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	}
 	slices.Sort(r.Undrawn)
 	r.Undrawn = slices.Compact(r.Undrawn)
+	p, r, placed := alike(p, r, o)
+	if placed != "" {
+		notes = append(notes, reference.Path+": "+placed)
+	}
 	note, err := byNames(p, r, reference)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", reference.Path, err)
@@ -215,11 +219,24 @@ func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *vol
 
 // readOwnLabels reads a case's labels, with its scan where they depend on it.
 func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
-	if c.structures != nil || c.ByIndex {
+	if c.structures != nil || c.ByIndex || c.onParts() {
 		_, l, notes, err := c.Read(o, names)
 		return l, notes, err
 	}
-	return c.readLabels(o, names)
+	return c.readLabels(o, names, nil)
+}
+
+// onParts reports whether masks lie on different voxels, so that the scan tells where.
+func (c Case) onParts() bool {
+	if len(c.Masks) < 2 {
+		return false
+	}
+	const rounding = 1e-2 // mm
+	first, err := readFileHeader(c.Masks[0].Path)
+	return err == nil && slices.ContainsFunc(c.Masks[1:], func(m Mask) bool {
+		h, err := readFileHeader(m.Path)
+		return err == nil && !h.Same(first.Grid, rounding)
+	})
 }
 
 // byNames gives the labels of a prediction the numbers that a reference has for their names. If the

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -92,7 +93,8 @@ type InspectOptions struct {
 	Series string
 	// of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel;
 	// 0: all
-	Volume int
+	Volume   int
+	LabelsBy LabelsBy // where labels lie on their scan; empty: where their header says
 	// the share of the cases to look at, each with its scan and its labels, and of what belongs to
 	// no case; the zero value: all
 	Part     Part
@@ -104,6 +106,8 @@ type InspectOptions struct {
 // compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not
 // there are errors: what is wrong with a file is among its entry's problems.
 func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []Entry, notes []string, err error) {
+	read := DefaultReadOptions()
+	read.LabelsBy = cmp.Or(o.LabelsBy, read.LabelsBy)
 	var look []sight
 	var sets []*Dataset
 	var about []string
@@ -137,7 +141,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	}
 	notes = append(notes, about...)
 	for _, d := range sets {
-		more, err := d.comparePairs(ctx, entries)
+		more, err := d.comparePairs(ctx, entries, read)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -275,7 +279,7 @@ func detectSet(root string, o Options) (d *Dataset, notes []string) {
 
 // comparePairs adds what is wrong with the labels of a data set to their entries, and describes the
 // data set.
-func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []string, err error) {
+func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptions) (notes []string, err error) {
 	find := indexEntries(entries)
 	for _, path := range d.masks {
 		if e := find.entry(path, ""); e != nil {
@@ -302,7 +306,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []st
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := c.tryReading(ctx); err != nil {
+				if err := c.tryReading(ctx, o); err != nil {
 					image.problem("labels: %v", err)
 				}
 				return nil
@@ -326,26 +330,43 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []st
 		if image == nil || image.Min == nil || labels.Labels == nil {
 			continue // unreadable, as its own entry says
 		}
-		if c.ByIndex || c.segmentation != nil {
+		if c.ByIndex || c.segmentation != nil || o.LabelsBy == LabelsByIndex {
 			group.Go(func() error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := c.tryReading(ctx); err != nil {
+				if err := c.tryReading(ctx, o); err != nil {
 					labels.problem("%s", labels.about(err.Error()))
 				}
 				return nil
 			})
 			continue
 		}
-		exact, err := image.grid.Match(labels.grid)
-		if err != nil {
-			labels.problem("%v", err)
-		} else if note := onOtherVoxels(image.grid, labels.grid, exact); note != "" {
-			labels.problem("%s", note)
+		for _, problem := range gridProblems(image.grid, labels.grid) {
+			if problem != "" {
+				labels.problem("%s", problem)
+			}
 		}
 	}
 	return slices.Concat(notes, []string{d.String()}, d.Notes), group.Wait()
+}
+
+// gridProblems says what is odd about where labels lie on a scan, by their headers.
+func gridProblems(scan, labels volume.Grid) []string {
+	exact, err := scan.Match(labels)
+	if err == nil {
+		return []string{onOtherVoxels(scan, labels, exact)}
+	}
+	if beyond, ok := scan.Shares(labels); ok && labels.Shape != scan.Shape {
+		if beyond {
+			return []string{onPart(scan, labels), "labels reach beyond the scan: what they have there is left out"}
+		}
+		return []string{onPart(scan, labels)}
+	}
+	if labels.Shape == scan.Shape {
+		return []string{err.Error() + indexHint}
+	}
+	return []string{err.Error()}
 }
 
 // entryIndex finds entries by their path, in a time that does not grow with their number: a data

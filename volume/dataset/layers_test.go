@@ -14,7 +14,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// Segments of 3D Slicer have the voxels that Slicer's own package reads, whatever layer they lie in.
+// Segments of 3D Slicer have the voxels that Slicer's own package reads, whatever layer they lie
+// in.
 func TestSegmentsInLayersAgreeWithSlicer(t *testing.T) {
 	var cases []struct {
 		Name     string           `json:"name"`
@@ -169,7 +170,7 @@ func TestInspectTakesLabelsAsPrepareDoes(t *testing.T) {
 			e := inspectFile(path, 0, newSeen())
 			d := &Dataset{Root: root, Layout: LayoutMSD, Cases: []Case{c}}
 			entries := []Entry{inspectFile(image, 0, newSeen()), e}
-			if _, err := d.comparePairs(t.Context(), entries); err != nil {
+			if _, err := d.comparePairs(t.Context(), entries, DefaultReadOptions()); err != nil {
 				t.Fatal(err)
 			}
 			e = entries[1]

@@ -88,8 +88,12 @@ func (d *Dataset) numberMasks() error {
 }
 
 // readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.
-func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
-	var all layers
+// Masks that lie on different parts of the scan's voxels are placed on it, where it is known.
+func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []string, error) {
+	all := layers{scan: scan}
+	if o.LabelsBy == LabelsByIndex {
+		all.scan = nil
+	}
 	first := map[uint16]layer{}
 	for n, m := range c.Masks {
 		l, err := readFileLabels(m.Path, o.nifti(0, nil))
@@ -140,6 +144,9 @@ type layers struct {
 	labels  *volume.LabelMap
 	names   map[uint16]string
 	overlap map[[2]uint16]int // voxels that two of them share
+	scan    *volume.Grid      // nil: not known
+	placed  bool              // on the scan
+	notes   []string
 }
 
 // add lays a mask over those before it.
@@ -149,6 +156,9 @@ func (a *layers) add(m Mask, l *volume.LabelMap) error {
 		a.names, a.overlap = map[uint16]string{}, map[[2]uint16]int{}
 	}
 	const rounding = 1e-2 // mm
+	if !a.labels.Same(l.Grid, rounding) && a.scan != nil {
+		l = a.place(m, l)
+	}
 	if !a.labels.Same(l.Grid, rounding) {
 		return fmt.Errorf("%s: lies on other voxels than the masks before it: %w", m.Path, &volume.GeometryError{Image: a.labels.Grid, Labels: l.Grid})
 	}
@@ -165,10 +175,29 @@ func (a *layers) add(m Mask, l *volume.LabelMap) error {
 	return nil
 }
 
+// place brings masks onto the scan, those before it and this one, where all lie on its voxels.
+func (a *layers) place(m Mask, l *volume.LabelMap) *volume.LabelMap {
+	before, lostBefore := a.labels.Place(*a.scan)
+	one, lost := l.Place(*a.scan)
+	if before == nil || one == nil {
+		return l
+	}
+	if a.labels = before; !a.placed {
+		a.placed = true
+		a.notes = append(a.notes, "masks lie on different parts of the scan's voxels: the rest of each is background")
+	}
+	for _, n := range []int{lostBefore, lost} {
+		if n > 0 {
+			a.notes = append(a.notes, fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out", filepath.Base(m.Path), numbers.Count(n, "labelled voxel")))
+		}
+	}
+	return one
+}
+
 // done is the label map. Voxels of several masks are an error, or go to the highest number.
 func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	if len(a.overlap) == 0 {
-		return a.labels, nil, nil
+		return a.labels, a.notes, nil
 	}
 	var shared []string
 	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int {
@@ -184,14 +213,14 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	if o.Overlap != "last" {
 		return nil, nil, fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, --structures leaves structures out", text)
 	}
-	return a.labels, []string{text + ": the label with the higher number has them"}, nil
+	return a.labels, append(a.notes, text+": the label with the higher number has them"), nil
 }
 
 // checkVolumes compares the grid of labels that are a volume each with that of their scan, before
 // the volumes are compared with one another. In a file whose first axis counts the labels, they are
 // slices of the patient, which overlap.
-func (c Case) checkVolumes(scan volume.Grid) error {
-	if c.Masks != nil {
+func (c Case) checkVolumes(scan volume.Grid, o ReadOptions) error {
+	if c.Masks != nil || o.LabelsBy == LabelsByIndex {
 		return nil
 	}
 	h, err := readFileHeader(c.Labels)
@@ -205,7 +234,10 @@ func (c Case) checkVolumes(scan volume.Grid) error {
 		return &volume.UnsupportedError{Path: c.Labels, Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
 			numbers.Extents(h.dims), numbers.Extents(scan.Shape[:]))}
 	}
-	return fmt.Errorf("%s: %w", c.Labels, err)
+	if _, ok := scan.Shares(h.Grid); ok && h.Shape != scan.Shape {
+		return nil
+	}
+	return refusedGrid(c.Labels, err, scan, h.Grid)
 }
 
 // readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one

@@ -118,14 +118,14 @@ func (c Case) reading() int64 {
 }
 
 // tryReading reads a case for what is wrong with it.
-func (c Case) tryReading(ctx context.Context) error {
+func (c Case) tryReading(ctx context.Context, o ReadOptions) error {
 	c = c.located()
 	release, err := memory.Take(ctx, c.reading())
 	if err != nil {
 		return c.tooLarge(err)
 	}
 	defer release()
-	_, _, _, err = c.Read(DefaultReadOptions(), nil)
+	_, _, _, err = c.Read(o, nil)
 	return err
 }
 

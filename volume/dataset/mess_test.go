@@ -265,13 +265,12 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 		note, fail string
 		exact      bool
 	}{
-		"same":         {l, "", "", true},
-		"other axes":   {turned, "", "", true},
-		"rounded":      {moved(0.01), "", "", true},
-		"0.4 voxels":   {moved(0.4), "0.40 voxels beside those of the scan, by their header: taken voxel by voxel", "", true},
-		"coarse":       {coarse, "on other voxels in the same box: resampled", "", false},
-		"0.6 voxels":   {moved(0.6), "", "do not fill the same box", false},
-		"a slice less": {&volume.LabelMap{Grid: volume.Grid{Shape: [3]int{24, 20, 15}, Affine: l.Affine}, Labels: l.Labels[:24*20*15]}, "", "do not fill the same box", false},
+		"same":       {l, "", "", true},
+		"other axes": {turned, "", "", true},
+		"rounded":    {moved(0.01), "", "", true},
+		"0.4 voxels": {moved(0.4), "0.40 voxels beside those of the scan, by their header: taken voxel by voxel", "", true},
+		"coarse":     {coarse, "on other voxels in the same box: resampled", "", false},
+		"0.6 voxels": {moved(0.6), "", "do not fill the same box", false},
 	} {
 		root := t.TempDir()
 		if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), v), nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), c.labels)); err != nil {

@@ -277,6 +277,7 @@ func TestOneHotLabels(t *testing.T) {
 			t.Errorf("labels along the first axis: %v", err)
 		}
 		other := volume.Grid{Shape: [3]int{24, 20, 8}, Affine: l.Grid.Affine}
+		other.Affine[2][3] += 5 // off the scan's voxels
 		if err := nifti.WriteChannels(path, other, values, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -234,7 +234,10 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 	}
 	// A default that is given and one that is left out are the same way of reading.
 	usual := DefaultReadOptions()
-	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
+	o.Read = ReadOptions{
+		cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap),
+		cmp.Or(o.Read.LabelsBy, usual.LabelsBy), cmp.Or(o.Read.Flips, usual.Flips),
+	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -520,7 +523,7 @@ const originOfImage = "series %q, volume %d,"
 // prepared is not kept.
 func (c Case) origin(how ReadOptions) (paths []string, origin string, err error) {
 	paths, err = absolute(c.sourcePaths())
-	origin = fmt.Sprintf(originOfImage+" by index %v, %+v", c.Series, c.Volume, c.ByIndex, how)
+	origin = fmt.Sprintf(originOfImage+" by index %v, %s", c.Series, c.Volume, c.ByIndex, how.origin())
 	for _, m := range c.Masks {
 		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
 	}

@@ -27,16 +27,27 @@ const (
 
 // ReadOptions say what is done about scans and labels that are not as they should be.
 type ReadOptions struct {
-	Tilt    dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
-	Gaps    dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
-	Shear   nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
-	Overlap dicom.Overlap `yaml:"segment_overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
-	Flips   Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+	Tilt     dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
+	Gaps     dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
+	Shear    nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
+	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
+	LabelsBy LabelsBy      `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files, for labels whose header is wrong or missing" oneof:"header index"`
+	Flips    Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
 }
 
 // DefaultReadOptions repairs what can be repaired exactly.
 func DefaultReadOptions() ReadOptions {
-	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck}
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
+}
+
+// origin is how files are read, for the record of a case. It keeps the form of older versions,
+// whose cases are kept where nothing has changed.
+func (o ReadOptions) origin() string {
+	text := fmt.Sprintf("{Tilt:%s Gaps:%s Shear:%s Overlap:%s Flips:%s}", o.Tilt, o.Gaps, o.Shear, o.Overlap, o.Flips)
+	if o.LabelsBy == LabelsByIndex {
+		text += " labels by index"
+	}
+	return text
 }
 
 // check says what is wrong with the options; empty ones are the defaults.
@@ -48,6 +59,7 @@ func (o ReadOptions) check() error {
 		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
 		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
 		{"segment overlap", string(o.Overlap), []string{"", string(dicom.OverlapError), string(dicom.OverlapLast)}},
+		{"labels by", string(o.LabelsBy), []string{"", string(LabelsByHeader), string(LabelsByIndex)}},
 		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
 	} {
 		if !slices.Contains(option.known, option.value) {
@@ -192,29 +204,36 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		}
 		return v, l, notes, nil
 	}
-	if err := c.checkVolumes(v.Grid); err != nil {
+	if err := c.checkVolumes(v.Grid, o); err != nil {
 		return nil, nil, nil, err
 	}
-	l, more, err := c.readLabels(o, names)
+	l, more, err := c.readLabels(o, names, &v.Grid)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	notes = append(notes, more...)
-	exact, err := v.Match(l.Grid)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
+	var note string
+	if o.LabelsBy == LabelsByIndex {
+		if l, err = byIndex(c.Labels, l, v, s, o); err == nil {
+			l, note, err = c.checkFlips(v, l, o.Flips)
+		}
+	} else {
+		l, note, err = onScan(c.Labels, l, v.Grid)
 	}
-	if note := onOtherVoxels(v.Grid, l.Grid, exact); note != "" {
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if note != "" {
 		notes = append(notes, note)
 	}
 	return v, l, notes, nil
 }
 
 // readLabels reads labels that lie in files of voxels, on the grid that they have there. What is
-// done about the scan is done about them.
-func (c Case) readLabels(o ReadOptions, names map[uint16]string) (l *volume.LabelMap, notes []string, err error) {
+// done about the scan is done about them. The grid of the scan is nil where it is not known.
+func (c Case) readLabels(o ReadOptions, names map[uint16]string, scan *volume.Grid) (l *volume.LabelMap, notes []string, err error) {
 	if c.Masks != nil {
-		return c.readMasks(o)
+		return c.readMasks(o, scan)
 	}
 	if l, notes, err = readLabelFile(c.Labels, o, names, nil); err != nil {
 		return nil, nil, err

@@ -1,0 +1,103 @@
+package dataset
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file brings labels onto a scan whose header, or whose extent, is another than theirs.
+
+// LabelsBy says where labels lie on their scan.
+type LabelsBy string
+
+// How labels are brought onto their scan.
+const (
+	LabelsByHeader LabelsBy = "header" // where their header says
+	LabelsByIndex  LabelsBy = "index"  // voxel by voxel, in the order of the files
+)
+
+const indexHint = "; where the labels' header is wrong, or missing, and each of their voxels belongs to the scan's voxel of the same index, --labels-by index takes them so"
+
+// onScan brings labels from a file onto the scan: where they lie on all of its voxels, or fill its
+// box, they stay as they are; where they lie on a part of its voxels, the rest becomes background.
+// A note says what is odd.
+func onScan(path string, l *volume.LabelMap, scan volume.Grid) (*volume.LabelMap, string, error) {
+	exact, err := scan.Match(l.Grid)
+	if err == nil {
+		return l, onOtherVoxels(scan, l.Grid, exact), nil
+	}
+	if _, ok := scan.Shares(l.Grid); !ok || l.Shape == scan.Shape {
+		return nil, "", refusedGrid(path, err, scan, l.Grid)
+	}
+	placed, lost := l.Place(scan)
+	note := onPart(scan, l.Grid)
+	if lost > 0 {
+		if placed.Counts()[0] == placed.Len() {
+			return nil, "", fmt.Errorf("%s: none of its %s lies in the scan: was it drawn on another?", path, numbers.Count(lost, "labelled voxel"))
+		}
+		note = fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out", filepath.Base(path), numbers.Count(lost, "labelled voxel"))
+	}
+	return placed, note, nil
+}
+
+// refusedGrid is why labels do not lie on their scan, and the flag that takes them all the same,
+// where there is one.
+func refusedGrid(path string, err error, scan, labels volume.Grid) error {
+	hint := ""
+	if labels.Shape == scan.Shape {
+		hint = indexHint
+	}
+	return fmt.Errorf("%s: %w%s", path, err, hint)
+}
+
+// onPart says that labels lie on a part of a scan's voxels.
+func onPart(scan, labels volume.Grid) string {
+	return fmt.Sprintf("labels lie on a part of the scan's voxels, %v of %v: the rest is background", numbers.Extents(labels.Shape[:]), numbers.Extents(scan.Shape[:]))
+}
+
+// byIndex takes labels for those of the scan's voxels of the same index, whatever their header
+// says: of a DICOM series, columns, rows and slices in the order of the series; of other files,
+// voxels in the order of the file.
+func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.LabelMap, error) {
+	scan := v.Shape
+	if s != nil {
+		scan = s.Shape
+	}
+	if l.Shape != scan {
+		return nil, fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index (--labels-by index) where both have the same", path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
+	}
+	if s == nil {
+		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn}, nil
+	}
+	on, err := s.Labels(l.Labels, o.dicom(nil))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	on.Names, on.Undrawn = l.Names, l.Undrawn
+	return on, nil
+}
+
+// alike brings a prediction and its reference onto one grid, where one of them lies on a part of
+// the other's voxels, or where they go by index. The note says what was done; "" is nothing.
+func alike(p, r *volume.LabelMap, o ReadOptions) (*volume.LabelMap, *volume.LabelMap, string) {
+	const rounding = 1e-2 // mm
+	if p.Same(r.Grid, rounding) {
+		return p, r, ""
+	}
+	if o.LabelsBy == LabelsByIndex && p.Shape == r.Shape {
+		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn}, "compared by index (--labels-by index), whatever its header says"
+	}
+	if beyond, ok := p.Shares(r.Grid); ok && !beyond && r.Len() < p.Len() {
+		placed, _ := r.Place(p.Grid)
+		return p, placed, onPart(p.Grid, r.Grid)
+	}
+	if beyond, ok := r.Shares(p.Grid); ok && !beyond && p.Len() < r.Len() {
+		placed, _ := p.Place(r.Grid)
+		return placed, r, "prediction: " + onPart(r.Grid, p.Grid)
+	}
+	return p, r, ""
+}
