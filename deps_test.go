@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
-	"internal/verify":  {"volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
+	"internal/verify":  {"internal/claim", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/stamp", "internal/train"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},

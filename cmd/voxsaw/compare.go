@@ -17,7 +17,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -245,7 +244,7 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 }
 
 func readCurves(path string) ([]eval.LearningCurve, error) {
-	text, err := smallfile.ReadGiven(path, smallfile.List)
+	text, err := readWritten(path)
 	if err != nil {
 		return nil, err
 	}
@@ -294,6 +293,9 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 		err = nil // it would be of an earlier comparison
 	}
 	if err != nil {
+		return err
+	}
+	if err := (experiment.Setting{Out: o.Out}).Seal(); err != nil {
 		return err
 	}
 	return page.Write(o.Out, experiment.ReportName)

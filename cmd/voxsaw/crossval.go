@@ -246,6 +246,9 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 			return err
 		}
 	}
+	if err := s.Seal(); err != nil {
+		return err
+	}
 	folds, err := r.Scored().Table()
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -96,6 +97,9 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if err := sameEvaluation(ranks, o, pairs); err != nil {
 		return err
 	}
+	if err := pairs.compareDigests(); err != nil {
+		return err
+	}
 	scores, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
 	var left *tooLargeError
 	if errors.As(err, &left) && len(scores) > 0 {
@@ -145,7 +149,7 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 			return err
 		}
 	}
-	return nil
+	return atomicfile.Seal(folder, scoreFiles...)
 }
 
 // sameEvaluation makes sure that all ranks are about to compare the same label maps.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/stamp"
@@ -54,6 +55,20 @@ type filePairs struct {
 	tooLarge     []string   // what is to be said of cases that there was no memory for
 	nowhere      []string   // what to say of labels that no prediction has
 	notes        []string
+}
+
+// compareDigests compares the files with the digests that were written with them, where the program
+// has written them.
+func (p filePairs) compareDigests() error {
+	var paths []string
+	for _, pair := range p.both {
+		for _, file := range []string{pair.prediction.Path, pair.reference.Path} {
+			if file != "" {
+				paths = append(paths, file)
+			}
+		}
+	}
+	return atomicfile.CompareFiles(paths...)
 }
 
 // settle decides what becomes of references without a prediction: an error, or one more pair each,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -28,6 +29,15 @@ func place(path string, write func() error) error {
 	}
 	defer release()
 	return write()
+}
+
+// readWritten reads a table that the program has written, perhaps, and compares it with the digest
+// that was written with it.
+func readWritten(path string) ([]byte, error) {
+	if err := atomicfile.CompareFiles(path); err != nil {
+		return nil, err
+	}
+	return smallfile.ReadGiven(path, smallfile.List)
 }
 
 // say writes a line, or several, for people. Names from files are in it.

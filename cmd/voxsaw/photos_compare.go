@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/photostudy"
 )
@@ -69,6 +70,9 @@ func printComparison(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 			_, err := w.Write(resolved)
 			return err
 		})
+	}
+	if err == nil {
+		err = atomicfile.Seal(out, photostudy.ConfigFile)
 	}
 	if err != nil {
 		return err

@@ -140,6 +140,9 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	if err == nil {
 		err = atomicfile.WriteBytes(train.Results(run.out), append(text, '\n'))
 	}
+	if err == nil {
+		err = atomicfile.SealFile(train.Results(run.out))
+	}
 	if err != nil {
 		return err
 	}

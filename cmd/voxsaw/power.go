@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -78,7 +77,7 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 
 // readRuns reads the scores of an experiment's runs.
 func readRuns(path string) ([]eval.Trial, error) {
-	text, err := smallfile.ReadGiven(path, smallfile.List)
+	text, err := readWritten(path)
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,9 @@ func writeRunReport(out string, folders ...string) error {
 	var states []string
 	running := false
 	for _, folder := range folders {
+		if err := train.Compare(folder); err != nil {
+			return err
+		}
 		status, err := train.ReadStatus(folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			return withHint(fmt.Errorf("%s holds no run", folder), "name the folders that voxsaw pretrain and finetune have made")
@@ -100,7 +103,13 @@ func writeRunReport(out string, folders ...string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(out, text.Bytes())
+	if err := atomicfile.WriteBytes(out, text.Bytes()); err != nil {
+		return err
+	}
+	if out == filepath.Join(folders[0], train.Page) { // a file of the run's
+		return atomicfile.SealFile(out)
+	}
+	return nil
 }
 
 // describeRun says what a run is and how far it has come.

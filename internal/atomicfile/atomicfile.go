@@ -3,7 +3,8 @@
 // Start at [Write]; [MakeFolder] makes the folder that files go into, and [Remove] removes one.
 // What these have done is on the disk when they return: no power cut takes it back. [Hold] keeps
 // other processes out of a folder, [Share] keeps them from writing there while it is read, and
-// [Enter] is for folders that several may write into. What is written is not looked at.
+// [Enter] is for folders that several may write into. [Seal] keeps digests of what was written, and
+// [Compare] compares.
 package atomicfile
 
 import (
@@ -86,8 +87,16 @@ func stage(path string, write func(io.Writer) error) (name string, err error) {
 	return f.Name(), nil
 }
 
-// place gives a temporary file its name. The rename itself must reach the disk too.
+// place gives a temporary file its name, which is in no list of digests from now on.
 func place(name, path string) error {
+	if err := Unseal(filepath.Dir(path), filepath.Base(path)); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return rename(name, path)
+}
+
+// rename is [os.Rename] that reaches the disk.
+func rename(name, path string) error {
 	err := os.Rename(name, path)
 	if err == nil {
 		err = syncFolder(filepath.Dir(path))

@@ -69,6 +69,20 @@ func WriteList(folder string, names []string) error {
 	return atomicfile.WriteBytes(path, text)
 }
 
+// Lists names the files of long lists of names in a folder.
+func Lists(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if listName.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// listName is how [WriteList] calls a file.
+var listName = regexp.MustCompile(`^names-[0-9a-f]{16}\.txt$`)
+
 // inConfig finds what [List.String] leaves in a configuration.
 var inConfig = regexp.MustCompile(`([0-9]+) names, those in (names-[0-9a-f]{16}\.txt), SHA-256 ([0-9a-f]{64})`)
 

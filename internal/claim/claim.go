@@ -90,13 +90,22 @@ func Mark(dir, owner string, names ...string) error {
 		owners[name] = owner
 	}
 	if maps.Equal(before, owners) {
-		return nil
+		return atomicfile.Seal(dir, File) // unless a process was killed, it is listed
 	}
 	lines := []string{heading}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		lines = append(lines, name+"\t"+owners[name])
 	}
-	return atomicfile.WriteBytes(filepath.Join(dir, File), []byte(strings.Join(lines, "\n")+"\n"))
+	if err := atomicfile.WriteBytes(filepath.Join(dir, File), []byte(strings.Join(lines, "\n")+"\n")); err != nil {
+		return err
+	}
+	return atomicfile.Seal(dir, File)
+}
+
+// Names lists what was taken in a folder, in the order of names; the list itself is [File].
+func Names(dir string) ([]string, error) {
+	owners, err := read(dir)
+	return slices.Sorted(maps.Keys(owners)), err
 }
 
 // read gives the owner of each name that is taken.

@@ -1,6 +1,9 @@
 package experiment
 
-import "github.com/voxsaw/voxsaw/internal/claim"
+import (
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/claim"
+)
 
 // This file: what an experiment's folder holds, and whose that is.
 
@@ -30,6 +33,11 @@ const owner = "voxsaw crossval"
 func (s Setting) take() error {
 	return claim.TakeOld(s.Out, trialsFolder+"/*", owner,
 		append(ReportFiles(), planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)...)
+}
+
+// Seal keeps the digests of what the command of an experiment has made of its results.
+func (s Setting) Seal() error {
+	return atomicfile.Seal(s.Out, ScoresFile, ComputeFile, CurvesFile)
 }
 
 // ReportFiles are the names of what is made of scores alone.

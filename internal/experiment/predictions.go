@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -47,10 +48,29 @@ func keepPrediction(folder, id string, l *volume.LabelMap) error {
 	return nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp.Extension(stampText)})
 }
 
+// sealPredictions keeps the digests of the predictions that a trial has kept.
+func sealPredictions(folder string) error {
+	dir := filepath.Dir(predictionPath(folder, "case"))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		if nifti.IsName(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return atomicfile.Seal(dir, names...)
+}
+
 // prediction is what a trial's network made of a case, on the case's prepared voxels: as the trial
 // kept it. A trial of a version that kept none predicts the case again.
 func (r *Result) prediction(ctx context.Context, s Setting, t Trial, c *prepared.Case) (*volume.LabelMap, error) {
 	folder := t.Folder(s.Out)
+	if err := atomicfile.CompareFiles(predictionPath(folder, c.ID)); err != nil {
+		return nil, err
+	}
 	kept, err := nifti.ReadLabels(predictionPath(folder, c.ID))
 	if err == nil {
 		return kept.ResampleTo(c.Grid)

@@ -281,7 +281,7 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(casesPath, append(plain.JSON(data), '\n')); err != nil {
+	if err := keepFile(casesPath, append(plain.JSON(data), '\n')); err != nil {
 		return err
 	}
 	// for nnU-Net, and for --splits
@@ -293,7 +293,19 @@ func (r *runner) record() error {
 		return err
 	}
 	// at last: other processes that begin now read the rest where there is a plan
-	return atomicfile.WriteBytes(planPath, resolved)
+	if err := keepFile(planPath, resolved); err != nil {
+		return err
+	}
+	return atomicfile.Seal(r.Out, subsetsFile, splitsFile, planFile)
+}
+
+// keepFile writes a file that other processes may write at the same time: one that says the same
+// stays.
+func keepFile(path string, data []byte) error {
+	if old, err := smallfile.Read(path, smallfile.List); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return atomicfile.WriteBytes(path, data)
 }
 
 // begun is the plan of the experiment in a folder; nil where none has begun there.
@@ -308,6 +320,9 @@ func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
 	if cache.Preparation().Spacing != [3]float64{} {
 		// there was nothing else then
 		before.ScoreOn = scoreOnPrepared
+	}
+	if err := atomicfile.CompareFiles(path, filepath.Join(out, subsetsFile)); err != nil {
+		return nil, err
 	}
 	if err := config.Load(path, &before); err != nil {
 		return nil, fmt.Errorf("%s holds another experiment: %w", out, err)
@@ -385,7 +400,13 @@ func (r *runner) scores(ctx context.Context, folder string, ids []string, finish
 		if err := table.PerCase(scores).CSV(&text); err != nil {
 			return err
 		}
-		return atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes())
+		if err := sealPredictions(folder); err != nil {
+			return err
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes()); err != nil {
+			return err
+		}
+		return atomicfile.Seal(folder, ScoresFile)
 	})
 }
 

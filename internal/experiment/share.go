@@ -122,7 +122,14 @@ type encoderError struct{ cause error }
 
 func (e *encoderError) Error() string { return e.cause.Error() }
 
-// free is an error if another process is at work in a run's folder.
+// compare compares what a table is made of with the digests that were written with it.
+func compare(folder string) error {
+	_, err := atomicfile.Compare(folder, ScoresFile)
+	return errors.Join(err, train.Compare(folder))
+}
+
+// free is an error if another process is at work in a run's folder, or if files in it are not what
+// was written.
 func (r *runner) free(folder string) error {
 	return r.atRoot(func() error {
 		release, err := atomicfile.Hold(folder)
@@ -130,7 +137,8 @@ func (r *runner) free(folder string) error {
 		case train.Occupied(err):
 			return err
 		case err == nil:
-			release()
+			defer release()
+			return compare(folder)
 		}
 		return nil // a folder that is not there yet is free
 	})

@@ -3,6 +3,7 @@ package photostudy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
@@ -175,6 +177,13 @@ func TestRun(t *testing.T) {
 		t.Fatal("the result has no distance")
 	}
 	if err := os.WriteFile(of, []byte(older), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *atomicfile.DamagedError
+	if _, err := Run(context.Background(), p, s); !errors.As(err, &damaged) {
+		t.Errorf("a changed result is taken: %v", err)
+	}
+	if err := os.Remove(filepath.Join(filepath.Dir(of), atomicfile.SumsFile)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err = Run(context.Background(), p, s); err != nil || trainings != 6 {

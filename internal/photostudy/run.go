@@ -247,7 +247,10 @@ func (r *Result) write(folder string, unfinished bool) error {
 	if err := atomicfile.MakeFolder(folder); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
+	if err := atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n')); err != nil {
+		return err
+	}
+	return atomicfile.Seal(folder, resultFile)
 }
 
 // same says whether an earlier result is of these settings. One that the earlier program did not
@@ -309,6 +312,9 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 
 // readResult reads what an earlier run found; nothing if it found nothing.
 func readResult(path string) (result Result, err error) {
+	if err := atomicfile.CompareFiles(path); err != nil {
+		return result, err
+	}
 	text, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return result, nil

@@ -368,6 +368,9 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		return err
 	}
 	all, err := b.together(own, watch)
+	if err == nil && group.Rank == 0 {
+		err = b.seal()
+	}
 	if err != nil {
 		return err
 	}
@@ -382,6 +385,20 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		failed.Names, failed.errs = append(failed.Names, b.scans[f.Scan].ID), append(failed.errs, f.err)
 	}
 	return &failed
+}
+
+// seal keeps the digests of the files of all label maps that are there.
+func (b *Batch) seal() error {
+	if len(b.targets) == 0 {
+		return nil
+	}
+	var names []string
+	for _, target := range b.targets { // of one folder
+		for _, path := range b.files(target) {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	return atomicfile.Seal(filepath.Dir(b.targets[0]), names...)
 }
 
 // segment makes the label maps of this rank's scans.

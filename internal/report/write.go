@@ -84,7 +84,13 @@ func (r Report) write(folder, name string) error {
 			return err
 		}
 	}
-	return writeContents(files, slices.Collect(maps.Keys(parts)))
+	if err := writeContents(files, slices.Collect(maps.Keys(parts))); err != nil {
+		return err
+	}
+	if err := atomicfile.Seal(files, append(slices.Collect(maps.Keys(parts)), contentsFile)...); err != nil {
+		return err
+	}
+	return atomicfile.Seal(folder, name+".html", name+".md")
 }
 
 // contents are the names of the files that an earlier report has in its folder, as far as they are

@@ -209,6 +209,7 @@ func TestGapAndLeftOvers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	forget(t, folder)
 	edit(metricsFile, func(step string) bool { return !slices.Contains([]string{"4", "8", "9", "10", "14"}, step) })
 	edit(validationFile, func(step string) bool { return step != "12" })
 	for _, name := range []string{".last.safetensors.4711.tmp", ".run.json.1.tmp"} {

@@ -35,6 +35,7 @@ import (
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
 //	.voxsaw            that these files are the run's, and nobody else's: see package claim
+//	.voxsaw.sums       the digests of all these, once the process that wrote them has ended
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
 // takes no folder, and starting over loses nothing until then.
@@ -44,6 +45,7 @@ type Folder struct {
 	mode      voxsaw.Mode
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
+	writing   bool // its files are not what the list of digests says, see [atomicfile.Seal]
 	notes     []string
 	drifts    []string // what may change a run that goes on, in the last bits
 	steps     int      // that the run was to have; 0: as many as it is to have now
@@ -225,6 +227,41 @@ func (f *Folder) hold() (release func(), err error) {
 	return release, nil
 }
 
+// own lists the files of a run that are in its folder.
+func own(folder string) ([]string, error) {
+	lists, err := checkpoint.Lists(folder)
+	return slices.Concat(files, lists, []string{claim.File}), err
+}
+
+// unseal begins to write into the folder, and refuses one whose files are not what was written,
+// unless they are to be replaced.
+func (f *Folder) unseal() error {
+	names, err := own(f.path)
+	if err != nil {
+		return err
+	}
+	if !f.unclaimed {
+		if _, err := atomicfile.Compare(f.path, names...); err != nil {
+			return err
+		}
+	}
+	f.writing = true
+	return atomicfile.Unseal(f.path, names...)
+}
+
+// seal keeps the digests of what was written.
+func (f *Folder) seal() error {
+	if !f.writing {
+		return nil
+	}
+	f.writing = false
+	names, err := own(f.path)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Seal(f.path, names...)
+}
+
 // A TakenError says that a folder that a new run was to live in holds a run already.
 type TakenError struct{ message string }
 
@@ -276,6 +313,9 @@ func (f *Folder) claim() error {
 		}
 	}
 	if err := claim.Mark(f.path, claimant, files...); err != nil {
+		return err
+	}
+	if err := f.unseal(); err != nil {
 		return err
 	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile} {

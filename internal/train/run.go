@@ -294,6 +294,8 @@ func (l *loop) open() error {
 		if err := l.folder.claim(); err != nil {
 			return err
 		}
+	} else if err := l.folder.unseal(); err != nil {
+		return fmt.Errorf("resuming: %w", err)
 	} else if l.folder.changed {
 		if err := l.folder.writeConfig(); err != nil {
 			return err
@@ -394,6 +396,9 @@ func (l *loop) close() {
 		l.accumulated.close()
 	}
 	if l.release != nil {
+		if err := l.folder.seal(); err != nil {
+			l.observer.Note(fmt.Sprintf("%s: without digests of its files, with which voxsaw verify would compare them: %v", l.folder.path, err))
+		}
 		l.release()
 	}
 }

@@ -208,6 +208,65 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 	}
 }
 
+// forget removes the digests of a run's files, as a run has none that was killed.
+func forget(t *testing.T, folder string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(folder, atomicfile.SumsFile)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run that was stopped has the digests of what it left. A changed byte of any file is noticed
+// before the run goes on, and a file that is deleted is none of its business.
+func TestResumeComparesFiles(t *testing.T) {
+	folder := t.TempDir()
+	stop := errors.New("stop")
+	stops := func(at int) *pull {
+		return &pull{model: newModel(t, 3), inValidate: func(step int) error {
+			if step == at {
+				return stop
+			}
+			return nil
+		}}
+	}
+	if _, err := runPull(t, t.Context(), stops(12), Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{metricsFile, validationFile, lastFile, bestFile, configFile, runFile} {
+		path := filepath.Join(folder, name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := slices.Clone(data)
+		if name == runFile || name == configFile {
+			changed = append(changed, '\n') // it says the same
+		} else {
+			changed[len(data)-2] ^= 1 // a digit, or of a tensor
+		}
+		if err := os.WriteFile(path, changed, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		setup := Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}
+		var damaged *atomicfile.DamagedError
+		if _, err := runPull(t, t.Context(), stops(0), setup); !errors.As(err, &damaged) || damaged.Path != path {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(folder, bestFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runPull(t, t.Context(), stops(0), Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil {
+		t.Error(err)
+	}
+	if listed, err := atomicfile.Compare(folder); err != nil || len(listed) < 6 {
+		t.Errorf("listed are %q, %v", listed, err)
+	}
+}
+
 // A run that dies leaves its last checkpoint and a longer log, perhaps with half a line.
 func TestResumeAfterACrash(t *testing.T) {
 	whole, crashed := t.TempDir(), t.TempDir()
@@ -233,6 +292,7 @@ func TestResumeAfterACrash(t *testing.T) {
 	if m, err := checkpoint.Read(filepath.Join(crashed, lastFile)); err != nil || m.Step != 10 {
 		t.Fatalf("last checkpoint at %d, %v", m.Step, err)
 	}
+	forget(t, crashed)
 	f, err := os.OpenFile(filepath.Join(crashed, metricsFile), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -8,12 +8,24 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 )
 
+// Compare compares what is read of a run for tables and pages with the digests that were written
+// with it. Checkpoints have digests of their own, which are compared when they are read.
+func Compare(folder string) error {
+	_, err := atomicfile.Compare(folder, configFile, runFile, metricsFile, validationFile, resultsFile)
+	return err
+}
+
+// Own lists the files of a run that are in its folder or may be there, for [atomicfile.Compare].
+func Own(path string) ([]string, error) { return own(path) }
+
 // Verify says what is wrong with a run's folder: what is missing, cannot be read or does not belong
 // together. A run that was killed has nothing wrong with it: it can be resumed. The weights in the
-// checkpoints are compared with their digests by [checkpoint.Verify].
+// checkpoints are compared with their digests by [checkpoint.Verify], and the files with theirs by
+// [atomicfile.Compare].
 func Verify(path string) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	r, err := readRecord(path)

@@ -1,8 +1,9 @@
 // Package verify reads what the program has written, and compares it with what was written.
 //
-// Start at [Paths]. It finds prepared cases and photographs, checkpoints and runs below folders.
-// How each is checked is its owner's business: volume/prepared, puzzle2d/photos,
-// internal/checkpoint, internal/train. Scans and label maps are not looked at: package dataset
+// Start at [Paths]. It finds prepared cases and photographs, checkpoints, runs and other folders of
+// the program below folders. What is in each is its owner's business: volume/prepared,
+// puzzle2d/photos, internal/checkpoint, internal/train. All that has a digest in its folder's list
+// ([atomicfile.Seal]) is compared with it, byte by byte. Scans are not looked at: package dataset
 // inspects those.
 package verify
 
@@ -14,8 +15,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -28,6 +32,7 @@ const (
 	PreparedPhotos = "prepared photographs"
 	Checkpoint     = "checkpoint"
 	Run            = "run"
+	Files          = "files" // of a study, an evaluation, predictions
 )
 
 // A Finding is what was found out about one thing.
@@ -92,14 +97,83 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 	case !folder && strings.EqualFold(filepath.Ext(path), ".safetensors"):
 		return verifyCheckpoint(path)
 	case folder && isPrepared(path):
-		return verifyPrepared(ctx, path, part)
+		return verifyPrepared(ctx, path, part).digests(
+			owned{path, []string{"manifest.json", claim.File}}, owned{filepath.Join(path, "cases"), named(path, "cases", ".json")})
 	case folder && photos.IsPrepared(path):
 		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
-		return &Finding{Path: path, Kind: PreparedPhotos, Problems: problems}
+		return (&Finding{Path: path, Kind: PreparedPhotos, Problems: problems}).digests(
+			owned{path, []string{"index.json"}}, owned{filepath.Join(path, "shards"), named(path, "shards", ".json")})
 	case folder && isFile(filepath.Join(path, "run.json")):
-		return &Finding{Path: path, Kind: Run, Problems: append(train.Verify(path), checkpoint.VerifyLists(train.ConfigOf(path))...)}
+		f := &Finding{Path: path, Kind: Run, Problems: append(train.Verify(path), checkpoint.VerifyLists(train.ConfigOf(path))...)}
+		names, err := train.Own(path)
+		if err != nil {
+			f.Problems = append(f.Problems, err.Error())
+		}
+		return f.digests(owned{path, names})
+	case folder && (isFile(filepath.Join(path, atomicfile.SumsFile)) || isFile(filepath.Join(path, claim.File))):
+		f := &Finding{Path: path, Kind: Files}
+		names, err := claim.Names(path)
+		if err != nil {
+			f.Problems = append(f.Problems, err.Error())
+		}
+		return f.digests(owned{path, append(names, claim.File)})
 	}
 	return nil
+}
+
+// owned are files that the program writes into a folder.
+type owned struct {
+	dir   string
+	names []string
+}
+
+// digests compares all files that have digests with them, and notes which of the program's files
+// have none.
+func (f *Finding) digests(of ...owned) *Finding {
+	var without []string
+	for _, o := range of {
+		listed, err := atomicfile.Compare(o.dir)
+		for _, problem := range parts(err) {
+			f.Problems = append(f.Problems, problem.Error())
+		}
+		known := map[string]bool{} // there may be a hundred thousand
+		for _, name := range listed {
+			known[name] = true
+		}
+		for _, name := range o.names {
+			path := filepath.Join(o.dir, name)
+			if isFile(path) && !known[name] {
+				relative, _ := filepath.Rel(f.Path, path)
+				without = append(without, relative)
+			}
+		}
+	}
+	if len(without) > 0 && f.Note == "" {
+		f.Note = "cannot be compared, for there are no digests of them (an earlier version wrote them, or the process that did was killed): " + plain.List(without)
+	}
+	return f
+}
+
+// parts are the errors that were joined.
+func parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// named lists the files of an extension in a folder below the path.
+func named(path, folder, extension string) (names []string) {
+	entries, _ := os.ReadDir(filepath.Join(path, folder)) // who reads them says what is wrong
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == extension && e.Name()[0] != '.' {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 func verifyCheckpoint(path string) *Finding {

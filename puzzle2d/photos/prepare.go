@@ -2,6 +2,7 @@ package photos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -111,7 +112,14 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		return summary, err
 	}
 	summary.Fingerprint = i.Fingerprint
-	return summary, removeOthers(dir, len(records))
+	if err := removeOthers(dir, len(records)); err != nil {
+		return summary, err
+	}
+	var shards []string // their records, which have the digests of the pixels
+	for shard := range records {
+		shards = append(shards, filepath.Base(shardFile(dir, shard, "json")))
+	}
+	return summary, errors.Join(atomicfile.Seal(filepath.Join(dir, shardsFolder), shards...), atomicfile.Seal(dir, indexName))
 }
 
 // A ReplaceError says that a folder holds photographs that a preparation would replace.

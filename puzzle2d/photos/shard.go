@@ -187,7 +187,11 @@ func (s source) err() error {
 
 // keep takes over a shard of an earlier run. What could not be read then is tried again.
 func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord, bool) {
-	data, err := smallfile.Read(shardFile(s.dir, shard, "json"), smallfile.List)
+	path := shardFile(s.dir, shard, "json")
+	if atomicfile.CompareFiles(path) != nil {
+		return now, false
+	}
+	data, err := smallfile.Read(path, smallfile.List)
 	if err != nil {
 		return now, false
 	}

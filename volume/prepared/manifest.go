@@ -85,6 +85,23 @@ func (m *manifest) write(dir string, cases []Record, many int) error {
 	return removeTables(dir, table)
 }
 
+// seal keeps the digests of what was written: of the records, which have those of the voxels, and
+// of the manifest, with its table.
+func (m *manifest) seal(dir string, cases []Record) error {
+	var records []string
+	for _, c := range cases {
+		records = append(records, filepath.Base(recordPath(dir, c.ID)))
+	}
+	if err := atomicfile.Seal(filepath.Join(dir, casesFolder), records...); err != nil {
+		return err
+	}
+	names := []string{manifestName}
+	if m.Table != nil {
+		names = append(names, m.Table.File)
+	}
+	return atomicfile.Seal(dir, names...)
+}
+
 // removeTables removes the tables in a folder but for one.
 func removeTables(dir, but string) error {
 	entries, err := os.ReadDir(dir)
@@ -112,6 +129,9 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 	}
 	if err != nil {
 		return m, nil, err
+	}
+	if sums, err := atomicfile.Sums(dir); err == nil && sums.Differs(manifestName, data) {
+		return damaged("it is not what was written, says %s", atomicfile.SumsFile)
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
 		return damaged("%w", err)

@@ -168,6 +168,7 @@ func TestCasesWithoutOriginalLabels(t *testing.T) {
 	strip(dir+"/manifest.json", func(m map[string]any) map[string]any { return m["cases"].([]any)[0].(map[string]any) })
 	strip(recordPath(dir, "a"), func(m map[string]any) map[string]any { return m["case"].(map[string]any) })
 	sign(t, filepath.Join(dir, manifestName))
+	forget(t, dir)
 	store, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ func TestLabelsOfOlderVersions(t *testing.T) {
 		}
 		before := store.Fingerprint()
 		asBefore(t, dir)
+		forget(t, dir)
 		old, err := Open(dir)
 		if err != nil {
 			t.Fatal(err)

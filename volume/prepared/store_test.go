@@ -1,6 +1,7 @@
 package prepared
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -345,7 +346,7 @@ func TestTroubleIsNoticed(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "cases", "*")); len(left) != 2 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "cases", "[^.]*")); len(left) != 2 {
 		t.Errorf("left over: %v", left)
 	}
 	if c, err := Open(dir); err != nil || c.Fingerprint() != fingerprint {
@@ -586,8 +587,50 @@ func TestFingerprintIsChecked(t *testing.T) {
 	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "manifest.json is damaged (it is not what was written") {
+		t.Errorf("another manifest: %v", err)
+	}
+	forget(t, dir) // as an earlier version left it
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "fingerprint") {
 		t.Errorf("another case under the same fingerprint: %v", err)
+	}
+}
+
+// forget removes the digests of a store's files, which earlier versions did not write.
+func forget(t *testing.T, dir string) {
+	t.Helper()
+	for _, folder := range []string{dir, filepath.Join(dir, casesFolder)} {
+		if err := os.Remove(filepath.Join(folder, atomicfile.SumsFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A record whose text has changed, though the network sees the same, is not kept.
+func TestChangedRecordsAreNotKept(t *testing.T) {
+	v, l := oblong(t, [3]int{8, 8, 8})
+	v2, l2 := oblong(t, [3]int{8, 8, 8})
+	dir := t.TempDir()
+	p := volume.DefaultPreparation()
+	store := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v2, Labels: l2, Notes: []string{"as it was"}})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(recordPath(dir, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(recordPath(dir, "b"), bytes.Replace(data, []byte("as it was"), []byte("as it wbs"), 1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"a": true, "b": false} {
+		if _, kept := w.Retain(id, ""); kept != want {
+			t.Errorf("%s is kept: %v", id, kept)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ type Writer struct {
 
 	described map[string]bool // by the manifest of an earlier run; nil: not read
 	replacing bool            // that manifest is gone
+	sums      atomicfile.List // digests of the records of an earlier run
+	unsealed  bool            // that list is gone: records are written
 
 	fingerprint string
 	removed     []string
@@ -121,7 +123,11 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
 		return nil, err
 	}
-	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases}, nil
+	sums, err := atomicfile.Sums(filepath.Join(dir, casesFolder))
+	if damaged := (*atomicfile.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
+		return nil, err
+	}
+	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases, sums: sums}, nil
 }
 
 // owner is who the cases of a folder belong to, see package claim.
@@ -209,7 +215,7 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	// another case of the patient has come, or gone; or one with other labels
 	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || !slices.Equal(r.Case.Undrawn, undrawn) {
 		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
-		if writeJSON(recordPath(w.dir, in.ID), r) != nil {
+		if w.unseal(in.ID) != nil || writeJSON(recordPath(w.dir, in.ID), r) != nil {
 			return Record{}, false
 		}
 	}
@@ -228,10 +234,14 @@ func (w *Writer) Retain(id, group string) (Record, bool) {
 	return r.Case, true
 }
 
-// earlier is the record of a case that an earlier run prepared with the same settings.
+// earlier is the record of a case that an earlier run prepared with the same settings. One that is
+// not what was written is none.
 func (w *Writer) earlier(id, group string) (r recordFile, ok bool) {
 	data, err := smallfile.Read(recordPath(w.dir, id), smallfile.Record)
 	if err != nil || json.Unmarshal(data, &r) != nil {
+		return r, false
+	}
+	if w.sums.Differs(filepath.Base(recordPath(w.dir, id)), data) {
 		return r, false
 	}
 	return r, r.Version == formatVersion && reflect.DeepEqual(r.Preparation, w.preparation) &&
@@ -350,7 +360,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		_, err = f.Write(data)
 		return err
 	}, func() error { // there is room for both: now what was there before may go
-		if err := w.start(s.ID); err != nil {
+		if err := errors.Join(w.unseal(s.ID), w.start(s.ID)); err != nil {
 			return err
 		}
 		return atomicfile.Remove(recordPath(w.dir, s.ID))
@@ -453,6 +463,9 @@ func (w *Writer) Finish() error {
 		return fmt.Errorf("writing the manifest of prepared cases: %w", err)
 	}
 	w.fingerprint = m.Fingerprint
+	if err := m.seal(w.dir, cases); err != nil {
+		return fmt.Errorf("writing the digests of prepared cases: %w", err)
+	}
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
 		return err
@@ -495,6 +508,18 @@ func (w *Writer) Outdated() []string {
 
 // Fingerprint is that of the store, once [Writer.Finish] has written it.
 func (w *Writer) Fingerprint() string { return w.fingerprint }
+
+// unseal removes the digests of the records of an earlier run, once, before the first of these
+// records is replaced.
+func (w *Writer) unseal(id string) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if _, listed := w.sums[filepath.Base(recordPath(w.dir, id))]; w.unsealed || !listed {
+		return nil
+	}
+	w.unsealed = true
+	return atomicfile.Remove(filepath.Join(w.dir, casesFolder, atomicfile.SumsFile))
+}
 
 // start removes the manifest of an earlier run, once, before the first case that it describes
 // changes. Cases that it does not describe are none of its business.
