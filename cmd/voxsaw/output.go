@@ -81,7 +81,8 @@ func once(notes []string) (lines []string) {
 	for e, ending := range endings {
 		if paths[e] != nil {
 			lines[first[e]] = fmt.Sprintf("%s: %s", plain.List(paths[e]), ending.Text)
-			if slices.Equal(paths[e], make([]string, len(paths[e]))) { // whole notes that are the same
+			// whole notes that are the same
+			if slices.Equal(paths[e], make([]string, len(paths[e]))) {
 				lines[first[e]] = fmt.Sprintf("%s (%d times)", ending.Text, len(paths[e]))
 			}
 		}

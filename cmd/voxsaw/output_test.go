@@ -13,8 +13,8 @@ import (
 func TestAdviceIsSaidOnce(t *testing.T) {
 	var notes, want []string
 	for n := range 26 {
-		notes = append(notes, fmt.Sprintf("p%d: CT series %d: the largest axial CT of 3 series; --series chooses another, --series all takes each", n, n))
-		want = append(want, fmt.Sprintf("p%d: CT series %d: the largest axial CT of 3 series", n, n))
+		notes = append(notes, fmt.Sprintf("p%d: CT series %d: the largest axial CT of %d series; --series chooses another, --series all takes each", n, n, n+3))
+		want = append(want, fmt.Sprintf("p%d: CT series %d: the largest axial CT of %d series", n, n, n+3))
 	}
 	for n := range 12 {
 		notes = append(notes, fmt.Sprintf("masks/%d.nii.gz: passed over: holds labels by its values; --pairs says of which scan", n))

@@ -66,7 +66,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 		// Repeated scans are scans.
 		{map[string]int{"sub-01/anat/sub-01_run-1_T1w.nii.gz": -1, "sub-01/anat/sub-01_run-2_T1w.nii.gz": -1, "derivatives/x/sub-01/anat/sub-01_run-2_dseg.nii.gz": both}, Options{},
 			[]string{"sub-01/anat/sub-01_run-1_T1w.nii.gz", "sub-01/anat/sub-01_run-2_T1w.nii.gz: sub-01_run-2_dseg.nii.gz"}, ""},
-		// Words that are the scan's name are no structure, and neither do those that say how labels were made.
+		// Words that are the scan's name are no structure, and neither are those that say how labels
+		// were made.
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_seg.nii.gz": both}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_seg.nii.gz"}, ""},
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_mask.nii.gz": liver}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_mask.nii.gz"}, ""},
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/labels/sub-1/ct/sub-1_ct.nii.gz": both}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct.nii.gz"}, ""},

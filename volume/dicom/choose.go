@@ -197,7 +197,8 @@ func (s *Series) Fragment() bool {
 	return s.Shape[2] < least
 }
 
-// scansOf leaves out localizers, colour images, single slices and fragments, where there are others.
+// scansOf leaves out localizers, colour images, single slices and fragments, where there are
+// others.
 func scansOf(series []*Series) []*Series {
 	for _, better := range []func(*Series) bool{
 		func(s *Series) bool { return s.Axcodes != "" && s.stack.Slices[0].Image.Samples == 1 },

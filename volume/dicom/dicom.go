@@ -52,8 +52,9 @@ type Series struct {
 	// Unit is what the values are, by RescaleType, Units, RealWorldValueMappingSequence and
 	// ImageType: HU, mg/ml, Bq/ml, effective atomic number, ...; "" where nothing says it. See
 	// [Series.InHU]
-	Unit      string
-	Localizer bool   // a scout view, by its ImageType, or by its description where it has few slices
+	Unit string
+	// a scout view, by its ImageType, or by its description where it has few slices
+	Localizer bool
 	Shape     [3]int // columns, rows and slices as they lie in the files
 	// where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
 	Axcodes string

@@ -14,8 +14,8 @@ import (
 
 // This file: what the values of a series are. CT scanners also make maps of electron density, of
 // iodine, of atomic numbers, with the geometry and the modality of a scan. What says so, the most
-// telling first: RescaleType, Units (of PET), RealWorldValueMappingSequence. An ImageType that names
-// a map goes before a RescaleType of HU.
+// telling first: RescaleType, Units (of PET), RealWorldValueMappingSequence. An ImageType that
+// names a map goes before a RescaleType of HU.
 
 const hounsfield = "HU"
 
