@@ -47,8 +47,15 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 	if err != nil {
 		return fmt.Errorf("preparing the scan: %w", err)
 	}
-	// Resampling holds the scan windowed, turned and as float32, then both grids as float32.
-	const scanBytes, preparedBytes = 12, 10
+	// Resampling linearly holds the scan, windowed and turned, and the result in its type and as
+	// int16; other ways hold the scan as float32, then both grids.
+	scanBytes, preparedBytes := int64(3*voxelBytes), int64(2)
+	if voxelBytes > 2 {
+		preparedBytes += int64(voxelBytes)
+	}
+	if p.config.Preparation.Interpolation != volume.Linear.String() {
+		scanBytes, preparedBytes = 12, 10
+	}
 	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
 	if room := p.windows.Room(); p.config.Preparation.Spacing != [3]float64{} && room >= 0 && need > room {
 		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",

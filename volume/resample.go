@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 // This file: voxels on another grid.
@@ -11,8 +12,8 @@ import (
 //     shifted by half a voxel.
 //   - A point within half a voxel of the outermost centres is inside the field of view; beyond the
 //     last centre the edge's value holds.
-//   - Grids that are parallel are interpolated axis by axis; others voxel by voxel. Both give the
-//     same values.
+//   - Grids that are parallel are interpolated axis by axis, linearly plane by plane; others voxel
+//     by voxel. All give the same values.
 //   - An int16 volume stays one: results are rounded to the nearest whole number and kept within
 //     int16.
 //   - Nothing is smoothed before it is sampled more coarsely.
@@ -48,9 +49,16 @@ func (v *Volume) ResampleTo(g Grid, method Interpolation, outside float32) (*Vol
 	case method != Linear && method != Cubic:
 		return nil, fmt.Errorf("resampling: unknown method %v", method)
 	}
-	if parallelAxes(m, g.Shape) {
+	switch parallel := parallelAxes(m, g.Shape); {
+	case parallel && method == Linear && v.Int16 != nil:
+		o.Int16 = linear(v.Int16, v.Shape, g.Shape, m, outside, toInt16)
+		return o, nil
+	case parallel && method == Linear:
+		o.Float32 = linear(v.Float32, v.Shape, g.Shape, m, outside, func(x float32) float32 { return x })
+		return o, nil
+	case parallel:
 		o.Float32 = separable(v.floats(), v.Shape, g.Shape, m, method, outside)
-	} else {
+	default:
 		o.Float32 = oblique(v.floats(), v.Shape, g.Shape, m, method, outside)
 	}
 	if v.Int16 != nil {
@@ -238,6 +246,77 @@ func separable(src []float32, from, to [3]int, m Affine, method Interpolation, o
 	})
 	return src
 }
+
+// linear gives the values of separable's linear interpolation, to the bit, plane by plane of the
+// result: beside the two grids, only a few planes are in memory. m is diagonal but for its last
+// column.
+func linear[T int16 | float32](src []T, from, to [3]int, m Affine, outside float32, voxel func(float32) T) []T {
+	var table [3][]tap
+	var in [3][]bool
+	var whole [3]bool // axes that keep their voxels
+	for a := range 3 {
+		table[a], in[a] = make([]tap, to[a]), make([]bool, to[a])
+		for o := range table[a] {
+			var x float64
+			x, in[a][o] = inside(m[a][a]*float64(o)+m[a][3], from[a])
+			table[a][o] = taps(x, from[a], Linear)
+		}
+		whole[a] = m[a][a] == 1 && m[a][3] == 0 && to[a] == from[a]
+	}
+	dst := make([]T, to[0]*to[1]*to[2])
+	area := from[0] * from[1]
+	scratch := sync.Pool{New: func() any { return &planes{make([]float32, area), make([]float32, from[0]), make([]float32, to[0])} }}
+	parallel(to[2], func(k int) {
+		p := scratch.Get().(*planes)
+		defer scratch.Put(p)
+		if t := &table[2][k]; whole[2] {
+			for n, x := range src[k*area:][:area] {
+				p.plane[n] = float32(x)
+			}
+		} else {
+			r0, r1, w0, w1 := src[t.index[0]*area:][:area], src[t.index[1]*area:][:area], t.weight[0], t.weight[1]
+			for n := range p.plane {
+				p.plane[n] = w0*float32(r0[n]) + w1*float32(r1[n])
+			}
+		}
+		for j := range to[1] {
+			out := dst[to[0]*(j+to[1]*k):][:to[0]]
+			if !in[1][j] || !in[2][k] {
+				fillWith(out, voxel(outside))
+				continue
+			}
+			line := p.line
+			if t := &table[1][j]; whole[1] {
+				line = p.plane[j*from[0]:][:from[0]]
+			} else {
+				r0, r1, w0, w1 := p.plane[t.index[0]*from[0]:][:from[0]], p.plane[t.index[1]*from[0]:][:from[0]], t.weight[0], t.weight[1]
+				for n := range line {
+					line[n] = w0*r0[n] + w1*r1[n]
+				}
+			}
+			values := line
+			if !whole[0] {
+				values = p.out
+				for i := range values {
+					t := &table[0][i]
+					values[i] = t.weight[0]*line[t.index[0]] + t.weight[1]*line[t.index[1]] + t.weight[2]*line[t.index[2]] + t.weight[3]*line[t.index[3]]
+				}
+			}
+			for i, ok := range in[0] {
+				if ok {
+					out[i] = voxel(values[i])
+				} else {
+					out[i] = voxel(outside)
+				}
+			}
+		}
+	})
+	return dst
+}
+
+// planes is the memory of one goroutine of linear: a plane between two of the scan's, a row between
+// two of that plane's, and a row of the result.
+type planes struct{ plane, line, out []float32 }
 
 // along applies one tap for each index of axis a of the result.
 func along(src []float32, from, to [3]int, a int, table []tap) []float32 {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -108,6 +109,46 @@ func TestResamplePathsAgree(t *testing.T) {
 		for n := range a {
 			if math.Abs(float64(a[n]-b[n])) > 0.02 {
 				t.Fatalf("%v: element %d: %g axis by axis, %g voxel by voxel", method, n, a[n], b[n])
+			}
+		}
+	}
+}
+
+// Linear interpolation plane by plane is that of whole volumes, axis by axis, to the bit.
+func TestLinearPlaneByPlane(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	from := [3]int{13, 9, 7}
+	whole := make([]int16, from[0]*from[1]*from[2])
+	floats := make([]float32, len(whole))
+	for n := range whole {
+		whole[n] = int16(r.IntN(4000) - 1500)
+		floats[n] = float32(r.NormFloat64() * 700)
+	}
+	floats[17], floats[40] = float32(math.Inf(1)), float32(math.NaN())
+	asFloats := make([]float32, len(whole))
+	for n, x := range whole {
+		asFloats[n] = float32(x)
+	}
+	same := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+	for n, c := range []struct {
+		to [3]int
+		m  Affine
+	}{
+		{[3]int{20, 6, 15}, Affine{{0.6, 0, 0, -0.7}, {0, 1.6, 0, 0.3}, {0, 0, 0.4, 0}, {0, 0, 0, 1}}},
+		{[3]int{13, 9, 20}, Affine{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0.3, 0.1}, {0, 0, 0, 1}}},
+		{[3]int{13, 12, 7}, Affine{{1, 0, 0, 0}, {0, 0.7, 0, -0.5}, {0, 0, 1, 0}, {0, 0, 0, 1}}},
+		{[3]int{7, 9, 7}, Affine{{2, 0, 0, 0.5}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}},
+		{[3]int{15, 11, 9}, Affine{{1, 0, 0, -1}, {0, 1, 0, -1}, {0, 0, 1, -1}, {0, 0, 0, 1}}},
+	} {
+		want := separable(floats, from, c.to, c.m, Linear, -7)
+		got := linear(floats, from, c.to, c.m, -7, func(x float32) float32 { return x })
+		if !slices.EqualFunc(got, want, same) {
+			t.Errorf("case %d: floats differ", n)
+		}
+		wantWhole := separable(asFloats, from, c.to, c.m, Linear, -7)
+		for e, x := range linear(whole, from, c.to, c.m, -7, toInt16) {
+			if x != toInt16(wantWhole[e]) {
+				t.Fatalf("case %d: voxel %d is %d, want %g", n, e, x, wantWhole[e])
 			}
 		}
 	}

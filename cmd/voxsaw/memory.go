@@ -21,7 +21,7 @@ const garbageLimit = 96 << 20
 // entries of a hundred thousand scans do, as much as has to be looked through is allowed as
 // garbage: otherwise time would grow with the square of the entries.
 func boundGarbage() {
-	if there := memory.Available(); there > 0 { // in a control group, garbage may be what it kills for
+	if there := memory.Available(); there > 0 { // a control group kills for garbage, too
 		debug.SetMemoryLimit(there)
 	}
 	type sentinel struct{ _ *int }

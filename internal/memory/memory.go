@@ -1,7 +1,7 @@
 // Package memory says how much memory a process can take.
 //
-// Start at [Available]. [Process] is what of it this process may take: who reads a file asks it before
-// there is room for what the header promises.
+// Start at [Available]. [Process] is what of it this process may take: who reads a file asks it
+// before there is room for what the header promises.
 package memory
 
 import (

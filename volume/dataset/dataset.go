@@ -86,7 +86,7 @@ type Case struct {
 	name, nameWithFolder string
 	folders              []string            // that it lies in, without those that only say images
 	series               *dicom.Series       // where Detect found it
-	why                  string              // it was chosen among several, if it was only when the case was read
+	why                  string              // it was chosen, where that was put off
 	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
 	structures           *dicom.StructureSet // likewise
 	channel              bool                // Volume has chosen the file

@@ -22,11 +22,12 @@ const (
 	labelBytes = 2
 	// preparing: a scan as it was read and once more, cropped, windowed or turned
 	copiesOfScan = 3
-	// labels as they were read, turned, and on their own voxels beside
-	copiesOfLabels = 3
-	// what is resampled linearly is made plane by plane; other ways hold float32 of both grids
-	linearBytes, otherBytes = 6, 16
-	preparedLabelBytes      = 8
+	// labels as they were read and turned; what else is made of them comes when the scan is gone
+	copiesOfLabels = 2
+	// what is resampled linearly is made plane by plane, in the scan's type and then as int16;
+	// other ways hold float32 of both grids
+	otherBytes         = 16
+	preparedLabelBytes = 4
 )
 
 // An extent is what a header says of voxels: how many there are, and the bytes of one in memory.
@@ -174,7 +175,10 @@ func (c Case) memory(p volume.Preparation) (need int64, known bool) {
 			return need, true // preparing says what is wrong
 		}
 		prepared := int64(g.Len())
-		each := int64(linearBytes)
+		each := scan.voxelBytes
+		if each > 2 {
+			each += 2
+		}
 		if p.Interpolation != "linear" {
 			each = otherBytes
 			need += otherBytes * scan.voxels
