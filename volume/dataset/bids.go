@@ -18,7 +18,7 @@ import (
 //   - sub-, ses- and run- name the scan; all other words of a scan's name are its contrast:
 //     sub-01_ce-gad_T1w is ce-gad_T1w of sub-01.
 //   - Of a subject with several contrasts one must be chosen, or all: nobody can guess which.
-//   - A scan below derivatives is one only where the subject has no other, or where it is chosen.
+//   - A scan below derivatives or sourcedata is one only where the subject has no other, or where it is chosen.
 //   - Labels belong to the scan of the subject whose contrast has all the words that they share with
 //     contrasts: sub-01_T2w_seg to the T2w, sub-01_desc-x_dseg to any. space-T2w is such a word.
 //   - What else is in the name of a mask says which structure it shows: label-liver_mask,
@@ -33,7 +33,7 @@ type bidsName struct {
 	run        string   // run-
 	words      []string // that tell contrasts apart, in their order; of labels, those that may
 	structure  string   // of labels: what label- or, for a mask, desc- says
-	derivative bool     // below derivatives
+	derivative bool     // below derivatives, or sourcedata
 	none       string   // why it is neither a scan nor labels
 }
 
@@ -45,7 +45,7 @@ var (
 	// suffixes of what is neither a scan nor labels
 	bidsNone = map[string]string{"probseg": "probabilities", "defacemask": "a mask that hides faces", "physio": "no scan", "xfm": "a transform"}
 	// folders of BIDS that say nothing of which scan is meant
-	bidsFolder = words("rawdata sourcedata anat ct pet dwi func perf fmap mri spine swi")
+	bidsFolder = words("rawdata anat ct pet dwi func perf fmap mri spine swi")
 	// values of desc- that tell who drew a mask, or how, and not what it shows
 	bidsDrawn = words("manual auto automatic expert gt reference ref corrected final draft preproc edited preliminary consensus mask seg")
 	// suffixes of images, as BIDS has them, in small letters
@@ -108,6 +108,8 @@ func bidsFolders(folders []string, b *bidsName) (left []string) {
 			if n+1 < len(folders) && !strings.HasPrefix(folders[n+1], "sub-") {
 				n++ // the program
 			}
+		case name == "sourcedata":
+			b.derivative = true
 		case bidsFolder[strings.ToLower(name)], strings.HasPrefix(name, "sub-"), strings.HasPrefix(name, "ses-"):
 		default:
 			left = append(left, name)
@@ -270,7 +272,7 @@ func (d *Dataset) chooseContrasts(subjects map[string][]candidate, pairs []pair,
 		d.note("contrasts differ from subject to subject: %s; --contrast chooses one", plain.List(listed))
 	}
 	if len(made) > 0 {
-		d.note("passed over %s below derivatives, of subjects with scans of their own: %s; --contrast chooses them", numbers.Count(len(made), "scan"), plain.List(made))
+		d.note("passed over %s below derivatives or sourcedata, of subjects with scans of their own: %s; --contrast chooses them", numbers.Count(len(made), "scan"), plain.List(made))
 	} else if len(left) > 0 {
 		d.note("contrast %s is taken; passed over those of the same subjects: %s", plain.List(listed), plain.List(counted(left)))
 	}

@@ -61,13 +61,13 @@ func TestContrastsOfBIDS(t *testing.T) {
 		{contrasts, Options{Contrast: "all"}, []string{"sub-01/anat/sub-01_FLAIR.nii.gz", "sub-01/anat/sub-01_T1w.nii.gz", "sub-01/anat/sub-01_T2w.nii.gz: sub-01_T2w_seg.nii.gz", "sub-01/anat/sub-01_ce-gad_T1w.nii.gz", "sub-02/anat/sub-02_T1w.nii.gz: sub-02_dseg.nii.gz"}, ""},
 		{contrasts, Options{Pairs: "sub-*/anat/sub-*_T1w.nii.gz=derivatives/manual/sub-*/anat/sub-*_T2w_seg.nii.gz"}, []string{"sub-01/anat/sub-01_T1w.nii.gz: sub-01_T2w_seg.nii.gz", "sub-02/anat/sub-02_T1w.nii.gz: sub-02_dseg.nii.gz"}, "contrast T1w (2) is taken"},
 		{mixed, Options{}, []string{"sub-01/anat/sub-01_T1w.nii.gz", "sub-02/anat/sub-02_T2w.nii.gz"}, "contrasts differ from subject to subject: T1w (1), T2w (1); --contrast chooses one"},
-		{preprocessed, Options{}, []string{"sub-01/anat/sub-01_T1w.nii.gz: liver"}, "passed over 1 scan below derivatives, of subjects with scans of their own: @/derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz; --contrast chooses them"},
+		{preprocessed, Options{}, []string{"sub-01/anat/sub-01_T1w.nii.gz: liver"}, "passed over 1 scan below derivatives or sourcedata, of subjects with scans of their own: @/derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz; --contrast chooses them"},
 		{preprocessed, Options{Contrast: "desc-preproc"}, []string{"derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz: liver"}, "sub-01_label-GM_probseg.nii.gz: passed over: probabilities"},
 		// Repeated scans are scans.
 		{map[string]int{"sub-01/anat/sub-01_run-1_T1w.nii.gz": -1, "sub-01/anat/sub-01_run-2_T1w.nii.gz": -1, "derivatives/x/sub-01/anat/sub-01_run-2_dseg.nii.gz": both}, Options{},
 			[]string{"sub-01/anat/sub-01_run-1_T1w.nii.gz", "sub-01/anat/sub-01_run-2_T1w.nii.gz: sub-01_run-2_dseg.nii.gz"}, ""},
-		// Words that are the scan's name are no structure, and neither are those that say how labels
-		// were made.
+		// Words that are the scan's name are no structure, nor are those that say how labels were
+		// made.
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_seg.nii.gz": both}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_seg.nii.gz"}, ""},
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_mask.nii.gz": liver}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_mask.nii.gz"}, ""},
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/labels/sub-1/ct/sub-1_ct.nii.gz": both}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct.nii.gz"}, ""},

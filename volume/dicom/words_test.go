@@ -156,3 +156,33 @@ func TestNumbersOfWrongLength(t *testing.T) {
 		t.Errorf("%v, phase %q", s.Err, s.Phase)
 	}
 }
+
+// Phases of breathing of one enhanced image, frame by frame.
+func TestPhasesOfFrames(t *testing.T) {
+	var pixels []byte
+	var frames [][]field
+	for n := range 8 {
+		position := stack.Vector{5, 6, float64(n / 2 * 3)}
+		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
+		phase := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(n%2*50)))
+		frames = append(frames, []field{
+			{tag.RespiratorySynchronizationSequence, "SQ", [][]field{{{tag.NominalPercentageOfRespiratoryPhase, "FL", phase}}}},
+			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
+			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n % 2 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
+		})
+	}
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
+	f = append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10("1.2.840.10008.1.2.1", encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	series, _, err := Scan(dir)
+	if err != nil || len(series) != 2 || series[0].Phase != "respiratory 0 %" || series[1].Phase != "respiratory 50 %" {
+		t.Fatalf("%v, %v", series, err)
+	}
+	s, _, err := Choose(series, "phase~50 %")
+	if err != nil || s != series[1] {
+		t.Errorf("%v, %v", s, err)
+	}
+}
