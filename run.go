@@ -180,6 +180,17 @@ func (l Loaded) String() string {
 	return b.String()
 }
 
+// A PartialError says that weights to start from fit only a part of a network's encoder, so that
+// what was learnt would mostly be lost: most likely they are of another network.
+type PartialError struct {
+	Fit, Of int    // tensors of the encoder that fit, and all that it has
+	Loaded  Loaded // what would become of all
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("%d of the encoder's %d tensors fit the network, less than nine tenths; the others would begin with random values\n%v", e.Fit, e.Of, e.Loaded)
+}
+
 // shorten lists names, the middle of long lists left out.
 func shorten(names []string) string {
 	if n := len(names); n > 6 {

@@ -38,6 +38,8 @@ type Classification struct {
 	Input   Input           `yaml:",inline"`
 
 	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+	// InitPartial is that of segment.Config.
+	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
 
 	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at" range:"[1,)"`
 	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3" range:"[1,)"`
@@ -153,7 +155,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	l := &classifier{config: c, data: data}
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, c.Batch) }
 	return train.Job[*labelled]{
-		Identity: identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
+		Identity: identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Open: func() ([]string, error) {
 			more, err := data.open()
 			return append(notes, more...), err

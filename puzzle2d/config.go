@@ -45,6 +45,8 @@ type Config struct {
 	Input   Input           `yaml:",inline"`
 
 	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+	// InitPartial is that of segment.Config.
+	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
 
 	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2" range:"[1,)"`
 	Cell   int    `yaml:"cell" help:"width and height of a cell" range:"[1,)"`

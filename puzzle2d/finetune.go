@@ -51,7 +51,9 @@ type FinetuneSettings struct {
 	Train      voxsaw.Training `yaml:"train"`
 	Input      Input           `yaml:",inline"`
 	Checkpoint string          `yaml:"checkpoint" help:"weights to start from: a checkpoint of 2d pretrain, the folder of its run (its best one), PyTorch's safetensors of this backbone, or random"`
-	Mirror     bool            `yaml:"mirror" help:"half of the photographs are mirrored"`
+	// InitPartial is that of segment.Config.
+	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
+	Mirror      bool `yaml:"mirror" help:"half of the photographs are mirrored"`
 	// Classes are the names of the classes, from the data.
 	Classes        []string `yaml:"names" flag:"-" help:"names of the classes, from the data"`
 	ValidatePhotos int      `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`

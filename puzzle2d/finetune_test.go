@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/safetensors"
 	"github.com/voxsaw/voxsaw/internal/voc"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -200,6 +201,46 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 	}
 	if _, err := other.Run(context.Background(), dev, data, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "give both the same --backbone and --width") {
 		t.Errorf("another width: %v", err)
+	}
+}
+
+// Weights that fit a part of the backbone alone are refused, unless that is allowed.
+func TestStartFromAPart(t *testing.T) {
+	store, _ := vocOf(t, nil)
+	dev, data := open(t), marked(t, store, OnTrainval)
+	whole, err := safetensors.Open(pyTorch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	var tensors []safetensors.Tensor
+	for _, name := range whole.Names() {
+		if !strings.HasPrefix(name, "layer4.") {
+			tensors = append(tensors, safetensors.Tensor{Name: name, Shape: whole.Shape(name), Values: func() ([]float32, error) { return whole.Read(name) }})
+		}
+	}
+	part := filepath.Join(t.TempDir(), "part.safetensors")
+	f, err := os.Create(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(safetensors.Write(f, map[string]string{"format": "pt"}, tensors), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, allowed := range []bool{false, true} {
+		c := smallClassify()
+		c.Checkpoint, c.Network, c.InitPartial, c.Train.Steps = part, thin(), allowed, 1
+		if err := c.Resolve(data); err != nil {
+			t.Fatal(err)
+		}
+		var refused *voxsaw.PartialError
+		// of ResNet-18's 60 parameters without the classifier, the last stage has 15
+		switch _, err := c.Run(context.Background(), dev, data, voxsaw.RunOptions{}); {
+		case allowed && err != nil:
+			t.Error(err)
+		case !allowed && (!errors.As(err, &refused) || refused.Fit != 45 || refused.Of != 60):
+			t.Errorf("a part of the weights: %v", err)
+		}
 	}
 }
 

@@ -102,9 +102,16 @@ func isEncoder(parameter string) bool {
 	return strings.HasPrefix(parameter, photonet.EncoderPrefix)
 }
 
-// start is how a new run of a network begins: with the weights of a file; nil where they are
-// random. The file is not read before: a run that is resumed does not need it.
-func start(path string, network Network) func(*nn.Params) (string, error) {
+// isConvolution says of a parameter whether it is the backbone's for patches of any size: those of
+// AlexNet's fc6 are for one.
+func isConvolution(parameter string) bool {
+	return isEncoder(parameter) && !strings.HasPrefix(parameter, photonet.EncoderPrefix+"fc6.")
+}
+
+// start is how a new run of a network begins: with the weights of a file, of which a part will do
+// only where partial says so; nil where they are random. The file is not read before: a run that is
+// resumed does not need it.
+func start(path string, partial bool, network Network) func(*nn.Params) (string, error) {
 	if path == "" || path == Random {
 		return nil
 	}
@@ -118,9 +125,12 @@ func start(path string, network Network) func(*nn.Params) (string, error) {
 		if err == nil {
 			loaded, err = s.load(params)
 		}
+		if err == nil && !partial {
+			err = checkpoint.CheckWhole(loaded, slices.DeleteFunc(params.Names(), func(name string) bool { return !isConvolution(name) || !params.Trained(name) }))
+		}
 		if err != nil {
 			return "", fmt.Errorf("weights to start from: %w", err)
 		}
-		return loaded.String(), nil
+		return "starting from " + loaded.String(), nil
 	}
 }

@@ -49,6 +49,7 @@ type Config struct {
 	Batch           int                `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" words:"auto=0"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
 	Load            string             `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
+	InitPartial     bool               `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the encoder's tensors, too; the rest begins with random values"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels" range:"[0,1]"`
 	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop" range:"[0,1]"`

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -26,8 +27,10 @@ type Data struct {
 
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
-// as far as they fit and [Config].Load says, the head only where its classes are the run's; empty
-// for random weights. What became of them is returned, and told to the observer; it is empty where
+// as far as they fit and [Config].Load says, the head only where its classes are the run's: a
+// [voxsaw.PartialError] where that is less than nine tenths of the encoder, unless the
+// configuration allows it. It is empty for random weights. What became of them is returned, and
+// told to the observer; it is empty where
 // a run is resumed. The score of a validation is the mean Dice coefficient over the classes, of the
 // held-out cases.
 //
@@ -69,7 +72,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	if init != "" {
 		job.Start = func(params *nn.Params) (string, error) {
 			loaded, err = initialise(init, c, params)
-			return loaded.String(), err
+			return "starting from " + loaded.String(), err
 		}
 	}
 	summary, err = job.Run(ctx, dev, o, group)
@@ -124,7 +127,34 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	if !slices.ContainsFunc(loaded.Loaded, isEncoder) {
 		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n%v", loaded)
 	}
+	if c.InitPartial {
+		return loaded, nil
+	}
+	encoder := slices.DeleteFunc(params.Names(), func(name string) bool { return !isEncoder(name) || !params.Trained(name) })
+	if err := checkpoint.CheckWhole(loaded, encoder); err != nil {
+		return loaded, fmt.Errorf("initial weights: %w", err)
+	}
 	return loaded, nil
+}
+
+// CheckInit says what [Finetune] would say of the weights to start from: that they cannot be used,
+// or fit too small a part of the network. Nothing is trained.
+func CheckInit(dev voxsaw.Device, c Config, init string) error {
+	d, err := device.From(dev)
+	if err != nil {
+		return err
+	}
+	l := learner{sampler: sampler{config: c}, pass: 1}
+	if l.network, err = backbone.Of(c.Network); err != nil {
+		return err
+	}
+	params := nn.NewParams(d, 0)
+	defer params.Close()
+	if err := l.declare(params); err != nil {
+		return err
+	}
+	_, err = initialise(init, c, params)
+	return err
 }
 
 // leftHead are the parameters that a run does not take over, because they say what other outputs

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
@@ -79,7 +83,37 @@ func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finet
 		return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
 			"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
 	}
-	return nil
+	if foreign {
+		return nil
+	}
+	return checkChanges(cmd, from, network, o.Network)
+}
+
+// checkChanges says what is wrong with a network that is a checkpoint's but for what the user said:
+// of another kind, or one that there cannot be. Neither is a matter of settings that only the
+// checkpoint has.
+func checkChanges(cmd *cobra.Command, path string, there, now voxsaw.Network) error {
+	if a, b := cmp.Or(there.Kind, backbone.Default), cmp.Or(now.Kind, backbone.Default); a != b {
+		return withHint(usagef("%s is of network %s, whose weights do not fit network %s", path, a, b),
+			"leave --network out to build the network of the checkpoint; or name a checkpoint of %s; or leave --init out", b)
+	}
+	_, err := backbone.Resolve(now)
+	if err == nil {
+		return nil
+	}
+	var changes []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && strings.HasPrefix(config.Key(f), "network.") {
+			changes = append(changes, fmt.Sprintf("--%s %v", f.Name, f.Value))
+		}
+	})
+	if file := cmd.Flags().Lookup(config.FileFlag); file != nil && file.Changed {
+		changes = append(changes, "--"+config.FileFlag)
+	}
+	if len(changes) == 0 {
+		return nil // it is the checkpoint's own: who builds it says what is wrong
+	}
+	return withHint(usagef("the network of %s, changed by %s, cannot be: %v", path, strings.Join(changes, " "), err), "leave these out to build the network of the checkpoint")
 }
 
 // networkOf is the network of a checkpoint, with the classes of another network. A file of another

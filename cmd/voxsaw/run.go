@@ -136,9 +136,12 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 func explain(err error, resume, restart string) error {
 	var changed *voxsaw.ChangedError
 	var stopped *voxsaw.InterruptedError
+	var partial *voxsaw.PartialError
 	switch {
 	case errors.As(err, &changed):
 		return withHint(err, "take these changes back, or %s", restart)
+	case errors.As(err, &partial):
+		return withHint(err, "build the network that the checkpoint is of; or add --init-partial (init_partial in a file), which takes what fits")
 	case errors.As(err, &stopped) && stopped.Path != "":
 		return withHint(err, "%s goes on from there", resume)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):

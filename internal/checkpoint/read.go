@@ -189,6 +189,26 @@ func LoadPart(path string, weights Weights, rename, leave func(name string) stri
 	return l.Loaded, nil
 }
 
+// CheckWhole is a [voxsaw.PartialError] where less than nine tenths of an encoder's parameters were
+// loaded. States, such as the running means of a normalisation, are no parameters: a training finds
+// them again.
+func CheckWhole(l voxsaw.Loaded, encoder []string) error {
+	loaded := map[string]bool{}
+	for _, name := range l.Loaded {
+		loaded[name] = true
+	}
+	fit := 0
+	for _, name := range encoder {
+		if loaded[name] {
+			fit++
+		}
+	}
+	if 10*fit < 9*len(encoder) {
+		return &voxsaw.PartialError{Fit: fit, Of: len(encoder), Loaded: l}
+	}
+	return nil
+}
+
 // loading is the weights of a file on their way to a network.
 type loading struct {
 	file    *safetensors.File

@@ -134,7 +134,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if text := plan.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		warnings = append(warnings, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
 	}
-	if err := r.alike(); err != nil {
+	if err := errors.Join(r.alike(), r.fitting()); err != nil {
 		return nil, err
 	}
 	leave, err := r.enter()
@@ -148,6 +148,27 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	err = r.all(ctx, plan.trials(r.result.Cases))
 	r.result.Elapsed = time.Since(start)
 	return r.result, err
+}
+
+// fitting says, before anything is trained, which checkpoints do not fit the network, or too small
+// a part of it.
+func (r *runner) fitting() error {
+	if r.Finished || r.Device == nil {
+		return nil
+	}
+	for _, i := range r.plan.Inits {
+		if i.Checkpoint == "" {
+			continue
+		}
+		c, err := r.plan.finetune(i)
+		if err == nil {
+			err = segment.CheckInit(r.Device, c, i.Checkpoint)
+		}
+		if err != nil {
+			return fmt.Errorf("initialisation %s: %w", i.Name, err)
+		}
+	}
+	return nil
 }
 
 // enter takes part in the experiment's folder until leave is called, and records the plan there.

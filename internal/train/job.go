@@ -96,10 +96,12 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	defer w.Optimizer.Close()
 	defer learner.Close()
 	notes = append(append(notes, meeting...), folder.computeWith(d)...)
-	if j.Start != nil && !state.Started {
-		note, err := j.Start(w.Params)
-		if err != nil {
-			return voxsaw.Summary{}, err
+	if !state.Started {
+		note := "starting from scratch: random weights"
+		if j.Start != nil {
+			if note, err = j.Start(w.Params); err != nil {
+				return voxsaw.Summary{}, err
+			}
 		}
 		notes = append(notes, note)
 	}
