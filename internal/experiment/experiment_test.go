@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -249,7 +250,15 @@ func preparedCases(t *testing.T, sources map[string]string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scan := prepared.Input{ID: id, Image: &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, Sources: []prepared.Source{source}}
+		voxels := make([]int16, grid.Len()) // as many scans as files: folds keep copies together
+		for n := range len(source.Hash) / 4 {
+			x, err := strconv.ParseUint(source.Hash[4*n:4*n+4], 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			voxels[n] = int16(x)
+		}
+		scan := prepared.Input{ID: id, Image: &volume.Volume{Grid: grid, Int16: voxels}, Sources: []prepared.Source{source}}
 		if !strings.HasPrefix(id, "plain") {
 			scan.Labels = &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len())}
 		}
