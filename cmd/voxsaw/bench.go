@@ -174,11 +174,9 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	line.GFLOP, line.GFLOPs = round(t.FLOPs/1e9, 1), round(t.FLOPs/1e9/t.Median.Seconds(), 1)
 	line.PlanMiB, line.PeakMiB, line.Profile = t.Bytes>>20, mostMemory(d)>>20, t.Profile
 	if t.Profile != nil {
-		if err := writeProfile(log, t.Profile); err != nil {
-			return err
-		}
+		err = writeProfile(log, t.Profile)
 	}
-	return printJSONLine(w, line)
+	return errors.Join(printJSONLine(w, line), err)
 }
 
 func cube(n int) [3]int { return [3]int{n, n, n} }

@@ -94,21 +94,16 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	solve, err := work.Solving()
-	if err != nil {
-		return err
-	}
+	solve, failed := work.Solving()
 	line := bench2DLine{
 		Impl: "voxsaw " + voxsaw.Version(), Backbone: o.Backbone, Width: o.Width, Grid: o.Grid, Patch: o.Patch, Batch: o.Batch, Device: opened.Name(),
 		Median: round(t.Median.Seconds(), 5), Min: round(t.Min.Seconds(), 5), CPU: round(t.CPU.Seconds(), 5), GFLOP: round(t.FLOPs/1e9, 1), GFLOPs: round(t.FLOPs/1e9/t.Median.Seconds(), 1),
 		PeakMiB: mostMemory(dev) >> 20, PlanMiB: t.Bytes >> 20, Solve: round(solve.Seconds(), 7), Profile: t.Profile,
 	}
 	if t.Profile != nil {
-		if err := writeProfile(log, t.Profile); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, writeProfile(log, t.Profile))
 	}
-	return printJSONLine(w, line)
+	return errors.Join(printJSONLine(w, line), failed)
 }
 
 // cpuTime is what the process has taken of the processor, in all threads; 0 where the system does

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -69,17 +70,20 @@ func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
 	})
 	ceilings := dev.Ceilings()
 	var lines []layerLine
+	var failed error // after which the layers that were timed are printed
 	for _, c := range list {
-		if err := cmd.Context().Err(); err != nil {
-			return err
+		if failed = cmd.Context().Err(); failed != nil {
+			break
 		}
 		t, err := tuning.Time(dev, c)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		w, err := dev.Work(c.Spec, c.Kind)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		seconds := t.Seconds()
 		l := layerLine{
@@ -96,12 +100,15 @@ func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
 		}
 		lines = append(lines, l)
 	}
-	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), map[string]any{
-			"device": dev.Describe(), "fma_gflops": ceilings.FMA / 1e9, "l2_gb_s": ceilings.L2 / 1e9, "l3_gb_s": ceilings.L3 / 1e9, "memory_gb_s": ceilings.Memory / 1e9, "layers": lines,
-		})
+	if failed != nil && len(lines) == 0 {
+		return failed
 	}
-	return writeLayers(cmd.OutOrStdout(), dev.Describe(), ceilings, lines)
+	if o.JSON {
+		return errors.Join(printJSON(cmd.OutOrStdout(), map[string]any{
+			"device": dev.Describe(), "fma_gflops": ceilings.FMA / 1e9, "l2_gb_s": ceilings.L2 / 1e9, "l3_gb_s": ceilings.L3 / 1e9, "memory_gb_s": ceilings.Memory / 1e9, "layers": lines,
+		}), failed)
+	}
+	return errors.Join(writeLayers(cmd.OutOrStdout(), dev.Describe(), ceilings, lines), failed)
 }
 
 func writeLayers(w io.Writer, device string, c cpu.Ceilings, lines []layerLine) error {

@@ -67,13 +67,11 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 	median := times[len(times)/2].Seconds()
 	line.Median, line.Min, line.MiBs = round(median, 5), round(times[0].Seconds(), 5), round(line.VoxelsMiB/median, 1)
 	line.CPU = round(cpu.Seconds()/float64(o.Repeat), 5)
-	if err := line.describe(path, o.Repeat); err != nil {
-		return err
-	}
+	failed := line.describe(path, o.Repeat)
 	if err := printJSONLine(w, line); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
-	return nil
+	return failed
 }
 
 // describe says what was read.

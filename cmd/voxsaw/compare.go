@@ -91,22 +91,31 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	if o.Out != "" {
-		if err := o.write(cmd, scored, studies.paths, left); err != nil {
-			return err
-		}
+	printed := o.print(cmd, scored, folds, metric, options)
+	if o.Out == "" {
+		return printed
 	}
+	if err := o.write(cmd, scored, studies.paths, left); err != nil {
+		return errors.Join(printed, fmt.Errorf("%w (the tables are printed)", err))
+	}
+	if o.JSON || printed != nil {
+		return printed
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", shown(cmd.OutOrStdout(), filepath.Join(o.Out, experiment.ReportName+".html")))
+	return err
+}
+
+// print prints the tables, each of which stands whatever becomes of the next.
+func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, folds eval.FoldTable, metric eval.Metric, options eval.FoldOptions) error {
+	w := cmd.OutOrStdout()
 	if o.JSON {
-		return table.Differences(folds).JSON(cmd.OutOrStdout())
+		return table.Differences(folds).JSON(w)
 	}
-	if err := printTable(cmd.OutOrStdout(), table.Means(folds)); err != nil {
-		return err
-	}
-	if err := printTable(cmd.OutOrStdout(), scored.Postprocessing()); err != nil {
+	if err := errors.Join(printTable(w, table.Means(folds)), printTable(w, scored.Postprocessing())); err != nil {
 		return err
 	}
 	if len(folds.Initialisations) > 1 {
-		if err := printTable(cmd.OutOrStdout(), table.Differences(folds)); err != nil {
+		if err := printTable(w, table.Differences(folds)); err != nil {
 			return err
 		}
 		runs, without := scored.Paired()
@@ -115,7 +124,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		} else {
 			t := table.Mixed(fit, metric)
 			t.Notes = append(t.Notes, experiment.Without(without)...)
-			if err := printTable(cmd.OutOrStdout(), t); err != nil {
+			if err := printTable(w, t); err != nil {
 				return err
 			}
 		}
@@ -125,14 +134,11 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		return err
 	}
 	for _, t := range changes {
-		if err := printTable(cmd.OutOrStdout(), t.Table); err != nil {
+		if err := printTable(w, t.Table); err != nil {
 			return err
 		}
 	}
-	if o.Out != "" {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", shown(cmd.OutOrStdout(), filepath.Join(o.Out, experiment.ReportName+".html")))
-	}
-	return err
+	return nil
 }
 
 // check refuses what makes no sense, before anything is read.

@@ -153,12 +153,15 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	defer closeDevice()
 	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
 	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
-	result, err := experiment.Run(cmd.Context(), o.Plan, s)
-	if err != nil {
+	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
+	if failed != nil {
 		if result != nil && len(result.Runs) > 0 {
 			say(cmd.ErrOrStderr(), "finished: %s", numbers.Count(len(result.Runs), "trial"))
 		}
-		return explainStudy(err)
+		// the table of the others, where a trial has failed and nobody has stopped them
+		if failed = explainStudy(failed); result == nil || !result.Failed || f.trial > 0 {
+			return failed
+		}
 	}
 	if ranks.silent() { // rank 0 has the scores, and writes
 		return nil
@@ -176,9 +179,9 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
 	}
 	if len(result.Runs) == 0 {
-		return nil
+		return failed
 	}
-	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON))
+	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON)), failed)
 }
 
 // checkFolds refuses a file of folds beside settings that say how folds are made. What a flag
@@ -218,37 +221,37 @@ func explainStudy(err error) error {
 	return explain(err, again, "choose another --out folder")
 }
 
-// printResult writes the experiment's report and all its scores, and prints its table.
+// printResult writes all scores of the experiment and prints its table, and then writes the report:
+// what is left out of it, or cannot be written, is an error at the end, when all else is safe.
 func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting, asJSON bool) error {
-	page, err := r.Report(ctx, title, s)
-	if err != nil {
-		return err
-	}
-	if err := page.Write(s.Out, experiment.ReportName); err != nil {
-		return err
-	}
 	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
 		return err
 	}
-	compute, err := r.Compute(s.Out)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(filepath.Join(s.Out, experiment.ComputeFile), compute.CSV); err != nil {
-		return err
+	compute, failed := r.Compute(s.Out)
+	if failed == nil {
+		failed = writeFile(filepath.Join(s.Out, experiment.ComputeFile), compute.CSV)
 	}
 	curves, err := r.LearningCurves(s.Out)
-	if err != nil {
+	if err == nil && len(curves) > 0 {
+		err = writeFile(filepath.Join(s.Out, experiment.CurvesFile), table.Curves(curves).CSV)
+	}
+	failed = errors.Join(failed, err, s.Seal(), printScores(w, r, compute, asJSON))
+	page, err := r.Report(ctx, title, s)
+	if ctx.Err() != nil {
+		return errors.Join(failed, err)
+	}
+	if err = errors.Join(err, page.Write(s.Out, experiment.ReportName)); err != nil {
+		err = fmt.Errorf("the report: %w (all scores are safe in %s)", err, filepath.Join(s.Out, experiment.ScoresFile))
+	}
+	if err = errors.Join(failed, err); err != nil || asJSON {
 		return err
 	}
-	if len(curves) > 0 {
-		if err := writeFile(filepath.Join(s.Out, experiment.CurvesFile), table.Curves(curves).CSV); err != nil {
-			return err
-		}
-	}
-	if err := s.Seal(); err != nil {
-		return err
-	}
+	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, experiment.ReportName+".html"))
+	return err
+}
+
+// printScores prints the tables of an experiment.
+func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON bool) error {
 	folds, err := r.Scored().Table()
 	if err != nil {
 		return err
@@ -257,17 +260,7 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if asJSON {
 		return t.JSON(w)
 	}
-	if err := printTable(w, t); err != nil {
-		return err
-	}
-	if err := printDistances(w, r); err != nil {
-		return err
-	}
-	if err := printTable(w, compute); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, experiment.ReportName+".html"))
-	return err
+	return errors.Join(printTable(w, t), printDistances(w, r), printTable(w, compute))
 }
 
 // printDistances prints the table of HD95, where distances were measured. What its columns are, the

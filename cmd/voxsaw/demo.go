@@ -80,11 +80,11 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 		return explain(err, "the same command", "choose another --out folder")
 	}
 	path, scores, err := demo.PredictScan(ctx, result, s, scans)
-	if err != nil {
-		return err
+	if err == nil {
+		say(stdout, "one test scan, predicted from its file: %s\n", path)
+		err = printTable(stdout, table.PerCase(scores))
 	}
-	say(stdout, "one test scan, predicted from its file: %s\n", path)
-	if err := errors.Join(printTable(stdout, table.PerCase(scores)), printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
+	if err := errors.Join(err, printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s in all, on made-up patients: see that it works, not how well\n", terminal.Duration(time.Since(start)))

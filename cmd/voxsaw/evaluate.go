@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -66,7 +66,7 @@ const (
 	missingLeftOut  = "left-out"
 )
 
-func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) (err error) {
+func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -100,17 +100,13 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if err := pairs.compareDigests(); err != nil {
 		return err
 	}
-	scores, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
-	var left *tooLargeError
-	if errors.As(err, &left) && len(scores) > 0 {
-		err = nil
-	}
+	scores, failed, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
 	if err != nil || ranks.silent() { // rank 0 writes
 		return err
 	}
-	if left != nil {
-		pairs.tooLarge = left.cases
-		defer func() { err = errors.Join(err, left) }()
+	for _, name := range slices.Sorted(maps.Keys(failed.why)) {
+		pairs.failed++
+		pairs.nowhere = append(pairs.nowhere, fmt.Sprintf("not compared, and in no score: %s: %s", name, failed.why[name]))
 	}
 	eval.Sort(scores)
 	pairs.noteUnpredicted(scores)
@@ -120,14 +116,30 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks())
-		if err := writeScores(o.Out, perCase, perLabel, page); err != nil {
-			return err
-		}
+		err = writeScores(o.Out, perCase, perLabel, page)
 	}
 	if o.JSON {
-		return perCase.JSON(stdout)
+		return errors.Join(perCase.JSON(stdout), err, failed.error())
 	}
-	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel))
+	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel), err, failed.error())
+}
+
+// failedPairs are the pairs that could not be compared, by their names, beside others that were.
+type failedPairs struct {
+	first error
+	of    int // all pairs
+	why   map[string]string
+}
+
+func (f failedPairs) error() error {
+	switch n := len(f.why); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return fmt.Errorf("%w (the scores of the other %d are complete)", f.first, f.of-1)
+	default:
+		return fmt.Errorf("%w (the first of %d cases that could not be compared; the scores of the other %d are complete)", f.first, n, f.of-n)
+	}
 }
 
 // scoreFiles are what evaluate leaves in a folder.
@@ -144,10 +156,12 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 	writers := []func(io.Writer) error{
 		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
 	}
+	var failed []error // one file that cannot be written does not keep the others from it
 	for n, name := range scoreFiles {
-		if err := writeFile(filepath.Join(folder, name), writers[n]); err != nil {
-			return err
-		}
+		failed = append(failed, writeFile(filepath.Join(folder, name), writers[n]))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return err
 	}
 	return atomicfile.Seal(folder, scoreFiles...)
 }
@@ -169,8 +183,10 @@ func sameEvaluation(j *job, o evaluateOptions, pairs filePairs) error {
 }
 
 // comparePairs reads every pair of label maps and scores it. Ranks share out the pairs; each is
-// given the scores of all.
-func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, error) {
+// given the scores of all. A pair that cannot be compared does not keep the others from it; where
+// none can, that is the error.
+func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, failedPairs, error) {
+	failed := failedPairs{of: len(pairs), why: map[string]string{}}
 	var scans *dataset.Scans
 	if o.Scans != "" {
 		scans = dataset.ScansIn(o.Scans)
@@ -189,8 +205,16 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 			return caseScores{}, fmt.Errorf("stopped before case %s: %w", pairs[i].name, err)
 		}
 		s, err := comparePair(pairs[i], scans, o)
+		if errors.Is(err, dataset.ErrNoScans) || ctx.Err() != nil || len(pairs) == 1 {
+			if err != nil { // no other would fare better
+				return s, err
+			}
+		}
 		if err != nil {
-			return s, err
+			s = caseScores{Failed: err.Error()}
+			if failed.first == nil {
+				failed.first = err
+			}
 		}
 		here[i] = true
 		note(s)
@@ -199,40 +223,29 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		return s, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, failed, err
 	}
 	var scores []eval.Score
-	var tooLarge []string
 	wanted := newWantedLabels(o.Metrics.Labels)
 	for i, s := range all {
-		if s.TooLarge != "" {
-			tooLarge = append(tooLarge, s.TooLarge)
-			continue
-		}
 		if !here[i] {
 			note(s)
+		}
+		if s.Failed != "" {
+			failed.why[pairs[i].name] = s.Failed
+			if failed.first == nil { // of another rank
+				failed.first = errors.New(s.Failed)
+			}
+			continue
 		}
 		scores = append(scores, s.Scores...)
 		wanted.add(pairs[i].name, s.Unknown)
 	}
 	progress.Finish()
-	if err := wanted.settle(stderr); err != nil {
-		return nil, err
+	if len(failed.why) == len(pairs) && len(pairs) > 0 {
+		return nil, failed, failed.first
 	}
-	if len(tooLarge) > 0 {
-		err = &tooLargeError{tooLarge, len(pairs)}
-	}
-	return scores, err
-}
-
-// A tooLargeError names the cases that there is not enough memory for. The others were compared.
-type tooLargeError struct {
-	cases []string
-	of    int
-}
-
-func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("%d of %s not compared:\n  %s", len(e.cases), numbers.Count(e.of, "case"), strings.Join(e.cases, "\n  "))
+	return scores, failed, wanted.settle(stderr)
 }
 
 // comparePair reads a pair of label maps and scores it.
@@ -244,7 +257,7 @@ func comparePair(p filePair, scans *dataset.Scans, o evaluateOptions) (caseScore
 		prediction, reference, notes, err = p.read(scans, o.Read)
 	}
 	if tooMuch := (*memory.Error)(nil); errors.As(err, &tooMuch) {
-		return caseScores{TooLarge: fmt.Sprintf("case %s, %s: %v", p.name, p.reference.Path, tooMuch)}, nil
+		return caseScores{}, fmt.Errorf("case %s, %s: %w", p.name, p.reference.Path, tooMuch)
 	}
 	if errors.Is(err, dataset.ErrNoScans) {
 		return caseScores{}, withHint(err, "add --scans FOLDER")

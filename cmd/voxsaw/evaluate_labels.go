@@ -18,8 +18,8 @@ type caseScores struct {
 	Notes  []string
 	// the labels that the case does not know, and what is to be said of each
 	Unknown map[string]string
-	// TooLarge says what the case needs where there is not enough memory for it; "" where there is
-	TooLarge string
+	// Failed says why the pair could not be compared; "" where it was.
+	Failed string
 }
 
 // compareLabels scores those labels that a case knows.

@@ -52,7 +52,7 @@ type filePairs struct {
 	unreferenced []string   // predictions without a reference
 	missed       []string   // cases that are counted without a prediction
 	leftOut      int        // references that are not, because somebody says so
-	tooLarge     []string   // what is to be said of cases that there was no memory for
+	failed       int        // pairs that could not be compared
 	nowhere      []string   // what to say of labels that no prediction has
 	notes        []string
 }
@@ -112,15 +112,12 @@ func (f *filePairs) predictedReferences() []string {
 
 // remarks say of which label maps the scores are, and which are not in them.
 func (f *filePairs) remarks() []string {
-	all := []string{numbers.Count(len(f.both), "reference") + " compared."}
+	all := []string{numbers.Count(len(f.both)-f.failed, "reference") + " compared."}
 	if len(f.missed) > 0 {
 		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
 	}
 	if f.leftOut > 0 {
 		all = append(all, fmt.Sprintf("Left out, without a prediction: %s.", numbers.Count(f.leftOut, "reference")))
-	}
-	if n := len(f.tooLarge); n > 0 {
-		all = append(all, fmt.Sprintf("Left out, for want of memory: %s.", numbers.Count(n, "case")))
 	}
 	if n := len(f.unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")

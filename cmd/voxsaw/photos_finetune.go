@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -144,15 +145,15 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 		err = atomicfile.SealFile(train.Results(run.out))
 	}
 	if err != nil {
-		return err
-	}
-	if run.events != nil {
+		err = fmt.Errorf("the scores, which are printed: %w", err)
+	} else if run.events != nil {
 		run.events.scored(train.Results(run.out), summary.Step, p)
 	}
-	if err := run.finish(summary); err != nil || run.events != nil {
+	err = errors.Join(run.finish(summary), err)
+	if run.events != nil {
 		return err
 	}
-	return printTable(cmd.OutOrStdout(), precisionTable(p))
+	return errors.Join(printTable(cmd.OutOrStdout(), precisionTable(p)), err)
 }
 
 // scorePhotos scores the end of a run on the photographs to test on.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -73,19 +74,19 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	if err != nil {
 		return err
 	}
-	if encode != nil {
-		play, err := player.Play(store, numbers[0])
-		if err != nil {
-			return err
-		}
-		if err := savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) }); err != nil {
-			return err
-		}
-	}
 	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), e)
+		err = printJSON(cmd.OutOrStdout(), e)
+	} else {
+		err = printTable(cmd.OutOrStdout(), photoSolveTable(e))
 	}
-	return printTable(cmd.OutOrStdout(), photoSolveTable(e))
+	if encode == nil {
+		return err
+	}
+	play, wrong := player.Play(store, numbers[0])
+	if wrong == nil {
+		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) })
+	}
+	return errors.Join(err, withoutPicture(wrong))
 }
 
 // photoSolveTable is an evaluation for a person.

@@ -65,25 +65,22 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 func writeRunReport(out string, folders ...string) error {
 	var runs []report.Run
 	var states []string
+	var failed []error
 	running := false
 	for _, folder := range folders {
-		if err := train.Compare(folder); err != nil {
-			return err
-		}
-		status, err := train.ReadStatus(folder)
-		if errors.Is(err, fs.ErrNotExist) {
-			return withHint(fmt.Errorf("%s holds no run", folder), "name the folders that voxsaw pretrain and finetune have made")
-		}
+		run, state, finished, err := readRun(folder)
 		if err != nil {
-			return err
+			failed = append(failed, err)
+			continue
 		}
-		settings, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
-		if err != nil {
-			return err
-		}
-		run, state := describeRun(folder, status, settings)
 		runs, states = append(runs, run), append(states, state)
-		running = running || !status.Finished
+		running = running || !finished
+	}
+	if len(runs) == 0 {
+		return errors.Join(failed...)
+	}
+	if len(failed) > 0 { // the page is of the others, and says so
+		states = append(states, fmt.Sprintf("without %d of the %d folders, which cannot be read", len(failed), len(folders)))
 	}
 	name := filepath.Base(filepath.Clean(folders[0]))
 	if len(folders) > 1 {
@@ -103,13 +100,37 @@ func writeRunReport(out string, folders ...string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(out, text.Bytes()); err != nil {
+	err = atomicfile.WriteBytes(out, text.Bytes())
+	if err == nil && out == filepath.Join(folders[0], train.Page) { // a file of the run's
+		err = atomicfile.SealFile(out)
+	}
+	if err != nil || len(failed) == 0 {
 		return err
 	}
-	if out == filepath.Join(folders[0], train.Page) { // a file of the run's
-		return atomicfile.SealFile(out)
+	return fmt.Errorf("%w (the page on the others is %s)", errors.Join(failed...), out)
+}
+
+// readRun reads what the page says of the run in a folder.
+func readRun(folder string) (run report.Run, state string, finished bool, err error) {
+	if err := train.Compare(folder); err != nil {
+		return run, "", false, err
 	}
-	return nil
+	status, err := train.ReadStatus(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder), "name the folders that voxsaw pretrain and finetune have made")
+	}
+	if err != nil {
+		return run, "", false, err
+	}
+	settings, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
+	if err != nil {
+		return run, "", false, err
+	}
+	if _, err := report.Curves(report.Training{Name: folder, Folder: folder}); err != nil {
+		return run, "", false, err
+	}
+	run, state = describeRun(folder, status, settings)
+	return run, state, status.Finished, nil
 }
 
 // describeRun says what a run is and how far it has come.
@@ -179,13 +200,24 @@ func (r *reporter) Saved(path string, step int) {
 
 // write writes the page, if there is a folder; a training does not end where that fails.
 func (r *reporter) write() {
-	if r.folder == "" {
-		return
-	}
-	r.last = time.Now()
-	err := writeRunReport(filepath.Join(r.folder, train.Page), r.folder)
-	if err != nil && !r.failed {
+	if err := r.page(); err != nil && !r.failed {
 		r.failed = true
 		r.Observer.Note(fmt.Sprintf("the page on the training could not be written: %v: the training goes on", err))
 	}
+}
+
+func (r *reporter) page() error {
+	if r.folder == "" {
+		return nil
+	}
+	r.last = time.Now()
+	return writeRunReport(filepath.Join(r.folder, train.Page), r.folder)
+}
+
+// finish writes the page on a training that has ended. Where that fails, the weights are safe.
+func (r *reporter) finish() error {
+	if err := r.page(); err != nil {
+		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err, train.Last(r.folder)), "voxsaw report %s writes it again", r.folder)
+	}
+	return nil
 }

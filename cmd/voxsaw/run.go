@@ -204,14 +204,14 @@ func (r *runFlags) shortened(changed *voxsaw.ChangedError) error {
 
 // finish writes the result of a run that came to its end: lines for people, or the last event.
 func (r *runFlags) finish(s voxsaw.Summary, lines ...string) error {
-	r.page.write()
+	failed := r.page.finish()
 	if r.events != nil {
-		return r.events.finished(r.out, s)
+		return errors.Join(r.events.finished(r.out, s), failed)
 	}
 	for _, line := range lines {
 		say(r.cmd.OutOrStdout(), "%s", line)
 	}
-	return nil
+	return failed
 }
 
 // steps says what a run has done.

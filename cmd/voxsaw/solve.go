@@ -105,19 +105,27 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if err != nil || ranks.silent() { // rank 0 writes
 		return err
 	}
-	if encode != nil && len(cases) > 0 {
-		picture, err := evaluator.Picture(cases[0])
-		if err != nil {
-			return err
-		}
-		if err := savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, picture.Image) }); err != nil {
-			return err
-		}
-	}
 	if o.JSON {
-		return printRecord(cmd.OutOrStdout(), e.Record, trained)
+		err = printRecord(cmd.OutOrStdout(), e.Record, trained)
+	} else {
+		err = printEvaluation(cmd.OutOrStdout(), task, e, trained)
 	}
-	return printEvaluation(cmd.OutOrStdout(), task, e, trained)
+	if encode == nil || len(cases) == 0 {
+		return err
+	}
+	picture, wrong := evaluator.Picture(cases[0])
+	if wrong == nil {
+		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, picture.Image) })
+	}
+	return errors.Join(err, withoutPicture(wrong))
+}
+
+// withoutPicture says of a picture that failed that the figures are there.
+func withoutPicture(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the picture: %w (the figures are printed)", err)
 }
 
 // sameSolving makes sure that all ranks are about to solve the same puzzles with the same network.

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/tuning"
 )
@@ -100,37 +101,46 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 	var rows [][]string
 	var before, after time.Duration
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
+	measured := 0
+	var failed error
 	for _, c := range wanted {
-		if err := cmd.Context().Err(); err != nil {
-			return err
+		if failed = cmd.Context().Err(); failed != nil {
+			break
 		}
 		progress.Describe(c.Key())
 		choice, err := tuning.Measure(dev, choices, c)
+		if err == nil {
+			err = file.Set([]tuning.Choice{choice})
+		}
+		if err == nil { // as far as it has come
+			err = place(o.Out, func() error { return file.Save(o.Out) })
+		}
 		if err != nil {
-			return err
+			failed = fmt.Errorf("%s: %w", c.Key(), err)
+			break
 		}
-		if err := file.Set([]tuning.Choice{choice}); err != nil {
-			return err
-		}
-		// as far as it has come
-		if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
-			return err
-		}
+		measured++
 		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {
 			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm, ms(choice.Time)})
 		}
 		progress.Add(1)
 	}
 	progress.Finish()
+	if failed != nil && measured == 0 {
+		return failed
+	}
+	if failed != nil {
+		failed = fmt.Errorf("%w (%d of %s are measured, and safe in %s)", failed, measured, numbers.Count(len(wanted), "convolution"), o.Out)
+	}
 	if teller, ok := dev.(device.EngineTeller); ok {
 		if _, refused := teller.Engines(); len(refused) > 0 {
 			fmt.Fprintln(stderr, "tune:", strings.Join(refused, "\ntune: "))
 		}
 	}
-	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))
-	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{
+	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", measured, ms(before), ms(after))
+	return errors.Join(terminal.Table(cmd.OutOrStdout(), terminal.TableData{
 		Title: o.Out, Header: []string{"where the measurement overrules the device's own choice", "its choice", "ms", "fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
-	})
+	}), failed)
 }
 
 // build compiles what the task runs, as far as its convolutions go.

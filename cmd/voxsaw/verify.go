@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 
@@ -52,12 +53,12 @@ func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {
 			printErr = printFinding(stdout, f)
 		}
 	})
-	if o.JSON && err == nil {
+	if o.JSON && (err == nil || len(findings) > 0) {
 		printErr = printJSON(stdout, findings)
 	}
 	switch {
 	case err != nil:
-		return err
+		return errors.Join(err, printErr)
 	case printErr != nil:
 		return printErr
 	case wrong > 0:

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -44,13 +45,19 @@ func DefaultBaseline(names []string) string {
 }
 
 // Report is the page on an experiment, finished or not. It draws pictures with the networks of the
-// first fold and seed.
+// first fold and seed. A section that cannot be made is left out, and the error says so: the page
+// has all others.
 func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Report, error) {
 	page := report.Report{Title: title}
-	curves, err := r.LearningCurves(s.Out)
-	if err != nil {
-		return page, err
+	var failed []error
+	without := func(what string, err error) bool {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("without %s: %w", what, err))
+		}
+		return err == nil
 	}
+	curves, err := r.LearningCurves(s.Out)
+	without("learning curves", err)
 	scored := r.Scored()
 	scored.Curves = curves
 	trials := r.Plan.trials(r.Cases)
@@ -63,11 +70,9 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, of.means)
 	page.Sections = append(page.Sections, of.differences...)
 
-	compute, err := r.Compute(s.Out)
-	if err != nil {
-		return page, err
+	if compute, err := r.Compute(s.Out); without("the table of compute", err) {
+		page.Sections = append(page.Sections, report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
 	}
-	page.Sections = append(page.Sections, report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
 	page.Sections = append(page.Sections, of.learning...)
 
 	cache, err := prepared.Open(r.Plan.Data)
@@ -76,24 +81,25 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	defer cache.Close()
 	pretexts, err := r.pretexts(ctx, s)
-	if err != nil {
-		return page, err
+	if stopped := ctx.Err(); stopped != nil {
+		return page, stopped
 	}
-	page.Sections = append(page.Sections, pretexts...)
+	if without("what encoders do", err) {
+		page.Sections = append(page.Sections, pretexts...)
+	}
 	pictures, err := r.slices(ctx, s, cache)
-	if err != nil {
-		return page, err
+	if stopped := ctx.Err(); stopped != nil {
+		return page, stopped
 	}
-	if len(pictures) > 0 {
+	if without("slices", err) && len(pictures) > 0 {
 		page.Sections = append(page.Sections, report.Section{Title: "Slices", Blocks: []report.Block{
 			report.Text("Filled: the network's labels. Outline: the reference."), pictures,
 		}})
 	}
-	trainings, err := r.curves(s)
-	if err != nil {
-		return page, err
+	if trainings, err := r.curves(s); without("the curves of trainings", err) {
+		page.Sections = append(page.Sections, trainings)
 	}
-	page.Sections = append(page.Sections, trainings, of.structures, r.perCase())
+	page.Sections = append(page.Sections, of.structures, r.perCase())
 	plan, err := smallfile.Read(filepath.Join(s.Out, planFile), smallfile.Settings)
 	if err != nil {
 		return page, err
@@ -111,7 +117,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
 	}})
-	return page, nil
+	return page, errors.Join(failed...)
 }
 
 // takenOver says of each initialisation what fine-tuning loads.

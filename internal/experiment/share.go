@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -37,7 +38,9 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 	return err
 }
 
-// share fills in the scores of trials that this process has run, or found finished.
+// share fills in the scores of trials that this process has run, or found finished. A trial that
+// fails ends its initialisation, and not those that it is compared with: its error comes at the
+// end.
 func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Score) error {
 	waiting := map[int]bool{} // trials that were held, or their encoders
 	for n := range trials {
@@ -45,9 +48,14 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			waiting[n] = true
 		}
 	}
+	var failed []error
+	broken := map[string]bool{} // initialisations
 	for {
 		held, encoders, done := 0, 0, 0
 		for n, t := range trials {
+			if broken[t.Init] && !finished(t.Folder(r.Out)) {
+				delete(waiting, n)
+			}
 			if !waiting[n] {
 				continue
 			}
@@ -67,8 +75,14 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				encoders++
 			case train.Occupied(err):
 				held++
+			case r.goesOn(ctx, err):
+				failed = append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))
+				r.Console.Note(fmt.Sprintf("WARNING: trial %s failed: %v. No more of %s is run; the other initialisations go on", t.Name(), err, t.Init))
+				broken[t.Init], r.result.Failed = true, true
+				delete(waiting, n)
+				done++
 			default:
-				return fmt.Errorf("trial %s: %w", t.Name(), err)
+				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))...)
 			}
 		}
 		switch {
@@ -83,9 +97,18 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 					r.result.Elsewhere = append(r.result.Elsewhere, t)
 				}
 			}
-			return nil
+			return errors.Join(failed...)
 		}
 	}
+}
+
+// goesOn says whether other trials may do better than one that failed: not where somebody stopped
+// the experiment, where the disk is full, where the folder holds other runs, where nothing was
+// asked for but this trial, and where there is but one initialisation. Ranks stop together.
+func (r *runner) goesOn(ctx context.Context, err error) bool {
+	var stopped *voxsaw.InterruptedError
+	var changed *voxsaw.ChangedError
+	return ctx.Err() == nil && !errors.As(err, &stopped) && !errors.As(err, &changed) && !atomicfile.OfMachine(err) && r.Trial == 0 && r.group.Size < 2 && len(r.plan.Inits) > 1
 }
 
 // errUnfinished says that a trial, or its encoder, is not finished where only finished ones are

@@ -206,7 +206,7 @@ func mapPath(target, kind string) string {
 	return target + "_" + kind + ".nii.gz"
 }
 
-// files are all files of a scan, the label map last: where it is, the others are.
+// files are all files of a scan, the label map last.
 func (b *Batch) files(target string) (all []string) {
 	if b.options.Maps.Probabilities {
 		all = append(all, mapPath(target, probabilities))
@@ -601,21 +601,23 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Obse
 	if err != nil {
 		return err
 	}
-	if err := b.writeMaps(target, maps, made); err != nil {
-		return err
+	wrong := b.writeMaps(target, maps, made)
+	if wrong != nil { // which must not cost the label map
+		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)
 	}
 	if series == nil {
 		extensions, err := made.extension()
-		if err != nil {
-			return err
+		if err == nil {
+			err = nifti.WriteLabelsWith(target, labels, extensions)
 		}
-		return nifti.WriteLabelsWith(target, labels, extensions)
+		return cmp.Or(err, wrong)
 	}
 	parameters, err := made.text(mostParameters)
 	if err != nil {
 		return err
 	}
-	return dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
+	err = dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
 		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(), Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
 	})
+	return cmp.Or(err, wrong)
 }
