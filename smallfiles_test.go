@@ -24,7 +24,7 @@ var opens = map[string]string{
 	"puzzle2d/photos/store.go":                 "pixels, mapped",
 	"puzzle2d/photos/verify.go":                "pixels, one photograph at a time",
 	"puzzle2d/proposals.go":                    "millions of boxes, line by line",
-	"volume/dicom/archive.go":                  "archives, by their parts",
+	"volume/dicom/archive.go":                  "archives, by their parts, and the beginning of a file",
 	"volume/dicom/internal/element/file.go":    "slices, by their elements",
 	"volume/dicom/internal/grouping/copies.go": "slices, for their digest",
 	"volume/dicom/scan.go":                     "the beginning of a file",

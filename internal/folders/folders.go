@@ -117,6 +117,8 @@ func Open(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-func notFile(path string) error {
-	return &fs.PathError{Op: "open", Path: path, Err: errors.New("neither a file nor a folder")}
-}
+// ErrNotFile says that something is a pipe, a socket or a device: none of them holds data that lies
+// there.
+var ErrNotFile = errors.New("neither a file nor a folder")
+
+func notFile(path string) error { return &fs.PathError{Op: "open", Path: path, Err: ErrNotFile} }

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/half"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/standin"
 )
 
 // A File is an open safetensors file. Its header has been read and checked; tensors are read on
@@ -127,6 +128,11 @@ func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 // parse reads the header of a file of the given size.
 func parse(data io.ReaderAt, size int64) (*File, error) {
 	var prefix [8]byte
+	var start [standin.Enough]byte
+	n, _ := data.ReadAt(start[:min(size, standin.Enough)], 0)
+	if what := standin.What(start[:n]); what != "" {
+		return nil, FormatError("it " + what)
+	}
 	if size < 8 {
 		return nil, FormatError(fmt.Sprintf("%d bytes are too few for a header", size))
 	}

@@ -480,7 +480,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		stem, ok := stemOf(e.Name())
-		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
+		if stat, err := os.Stat(path); !ok || err != nil || !stat.Mode().IsRegular() {
 			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"}, func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
 			if !strings.HasPrefix(e.Name(), ".") && !half {
 				others = append(others, e.Name())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -408,6 +409,9 @@ func readJSON(path string, value any) (found bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if what := standin.What(data); what != "" {
+		return false, &volume.FormatError{Path: path, Problem: what}
 	}
 	if err := explainJSON(data, json.Unmarshal(data, value)); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)

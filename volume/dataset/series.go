@@ -256,7 +256,7 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 	counts, first := map[kind]int{}, map[kind]string{}
 	var kinds []kind
 	for _, p := range passed {
-		if p.What == notDICOM && !mayBeSlice.MatchString(filepath.Base(p.Path)) {
+		if p.What == dicom.NotDICOM && !mayBeSlice.MatchString(filepath.Base(p.Path)) {
 			continue // anything may lie in a folder of scans
 		}
 		if p.Archive && archiveKinds[strings.TrimPrefix(strings.ToLower(filepath.Ext(p.Path)), ".")] {
@@ -276,8 +276,6 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 	}
 	return lines
 }
-
-const notDICOM = "not DICOM" // what package dicom calls files that are something else
 
 // listed is the folder whose files a DICOMDIR lists, and any other path itself.
 func listed(path string) string {
@@ -301,7 +299,7 @@ func describe(p dicom.Passed) string {
 	if p.Err != nil {
 		return (&Entry{Path: p.Path}).about(p.Err.Error())
 	}
-	return p.What
+	return cmp.Or(p.StandsIn, p.What)
 }
 
 // commonFolder is the deepest folder that holds all files.
@@ -329,8 +327,12 @@ func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 			}
 		}
 		problem := "holds no scan: a NIfTI file or DICOM images are looked for"
-		if len(passed) == 1 && passed[0].Path == path && passed[0].What != notDICOM {
-			problem = "is no scan, but " + passed[0].What
+		if len(passed) == 1 && passed[0].Path == path {
+			if p := passed[0]; p.StandsIn != "" {
+				problem = p.StandsIn
+			} else if p.What != dicom.NotDICOM {
+				problem = "is no scan, but " + p.What
+			}
 		}
 		return nil, "", &volume.UnsupportedError{Path: path, Problem: problem}
 	}
@@ -454,10 +456,10 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 			continue
 		}
 		e := Entry{Path: p.Path, Kind: KindDICOM}
-		if _, unread := errors.AsType[*fs.PathError](p.Err); p.What == notDICOM || unread {
+		if _, unread := errors.AsType[*fs.PathError](p.Err); p.What == dicom.NotDICOM || unread {
 			e.Kind = KindUnknown
 		}
-		if p.What == notDICOM {
+		if p.What == dicom.NotDICOM && p.StandsIn == "" {
 			e.problem("neither NIfTI nor DICOM")
 		} else {
 			e.problem("%s", describe(p))

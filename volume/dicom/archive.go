@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/standin"
 )
 
 // archives are files that may hold scans, by how they begin, and what to do with them.
@@ -17,6 +19,19 @@ var archives = []struct{ magic, what string }{
 	{"BZh", "compressed with bzip2: decompress it"},
 	{"\xFD7zXZ\x00", "compressed with xz: decompress it"},
 	{"\x28\xB5\x2F\xFD", "compressed with Zstandard: decompress it"},
+}
+
+// standsIn says what a file is that is not DICOM, and stands where another should be; "" for other
+// files.
+func standsIn(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var start [standin.Enough]byte
+	n, _ := io.ReadFull(f, start[:])
+	return standin.What(start[:n])
 }
 
 // archive says what a file is that is not DICOM itself, if it may hold DICOM, and what to do with

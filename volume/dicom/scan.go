@@ -32,11 +32,17 @@ import (
 // Passed is a file that Scan passed over.
 type Passed struct {
 	Path string
-	What string // "not DICOM", "RTSTRUCT", "SR", "damaged", ...
+	What string // NotDICOM, "RTSTRUCT", "SR", "damaged", ...
 	Err  error  // for damaged files
 	// Archive marks archives and compressed files, which may hold DICOM files.
 	Archive bool
+	// StandsIn says what a file that is not DICOM is in place of another, and what to do about it:
+	// "is a pointer of Git LFS, ..."; "" of most.
+	StandsIn string
 }
+
+// NotDICOM is what files are that are something else.
+const NotDICOM = "not DICOM"
 
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the
 // images into series: by where they lie and how they are numbered, then by SeriesInstanceUID, and
@@ -92,7 +98,7 @@ func ScanOnly(want func(file string) bool, paths ...string) (series []*Series, p
 				passed = append(passed, Passed{Path: path, What: archives[n], Archive: true})
 				break
 			}
-			passed = append(passed, Passed{Path: path, What: "not DICOM"})
+			passed = append(passed, Passed{Path: path, What: NotDICOM, StandsIn: standsIn(path)})
 			if ending(path) != "" || blank(path) {
 				spoilt = append(spoilt, path)
 			}

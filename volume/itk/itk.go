@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -141,7 +142,11 @@ func ReadHeader(path string) (*Header, error) {
 	defer f.Close()
 	r := &lines{from: bufio.NewReader(io.LimitReader(f, maxHeader))}
 	h := &Header{Path: path, Volumes: 1, data: path, order: binary.LittleEndian}
-	if start, _ := r.from.Peek(4); string(start) == "NRRD" {
+	start, _ := r.from.Peek(standin.Enough)
+	if what := standin.What(start); what != "" {
+		return nil, h.damaged("%s", what)
+	}
+	if strings.HasPrefix(string(start), "NRRD") {
 		h.Format = "NRRD"
 		err = h.readNRRD(r)
 	} else {
@@ -184,6 +189,9 @@ func (h *Header) check() error {
 		h.offset = max(stat.Size()-needed, h.header)
 	}
 	if h.offset > stat.Size() {
+		if err := h.standsIn(); err != nil {
+			return err
+		}
 		return h.damaged("its voxels begin at byte %d of a file that has %d", h.offset, stat.Size())
 	}
 	room := stat.Size() - h.offset
@@ -191,7 +199,26 @@ func (h *Header) check() error {
 		room *= densest
 	}
 	if needed > room {
+		if err := h.standsIn(); err != nil {
+			return err
+		}
 		return h.short(io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// standsIn is the error of a file of voxels that holds something else in their place; nil where it
+// seems to hold voxels.
+func (h *Header) standsIn() error {
+	f, err := folders.Open(h.data)
+	if err != nil {
+		return nil // who opens it says so
+	}
+	defer f.Close()
+	var start [standin.Enough]byte
+	n, _ := io.ReadFull(f, start[:])
+	if what := standin.What(start[:n]); what != "" {
+		return &volume.FormatError{Path: h.data, Problem: what}
 	}
 	return nil
 }

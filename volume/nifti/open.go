@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti/internal/gunzip"
 )
@@ -90,11 +91,15 @@ func open(path string) (*content, error) {
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a folder, not a NIfTI file", path)
 	}
-	var first [6]byte
+	var first [standin.Enough]byte
+	n := 0
 	if err == nil {
-		if _, err = file.ReadAt(first[:], 0); errors.Is(err, io.EOF) {
+		if n, err = file.ReadAt(first[:], 0); errors.Is(err, io.EOF) {
 			err = nil
 		}
+	}
+	if what := standin.What(first[:n]); err == nil && what != "" {
+		err = &volume.FormatError{Path: path, Problem: what}
 	}
 	if err == nil {
 		for _, c := range compressions {
@@ -156,7 +161,7 @@ func head(path string, n int) ([]byte, int64, error) {
 		}
 		return raw, c.most(), nil
 	}
-	raw := make([]byte, min(int64(n), c.most()))
+	raw := make([]byte, min(int64(max(n, standin.Enough)), c.most()))
 	got, err := c.inflate(int64(len(raw)), 0, func(offset int64, piece []byte) error {
 		copy(raw[offset:], piece)
 		return nil
@@ -164,5 +169,9 @@ func head(path string, n int) ([]byte, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return raw[:min(got, int64(len(raw)))], c.most(), nil
+	raw = raw[:min(got, int64(len(raw)))]
+	if what := standin.What(raw); what != "" { // a server may have compressed it
+		return nil, 0, &volume.FormatError{Path: path, Problem: what}
+	}
+	return raw[:min(n, len(raw))], c.most(), nil
 }

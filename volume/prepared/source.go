@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -120,7 +121,8 @@ func hashOf(path string) (string, error) {
 }
 
 // eachFile calls f for a file, or for every file below a folder in the order of their names,
-// through links: data sets are often made of those. Links that lead nowhere hold no data.
+// through links: data sets are often made of those. Links that lead nowhere, pipes, sockets and
+// devices hold no data.
 func eachFile(path string, f func(string, fs.FileInfo) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -131,7 +133,7 @@ func eachFile(path string, f func(string, fs.FileInfo) error) error {
 	}
 	return folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, folders.ErrNotFile), errors.Is(err, syscall.ELOOP):
 			return nil
 		case err != nil || !info.Mode().IsRegular():
 			return err
