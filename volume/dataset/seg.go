@@ -350,7 +350,7 @@ func inspectSegmentation(path string) Entry {
 		return e
 	}
 	e.Series, e.Number, e.Modality, e.Dtype = g.UID, g.Number, "SEG", strings.ToLower(g.Kind)
-	l, err := g.Read(dicom.Options{})
+	l, err := g.Read(dicom.Options{Note: func(note string) { e.problem("%s", note) }})
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
@@ -369,6 +369,7 @@ func inspectStructures(path string) Entry {
 		return e
 	}
 	e.Series, e.Number, e.Modality, e.LabelNames = g.UID, g.Number, "RTSTRUCT", map[uint16]string{}
+	e.Problems = g.Problems
 	for n, s := range g.Structures {
 		name := s.Name
 		if !s.Drawn {

@@ -328,6 +328,9 @@ func newSeries(v grouping.Volume) *Series {
 		im := all[n].Image
 		s.doubt("slice %d has %d bytes of pixels, more than %d times %dx%d pixels of %d bits: is its header right?", n+1, im.Pixels.Length, im.Frames, im.Columns, im.Rows, im.Allocated)
 	}
+	if n := slices.IndexFunc(all, func(one stack.Slice) bool { return one.Image.Texts != "" }); n >= 0 {
+		s.Problems = append(s.Problems, all[n].Image.Texts)
+	}
 	if n := slices.IndexFunc(all, func(one stack.Slice) bool { return one.Image.Odd != "" }); n >= 0 {
 		s.doubt("slice %d: %s", n+1, all[n].Image.Odd)
 	}

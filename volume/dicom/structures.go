@@ -22,6 +22,7 @@ type StructureSet struct {
 	UID        string // SeriesInstanceUID, its own
 	Number     string // SeriesNumber, its own, "" if it has none
 	Structures []Structure
+	Problems   []string // what is odd about its names
 	set        *structures.Set
 }
 
@@ -48,7 +49,7 @@ func OpenStructureSet(path string) (*StructureSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, set: set}
+	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, Problems: set.Doubts, set: set}
 	for _, s := range set.Structures {
 		g.Structures = append(g.Structures, Structure{Name: s.Name, Type: s.Type, Drawn: s.Drawn})
 	}

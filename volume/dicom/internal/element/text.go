@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/suyashkumar/dicom/pkg/charset"
 )
 
 // MaxText is how many bytes a text may have that [Walker.Text] returns.
@@ -34,33 +32,6 @@ func (w *Walker) Short(e Element) (uint16, error) {
 	}
 	return w.Order.Uint16(b), nil
 }
-
-// Charset returns the function that decodes texts, from the value of SpecificCharacterSet. A
-// character set that it does not know is taken for UTF-8.
-func (w *Walker) Charset(e Element) (decode func(string) string, err error) {
-	text, err := w.Text(e)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if recover() != nil { // the library knows the names of sets that it does not have
-			decode = UTF8
-		}
-	}()
-	system, err := charset.ParseSpecificCharacterSet(strings.Split(text, `\`))
-	if err != nil || system.Ideographic == nil {
-		return UTF8, nil
-	}
-	return func(s string) string {
-		if decoded, err := system.Ideographic.String(s); err == nil {
-			return decoded
-		}
-		return s
-	}, nil
-}
-
-// UTF8 decodes texts that are UTF-8 already.
-func UTF8(s string) string { return s }
 
 // Printable makes a text from a file harmless: one line of valid UTF-8, without control characters.
 func Printable(s string) string {

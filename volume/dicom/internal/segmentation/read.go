@@ -306,6 +306,9 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 		return element.InFile(g.Path, err)
 	}
 	defer file.Close()
+	for _, text := range g.Doubts {
+		o.Note(text)
+	}
 	table := g.labels()
 	// Frames of one slice are drawn one after the other, in the order of their segments; different
 	// slices at the same time.

@@ -42,6 +42,7 @@ type Object struct {
 	Frames   int
 	// Parameters are the AlgorithmParameters of a segment that says them; "" if none does
 	Parameters string
+	Doubts     []string // about its texts
 
 	Image     stack.Image     // what the pixels need
 	fraction  int             // MaximumFractionalValue
@@ -50,6 +51,13 @@ type Object struct {
 	series    map[string]bool // SeriesInstanceUIDs that it refers to
 	instances references      // images that it refers to
 	Placed    []segFrame
+}
+
+// doubt notes what is odd about the object's texts, once.
+func (g *Object) doubt(text string) {
+	if !slices.Contains(g.Doubts, text) {
+		g.Doubts = append(g.Doubts, text)
+	}
 }
 
 // segment is one of the structures of a SEG object.
@@ -174,7 +182,7 @@ func Open(path string) (*Object, error) {
 	defer file.Close()
 	g := &Object{Path: path, series: map[string]bool{}, instances: references{}}
 	g.Image = stack.Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size, Samples: 1, Frames: 1}, Class: file.Class}
-	p := segParser{g: g, text: element.UTF8, planes: map[framePlane]*framePlane{}}
+	p := segParser{g: g, text: element.Undeclared(g.doubt), planes: map[framePlane]*framePlane{}}
 	w := file.Walker()
 	if _, err := w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error { return p.top(w, e) }); err != nil && !errors.Is(err, element.ErrStop) {
 		return nil, element.InFile(path, err)
@@ -235,7 +243,7 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 	}
 	switch e.Tag {
 	case tag.SpecificCharacterSet:
-		p.text, err = w.Charset(e)
+		p.text, err = w.Charset(e, g.doubt)
 	case tag.NumberOfFrames:
 		var text string
 		if text, err = w.Text(e); err == nil {
@@ -287,7 +295,7 @@ func (p *segParser) segment(in *element.Walker, e element.Element) (err error) {
 	s := &p.g.Segments[len(p.g.Segments)-1]
 	switch e.Tag {
 	case tag.SpecificCharacterSet:
-		p.itemText, err = in.Charset(e)
+		p.itemText, err = in.Charset(e, p.g.doubt)
 	case tag.SegmentNumber:
 		s.number, err = in.Short(e)
 	case tag.SegmentLabel:

@@ -35,6 +35,7 @@ type Image struct {
 	Description string // SeriesDescription, decoded and made harmless
 	Protocol    string // ProtocolName, likewise
 	SUV         string // SUVType
+	Texts       string // what is odd about its texts
 	Odd         string // what the header says of its pixels that cannot be, and what was made of it
 	Shared      Info
 	perFrame    []Info
@@ -72,7 +73,9 @@ func ReadImage(path string) (*Image, error) {
 	im := &Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size}, Class: file.Class}
 	w := file.Walker()
 	top := element.NewCollector(w, wanted)
-	seen, decode, units := 0, element.UTF8, []string(nil)
+	seen, units := 0, []string(nil)
+	doubt := func(text string) { im.Texts = text }
+	decode := element.Undeclared(doubt)
 	_, err = w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
 		seen++
 		if IsSEG(file.Class) && e.Tag >= tag.SharedFunctionalGroupsSequence {
@@ -83,7 +86,7 @@ func ReadImage(path string) (*Image, error) {
 			im.Pixels = e
 			return element.ErrStop
 		case tag.SpecificCharacterSet:
-			if d, err := w.Charset(e); err == nil { // of no importance to voxels: no error
+			if d, err := w.Charset(e, doubt); err == nil { // of no importance to voxels: no error
 				decode = d
 			}
 			return nil

@@ -53,19 +53,20 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 		set: g, stack: s, plan: plan, normal: normal, distance: plan.Grid.Spacing()[2],
 		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{}, fates: map[int]*fate{},
 	}
-	p := &parser{set: &Set{Path: g.Path}, text: element.UTF8, contour: func(number int, line contour) error {
+	p := newParser(g.Path)
+	p.contour = func(number int, line contour) error {
 		if labels[number] == 0 {
 			return nil
 		}
 		return c.draw(number, line)
-	}}
+	}
 	if err := p.read(g.Path); err != nil {
 		return nil, err
 	}
 	if err := c.checkAnyOnScan(); err != nil {
 		return nil, err
 	}
-	for _, note := range c.notes() {
+	for _, note := range slices.Concat(g.Doubts, c.notes()) {
 		o.Note(note)
 	}
 	stacked, err := c.merge(labels, o)

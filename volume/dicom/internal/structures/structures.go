@@ -29,6 +29,14 @@ type Set struct {
 	Series     []string
 	Space      []string // frames of reference that it names
 	Structures []Structure
+	Doubts     []string // about its texts
+}
+
+// doubt notes what is odd about the set's texts, once.
+func (s *Set) doubt(text string) {
+	if !slices.Contains(s.Doubts, text) {
+		s.Doubts = append(s.Doubts, text)
+	}
 }
 
 // Structure is a region of interest.
@@ -50,6 +58,11 @@ type parser struct {
 	contour func(number int, c contour) error // of each contour; nil: its points are not read
 }
 
+func newParser(path string) *parser {
+	set := &Set{Path: path}
+	return &parser{set: set, text: element.Undeclared(set.doubt)}
+}
+
 // contour is one line around a structure.
 type contour struct {
 	kind   string         // ContourGeometricType
@@ -59,7 +72,7 @@ type contour struct {
 // Open reads the structures of a file. Errors are [volume.FormatError], [volume.UnsupportedError]
 // (another kind of object among them), and of the file system.
 func Open(path string) (*Set, error) {
-	p := &parser{set: &Set{Path: path}, text: element.UTF8}
+	p := newParser(path)
 	if err := p.read(path); err != nil {
 		return nil, err
 	}
@@ -100,7 +113,7 @@ func (p *parser) top(w *element.Walker, e element.Element) (err error) {
 		s.Number, err = w.Text(e)
 		s.Number = element.IntegerString(s.Number)
 	case tag.SpecificCharacterSet:
-		p.text, err = w.Charset(e)
+		p.text, err = w.Charset(e, s.doubt)
 	case tag.ReferencedFrameOfReferenceSequence:
 		return w.Items(e, 0, nil, func(in *element.Walker, e element.Element) error { return p.reference(in, e, 1) })
 	case tag.StructureSetROISequence:
