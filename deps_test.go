@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"internal/backbone/all":          {"vnet", "internal/resenc"},
 	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn"},
 	"internal/unet":                  {"internal/device", "internal/nn"},
-	"internal/nnunet":                {"volume", "internal/device", "internal/half", "internal/nn", "internal/pytorch", "internal/unet"},
+	"internal/nnunet":                {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn", "internal/pytorch", "internal/unet"},
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/claim", "internal/config", "internal/device", "internal/nn", "internal/seed"},
@@ -102,7 +102,7 @@ var mayImport = map[string][]string{
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
 	"internal/verify":  {"internal/claim", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
-	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/stamp", "internal/train"},
+	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/nnunet", "internal/stamp", "internal/train"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
 

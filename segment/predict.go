@@ -30,7 +30,7 @@ type Inference struct {
 	Components string `yaml:"components" help:"connected components of a label that predictions keep: all, the largest, or validated: the largest of those labels whose DSC that raised on validation cases, as the checkpoint says; left out: validated, in a study all" oneof:"all largest validated"`
 	Largest    bool   `yaml:"largest_component,omitempty" help:"older name of components: largest"`
 	Whole      bool   `yaml:"all_components,omitempty" help:"older name of components: all"`
-	Mirror     string `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`
+	Mirror     string `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none. nnU-Net's models: empty mirrors as they were trained, none does not"`
 	// Logits makes the network ready to tell its logits, too: see [MapOptions].
 	Logits bool `yaml:"-"`
 }

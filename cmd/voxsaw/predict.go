@@ -4,11 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
@@ -17,7 +22,8 @@ import (
 )
 
 type predictOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it"`
+	Folds      []string          `yaml:"folds,flow" help:"nnU-Net's models: which folds predict together; empty: all that are there"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
 	Inference  segment.Inference `yaml:"inference"`
@@ -66,10 +72,15 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if len(o.Checkpoint) == 0 {
 		return withHint(usagef("no checkpoint to predict with"), "add --checkpoint FILE, the last.safetensors of voxsaw finetune")
 	}
-	for n, path := range o.Checkpoint {
-		var err error
-		if o.Checkpoint[n], err = checkpointOf(cmd.ErrOrStderr(), path); err != nil {
-			return err
+	foreign, err := o.foreign()
+	if err != nil {
+		return err
+	}
+	if foreign == nil {
+		for n, path := range o.Checkpoint {
+			if o.Checkpoint[n], err = checkpointOf(cmd.ErrOrStderr(), path); err != nil {
+				return err
+			}
 		}
 	}
 	if o.Out == "" {
@@ -80,7 +91,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Channels: foreign.channels(), Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -92,21 +103,13 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
-	o.Inference.Logits = o.Logits
-	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
+	model, closeModel, err := o.open(dev, foreign, stderr)
 	if err != nil {
 		return err
 	}
-	defer predictor.Close()
-	for _, note := range predictor.Notes() {
-		say(stderr, "%s", note)
-	}
-	say(stderr, "the network takes %s", terminal.Bytes(predictor.Bytes()))
-	if note := predictor.WindowNote(); note != "" {
-		say(stderr, "%s", note)
-	}
+	defer closeModel()
 	watch := &predictProgress{Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
-	err = errors.Join(batch.Run(cmd.Context(), predictor, watch), watch.failed)
+	err = errors.Join(batch.Run(cmd.Context(), model, watch), watch.failed)
 	watch.Finish()
 	if peak := peakMemory(); peak > 0 && cmd.Context().Err() == nil {
 		say(stderr, "%s", peakNote(peak, o.Memory.bytes()))
@@ -122,6 +125,83 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
+}
+
+// foreignModel is a model of nnU-Net's; nil: the checkpoints are this program's.
+type foreignModel struct{ *nnunet.Model }
+
+// channels are the names of its channels.
+func (m *foreignModel) channels() []string {
+	if m == nil {
+		return nil
+	}
+	return m.Labels.Channels
+}
+
+// noMirroring switches off the mirror images of nnU-Net's models.
+const noMirroring = "none"
+
+// foreign reads what a model of nnU-Net's says about itself, where the checkpoint is one. Settings
+// that would change what nnU-Net computes are refused.
+func (o predictOptions) foreign() (*foreignModel, error) {
+	if !slices.ContainsFunc(o.Checkpoint, nnunet.IsModel) {
+		if len(o.Folds) > 0 {
+			return nil, usagef("--folds is for nnU-Net's models, and %s is none", plain.List(o.Checkpoint))
+		}
+		return nil, nil
+	}
+	if len(o.Checkpoint) > 1 {
+		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", plain.List(o.Checkpoint)), "its folds are averaged by themselves: name its folder alone")
+	}
+	same := segment.DefaultInference()
+	same.Mirror = o.Inference.Mirror
+	switch {
+	case o.Inference.Mirror != "" && o.Inference.Mirror != noMirroring:
+		return nil, usagef("--mirror %s: nnU-Net's models are mirrored as they were trained, or with --mirror %s not at all", o.Inference.Mirror, noMirroring)
+	case o.Inference != same:
+		return nil, usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
+	case o.Probabilities || o.Logits:
+		return nil, usagef("--probabilities and --logits are not there for nnU-Net's models yet")
+	}
+	m, err := nnunet.Open(o.Checkpoint[0], o.Folds)
+	if err != nil {
+		return nil, err
+	}
+	return &foreignModel{m}, nil
+}
+
+// open makes the model ready, and says what it is.
+func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io.Writer) (predict.Model, func(), error) {
+	if foreign != nil {
+		d, err := device.From(dev)
+		if err != nil {
+			return nil, nil, err
+		}
+		p, err := nnunet.NewPredictor(d, foreign.Model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring, Memory: o.Memory.planned()})
+		if err != nil {
+			return nil, nil, err
+		}
+		o.introduce(stderr, p.Notes(), p.Bytes())
+		model, err := predict.OfNNUNet(p)
+		return model, p.Close, err
+	}
+	o.Inference.Logits = o.Logits
+	p, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
+	if err != nil {
+		return nil, nil, err
+	}
+	o.introduce(stderr, p.Notes(), p.Bytes())
+	if note := p.WindowNote(); note != "" {
+		say(stderr, "%s", note)
+	}
+	return predict.Own(p), p.Close, nil
+}
+
+func (o predictOptions) introduce(stderr io.Writer, notes []string, bytes int64) {
+	for _, note := range notes {
+		say(stderr, "%s", note)
+	}
+	say(stderr, "the network takes %s", terminal.Bytes(bytes))
 }
 
 // peakNote says how much memory was in use at most. The system counts what no limit can bound.

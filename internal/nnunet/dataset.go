@@ -19,6 +19,9 @@ const ignored = "ignore"
 type Structure struct {
 	Name  string
 	Label uint16 // that its voxels are written as
+	// Union says that it is several labels: what is written as its label is the rest of it, where no
+	// later region lies, and has no name of its own.
+	Union bool
 }
 
 // Labels are what a model's heads mean, as dataset.json says it.
@@ -61,7 +64,7 @@ func readLabels(path string) (*Labels, error) {
 		}
 		l.Regions = l.Regions || len(many) > 1
 		regions = append(regions, many)
-		l.Structures = append(l.Structures, Structure{Name: names[n], Label: many[0]})
+		l.Structures = append(l.Structures, Structure{Name: names[n], Label: many[0], Union: len(many) > 1})
 	}
 	if err := l.order(regions, file.Order); err != nil {
 		return damaged("%v", err)
@@ -124,11 +127,22 @@ func (l *Labels) order(regions [][]uint16, order []uint16) error {
 // Heads is the number of the network's classes.
 func (l *Labels) Heads() int { return len(l.Structures) }
 
-// Names are the names of the labels that predictions may have.
+// Values are the labels that predictions may have, but for the background.
+func (l *Labels) Values() (values []uint16) {
+	for _, s := range l.Structures {
+		if s.Label > 0 && !slices.Contains(values, s.Label) {
+			values = append(values, s.Label)
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// Names are the names of the labels that predictions may have, as far as they have one.
 func (l *Labels) Names() map[uint16]string {
 	names := map[uint16]string{}
 	for _, s := range l.Structures {
-		if s.Label > 0 {
+		if s.Label > 0 && !s.Union {
 			names[s.Label] = s.Name
 		}
 	}

@@ -12,8 +12,11 @@ package nnunet
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/internal/unet"
@@ -46,6 +50,25 @@ type Model struct {
 
 	Trainer     string
 	checkpoints []string
+}
+
+// Digest identifies a model: its checkpoints, plans and labels.
+func (m *Model) Digest() (string, error) {
+	sum := sha256.New()
+	for _, path := range append([]string{filepath.Join(m.Folder, plansName), filepath.Join(m.Folder, datasetName)}, m.checkpoints...) {
+		f, err := folders.Open(path)
+		if err != nil {
+			return "", err
+		}
+		one := sha256.New()
+		_, err = io.Copy(one, f)
+		f.Close()
+		if err != nil {
+			return "", fmt.Errorf("reading %s: %w", path, err)
+		}
+		sum.Write(one.Sum(nil))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // IsModel says whether a path is what nnU-Net writes: a folder with plans.json, or a .pth file.

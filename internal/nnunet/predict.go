@@ -3,6 +3,7 @@ package nnunet
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -22,17 +23,18 @@ type Predictor struct {
 	members []map[string][]float32 // weights of each fold; one fold's are in place
 	mirror  [][]int
 	logits  []float32
+	memory  int64 // limit in bytes; 0: none
 }
 
 // Options say how a model predicts.
 type Options struct {
 	NoMirroring bool  // windows alone, without their mirror images
-	Memory      int64 // limit in bytes for the network and its parameters; 0: none
+	Memory      int64 // limit in bytes for the network and a scan; 0: none
 }
 
 // NewPredictor makes the network of a model and loads its weights.
 func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
-	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror)}
+	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory}
 	if o.NoMirroring {
 		p.mirror = mirrorSets(nil)
 	}
@@ -73,6 +75,45 @@ func (p *Predictor) Close() {
 
 // Bytes is the memory of the network and its parameters.
 func (p *Predictor) Bytes() int64 { return p.program.Bytes() + p.params.Bytes() }
+
+// Need is the memory in bytes that a scan of a shape (i, j, k) and a spacing along these axes takes beside the
+// network, at most, its voxels taking so many bytes in each channel as they were read.
+func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
+	scan, channels := int64(g.Len()), int64(len(p.Plan.Channels))
+	spacing := permuted(fileSpacing(g), p.Forward)
+	shape := permuted([3]int{g.Shape[2], g.Shape[1], g.Shape[0]}, p.Forward)
+	// one channel at a time is resampled: two arrays of float64 beside all channels as float32
+	between := [4]int64{scan}
+	for a := range 3 {
+		m := max(1, int(math.RoundToEven(spacing[a]/p.Spacing[a]*float64(shape[a]))))
+		between[a+1] = between[a] / int64(shape[a]) * int64(m)
+		shape[a] = m
+	}
+	resampled := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
+	preparing := 4*scan*channels + 2*scan + 8*max(between[1], between[1]+between[2], between[2]+between[3]) + 4*resampled*channels
+	var window, sums int64 = 1, int64(p.Patch[0])
+	for a, n := range p.Patch {
+		window *= int64(n)
+		if a > 0 {
+			sums *= int64(max(shape[a], n))
+		}
+	}
+	heads := int64(p.Heads())
+	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) + 4*window*(2*heads+2*channels+2)
+	return int64(voxelBytes)*scan*channels + max(preparing, inferring)
+}
+
+// Fits says whether there is memory for a scan beside the network, before it is read.
+func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
+	need, room := p.Need(g, voxelBytes), p.memory-p.Bytes()
+	if p.memory <= 0 || need <= room {
+		return nil
+	}
+	return fmt.Errorf(
+		"a scan of %s voxels takes %d MiB of memory with this model of %d classes beside its network, which leaves %d MiB: raise --memory, take fewer folds, or a part of the scan",
+		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), max(room, 0)>>20,
+	)
+}
 
 // load reads the weights of all folds.
 func (p *Predictor) load() error {
@@ -202,4 +243,41 @@ func (p *Predictor) check(channels []*volume.Volume) error {
 		}
 	}
 	return nil
+}
+
+// MirroredAxes names the axes of the plans, 0 to 2, along which windows are mirrored.
+func (p *Predictor) MirroredAxes() string {
+	var names string
+	for _, a := range p.mirror[len(p.mirror)-1] {
+		names += fmt.Sprint(a)
+	}
+	return names
+}
+
+// Notes are what a person should know of the model.
+func (p *Predictor) Notes() []string {
+	var found []string
+	for _, s := range p.Structures {
+		if s.Label > 0 {
+			found = append(found, s.Name)
+		}
+	}
+	what := "classes"
+	if p.Regions {
+		what = "regions"
+	}
+	folds := "fold "
+	if len(p.Folds) > 1 {
+		folds = "folds "
+	}
+	mirrored := "without mirror images, which it was not trained for or are switched off"
+	if axes := p.MirroredAxes(); axes != "" {
+		mirrored = fmt.Sprintf("the mean over %d mirror images (--mirror none: windows as they are)", len(p.mirror))
+	}
+	return []string{
+		fmt.Sprintf("nnU-Net's %s of %s, %s: a %s with %s for %s; everything else is background",
+			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, plain.List(found)),
+		fmt.Sprintf("predicted as nnU-Net does: %s, windows of %s at %s, %s",
+			folds+plain.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(p.Spacing), mirrored),
+	}
 }

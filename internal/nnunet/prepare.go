@@ -123,41 +123,33 @@ func nonzero(images []view[float32]) (inside array[bool], b box) {
 }
 
 // fillHoles sets what cannot be reached from the array's border without crossing what is set,
-// through faces.
+// through faces. It sweeps to and fro until nothing more is reached: that takes a byte a voxel.
 func fillHoles(x array[bool]) {
-	outside := make([]bool, len(x.values))
-	var queue []int
-	visit := func(at int) {
-		if !x.values[at] && !outside[at] {
-			outside[at] = true
-			queue = append(queue, at)
-		}
-	}
-	strides := [3]int{x.shape[1] * x.shape[2], x.shape[2], 1}
-	for i := range x.shape[0] {
-		for j := range x.shape[1] {
-			for k := range x.shape[2] {
-				if i == 0 || j == 0 || k == 0 || i == x.shape[0]-1 || j == x.shape[1]-1 || k == x.shape[2]-1 {
-					visit(i*strides[0] + j*strides[1] + k)
+	n, shape := len(x.values), x.shape
+	strides := [3]int{shape[1] * shape[2], shape[2], 1}
+	outside := make([]bool, n)
+	for again := true; again; {
+		again = false
+		for sweep := range 2 {
+			for at := range n {
+				if sweep == 1 {
+					at = n - 1 - at
+				}
+				if x.values[at] || outside[at] {
+					continue
+				}
+				for a, stride := range strides {
+					index := at / stride % shape[a]
+					if index == 0 || index == shape[a]-1 || outside[at-stride] || outside[at+stride] {
+						outside[at], again = true, true
+						break
+					}
 				}
 			}
 		}
 	}
-	for len(queue) > 0 {
-		at := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for a, stride := range strides {
-			index := at / stride % x.shape[a]
-			if index > 0 {
-				visit(at - stride)
-			}
-			if index < x.shape[a]-1 {
-				visit(at + stride)
-			}
-		}
-	}
-	for i, out := range outside {
-		x.values[i] = !out
+	for at, out := range outside {
+		x.values[at] = !out
 	}
 }
 

@@ -48,6 +48,8 @@ type Options struct {
 	Find   dataset.Options
 	Read   dataset.ReadOptions
 	Ranks  voxsaw.Ranks // that share out the scans; nil: this process has all
+	// Channels names those of a scan that the model wants, where these are several.
+	Channels []string
 }
 
 // A RefusedError says that what was asked for cannot be done, and what can.
@@ -126,7 +128,11 @@ func (b *Batch) find(paths []string) error {
 			b.scans = append(b.scans, c)
 		}
 	}
-	scans, err := dataset.OneChannel(b.scans, o.Volume)
+	join := func() ([]dataset.Case, error) { return dataset.OneChannel(b.scans, o.Volume) }
+	if names := b.options.Channels; len(names) > 1 {
+		join = func() ([]dataset.Case, error) { return dataset.AllChannels(b.scans, names) }
+	}
+	scans, err := join()
 	if err != nil {
 		return refuse("", "%v", err)
 	}
@@ -309,7 +315,7 @@ type Observer interface {
 }
 
 // uncoded says which labels SEG objects have no code for; "" for none.
-func (b *Batch) uncoded(p *segment.Predictor) string {
+func (b *Batch) uncoded(p Model) string {
 	if b.options.Format != DICOMSEG {
 		return ""
 	}
@@ -333,7 +339,7 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 // anything is done. One that fails does not keep the others from being segmented, unless the
 // failure is the machine's: a full disk, say, ends the batch. So does a context that ends. What is
 // written stays, and is passed over the next time.
-func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
+func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	made := b.provenance(p)
 	facts, err := b.facts(made)
 	if err != nil {
@@ -402,7 +408,7 @@ func (b *Batch) seal() error {
 }
 
 // segment makes the label maps of this rank's scans.
-func (b *Batch) segment(ctx context.Context, p *segment.Predictor, made provenance, watch Observer) (own outcome, err error) {
+func (b *Batch) segment(ctx context.Context, p Model, made provenance, watch Observer) (own outcome, err error) {
 	for n, c := range b.scans {
 		if !b.mine(n) {
 			continue
@@ -421,7 +427,7 @@ func (b *Batch) segment(ctx context.Context, p *segment.Predictor, made provenan
 			own.Done++
 			continue
 		}
-		p.Progress = func(done, total int) { watch.Window(c.ID, done, total) }
+		p.Watch(func(done, total int) { watch.Window(c.ID, done, total) })
 		err := b.one(ctx, p, n, watch)
 		if ctx.Err() != nil {
 			own.Stopped = true
@@ -520,7 +526,7 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, made provenance) error
 
 // checkSpacing refuses a scan whose voxels the network does not know, unless the options say that
 // it is to be segmented all the same.
-func (b *Batch) checkSpacing(p *segment.Predictor, g volume.Grid) error {
+func (b *Batch) checkSpacing(p Model, g volume.Grid) error {
 	err := p.CheckSpacing(g)
 	if err == nil || b.options.Force {
 		return nil
@@ -546,7 +552,7 @@ func (b *Batch) sayMet(watch Observer) {
 }
 
 // one reads a scan, segments it and writes its label map.
-func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Observer) error {
+func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	c, target := b.scans[n], b.targets[n]
 	var series *dicom.Series
 	if b.options.Format == DICOMSEG { // before the work: not every series can be referred to
@@ -597,7 +603,18 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Obse
 		}
 		b.met(made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
 	}
-	labels, maps, err := p.PredictMaps(ctx, scan, b.options.Maps)
+	channels := []*volume.Volume{scan}
+	for _, path := range c.More {
+		channel, notes, err := dataset.ReadImage(path, b.options.Read)
+		if err != nil {
+			return err
+		}
+		for _, note := range notes {
+			watch.Note(path + ": " + note)
+		}
+		channels = append(channels, channel)
+	}
+	labels, maps, err := p.Predict(ctx, channels, b.options.Maps)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ const (
 )
 
 // provenance is what the label maps of this batch say, but for the digest of the scan.
-func (b *Batch) provenance(p *segment.Predictor) provenance {
+func (b *Batch) provenance(p Model) provenance {
 	o := b.options
 	return provenance{
 		Program: stamp.Predict, Version: voxsaw.Version(), Provenance: p.Provenance(),

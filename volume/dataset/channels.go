@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 var firstChannel = regexp.MustCompile(`_0000$`)
@@ -57,6 +59,48 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 		}
 	}
 	return kept, nil
+}
+
+// AllChannels joins scans of several channels, CASE_0000, CASE_0001, ... as nnU-Net has them, among
+// files that were found one by one: each becomes one case called CASE, with Image and More. Each
+// case must have as many channels as are wanted, and all files must be of such cases.
+func AllChannels(cases []Case, wanted []string) ([]Case, error) {
+	files := map[string]string{} // by the path without its ending
+	for _, c := range cases {
+		if stem, ok := stemOf(c.Image); ok && !c.IsDICOM() {
+			files[stem] = c.Image
+		}
+	}
+	var joined []Case
+	used := map[string]bool{}
+	for _, c := range cases {
+		stem, _ := stemOf(c.Image)
+		scan := firstChannel.ReplaceAllString(stem, "")
+		if c.IsDICOM() || scan == stem {
+			continue
+		}
+		used[c.Image] = true
+		for n, name := range wanted[1:] {
+			path, found := files[fmt.Sprintf("%s_%04d", scan, n+1)]
+			if !found {
+				return nil, fmt.Errorf("%s has no channel %d, %s: there is no %s_%04d beside it", c.Image, n+1, name, filepath.Base(scan), n+1)
+			}
+			c.More = append(c.More, path)
+			used[path] = true
+		}
+		if path, more := files[fmt.Sprintf("%s_%04d", scan, len(wanted))]; more {
+			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted), plain.List(wanted))
+		}
+		c.ID, c.Volume, c.channel = channelSuffix.ReplaceAllString(c.ID, ""), 0, true
+		joined = append(joined, c)
+	}
+	for _, c := range cases {
+		if !used[c.Image] {
+			return nil, fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on",
+				c.Image, len(wanted), plain.List(wanted))
+		}
+	}
+	return joined, nil
 }
 
 // onSameVoxels says whether the headers of two files name one grid.

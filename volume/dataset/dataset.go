@@ -67,6 +67,8 @@ type Case struct {
 	ID    string
 	Group string // "" or GroupTest
 	Image string // a NIfTI file, or a folder that holds a DICOM series
+	// More are the files of its further channels, on the same voxels; see [AllChannels].
+	More []string
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
@@ -548,9 +550,11 @@ func Number(id string) (int, bool) {
 // sourcePaths are the files and folders that a case is read from.
 func (c Case) sourcePaths() []string {
 	var paths []string
-	files := []string{c.Image, c.Labels}
+	files := append([]string{c.Image}, c.More...)
 	if c.Masks != nil {
-		files = append(files[:1], maskPaths(c.Masks)...)
+		files = append(files, maskPaths(c.Masks)...)
+	} else {
+		files = append(files, c.Labels)
 	}
 	for _, path := range files {
 		if path == "" {

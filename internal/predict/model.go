@@ -1,0 +1,83 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A Model makes label maps of scans, whose channels come in its own order.
+type Model interface {
+	Provenance() segment.Provenance
+	Labels() []uint16              // that its label maps may have, without the background
+	LabelNames() map[uint16]string // of these, where known
+	// Watch has the windows of a scan counted.
+	Watch(progress func(done, total int))
+	// Fits says whether there is memory for a scan, before it is read, whose voxels take so many
+	// bytes in each channel.
+	Fits(g volume.Grid, voxelBytes int, o segment.MapOptions) error
+	// CheckSpacing says what is wrong with the voxels of a scan.
+	CheckSpacing(g volume.Grid) error
+	// LearntFrom says whether weights have learnt from a scan of that name and digest.
+	LearntFrom(name, digest string) (segment.Lesson, bool)
+	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error)
+}
+
+// Own is a model of this program's.
+func Own(p *segment.Predictor) Model { return own{p} }
+
+type own struct{ *segment.Predictor }
+
+func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
+
+func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error) {
+	return p.PredictMaps(ctx, channels[0], o)
+}
+
+// OfNNUNet is a model that nnU-Net has trained.
+func OfNNUNet(p *nnunet.Predictor) (Model, error) {
+	digest, err := p.Digest()
+	if err != nil {
+		return nil, err
+	}
+	const digits = 32 // as those of this program's have
+	return &foreign{p, segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5, Mirror: p.MirroredAxes()}}, nil
+}
+
+type foreign struct {
+	*nnunet.Predictor
+	made segment.Provenance
+}
+
+func (p *foreign) Provenance() segment.Provenance { return p.made }
+
+func (p *foreign) Labels() []uint16 { return p.Values() }
+
+func (p *foreign) LabelNames() map[uint16]string { return p.Names() }
+
+func (p *foreign) Watch(progress func(done, total int)) { p.Progress = progress }
+
+func (p *foreign) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error {
+	return p.Predictor.Fits(g, voxelBytes)
+}
+
+// CheckSpacing finds nothing: scans are resampled to the spacing of the plans.
+func (p *foreign) CheckSpacing(volume.Grid) error { return nil }
+
+// LearntFrom is not known of nnU-Net's checkpoints.
+func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { return how, false }
+
+func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error) {
+	if o.Probabilities || o.Logits {
+		return nil, nil, errors.New("probabilities and logits of nnU-Net's models are not written")
+	}
+	l, err := p.Predictor.Predict(ctx, channels)
+	if err != nil {
+		return nil, nil, fmt.Errorf("as nnU-Net: %w", err)
+	}
+	return l, nil, nil
+}
