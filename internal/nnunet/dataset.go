@@ -19,16 +19,18 @@ const ignored = "ignore"
 type Structure struct {
 	Name  string
 	Label uint16 // that its voxels are written as
-	// Union says that it is several labels: what is written as its label is the rest of it, where no
-	// later region lies, and has no name of its own.
+	// Union says that it is several labels: what is written as its label is the rest of it, where
+	// no later region lies, and has no name of its own.
 	Union bool
 }
 
 // Labels are what a model's heads mean, as dataset.json says it.
 type Labels struct {
-	Structures []Structure // of the heads, in their order; the first is the background, where there are no regions
-	Regions    bool        // heads are regions, each with a probability of its own
-	Channels   []string    // names of the input's channels
+	// Structures of the heads, in their order; the first is the background, where there are no
+	// regions.
+	Structures []Structure
+	Regions    bool     // heads are regions, each with a probability of its own
+	Channels   []string // names of the input's channels
 }
 
 // readLabels reads the dataset.json of a model.

@@ -76,8 +76,8 @@ func (p *Predictor) Close() {
 // Bytes is the memory of the network and its parameters.
 func (p *Predictor) Bytes() int64 { return p.program.Bytes() + p.params.Bytes() }
 
-// Need is the memory in bytes that a scan of a shape (i, j, k) and a spacing along these axes takes beside the
-// network, at most, its voxels taking so many bytes in each channel as they were read.
+// Need is the memory in bytes that a scan of a shape (i, j, k) and a spacing along these axes takes
+// beside the network, at most, its voxels taking so many bytes in each channel as they were read.
 func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 	scan, channels := int64(g.Len()), int64(len(p.Plan.Channels))
 	spacing := permuted(fileSpacing(g), p.Forward)

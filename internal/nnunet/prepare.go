@@ -93,7 +93,7 @@ func nonzero(images []view[float32]) (inside array[bool], b box) {
 		for j := range shape[1] {
 			for k := range shape[2] {
 				for _, x := range images {
-					if x.values[x.first+i*x.strides[0]+j*x.strides[1]+k*x.strides[2]] != 0 { // NaN is not
+					if x.values[x.first+i*x.strides[0]+j*x.strides[1]+k*x.strides[2]] != 0 {
 						inside.values[n] = true
 					}
 				}
