@@ -138,7 +138,7 @@ var phases = [][]struct {
 }
 
 // bValue is the b-value in the SequenceName of diffusion images of Siemens: *ep_b800t.
-var bValue = regexp.MustCompile(`^\*?ep_b(\d+)`)
+var bValue = regexp.MustCompile(`^\*?ep_(?:calc_)?b(\d+)`)
 
 // common is the value of an attribute that all slices share, "" for none.
 func common(all []stack.Slice, t tag.Tag) string {
