@@ -30,7 +30,7 @@ const ContrastAll = "all"
 // bidsName is what a name of BIDS says.
 type bidsName struct {
 	subject    string   // sub-, ses-, with the folders above all those of BIDS
-	run        string   // run-
+	run        string   // run-, or a number alone, which people write in its place
 	words      []string // that tell contrasts apart, in their order; of labels, those that may
 	structure  string   // of labels: what label- or, for a mask, desc- says
 	derivative bool     // below derivatives, or sourcedata
@@ -71,8 +71,8 @@ func parseBIDS(stem string, folders []string, labels bool) (b *bidsName, areLabe
 		switch last := n == len(parts)-1; {
 		case isEntity && (entity == "sub" || entity == "ses"):
 			subject = append(subject, word)
-		case isEntity && entity == "run":
-			b.run = word
+		case isEntity && entity == "run", n > 0 && strings.Trim(word, "0123456789") == "":
+			b.run = strings.TrimPrefix(b.run+"_"+word, "_")
 		case isEntity && strings.EqualFold(entity, "label"):
 			b.structure, labels = value, true
 		case isEntity && strings.EqualFold(entity, "desc"):
@@ -174,7 +174,7 @@ func (p *pairing) readBIDS(d *Dataset, pairs []pair, o Options) error {
 		return c.name.bids != nil && !slices.ContainsFunc(chosen[c.name.bids.subject], func(o candidate) bool { return o.path == c.path })
 	})
 	if len(subjects) > 0 {
-		p.bidsPairs(d, subjects, chosen, all)
+		p.bidsPairs(d, subjects, chosen, all, o)
 	}
 	return nil
 }
@@ -313,7 +313,7 @@ func withContrast(scans []candidate, wanted string) []candidate {
 }
 
 // bidsPairs gives the chosen scans their labels. All are words of contrasts.
-func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate, all map[string]bool) {
+func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate, all map[string]bool, o Options) {
 	var files []bidsFile
 	for key, paths := range p.labels {
 		var others []string
@@ -368,6 +368,10 @@ func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate,
 			p.parts[key] = append(p.parts[key], Mask{Path: f.path, Name: strings.Join(structure, "_")})
 		case len(scans) == 1:
 			p.labels[scans[0].name.key] = append(p.labels[scans[0].name.key], f.path)
+		case len(scans) > 1 && o.everyContrast:
+			for _, scan := range scans {
+				p.labels[scan.name.key] = append(p.labels[scan.name.key], f.path)
+			}
 		case len(scans) > 1:
 			d.leaveOut(f.path, "%s: not used, because %d scans could be meant, such as %s and %s: say with --pairs which is", f.path, len(scans), scans[0].path, scans[1].path)
 		case len(fits(subjects[b.subject])) > 0:

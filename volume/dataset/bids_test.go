@@ -66,6 +66,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 		// Repeated scans are scans.
 		{map[string]int{"sub-01/anat/sub-01_run-1_T1w.nii.gz": -1, "sub-01/anat/sub-01_run-2_T1w.nii.gz": -1, "derivatives/x/sub-01/anat/sub-01_run-2_dseg.nii.gz": both}, Options{},
 			[]string{"sub-01/anat/sub-01_run-1_T1w.nii.gz", "sub-01/anat/sub-01_run-2_T1w.nii.gz: sub-01_run-2_dseg.nii.gz"}, ""},
+		{map[string]int{"sub-01_1.nii.gz": -1, "sub-01_2.nii.gz": -1, "sub-01_2_seg.nii.gz": both}, Options{}, []string{"sub-01_1.nii.gz", "sub-01_2.nii.gz: sub-01_2_seg.nii.gz"}, ""},
+		{map[string]int{"images/sub-01_0000.nii.gz": -1, "labels/sub-01.nii.gz": both}, Options{}, []string{"images/sub-01_0000.nii.gz: sub-01.nii.gz"}, ""},
 		// Words that are the scan's name are no structure, nor are those that say how labels were
 		// made.
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_ct_seg.nii.gz": both}, Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz: sub-1_ct_seg.nii.gz"}, ""},

@@ -50,7 +50,7 @@ func References(folder string, o Options) []Reference {
 	o.PatientPerCase = true
 	d, err := detectNamed(folder, o)
 	if err != nil { // subjects may have several contrasts
-		o.Contrast = ContrastAll
+		o.Contrast, o.everyContrast = ContrastAll, true
 		d, err = detectNamed(folder, o)
 	}
 	if err != nil {

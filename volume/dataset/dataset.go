@@ -123,6 +123,9 @@ type Options struct {
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 
 	seen *seen // nil: nothing was looked at before
+	// labels of a subject of BIDS count for each of its contrasts, whose predictions they may be
+	// compared with
+	everyContrast bool
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
