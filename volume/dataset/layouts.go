@@ -263,16 +263,20 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		}
 	}
 	var file struct {
-		Labels   map[string]any `json:"labels"`
+		Labels   labelEntries      `json:"labels"`
+		Order    []json.RawMessage `json:"regions_class_order"`
 		Training []struct {
 			Image string `json:"image"`
 		} `json:"training"`
 		nnUNetKeys
 	}
-	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
+	path := filepath.Join(root, "dataset.json")
+	if found, err := readJSON(path, &file); !found || err != nil {
 		return d, err
 	}
-	d.nameLabels(file.Labels)
+	if err := d.nameLabels(path, labelKeys{file.Labels, file.Order}); err != nil {
+		return nil, err
+	}
 	if file.given() && !slices.ContainsFunc(d.Cases, func(c Case) bool { return channelSuffix.MatchString(c.ID) }) {
 		d.note("dataset.json is nnU-Net's, but no image has the number of a channel in its name, such as _0000: each file is taken for a scan, as in the Medical Segmentation Decathlon")
 	}
@@ -346,45 +350,21 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		}
 	}
 	var file struct {
-		Labels map[string]any `json:"labels"`
+		Labels labelEntries      `json:"labels"`
+		Order  []json.RawMessage `json:"regions_class_order"`
 		nnUNetKeys
 	}
-	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
+	path := filepath.Join(root, "dataset.json")
+	if found, err := readJSON(path, &file); !found || err != nil {
 		return d, err
 	}
-	d.nameLabels(file.Labels)
+	if err := d.nameLabels(path, labelKeys{file.Labels, file.Order}); err != nil {
+		return nil, err
+	}
 	if file.Ending != "" && !isVoxels("x"+file.Ending) {
 		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
 	}
 	return d, nil
-}
-
-// nameLabels takes the names of a dataset.json: number: name, as in MSD and the first version of
-// nnU-Net, name: number as in its second, or name: [numbers] where labels are regions made of
-// others.
-func (d *Dataset) nameLabels(names map[string]any) {
-	for _, key := range slices.Sorted(maps.Keys(names)) {
-		switch value := names[key].(type) {
-		case float64:
-			if value > 0 && value <= 0xffff && value == float64(uint16(value)) {
-				d.nameLabel(uint16(value), key)
-			}
-			if key == volume.IgnoreName {
-				d.note("dataset.json has label %g for voxels to ignore: losses and scores leave them out; --relabel %[1]g:0 makes them background", value)
-			}
-		case string:
-			if label, err := strconv.ParseUint(key, 10, 16); err == nil && label > 0 {
-				d.nameLabel(uint16(label), value)
-			}
-		case []any:
-			d.note("dataset.json makes %q a region of several labels: labels are taken as they are in the files", key)
-			for _, part := range value {
-				if label, ok := part.(float64); ok && label > 0 && label == float64(uint16(label)) {
-					d.addRegion(uint16(label))
-				}
-			}
-		}
-	}
 }
 
 func (d *Dataset) addRegion(label uint16) {
@@ -413,10 +393,21 @@ func readJSON(path string, value any) (found bool, err error) {
 	if what := standin.What(data); what != "" {
 		return false, &volume.FormatError{Path: path, Problem: what}
 	}
+	if data, err = utf8JSON(data); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
 	if err := explainJSON(data, json.Unmarshal(data, value)); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	return true, nil
+}
+
+// utf8JSON is JSON without the byte order mark that some editors of Windows put before it.
+func utf8JSON(data []byte) ([]byte, error) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return nil, errors.New("is UTF-16, and JSON is UTF-8: save it as UTF-8")
+	}
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
 }
 
 // explainJSON turns an error of encoding/json into one for people who wrote the file: with the

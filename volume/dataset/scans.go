@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -133,15 +134,17 @@ func (d *Dataset) nameByRoot(root string) {
 // readNames reads the names of labels from the dataset.json that may lie in a tree of scans.
 func (d *Dataset) readNames(root string) error {
 	var file struct {
-		Labels any `json:"labels"` // of other programs, it may be something else
+		Labels json.RawMessage `json:"labels"` // of other programs, it may be something else
 	}
-	if _, err := readJSON(filepath.Join(root, "dataset.json"), &file); err != nil {
+	path := filepath.Join(root, "dataset.json")
+	if _, err := readJSON(path, &file); err != nil {
 		return err
 	}
-	if names, ok := file.Labels.(map[string]any); ok {
-		d.nameLabels(names)
+	var keys labelKeys
+	if json.Unmarshal(file.Labels, &keys.labels) != nil || !slices.ContainsFunc(keys.labels, labelEntry.isLabel) {
+		return nil
 	}
-	return nil
+	return d.nameLabels(path, keys)
 }
 
 // readTree reads a folder of a source. Where it has no case, nothing says why, if anything explains
