@@ -386,7 +386,7 @@ func caseNames(paths []string) []string {
 		for _, ext := range labelEndings {
 			path = strings.TrimSuffix(path, ext)
 		}
-		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
+		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(plain.Name(path))), "/")
 		names[n] = parts[n][len(parts[n])-1]
 		files[names[n]] = true
 	}
@@ -459,6 +459,7 @@ func labelFiles(path string) (map[string]string, error) {
 				break
 			}
 			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
+				base = plain.Name(base)
 				if other, twice := files[base]; twice {
 					return sameNameError{other, p}
 				}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	names "github.com/voxsaw/voxsaw/internal/plain"
 )
 
 var (
@@ -95,6 +97,7 @@ func kindName(t reflect.Type) string {
 
 // setScalar reads one word into a scalar.
 func setScalar(v reflect.Value, text string) error {
+	text = names.Unpack(text)
 	if isText(v.Type()) {
 		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	}

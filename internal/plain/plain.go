@@ -3,7 +3,8 @@
 // that reverse the direction of the text around them, or bytes that are no text at all.
 //
 // Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as an
-// escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. The package
+// escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. [Name] and
+// [Pack] make UTF-8 of names and paths that are not. The package
 // knows of no markup; escaping that is up to who writes it.
 package plain
 
@@ -111,6 +112,74 @@ func JSON(data []byte) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// Name makes UTF-8 of a name: a byte that is none becomes its two hexadecimal digits after a
+// percent sign, as in Gr%F6sse. Names of cases and labels pass it where they enter, since what
+// holds them (JSON, YAML) must be UTF-8.
+func Name(s string) string {
+	return eachByte(s, func(b *strings.Builder, c byte) { fmt.Fprintf(b, "%%%02X", c) })
+}
+
+// packed is the first of the 256 characters for private use that stand for bytes in [Pack].
+const packed = 0x10FE00
+
+// Pack makes UTF-8 of any text, such as a path, so that [Unpack] gives back the very bytes. Text
+// that is UTF-8 stays as it is, but for characters that nobody uses.
+func Pack(s string) string {
+	write := func(b *strings.Builder, c byte) { b.WriteRune(packed + rune(c)) }
+	if !strings.ContainsFunc(s, isPacked) {
+		return eachByte(s, write)
+	}
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if r == utf8.RuneError && size == 1 || isPacked(r) {
+			for _, c := range []byte(rest[:size]) {
+				write(&b, c)
+			}
+		} else {
+			b.WriteString(rest[:size])
+		}
+		rest = rest[size:]
+	}
+	return b.String()
+}
+
+// Unpack reverses [Pack].
+func Unpack(s string) string {
+	if !strings.ContainsFunc(s, isPacked) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if isPacked(r) {
+			b.WriteByte(byte(r - packed))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isPacked(r rune) bool { return r >= packed && r < packed+256 }
+
+// eachByte copies a text, and has each byte that is not UTF-8 written in another way.
+func eachByte(s string, write func(*strings.Builder, byte)) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if r == utf8.RuneError && size == 1 {
+			write(&b, rest[0])
+		} else {
+			b.WriteString(rest[:size])
+		}
+		rest = rest[size:]
+	}
+	return b.String()
 }
 
 // hidden tells the characters that people cannot see. Spaces can be seen, and two characters of

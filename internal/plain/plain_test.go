@@ -73,6 +73,29 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
+func TestName(t *testing.T) {
+	for in, want := range map[string]string{"Gr\xf6sse": "Gr%F6sse", "Größe 肝臓": "Größe 肝臓", "\xff\xfe%": "%FF%FE%", "": ""} {
+		if got := Name(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzPack(f *testing.F) {
+	for _, s := range []string{"", "/data/w\xf6rk", "Größe 肝臓", "\U0010fef6", "\xf6\U0010fe00\xff", "\xf4\x8f\xb8"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p := Pack(s)
+		if back := Unpack(p); back != s || !utf8.ValidString(p) {
+			t.Errorf("%q: packed %q, back %q", s, p, back)
+		}
+		if utf8.ValidString(s) && !strings.ContainsFunc(s, isPacked) && p != s {
+			t.Errorf("%q: packed %q", s, p)
+		}
+	})
+}
+
 func TestListIsShort(t *testing.T) {
 	var names []string
 	for n := range 80 {

@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -576,6 +577,7 @@ func readRecord(path string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s is damaged, or not of a run: %w", name, err)
 	}
+	r.RelativeTo = plain.Unpack(r.RelativeTo)
 	if r.Kind == "" {
 		return r, fmt.Errorf("%s is not of a run: it names no kind of training", name)
 	}
@@ -592,7 +594,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
-		RelativeTo: working,
+		RelativeTo: plain.Pack(working),
 	}, "", "  ")
 	if err != nil {
 		return err

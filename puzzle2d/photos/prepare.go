@@ -11,8 +11,10 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // A Failure is a file that could not be read.
@@ -65,6 +67,11 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 			err = fmt.Errorf("%s is the folder of the photographs themselves: choose another", dir)
 		}
 		return summary, err
+	}
+	for _, p := range set.Photos { // names are kept as JSON, which is UTF-8
+		if !utf8.ValidString(p.Path) {
+			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in", plain.Text(filepath.Join(set.Root, p.Path)))
+		}
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {
 		return summary, err

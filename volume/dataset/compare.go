@@ -117,6 +117,7 @@ func (c Case) calls() []string {
 	}
 	var once []string
 	for _, name := range all {
+		name = plain.Name(name)
 		if name != "" && !slices.Contains(once, name) {
 			once = append(once, name)
 		}

@@ -511,8 +511,9 @@ func onlyLabels(folder string) error {
 	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and the labels, such as %s, where they are paired by their names; where names do not tell, say with --pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
 }
 
-// fileName makes a case's name one that does as a file name everywhere.
+// fileName makes a case's name one that does as a file name everywhere, and is UTF-8.
 func fileName(id string) string {
+	id = plain.Name(id)
 	id = strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
 			return '_'

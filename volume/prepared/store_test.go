@@ -606,6 +606,33 @@ func forget(t *testing.T, dir string) {
 	}
 }
 
+// Texts that are not UTF-8 are read again as they were written, and the case is kept.
+func TestTextsOfOtherEncodings(t *testing.T) {
+	v, l := oblong(t, [3]int{8, 8, 8})
+	l.Names = map[uint16]string{1: "Gr\xf6sse", 2: "Größe"}
+	dir := t.TempDir()
+	in := Input{ID: "a", Group: "\xff", Patient: "\xe9", Origin: "\xe8", Notes: []string{"\xfc"}, Image: v, Labels: l}
+	store := writeStore(t, dir, volume.DefaultPreparation(), in)
+	r, _ := store.Record("a")
+	if r.Group != "%FF" || r.Patient != "%E9" || r.Origin != "%E8" || r.LabelNames[1] != "Gr%F6sse" || r.LabelNames[2] != "Größe" {
+		t.Errorf("%+v", r)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, kept := w.Keep(in, nil); !kept {
+		t.Error("the case is not kept")
+	}
+	in.ID = "Gr\xf6sse"
+	if _, err := w.Add(in); err == nil || !strings.Contains(err.Error(), "cannot be the name of a case") {
+		t.Error(err)
+	}
+}
+
 // A record whose text has changed, though the network sees the same, is not kept.
 func TestChangedRecordsAreNotKept(t *testing.T) {
 	v, l := oblong(t, [3]int{8, 8, 8})

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/claim"
@@ -69,6 +70,16 @@ type Input struct {
 	// drew in this one. Those of which it has voxels all the same are none. What Labels says is
 	// undrawn need not be here.
 	Undrawn []uint16
+}
+
+// inUTF8 is an input whose texts can be written and read again: records are UTF-8.
+func (in Input) inUTF8() Input {
+	in.Group, in.Patient, in.Origin = plain.Name(in.Group), plain.Name(in.Patient), plain.Name(in.Origin)
+	in.Notes = slices.Clone(in.Notes)
+	for n, note := range in.Notes {
+		in.Notes[n] = plain.Name(note)
+	}
+	return in
 }
 
 // undrawn are the labels that a case with these voxels of each label lacks: those of the input, and
@@ -198,6 +209,7 @@ func (w *Writer) Take(in Input, paths []string) (Record, bool) {
 }
 
 func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record) error) (Record, bool) {
+	in = in.inUTF8()
 	r, ok := w.earlier(in.ID, in.Group)
 	if !ok || !unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
@@ -283,6 +295,7 @@ func (w *Writer) Add(s Input) (Record, error) {
 }
 
 func (w *Writer) add(s Input) (Record, error) {
+	s = s.inUTF8()
 	if err := checkID(s.ID); err != nil {
 		return Record{}, err
 	}
@@ -317,6 +330,9 @@ func (w *Writer) add(s Input) (Record, error) {
 		}
 		labels = prepared.Labels
 		record.LabelsBy, record.LabelCounts = labelsByShare, countLabels(labels)
+		for label, name := range prepared.Names {
+			prepared.Names[label] = plain.Name(name)
+		}
 		record.LabelNames = prepared.Names
 		file.Undrawn = prepared.Undrawn
 		record.Undrawn = s.undrawn(record.LabelCounts, file.Undrawn)
@@ -466,6 +482,9 @@ func (w *Writer) Finish() error {
 	if err := m.seal(w.dir, cases); err != nil {
 		return fmt.Errorf("writing the digests of prepared cases: %w", err)
 	}
+	if err := w.reopen(); err != nil {
+		return fmt.Errorf("what was prepared cannot be read again: %w", err)
+	}
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
 		return err
@@ -482,6 +501,26 @@ func (w *Writer) Finish() error {
 			if ext == ".json" {
 				w.removed = append(w.removed, strings.TrimSuffix(e.Name(), ext))
 			}
+		}
+	}
+	return nil
+}
+
+// reopen reads what was written as whoever uses it does, before anybody is told of success.
+func (w *Writer) reopen() error {
+	m, records, err := readManifest(w.dir)
+	if err != nil {
+		return err
+	}
+	if got := fingerprint(m.Preparation, records.all()); got != w.fingerprint || records.len() != len(w.cases) {
+		return fmt.Errorf("%d cases with the fingerprint %.12s, not %d with %.12s", records.len(), got, len(w.cases), w.fingerprint)
+	}
+	if w.sums, err = atomicfile.Sums(filepath.Join(w.dir, casesFolder)); err != nil {
+		return err
+	}
+	for r := range records.all() {
+		if _, ok := w.earlier(r.ID, r.Group); !ok {
+			return fmt.Errorf("the record of case %q does not say what was written", r.ID)
 		}
 	}
 	return nil
@@ -565,7 +604,7 @@ func airThreshold(p volume.Preparation) int16 { return max(int16(p.Window[0]), -
 // checkID refuses names that are no file names on some system, or that would leave the store's
 // folder.
 func checkID(id string) error {
-	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || strings.TrimSpace(id) != id {
+	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || !utf8.ValidString(id) || strings.TrimSpace(id) != id {
 		return fmt.Errorf("%q cannot be the name of a case: it must do as a file name", id)
 	}
 	return nil
