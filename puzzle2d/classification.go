@@ -155,7 +155,8 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	l := &classifier{config: c, data: data}
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, c.Batch) }
 	return train.Job[*labelled]{
-		Identity: identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Undivided: smallerBatch,
+		Identity:  identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Open: func() ([]string, error) {
 			more, err := data.open()
 			return append(notes, more...), err

@@ -10,6 +10,9 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
+// smallerBatch is what is left where batches cannot be divided.
+const smallerBatch = "take a smaller batch"
+
 // Data is prepared photographs by their role: their numbers in the folder.
 type Data struct {
 	Photos   *photos.Store

@@ -214,7 +214,8 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 	width, height := data.Photos.Size()
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
 	return train.Job[*regionsOfStep]{
-		Identity: identity, Options: c.Train, Groups: c.groups(), Open: l.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Undivided: smallerBatch,
+		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: l.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
 	}.Run(ctx, dev, o, train.Group{})
 }

@@ -94,7 +94,8 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	l := &multilabelLearner{config: c, data: data}
 	l.build = c.network
 	return train.Job[*marks]{
-		Identity: identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Undivided: smallerBatch,
+		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},

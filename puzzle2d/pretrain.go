@@ -39,7 +39,8 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	}
 	return train.Job[*jigsaw.Batch]{
 		Identity: identity, Options: c.Train, Open: data.open, Start: start(c.Checkpoint, c.InitPartial, c.Network),
-		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
+		Undivided: "take the backbone alexnet, which has none",
+		Declare:   func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w train.Workbench) (train.Learner[*jigsaw.Batch], error) {
 			return newLearner(c, game, network, data, w)
 		},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
@@ -69,15 +70,32 @@ func (c Config) airCause(cases []*prepared.Case) string {
 	}
 	switch how := c.Preparation.Crop; {
 	case len(padded) > 0:
-		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].ID, numbers.Extents(padded[0].Shape[:]))
+		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].ID, numbers.Extents(padded[0].Shape[:]), c.smallerCrop())
 	case how == "" || how == volume.CropNone:
-		return "Leave out the air around the patient (voxsaw prepare --crop body), take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)"
+		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
 	mm := [3]float64{}
 	for axis, spacing := range cases[0].Spacing {
 		mm[axis] = float64(c.Crop[axis]) * spacing
 	}
-	return fmt.Sprintf("The air around the patient is left out already; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s: take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-		numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], cases[0].ID)
+	return fmt.Sprintf("The air around the patient is left out already; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], cases[0].ID, c.smallerCrop())
+}
+
+// smallerCrop advises a smaller crop, as far as the network takes its patches: below that, the grid
+// or the network must be another.
+func (c Config) smallerCrop() string {
+	const advice = "take a smaller crop (--crop)"
+	b, err := backbone.Of(c.Network)
+	if err != nil {
+		return advice
+	}
+	least := c.layout().Least(b)
+	for axis, crop := range c.Crop {
+		if least[axis] < crop {
+			return fmt.Sprintf("take a smaller crop (--crop, with this network and grid %s or more; below that also a coarser --grid or fewer --levels)", numbers.Extents(least[:]))
+		}
+	}
+	return fmt.Sprintf("take a coarser --grid or fewer --levels and with them a smaller crop (this network and grid take none below %s)", numbers.Extents(least[:]))
 }

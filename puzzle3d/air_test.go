@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -25,6 +27,38 @@ func TestCauseOfAir(t *testing.T) {
 		one := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{40, 40, 40}}, Spacing: [3]float64{2, 2, 3}}}
 		if got := config.airCause([]*prepared.Case{one}); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {
 			t.Errorf("crop %q, %d voxels: %s", c.crop, c.size, got)
+		}
+	}
+}
+
+// No advice contradicts another: the smaller crop that is advised against air is one that the
+// network takes, and the larger one that is advised against small patches is enough.
+func TestAdviceOnCropsCanBeFollowed(t *testing.T) {
+	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Grid = [3]int{2, 2, 2} }, func(c *Config) { c.Network.Levels = 3 }, func(c *Config) { c.Network.Norm = "none" }} {
+		c := DefaultConfig()
+		change(&c)
+		b, err := backbone.Of(c.Network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := c.layout().Least(b)
+		fits := func(crop [3]int) error {
+			of := c
+			of.Crop = crop
+			_, err := of.layout().Resolve(b)
+			return err
+		}
+		if err := fits(least); err != nil {
+			t.Errorf("a crop of %v is advised, and refused: %v", least, err)
+		}
+		if err := fits([3]int{least[0] - 1, least[1] - 1, least[2] - 1}); err == nil {
+			t.Errorf("crops below %v are advised against, and taken", least)
+		}
+		// 46x63x96: an abdomen at 3 mm
+		small := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{46, 63, 96}}, Spacing: [3]float64{3, 3, 3}}}
+		smaller := least[0] < c.Crop[0]
+		if got := c.airCause([]*prepared.Case{small}); strings.Contains(got, "take a smaller crop (--crop, with") != smaller || !strings.Contains(got, numbers.Extents(least[:])) {
+			t.Errorf("crop %v, at least %v: %s", c.Crop, least, got)
 		}
 	}
 }

@@ -65,18 +65,33 @@ func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {
 		cell := l.Crop[axis] / l.Grid[axis]
 		if l.Patch[axis] = cell * 4 / 5 / multiple * multiple; l.Patch[axis] < 1 {
 			return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
-				numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.cropFor(axis, multiple))
+				numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.Least(b)[axis])
 		}
 	}
 	if err := backbone.Fits(b, l.Patch); err != nil && chosen == [3]int{} {
-		least := 0 // of the crop, with patches of twice the multiple
-		for axis, multiple := range b.Multiple() {
-			least = max(least, l.cropFor(axis, 2*multiple))
-		}
+		crop := l.Least(b)
+		least := max(crop[0], crop[1], crop[2])
 		return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
 			numbers.Extents(l.Crop[:]), grid, numbers.Extents(l.Patch[:]), err, least)
 	}
 	return l.Patch, nil
+}
+
+// Least is the smallest crop of whose cells the network takes patches, where nobody chooses their
+// size.
+func (l Layout) Least(b backbone.Backbone) (crop [3]int) {
+	const most = 16 // multiples that are tried
+	for n := range most {
+		var patch [3]int
+		for axis, multiple := range b.Multiple() {
+			patch[axis] = (n + 1) * multiple
+			crop[axis] = l.cropFor(axis, patch[axis])
+		}
+		if backbone.Fits(b, patch) == nil {
+			break
+		}
+	}
+	return crop
 }
 
 // cropFor is the smallest crop along an axis of whose cells patches of a size are made.

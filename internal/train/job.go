@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -25,6 +26,9 @@ type Job[B any] struct {
 	Compile func(Workbench) (Learner[B], error)
 	// Start sets the first weights of a new run, and says what it did; nil: they are random.
 	Start func(*nn.Params) (note string, err error)
+	// Undivided says what to choose where a network normalises by the batch, which then cannot be
+	// divided, and has no other norm to choose; empty: it has.
+	Undivided string
 }
 
 // A Workbench is what a job has to work with.
@@ -149,7 +153,7 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 	if err := j.Declare(w.Params); err != nil {
 		return nil, nil, err
 	}
-	if err := divisible(w.Params, w.Group); err != nil {
+	if err := divisible(w.Params, w.Group, cmp.Or(j.Undivided, "choose the norm instance or group")); err != nil {
 		return nil, nil, err
 	}
 	sending, err := newOverlap(w.Params, w.Group)
@@ -195,17 +199,18 @@ func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.Memory
 }
 
 // divisible says whether parts of the batch, on ranks or in micro-batches, train the same network
-// as the whole batch does: not where the batch itself is normalised.
-func divisible(params *nn.Params, group Group) error {
+// as the whole batch does: not where the batch itself is normalised. The advice says what to choose
+// instead.
+func divisible(params *nn.Params, group Group, advice string) error {
 	if group.Alone() {
 		return nil
 	}
 	for _, name := range params.Names() {
 		if !params.Trained(name) {
 			if group.micro != nil {
-				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: choose the norm instance or group, or train without accumulate", name)
+				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: %s, or train without accumulate", name, advice)
 			}
-			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: choose the norm instance or group, or train with one rank", name)
+			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: %s, or train with one rank", name, advice)
 		}
 	}
 	return nil
