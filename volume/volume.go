@@ -152,22 +152,50 @@ func addWhole(to *Statistics, voxels []int16) float64 {
 }
 
 func statistics[T int16 | float32](voxels []T, add func(to *Statistics, voxels []T) (sum float64)) Statistics {
-	const block = 1 << 16
-	parts := make([]Statistics, (len(voxels)+block-1)/block)
-	sums := make([]float64, len(parts))
-	parallel(len(parts), func(b int) {
-		part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
-		sums[b] = add(&part, voxels[b*block:min((b+1)*block, len(voxels))])
-		parts[b] = part
-	})
+	t := NewTally(len(voxels))
+	parallel(len(t.parts), func(b int) { tally(t, b, voxels[b*TallyBlock:min((b+1)*TallyBlock, len(voxels))], add) })
+	return t.Statistics()
+}
+
+// TallyBlock is how many voxels a block of a [Tally] has; the last one may have fewer.
+const TallyBlock = 1 << 16
+
+// A Tally is the statistics of a volume whose voxels come block by block, in any order, and on
+// several goroutines: they are those of the whole volume, to the bit.
+type Tally struct {
+	voxels int
+	parts  []Statistics
+	sums   []float64
+}
+
+// NewTally is for so many voxels.
+func NewTally(voxels int) *Tally {
+	blocks := (voxels + TallyBlock - 1) / TallyBlock
+	return &Tally{voxels, make([]Statistics, blocks), make([]float64, blocks)}
+}
+
+// AddInt16 takes a block of whole numbers. Each block comes once.
+func (t *Tally) AddInt16(block int, voxels []int16) { tally(t, block, voxels, addWhole) }
+
+// AddFloat32 takes a block of other numbers. Each block comes once.
+func (t *Tally) AddFloat32(block int, voxels []float32) { tally(t, block, voxels, addFloats) }
+
+func tally[T int16 | float32](t *Tally, block int, voxels []T, add func(to *Statistics, voxels []T) (sum float64)) {
+	part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
+	t.sums[block] = add(&part, voxels)
+	t.parts[block] = part
+}
+
+// Statistics sums the blocks up, all of which have come.
+func (t *Tally) Statistics() Statistics {
 	all := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
 	var sum float64
-	for b, part := range parts {
+	for b, part := range t.parts {
 		all.Min, all.Max = min(all.Min, part.Min), max(all.Max, part.Max)
 		all.NonFinite += part.NonFinite
-		sum += sums[b]
+		sum += t.sums[b]
 	}
-	n := len(voxels) - all.NonFinite
+	n := t.voxels - all.NonFinite
 	if n == 0 {
 		return Statistics{NonFinite: all.NonFinite}
 	}

@@ -26,7 +26,7 @@ type inspectOptions struct {
 	Volume   int              `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
 	LabelsBy dataset.LabelsBy `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files" oneof:"header index"`
 	Part     string           `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
-	Memory   gibibytes        `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A scan that needs more is named, and the others go on"`
+	Memory   gibibytes        `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A scan that needs more is looked at piece by piece, or named"`
 	JSON     bool             `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}; of DICOM series {series, number, modality, description, protocol, kernel, phase, image_type, unit}, too"`
 }
 

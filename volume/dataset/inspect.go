@@ -423,12 +423,26 @@ func (e *Entry) setGrid(g volume.Grid) {
 
 // setValues describes the voxels of a volume, or of several together.
 func (e *Entry) setValues(volumes ...*volume.Volume) {
+	all := make([]voxelStatistics, len(volumes))
+	for n, v := range volumes {
+		all[n] = voxelStatistics{v.Statistics(), v.Len()}
+	}
+	e.setStatistics(all...)
+}
+
+// voxelStatistics are the statistics of so many voxels.
+type voxelStatistics struct {
+	volume.Statistics
+	voxels int
+}
+
+// setStatistics describes the voxels of a volume, or of several together.
+func (e *Entry) setStatistics(volumes ...voxelStatistics) {
 	lo, hi, sum := math.Inf(1), math.Inf(-1), 0.0
 	finite, all := 0, 0
-	for _, v := range volumes {
-		s := v.Statistics()
-		n := v.Len() - s.NonFinite
-		if finite, all = finite+n, all+v.Len(); n > 0 {
+	for _, s := range volumes {
+		n := s.voxels - s.NonFinite
+		if finite, all = finite+n, all+s.voxels; n > 0 {
 			lo, hi, sum = min(lo, float64(s.Min)), max(hi, float64(s.Max)), sum+float64(n)*s.Mean
 		}
 	}
@@ -470,7 +484,7 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 	}
 	release, err := memory.Take(context.Background(), need)
 	if err != nil {
-		e.cannotBeRead(err)
+		e.survey(h, chosen, err)
 		return e
 	}
 	defer release()
@@ -555,12 +569,14 @@ func (e *Entry) countNamed(v *volume.Volume) {
 	e.setLabels(table)
 }
 
+// fewLabels is how many values a file of labels may have whose name does not say that it is one.
+const fewLabels = 128
+
 // countFew counts the labels of a file of whole numbers from 0 on, if these are few.
 func (e *Entry) countFew(v *volume.Volume) {
-	const few = 128
 	table := countWhole(v)
 	different := len(table) - len(slices.DeleteFunc(slices.Clone(table), func(n int) bool { return n > 0 }))
-	if table != nil && different <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
+	if table != nil && different <= fewLabels && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
 		e.setLabels(table)
 	}
 }

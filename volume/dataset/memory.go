@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file plans memory: what is known from headers says how much reading, preparing or comparing
@@ -76,8 +78,8 @@ func (c Case) scanExtent() (e extent, known bool) {
 	return h.extentOf(false), err == nil
 }
 
-// labelsAtOnce is the bytes that reading labels from a file takes: of several volumes, each is there
-// as it was read and as a mask.
+// labelsAtOnce is the bytes that reading labels from a file takes: of several volumes, each is
+// there as it was read and as a mask.
 func (h fileHeader) labelsAtOnce() int64 {
 	if h.volumes > 1 {
 		return 3 * labelBytes * int64(h.Len()) * int64(h.volumes)
@@ -85,8 +87,8 @@ func (h fileHeader) labelsAtOnce() int64 {
 	return labelBytes * int64(h.Len())
 }
 
-// labelBytesOf is the bytes of a case's labels once they are read, and those that reading them takes
-// beside: masks are read one after another.
+// labelBytesOf is the bytes of a case's labels once they are read, and those that reading them
+// takes beside: masks are read one after another.
 func (c Case) labelBytesOf(scan extent) (labels, beside int64) {
 	if c.Labels == "" {
 		return 0, 0
@@ -116,6 +118,27 @@ func (c Case) reading() int64 {
 	}
 	labels, beside := c.labelBytesOf(scan)
 	return scan.bytes() + labels + beside
+}
+
+// survey describes a volume that there is no memory for, piece by piece: its values and its labels.
+// What else is odd about them is not looked at.
+func (e *Entry) survey(h fileHeader, chosen int, tooLarge error) {
+	if h.nifti == nil || h.volumes > 1 && chosen == 0 {
+		e.cannotBeRead(tooLarge)
+		return
+	}
+	s, err := h.nifti.Survey(nifti.Options{Volume: chosen})
+	if err != nil {
+		e.cannotBeRead(err)
+		return
+	}
+	e.problem("only looked at piece by piece: it %v", tooLarge)
+	e.setStatistics(voxelStatistics{s.Statistics, h.Len()})
+	few := len(s.Counts) - len(slices.DeleteFunc(slices.Clone(s.Counts), func(n int) bool { return n > 0 }))
+	if s.Counts != nil && (e.calledLabels() || s.Counts[0] > 0 && few <= fewLabels) {
+		e.setLabels(s.Counts)
+	}
+	e.mayBeLabels = s.Labels
 }
 
 // tryReading reads a case for what is wrong with it.
