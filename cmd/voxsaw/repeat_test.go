@@ -55,7 +55,8 @@ func labels(r *rand.Rand, below int) []byte {
 	return data
 }
 
-// sets are data sets in which much is said of several things at once, any of which could come first.
+// sets are data sets in which much is said of several things at once, any of which could come
+// first.
 var sets = map[string]func(t *testing.T, root string, r *rand.Rand){
 	"layers": func(t *testing.T, root string, r *rand.Rand) {
 		for n := range 3 {

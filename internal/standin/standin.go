@@ -23,8 +23,8 @@ var (
 	xml   = regexp.MustCompile(`(?s)^\s*<\?xml\s`)
 )
 
-// What says of a file that begins like this what it is instead of what its name says, and what to do
-// about it: words that follow the file's name. It is "" for all other files.
+// What says of a file that begins like this what it is instead of what its name says, and what to
+// do about it: words that follow the file's name. It is "" for all other files.
 func What(start []byte) string {
 	start = bytes.TrimPrefix(start[:min(len(start), Enough)], []byte("\xef\xbb\xbf"))
 	switch {

@@ -99,7 +99,9 @@ type Case struct {
 	drawn []uint16
 	// all labels that cases of the data set have, and those that nobody drew in this one
 	labels, undrawn []uint16
-	refused         error // why no scan of the folder could be chosen
+	// where the evidence of flips goes, if it is wanted; zero where none was looked for
+	seenFlips *flipEvidence
+	refused   error // why no scan of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.

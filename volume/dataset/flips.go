@@ -1,6 +1,12 @@
 package dataset
 
-import "github.com/voxsaw/voxsaw/volume"
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
 
 // Labels that lie where they were drawn follow an edge of the image: the voxels just outside differ
 // in HU from those inside. Flipped labels cut through whatever is there, so that the two hardly
@@ -18,8 +24,20 @@ const (
 // BetterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as
 // "j" or "ij", along which the labels must be flipped to fit clearly better than they do, or "".
 func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
-	// Of each flip, the count, sum and sum of squares of the HU inside and outside.
-	var sums [8][2]struct{ n, x, xx float64 }
+	e := lookAtFlips(v, l)
+	better, _ := e.verdict()
+	return better
+}
+
+// moments are the count, the sum and the sum of squares of HU.
+type moments struct{ n, x, xx float64 }
+
+// flipEvidence is the HU inside and just outside of labels, as they lie (0) and in their seven
+// flips: bit 0 of the index is i, bit 1 is j, bit 2 is k.
+type flipEvidence [8][2]moments
+
+// lookAtFlips collects the evidence of a case.
+func lookAtFlips(v *volume.Volume, l *volume.LabelMap) (e flipEvidence) {
 	n := 0
 	for k := range l.Shape[2] {
 		for j := range l.Shape[1] {
@@ -29,10 +47,10 @@ func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
 					side = 1
 				}
 				if side == 0 || touches(l, n, i, j, k) {
-					for flip := range sums {
+					for flip := range e {
 						// Metal and air are clipped: their few voxels would drown the rest.
 						x := float64(min(max(v.At(mirrored(l.Shape, flip, i, j, k)), -200), 300))
-						s := &sums[flip][side]
+						s := &e[flip][side]
 						s.n, s.x, s.xx = s.n+1, s.x+x, s.xx+x*x
 					}
 				}
@@ -40,33 +58,119 @@ func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
 			}
 		}
 	}
-	var edge [8]float64
-	best := 0
-	for flip, s := range sums {
+	return e
+}
+
+// flipped is the evidence once the labels are flipped along axes.
+func (e *flipEvidence) flipped(axes string) (after flipEvidence) {
+	by := 0
+	for _, axis := range axes {
+		by |= 1 << (axis - 'i')
+	}
+	for flip := range e {
+		after[flip] = e[flip^by]
+	}
+	return after
+}
+
+// edges is the sum of squares between inside and outside, and that of all, of each flip.
+func (e *flipEvidence) edges() (between, all [8]float64) {
+	for flip, s := range e {
 		in, out := s[0], s[1]
 		if in.n == 0 || out.n == 0 {
-			return ""
+			continue
 		}
 		mean := (in.x + out.x) / (in.n + out.n)
-		all := in.xx + out.xx - mean*mean*(in.n+out.n)
-		between := in.n*square(in.x/in.n-mean) + out.n*square(out.x/out.n-mean)
-		if all > 0 {
-			edge[flip] = between / all
+		all[flip] = in.xx + out.xx - mean*mean*(in.n+out.n)
+		between[flip] = in.n*square(in.x/in.n-mean) + out.n*square(out.x/out.n-mean)
+	}
+	return between, all
+}
+
+// verdict is the axes along which labels fit clearly better when they are flipped, "" for none; or
+// that they clearly fit best as they lie. Where it is neither, nothing can be told.
+func (e *flipEvidence) verdict() (better string, agrees bool) {
+	between, all := e.edges()
+	return judgeFlips(between, all)
+}
+
+// judgeFlips judges sums of squares of one case, or of several together.
+func judgeFlips(between, all [8]float64) (better string, agrees bool) {
+	var edge [8]float64
+	best, second := 0, 0.0
+	for flip := range edge {
+		if all[flip] > 0 {
+			edge[flip] = between[flip] / all[flip]
 		}
 		if edge[flip] > edge[best] {
 			best = flip
 		}
 	}
-	if edge[best] < edgeAtLeast || edge[best] < edgeTimes*edge[0] {
-		return ""
+	for flip := 1; flip < len(edge); flip++ {
+		second = max(second, edge[flip])
 	}
-	axes := ""
+	switch {
+	case edge[best] < edgeAtLeast:
+		return "", false
+	case best == 0:
+		return "", edge[0] >= edgeTimes*second
+	case edge[best] < edgeTimes*edge[0]:
+		return "", false
+	}
+	return axesOf(best), false
+}
+
+// axesOf names the axes of a flip.
+func axesOf(flip int) (axes string) {
 	for a, name := range []string{"i", "j", "k"} {
-		if best>>a&1 == 1 {
+		if flip>>a&1 == 1 {
 			axes += name
 		}
 	}
 	return axes
+}
+
+// flipsSeen is the evidence of the cases that were compared with their scans.
+type flipsSeen map[string]flipEvidence
+
+// note says how many cases agree with their scans, and of how many nothing can be told. What single
+// cases do not tell, all of them together may; "" where none was compared.
+func (f flipsSeen) note() string {
+	agree, untold := 0, 0
+	var between, all [8]float64
+	for _, id := range slices.Sorted(maps.Keys(f)) {
+		e := f[id]
+		better, agrees := e.verdict()
+		switch {
+		case agrees:
+			agree++
+		case better == "":
+			untold++
+		}
+		b, a := e.edges()
+		for flip := range between {
+			between[flip], all[flip] = between[flip]+b[flip], all[flip]+a[flip]
+		}
+	}
+	if len(f) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("labels by index, by the HU inside and around them: %d agree, %d cannot be told", agree, untold)
+	if flipped := len(f) - agree - untold; flipped > 0 {
+		text += fmt.Sprintf(", %d fit better when flipped", flipped)
+	}
+	better, agrees := judgeFlips(between, all)
+	switch {
+	case better != "" && untold > 0:
+		return fmt.Sprintf("WARNING: %s; all %d together fit better when flipped along %s: "+
+			"look at a few cases, and flip the files of labels where that is so", text, len(f), better)
+	case agree > 0 || untold == 0:
+		return text
+	case agrees:
+		return text + "; all together agree"
+	}
+	return fmt.Sprintf("WARNING: %s, and all together do not tell either: "+
+		"labels may be flipped against their scans, look at a few cases", text)
 }
 
 func square(x float64) float64 { return x * x }

@@ -291,6 +291,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
+	flips := map[string]*flipEvidence{} // of the cases whose labels go by index
 	for _, c := range d.Cases {
 		labels, image := find.entry(c.Labels, ""), find.entry(c.Image, c.Series)
 		if image != nil && image.mayBeLabels {
@@ -331,6 +332,8 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			continue // unreadable, as its own entry says
 		}
 		if c.ByIndex || c.segmentation != nil || o.LabelsBy == LabelsByIndex {
+			c.seenFlips = &flipEvidence{}
+			flips[c.ID] = c.seenFlips
 			group.Go(func() error {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -348,7 +351,20 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			}
 		}
 	}
-	return slices.Concat(notes, []string{d.String()}, d.Notes), group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	seen := flipsSeen{}
+	for id, e := range flips {
+		if *e != (flipEvidence{}) {
+			seen[id] = *e
+		}
+	}
+	notes = slices.Concat(notes, []string{d.String()}, d.Notes)
+	if note := seen.note(); note != "" {
+		notes = append(notes, note)
+	}
+	return notes, nil
 }
 
 // gridProblems says what is odd about where labels lie on a scan, by their headers.

@@ -49,6 +49,7 @@ type Result struct {
 	Kept   bool            // an earlier run had prepared it
 	Record prepared.Record // where it is among the prepared cases
 	Err    error           // with Kept: what the earlier run prepared stays
+	flips  *flipEvidence   // nil where the case was not read
 }
 
 // A Summary says what became of all.
@@ -73,6 +74,7 @@ type Summary struct {
 	Part        Part  // what was prepared of the data set
 	Waiting     []int // parts that are not prepared yet, where this was not the last one
 
+	flips    flipsSeen
 	lost     []string     // failed cases that earlier runs had prepared with other settings
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
@@ -89,6 +91,12 @@ type Summary struct {
 func (s *Summary) add(r Result) {
 	if r.Err != nil {
 		s.Failed = append(s.Failed, r)
+	}
+	if r.flips != nil && *r.flips != (flipEvidence{}) {
+		if s.flips == nil {
+			s.flips = flipsSeen{}
+		}
+		s.flips[r.Case.ID] = *r.flips
 	}
 	switch {
 	case r.Kept:
@@ -334,7 +342,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	if p.Relabel == "" { // names go with the numbers before
 		s.Notes = append(s.Notes, s.namelessNotes(d.regions)...)
 	}
-	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), s.resampled.note(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.flips.note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), s.resampled.note(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}
@@ -505,6 +513,8 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		}
 		in.Sources = append(in.Sources, source)
 	}
+	c.seenFlips = &flipEvidence{}
+	r.flips = c.seenFlips
 	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.dataset.LabelNames); r.Err != nil {
 		return r
 	}

@@ -282,7 +282,14 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	if f == FlipsOff {
 		return l, "", nil
 	}
-	better := BetterFlip(v, l)
+	e := lookAtFlips(v, l)
+	better, _ := e.verdict()
+	if f == FlipsFix {
+		e = e.flipped(better)
+	}
+	if c.seenFlips != nil {
+		*c.seenFlips = e
+	}
 	switch {
 	case better == "":
 		return l, "", nil
