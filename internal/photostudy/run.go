@@ -60,8 +60,10 @@ type Result struct {
 
 // Measured is the features of an arm on one target.
 type Measured struct {
-	Target string          `json:"target"`
-	Width  int             `json:"width"` // of a feature
+	Target string `json:"target"`
+	Width  int    `json:"width"` // of a feature
+	// Chance is the share that guessing tells right; 0 in results of versions that did not say.
+	Chance float64         `json:"chance,omitempty"`
 	Draws  []puzzle2d.Draw `json:"draws"`
 	// Interval is the 95 % bootstrap interval, over the tested photographs, of the share that is
 	// told right, averaged over draws; absent where the draws test different ones
@@ -390,7 +392,7 @@ func (r *runner) measure(ctx context.Context, t Target, data puzzle2d.Data, chec
 		return Measured{}, err
 	}
 	defer f.Close()
-	m := Measured{Target: t.Name, Width: f.Width()}
+	m := Measured{Target: t.Name, Width: f.Width(), Chance: 1 / float64(len(data.Photos.Classes()))}
 	if m.Draws, err = t.measure().Run(ctx, f, data); err != nil {
 		return m, err
 	}

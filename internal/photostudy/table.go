@@ -115,6 +115,13 @@ func TransferTable(plan Plan, results []Result) table.Table {
 		for _, arm := range plan.Arms {
 			if of := ofArm(results, arm.Name); len(of) > 0 {
 				t.Rows = append(t.Rows, transferRow(target.Name, of, base, k))
+				var draws []puzzle2d.Draw
+				for _, r := range of {
+					draws = append(draws, r.Transfer[k].Draws...)
+				}
+				if note := puzzle2d.AtChance(draws, of[0].Transfer[k].Chance); note != "" && of[0].Transfer[k].Chance > 0 {
+					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: %s", arm.Name, target.Name, note))
+				}
 			}
 		}
 	}
