@@ -43,14 +43,26 @@ var (
 	// words in the place of the suffix that mark labels, besides those of all names
 	bidsLabels = words("msk")
 	// suffixes of what is neither a scan nor labels
-	bidsNone = map[string]string{"probseg": "probabilities", "defacemask": "a mask that hides faces", "physio": "no scan", "xfm": "a transform"}
+	bidsNone = map[string]string{
+		"probseg":    "probabilities",
+		"defacemask": "a mask that hides faces",
+		"physio":     "no scan",
+		"xfm":        "a transform",
+	}
 	// folders of BIDS that say nothing of which scan is meant
 	bidsFolder = words("rawdata anat ct pet dwi func perf fmap mri spine swi")
 	// values of desc- that tell who drew a mask, or how, and not what it shows
-	bidsDrawn = words("manual auto automatic expert gt reference ref corrected final draft preproc edited preliminary consensus mask seg")
+	bidsDrawn = words(
+		"manual auto automatic expert gt reference ref corrected final draft preproc edited preliminary",
+		"consensus mask seg",
+	)
 	// suffixes of images, as BIDS has them, in small letters
-	bidsImages = words("t1w t2w pdw t2starw flair inplanet1 inplanet2 pdt2 angio t2star flash pd t1map t2map t2starmap r1map r2map r2starmap pdmap mtrmap mtsat unit1 t1rho mwfmap mtvmap",
-		"chimap s0map m0map mp2rage mpm mts mtr irt1 vfa mese megre bold cbv sbref phase dwi adc trace fa md pet ct cta mr asl m0scan epi t1 t2 swi mra cbct")
+	bidsImages = words(
+		"t1w t2w pdw t2starw flair inplanet1 inplanet2 pdt2 angio t2star flash pd t1map t2map t2starmap r1map",
+		"r2map r2starmap pdmap mtrmap mtsat unit1 t1rho mwfmap mtvmap chimap s0map m0map mp2rage mpm mts mtr",
+		"irt1 vfa mese megre bold cbv sbref phase dwi adc trace fa md pet ct cta mr asl m0scan epi t1 t2 swi",
+		"mra cbct",
+	)
 )
 
 // bidsSubject is a subject in a path.
@@ -123,7 +135,10 @@ func (b *bidsName) contrast() string { return strings.Join(b.words, "_") }
 
 // key names one scan.
 func (b *bidsName) key() string {
-	return strings.Join(slices.DeleteFunc(append([]string{b.subject, b.run}, b.words...), func(s string) bool { return s == "" }), "_")
+	return strings.Join(
+		slices.DeleteFunc(append([]string{b.subject, b.run}, b.words...), func(s string) bool { return s == "" }),
+		"_",
+	)
 }
 
 // has says whether the contrast has a word; space-T2w is one of T2w.
@@ -171,7 +186,8 @@ func (p *pairing) readBIDS(d *Dataset, pairs []pair, o Options) error {
 		return err
 	}
 	p.dropScans(func(c candidate) bool {
-		return c.name.bids != nil && !slices.ContainsFunc(chosen[c.name.bids.subject], func(o candidate) bool { return o.path == c.path })
+		return c.name.bids != nil &&
+			!slices.ContainsFunc(chosen[c.name.bids.subject], func(o candidate) bool { return o.path == c.path })
 	})
 	if len(subjects) > 0 {
 		p.bidsPairs(d, subjects, chosen, all, o)
@@ -184,7 +200,10 @@ func (p *pairing) readBIDS(d *Dataset, pairs []pair, o Options) error {
 func (p *pairing) bidsMasks(scans []candidate) (left []candidate) {
 	for _, c := range scans {
 		b := c.name.bids
-		if free := len(b.words) > 0 && !bidsImages[foldWord(b.words[len(b.words)-1])]; !free || len(scans) < 2 || c.series != nil || outputs.MatchString(b.contrast()) || !isMask(c.path) {
+		if free := len(b.words) > 0 && !bidsImages[foldWord(b.words[len(b.words)-1])]; !free || len(scans) < 2 ||
+			c.series != nil ||
+			outputs.MatchString(b.contrast()) ||
+			!isMask(c.path) {
 			left = append(left, c)
 			continue
 		}
@@ -202,7 +221,11 @@ type bidsFile struct {
 
 // chooseContrasts keeps of each subject the scans of the contrast that is wanted. Subjects with
 // several and no choice are an error that names them.
-func (d *Dataset) chooseContrasts(subjects map[string][]candidate, pairs []pair, wanted string) (chosen map[string][]candidate, err error) {
+func (d *Dataset) chooseContrasts(
+	subjects map[string][]candidate,
+	pairs []pair,
+	wanted string,
+) (chosen map[string][]candidate, err error) {
 	chosen = map[string][]candidate{}
 	paired := map[string]bool{}
 	for _, one := range pairs {
@@ -223,7 +246,12 @@ func (d *Dataset) chooseContrasts(subjects map[string][]candidate, pairs []pair,
 		case wanted == ContrastAll:
 		case wanted != "":
 			if scans = withContrast(scans, wanted); len(scans) == 0 {
-				d.note("%s: passed over, because it has no contrast %s: %s", filepath.Dir(subjects[subject][0].path), wanted, plain.List(contrastsOf(subjects[subject])))
+				d.note(
+					"%s: passed over, because it has no contrast %s: %s",
+					filepath.Dir(subjects[subject][0].path),
+					wanted,
+					plain.List(contrastsOf(subjects[subject])),
+				)
 			}
 			if len(contrastsOf(scans)) == 1 {
 				only(original) // a copy below derivatives
@@ -258,23 +286,44 @@ func (d *Dataset) chooseContrasts(subjects map[string][]candidate, pairs []pair,
 	listed := counted(counts)
 	switch {
 	case several > 0 && wanted != "":
-		return nil, fmt.Errorf("contrast %s is not one of a subject's: %s, in all %s. Name one of them whole", wanted, example, plain.List(listed))
+		return nil, fmt.Errorf(
+			"contrast %s is not one of a subject's: %s, in all %s. Name one of them whole",
+			wanted,
+			example,
+			plain.List(listed),
+		)
 	case several > 0:
-		return nil, fmt.Errorf("subjects have several contrasts: %s, in all %s. Choose one with --contrast, such as --contrast %s; --contrast all takes each as a case", example, plain.List(listed), slices.Sorted(maps.Keys(counts))[0])
+		return nil, fmt.Errorf(
+			"subjects have several contrasts: %s, in all %s. Choose one with --contrast, "+
+				"such as --contrast %s; --contrast all takes each as a case",
+			example,
+			plain.List(listed),
+			slices.Sorted(maps.Keys(counts))[0],
+		)
 	case wanted != "" && wanted != ContrastAll && len(counts) == 0 && len(subjects) > 0:
 		for _, scans := range subjects {
 			for _, contrast := range contrastsOf(scans) {
 				counts[contrast]++
 			}
 		}
-		return nil, fmt.Errorf("no subject has a contrast %s: there are %s", wanted, plain.List(slices.Sorted(maps.Keys(counts))))
+		return nil, fmt.Errorf(
+			"no subject has a contrast %s: there are %s",
+			wanted,
+			plain.List(slices.Sorted(maps.Keys(counts))),
+		)
 	case wanted == "" && len(counts) > 1:
 		d.note("contrasts differ from subject to subject: %s; --contrast chooses one", plain.List(listed))
 	}
 	if len(made) > 0 {
-		d.note("passed over %s below derivatives or sourcedata, of subjects with scans of their own: %s; --contrast chooses them", numbers.Count(len(made), "scan"), plain.List(made))
+		d.note(
+			"passed over %s below derivatives or sourcedata, "+
+				"of subjects with scans of their own: %s; --contrast chooses them",
+			numbers.Count(len(made), "scan"),
+			plain.List(made),
+		)
 	} else if len(left) > 0 {
-		d.note("contrast %s is taken; passed over those of the same subjects: %s", plain.List(listed), plain.List(counted(left)))
+		d.note("contrast %s is taken; passed over those of the same subjects: %s",
+			plain.List(listed), plain.List(counted(left)))
 	}
 	return chosen, nil
 }
@@ -303,7 +352,10 @@ func contrastsOf(scans []candidate) []string {
 // withContrast keeps the scans of a contrast: those that are called so, or else those that have all
 // its words.
 func withContrast(scans []candidate, wanted string) []candidate {
-	called := slices.DeleteFunc(slices.Clone(scans), func(c candidate) bool { return !strings.EqualFold(c.name.bids.contrast(), wanted) })
+	called := slices.DeleteFunc(
+		slices.Clone(scans),
+		func(c candidate) bool { return !strings.EqualFold(c.name.bids.contrast(), wanted) },
+	)
 	if len(called) > 0 {
 		return called
 	}
@@ -356,7 +408,8 @@ func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate,
 		fits := func(scans []candidate) (left []candidate) {
 			for _, c := range scans {
 				scan := c.name.bids
-				if (b.run == "" || scan.run == "" || b.run == scan.run) && !slices.ContainsFunc(contrast, func(word string) bool { return !scan.has(word) }) {
+				if (b.run == "" || scan.run == "" || b.run == scan.run) &&
+					!slices.ContainsFunc(contrast, func(word string) bool { return !scan.has(word) }) {
 					left = append(left, c)
 				}
 			}
@@ -373,7 +426,14 @@ func (p *pairing) bidsPairs(d *Dataset, subjects, chosen map[string][]candidate,
 				p.labels[scan.name.key] = append(p.labels[scan.name.key], f.path)
 			}
 		case len(scans) > 1:
-			d.leaveOut(f.path, "%s: not used, because %d scans could be meant, such as %s and %s: say with --pairs which is", f.path, len(scans), scans[0].path, scans[1].path)
+			d.leaveOut(
+				f.path,
+				"%s: not used, because %d scans could be meant, such as %s and %s: say with --pairs which is",
+				f.path,
+				len(scans),
+				scans[0].path,
+				scans[1].path,
+			)
 		case len(fits(subjects[b.subject])) > 0:
 			d.leaveOut(f.path, "%s: passed over: labels of a contrast that is not taken", f.path)
 		default:

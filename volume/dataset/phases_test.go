@@ -22,7 +22,17 @@ func TestSameScanByVoxels(t *testing.T) {
 		for i := range v.Int16 {
 			v.Int16[i] += int16(20 * n)
 		}
-		writeTold(t, filepath.Join(root, "patient", "DICOM"), fmt.Sprintf("1.2.%d", n+1), "1.2.9", n+1, "CT", v, nil, element(0x0008, 0x103E, "LO", phase))
+		writeTold(
+			t,
+			filepath.Join(root, "patient", "DICOM"),
+			fmt.Sprintf("1.2.%d", n+1),
+			"1.2.9",
+			n+1,
+			"CT",
+			v,
+			nil,
+			element(0x0008, 0x103E, "LO", phase),
+		)
 		if phase == "portal" {
 			v, err := v.Orient("RAS")
 			if err != nil {
@@ -95,17 +105,36 @@ func TestExportOfMR(t *testing.T) {
 		if n == 5 { // of the same series
 			uid = "1.2.4"
 		}
-		writeTold(t, filepath.Join(root, "ProstateX-0000", fmt.Sprint(n)), uid, "1.2.9", n, "MR", s.v, nil, described(s.text, s.more))
+		writeTold(
+			t,
+			filepath.Join(root, "ProstateX-0000", fmt.Sprint(n)),
+			uid,
+			"1.2.9",
+			n,
+			"MR",
+			s.v,
+			nil,
+			described(s.text, s.more),
+		)
 	}
-	if d, err := Detect(root, Options{}); err != nil || len(d.Cases) != 1 || d.Cases[0].refused == nil || !noted(d.PassedOver, `passed over MR series 0: 5 axial localizers of 40x36, explicit VR little endian, "localizer 3-plane"`) ||
-		!noted(d.PassedOver, `passed over MR series 7: 2 axial slices of 40x36, explicit VR little endian, "t1 test": too few slices for a scan; --series 7 takes it`) {
+	if d, err := Detect(root, Options{}); err != nil || len(d.Cases) != 1 || d.Cases[0].refused == nil ||
+		!noted(
+			d.PassedOver,
+			`passed over MR series 0: 5 axial localizers of 40x36, explicit VR little endian, "localizer 3-plane"`,
+		) ||
+		!noted(
+			d.PassedOver,
+			`passed over MR series 7: 2 axial slices of 40x36, explicit VR little endian, "t1 test": too few slices for a scan; --series 7 takes it`,
+		) {
 		t.Errorf("%v, %v", d, err)
 	} else if text := d.Cases[0].refused.Error(); !strings.Contains(text, `30 axial slices of 40x36, explicit VR little endian, "t2_tse_tra"`) || !strings.Contains(text, `"ep2d_diff_tra_DYNDIST", b 800`) {
 		t.Errorf("%s", text)
 	}
 	for wanted, want := range map[string]string{
-		"description~t2,plane=axial": "t2_tse_tra", "description~t2,plane=sagittal": "t2_tse_sag", "description=t2_tse_cor": "t2_tse_cor", "phase~b 800": "ep2d_diff_tra_DYNDIST", "type~ADC": "ep2d_diff_tra_DYNDIST_ADC",
-		"7": "t1 test", "description~test": "t1 test",
+		"description~t2,plane=axial": "t2_tse_tra", "description~t2,plane=sagittal": "t2_tse_sag",
+		"description=t2_tse_cor": "t2_tse_cor", "phase~b 800": "ep2d_diff_tra_DYNDIST",
+		"type~ADC": "ep2d_diff_tra_DYNDIST_ADC",
+		"7":        "t1 test", "description~test": "t1 test",
 	} {
 		d, err := Detect(root, Options{Series: wanted})
 		if err != nil || len(d.Cases) != 1 || d.Cases[0].series == nil || d.Cases[0].series.Description != want {
@@ -113,7 +142,8 @@ func TestExportOfMR(t *testing.T) {
 		}
 	}
 	d, err := Detect(root, Options{Series: "description~t2"})
-	if err != nil || len(d.Cases) != 1 || d.Cases[0].refused == nil || !strings.Contains(d.Cases[0].refused.Error(), "series description~t2 is not one but 3") {
+	if err != nil || len(d.Cases) != 1 || d.Cases[0].refused == nil ||
+		!strings.Contains(d.Cases[0].refused.Error(), "series description~t2 is not one but 3") {
 		t.Errorf("%v, %v", d, err)
 	}
 	if d, err = Detect(root, Options{Series: SeriesAll}); err != nil || len(d.Cases) != 6 {
@@ -153,7 +183,8 @@ func TestFragmentAlone(t *testing.T) {
 	root := t.TempDir()
 	v, _ := axial(t, 1)
 	writeStudy(t, filepath.Join(root, "p"), "1.2.1", "1.2.9", 4, "CT", slicesOf(v, 2), nil)
-	if d, err := Detect(root, Options{}); err == nil || !strings.Contains(err.Error(), "no scan: ") || !strings.Contains(err.Error(), "too few slices for a scan; --series 4 takes it") {
+	if d, err := Detect(root, Options{}); err == nil || !strings.Contains(err.Error(), "no scan: ") ||
+		!strings.Contains(err.Error(), "too few slices for a scan; --series 4 takes it") {
 		t.Errorf("%v, %v", d, err)
 	}
 	if d, err := Detect(root, Options{Series: "4"}); err != nil || len(d.Cases) != 1 {

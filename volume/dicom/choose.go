@@ -62,7 +62,9 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		case len(scans) == 1:
 			return scans[0], fmt.Sprintf("the only scan of %d series that are %s", len(matches), wanted), nil
 		}
-		return nil, "", fmt.Errorf("series %s is not one but %d (choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):%s", wanted, len(matches), list(matches))
+		return nil, "", fmt.Errorf("series %s is not one but %d "+
+			"(choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):%s",
+			wanted, len(matches), list(matches))
 	}
 	scans := scansOf(series)
 	if some := only(scans, func(s *Series) bool { _, projection := s.derived(); return !projection }); len(some) > 0 {

@@ -91,7 +91,8 @@ func (s *Series) String() string {
 	if s.Shape[2] != 1 {
 		what += "s"
 	}
-	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s%s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax, s.said())
+	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s%s",
+		s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax, s.said())
 }
 
 // Tilt says what becomes of a series whose slices are stacked askew, so that the way from one to

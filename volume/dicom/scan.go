@@ -303,7 +303,8 @@ func newSeries(v grouping.Volume) *Series {
 	if first.Image.Modality != "" {
 		s.Modality = element.CodeString(first.Image.Modality)
 	}
-	s.Description, s.Protocol, s.Kernel = first.Image.Description, first.Image.Protocol, common(all, tag.ConvolutionKernel)
+	s.Description, s.Protocol = first.Image.Description, first.Image.Protocol
+	s.Kernel = common(all, tag.ConvolutionKernel)
 	s.ImageType, s.Phase = first.Info.ImageType, s.phase()
 	s.Localizer = s.Localizer || s.calledScout()
 	for n, one := range all {

@@ -22,15 +22,19 @@ const hounsfield = "HU"
 // rescaleUnits are the defined terms of RescaleType (PS3.3 C.11.1.1.2) and what others write in
 // their place, in capitals and without spaces. Unspecified units are none.
 var rescaleUnits = map[string]string{
-	"US": "", "HU": hounsfield, "HOUNSFIELD": hounsfield, "HOUNSFIELDUNIT": hounsfield, "HOUNSFIELDUNITS": hounsfield, "[HNSF'U]": hounsfield,
-	"OD": "optical density", "MGML": "mg/ml", "Z_EFF": "effective atomic number", "ED": "electron density (10^23/ml)", "EDW": "electron density (of water's)",
+	"US": "", "HU": hounsfield, "HOUNSFIELD": hounsfield, "HOUNSFIELDUNIT": hounsfield, "HOUNSFIELDUNITS": hounsfield,
+	"[HNSF'U]": hounsfield,
+	"OD":       "optical density", "MGML": "mg/ml", "Z_EFF": "effective atomic number", "ED": "electron density (10^23/ml)",
+	"EDW":    "electron density (of water's)",
 	"HU_MOD": "modified HU", "PCT": "%",
 }
 
 // petUnits are the defined terms of Units (PS3.3 C.8.9.1.1.3).
 var petUnits = map[string]string{
-	"CNTS": "counts", "NONE": "", "CM2": "cm2", "CM2ML": "cm2/ml", "PCNT": "%", "CPS": "counts/s", "BQML": "Bq/ml", "MGMINML": "mg/min/ml", "UMOLMINML": "umol/min/ml",
-	"MLMING": "ml/min/g", "MLG": "ml/g", "1CM": "1/cm", "UMOLML": "umol/ml", "PROPCNTS": "proportional to counts", "PROPCPS": "proportional to counts/s",
+	"CNTS": "counts", "NONE": "", "CM2": "cm2", "CM2ML": "cm2/ml", "PCNT": "%", "CPS": "counts/s", "BQML": "Bq/ml",
+	"MGMINML": "mg/min/ml", "UMOLMINML": "umol/min/ml",
+	"MLMING": "ml/min/g", "MLG": "ml/g", "1CM": "1/cm", "UMOLML": "umol/ml", "PROPCNTS": "proportional to counts",
+	"PROPCPS": "proportional to counts/s",
 	"MLMINML": "ml/min/ml", "MLML": "ml/ml", "GML": "g/ml", "STDDEV": "standard deviations",
 }
 
@@ -38,12 +42,19 @@ var petUnits = map[string]string{
 // attenuation: the defined terms of multi-energy CT (PS3.3 C.8.2.1.1.1) and those that scanners
 // write. Each is as mapIn compares it.
 var materialMaps = []struct{ word, what string }{
-	{"EFF_ATOMIC_NUM", "effective atomic number"}, {"ATOMIC_NUMBER", "effective atomic number"}, {"Z_EFF", "effective atomic number"}, {"ZEFF", "effective atomic number"},
-	{"EFFECTIVE_Z", "effective atomic number"}, {"EFF_Z", "effective atomic number"}, {"Z_EFFECTIVE", "effective atomic number"}, {"Z_MAP", "effective atomic number"}, {"RHO_Z", "effective atomic number"},
-	{"ELECTRON_DENSITY", "electron density"}, {"E_DENSITY", "electron density"}, {"RHO_E", "electron density"}, {"EDW", "electron density"}, {"MASS_DENSITY", "mass density"},
-	{"MAT_SPECIFIC", "one material"}, {"MAT_FRACTIONAL", "the share of a material"}, {"MAT_VALUE_BASED", "the values of a material"}, {"MATERIAL_DENSITY", "one material"},
-	{"IODINE", "iodine"}, {"IODINE_MAP", "iodine"}, {"IODINE_DENSITY", "iodine"}, {"IODINE_NO_WATER", "iodine"}, {"IODINE_WATER", "iodine"}, {"CALCIUM_MAP", "calcium"}, {"URIC_ACID", "uric acid"}, {"GADOLINIUM", "gadolinium"},
-	{"PBV", "perfused blood volume"}, {"CBF", "blood flow"}, {"CBV", "blood volume"}, {"MTT", "transit times"}, {"TTP", "times to the peak"}, {"TTD", "times to drain"}, {"TMAX", "times to the peak"},
+	{"EFF_ATOMIC_NUM", "effective atomic number"}, {"ATOMIC_NUMBER", "effective atomic number"},
+	{"Z_EFF", "effective atomic number"}, {"ZEFF", "effective atomic number"},
+	{"EFFECTIVE_Z", "effective atomic number"}, {"EFF_Z", "effective atomic number"},
+	{"Z_EFFECTIVE", "effective atomic number"}, {"Z_MAP", "effective atomic number"},
+	{"RHO_Z", "effective atomic number"},
+	{"ELECTRON_DENSITY", "electron density"}, {"E_DENSITY", "electron density"}, {"RHO_E", "electron density"},
+	{"EDW", "electron density"}, {"MASS_DENSITY", "mass density"},
+	{"MAT_SPECIFIC", "one material"}, {"MAT_FRACTIONAL", "the share of a material"},
+	{"MAT_VALUE_BASED", "the values of a material"}, {"MATERIAL_DENSITY", "one material"},
+	{"IODINE", "iodine"}, {"IODINE_MAP", "iodine"}, {"IODINE_DENSITY", "iodine"}, {"IODINE_NO_WATER", "iodine"},
+	{"IODINE_WATER", "iodine"}, {"CALCIUM_MAP", "calcium"}, {"URIC_ACID", "uric acid"}, {"GADOLINIUM", "gadolinium"},
+	{"PBV", "perfused blood volume"}, {"CBF", "blood flow"}, {"CBV", "blood volume"}, {"MTT", "transit times"},
+	{"TTP", "times to the peak"}, {"TTD", "times to drain"}, {"TMAX", "times to the peak"},
 }
 
 // mapIn says what a CT image is a map of, by its ImageType, and the word for it; "" for none. The
@@ -65,7 +76,8 @@ func mapIn(imageType []string) (what, word string) {
 }
 
 // virtualWithout are words for images from which a material was taken away: they are in HU.
-var virtualWithout = regexp.MustCompile("_(NO|WITHOUT|MINUS|NON)_IODINE_|_IODINE_(REMOVED|SUPPRESSED|SUPPRESSION|SUBTRACTED)_")
+var virtualWithout = regexp.MustCompile(
+	"_(NO|WITHOUT|MINUS|NON)_IODINE_|_IODINE_(REMOVED|SUPPRESSED|SUPPRESSION|SUBTRACTED)_")
 
 // units finds what the values of a series are, and notes where they are none of a CT.
 func (s *Series) units() {

@@ -16,7 +16,10 @@ import (
 func units(codes ...string) field {
 	var items [][]field
 	for _, code := range codes {
-		items = append(items, []field{{tag.MeasurementUnitsCodeSequence, "SQ", [][]field{{{tag.CodeValue, "SH", code}}}}})
+		items = append(
+			items,
+			[]field{{tag.MeasurementUnitsCodeSequence, "SQ", [][]field{{{tag.CodeValue, "SH", code}}}}},
+		)
 	}
 	return field{tag.RealWorldValueMappingSequence, "SQ", items}
 }
@@ -29,7 +32,13 @@ func enhanced(place tag.Tag, group field) []field {
 	for n := range 4 {
 		position := stack.Vector{5, 6, float64(2 * n)}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
-		frame := []field{{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}}}
+		frame := []field{
+			{
+				tag.PlanePositionSequence,
+				"SQ",
+				[][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}},
+			},
+		}
 		if place == tag.PerFrameFunctionalGroupsSequence {
 			frame = append(frame, group)
 		} else {
@@ -39,8 +48,16 @@ func enhanced(place tag.Tag, group field) []field {
 	}
 	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
 	f = set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2.1")
-	return append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "4"},
-		field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames}, field{tag.SharedFunctionalGroupsSequence, "SQ", [][]field{shared}})
+	return append(
+		set(f, tag.ImagePositionPatient, "", nil),
+		field{tag.NumberOfFrames, "IS", "4"},
+		field{
+			tag.PerFrameFunctionalGroupsSequence,
+			"SQ",
+			frames,
+		},
+		field{tag.SharedFunctionalGroupsSequence, "SQ", [][]field{shared}},
+	)
 }
 
 // The defined terms of RescaleType are those of PS3.3 C.11.1.1.2, those of ImageType those of PS3.3
@@ -61,8 +78,10 @@ func TestUnits(t *testing.T) {
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\VMI", "HU", "", nil, "HU", true, ""},
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\MAT_REMOVED", "HU", "", nil, "HU", true, ""},
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\IODINE_REMOVED", "", "", nil, "", true, ""},
-		{"CT", "DERIVED\\PRIMARY\\AXIAL\\EFF_ATOMIC_NUM", "Z_EFF", "", nil, "effective atomic number", false, "its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF) and ImageType (EFF_ATOMIC_NUM)"},
-		{"CT", original, "Z_EFF", "", nil, "effective atomic number", false, "its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF)"},
+		{"CT", "DERIVED\\PRIMARY\\AXIAL\\EFF_ATOMIC_NUM", "Z_EFF", "", nil, "effective atomic number", false,
+			"its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF) and ImageType (EFF_ATOMIC_NUM)"},
+		{"CT", original, "Z_EFF", "", nil, "effective atomic number", false,
+			"its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF)"},
 		{"CT", original, "ED", "", nil, "electron density (10^23/ml)", false, "RescaleType (ED)"},
 		{"CT", original, "EDW", "", nil, "electron density (of water's)", false, "RescaleType (EDW)"},
 		{"CT", original, "MGML", "", nil, "mg/ml", false, "RescaleType (MGML)"},
@@ -70,9 +89,11 @@ func TestUnits(t *testing.T) {
 		{"CT", original, "PCT", "", nil, "%", false, "RescaleType (PCT)"},
 		{"CT", original, "OD", "", nil, "optical density", false, "RescaleType (OD)"},
 		{"CT", original, "100ug/cc", "", nil, "100ug/cc", false, "RescaleType (100ug/cc)"},
-		{"CT", "DERIVED\\PRIMARY\\AXIAL\\ELECTRON_DENSITY", "", "", nil, "a map of electron density", false, "ImageType (ELECTRON_DENSITY)"},
+		{"CT", "DERIVED\\PRIMARY\\AXIAL\\ELECTRON_DENSITY", "", "", nil, "a map of electron density", false,
+			"ImageType (ELECTRON_DENSITY)"},
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\IODINE", "HU", "", nil, "a map of iodine", false, "ImageType (IODINE)"},
-		{"CT", "DERIVED\\PRIMARY\\AXIAL\\MAT_SPECIFIC", "", "", nil, "a map of one material", false, "ImageType (MAT_SPECIFIC)"},
+		{"CT", "DERIVED\\PRIMARY\\AXIAL\\MAT_SPECIFIC", "", "", nil, "a map of one material", false,
+			"ImageType (MAT_SPECIFIC)"},
 		{"CT", original, "", "", []string{"mg/mL"}, "mg/mL", false, "RealWorldValueMappingSequence (mg/mL)"},
 		{"CT", original, "HU", "", []string{"mg/mL"}, "HU", true, ""},
 		{"PT", original, "", "BQML", nil, "Bq/ml", false, "a PET in Bq/ml, no CT"},
@@ -84,19 +105,26 @@ func TestUnits(t *testing.T) {
 		{"MR", "DERIVED\\PRIMARY\\DIFFUSION\\ADC", "US", "", []string{"um2/s"}, "um2/s", false, ""},
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), func(_ int, f []field) []field {
-			f = set(set(f, tag.Modality, "CS", c.modality), tag.ImageType, "CS", c.imageType)
-			if c.rescale != "" {
-				f = set(f, tag.RescaleType, "LO", c.rescale)
-			}
-			if c.units != "" {
-				f = set(f, tag.Units, "CS", c.units)
-			}
-			if c.codes != nil {
-				f = set(f, tag.RealWorldValueMappingSequence, "SQ", units(c.codes...).value)
-			}
-			return f
-		})
+		writeStack(
+			t,
+			dir,
+			"1.2",
+			axial,
+			line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2),
+			func(_ int, f []field) []field {
+				f = set(set(f, tag.Modality, "CS", c.modality), tag.ImageType, "CS", c.imageType)
+				if c.rescale != "" {
+					f = set(f, tag.RescaleType, "LO", c.rescale)
+				}
+				if c.units != "" {
+					f = set(f, tag.Units, "CS", c.units)
+				}
+				if c.codes != nil {
+					f = set(f, tag.RealWorldValueMappingSequence, "SQ", units(c.codes...).value)
+				}
+				return f
+			},
+		)
 		s := scanOne(t, dir)
 		if s.Unit != c.unit || s.InHU() != c.inHU || s.RescaleType != c.rescale {
 			t.Errorf("%+v: unit %q, in HU %v, RescaleType %q", c, s.Unit, s.InHU(), s.RescaleType)
@@ -105,7 +133,8 @@ func TestUnits(t *testing.T) {
 		if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil {
 			t.Fatal(err)
 		}
-		if (len(notes) > 0) != (c.doubt != "") || !strings.Contains(strings.Join(notes, "|"), c.doubt) || c.doubt != "" && !strings.Contains(strings.Join(s.Problems, "|"), c.doubt) {
+		if (len(notes) > 0) != (c.doubt != "") || !strings.Contains(strings.Join(notes, "|"), c.doubt) ||
+			c.doubt != "" && !strings.Contains(strings.Join(s.Problems, "|"), c.doubt) {
 			t.Errorf("%+v: notes %q, problems %q", c, notes, s.Problems)
 		}
 	}
@@ -114,9 +143,11 @@ func TestUnits(t *testing.T) {
 // An enhanced image says it in its functional groups, shared or of each frame.
 func TestUnitsOfFrames(t *testing.T) {
 	for n, group := range []field{
-		{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", "0"}, {tag.RescaleSlope, "DS", "1"}, {tag.RescaleType, "LO", "Z_EFF"}}}},
+		{tag.PixelValueTransformationSequence, "SQ",
+			[][]field{{{tag.RescaleIntercept, "DS", "0"}, {tag.RescaleSlope, "DS", "1"}, {tag.RescaleType, "LO", "Z_EFF"}}}},
 		units("{Zeff}"),
-		{tag.CTImageFrameTypeSequence, "SQ", [][]field{{{tag.FrameType, "CS", "DERIVED\\PRIMARY\\VOLUME\\EFF_ATOMIC_NUM"}}}},
+		{tag.CTImageFrameTypeSequence, "SQ",
+			[][]field{{{tag.FrameType, "CS", "DERIVED\\PRIMARY\\VOLUME\\EFF_ATOMIC_NUM"}}}},
 	} {
 		for _, place := range []tag.Tag{tag.SharedFunctionalGroupsSequence, tag.PerFrameFunctionalGroupsSequence} {
 			path := filepath.Join(t.TempDir(), "enhanced")
@@ -143,13 +174,20 @@ func TestChooseInHU(t *testing.T) {
 		for n := range slices {
 			at = append(at, float64(n))
 		}
-		writeStack(t, dir, "1.2."+fmt.Sprint(len(name)), o, line(stack.Vector{}, normal, at...), func(_ int, f []field) []field {
-			f = set(f, tag.SeriesNumber, "IS", fmt.Sprint(len(name)))
-			for key, value := range tags {
-				f = set(f, key, "LO", value)
-			}
-			return f
-		})
+		writeStack(
+			t,
+			dir,
+			"1.2."+fmt.Sprint(len(name)),
+			o,
+			line(stack.Vector{}, normal, at...),
+			func(_ int, f []field) []field {
+				f = set(f, tag.SeriesNumber, "IS", fmt.Sprint(len(name)))
+				for key, value := range tags {
+					f = set(f, key, "LO", value)
+				}
+				return f
+			},
+		)
 	}
 	chosen := func() (string, string) {
 		series, _, err := Scan(root)
@@ -170,7 +208,13 @@ func TestChooseInHU(t *testing.T) {
 	if name, why := chosen(); name != "coronal" || !strings.Contains(why, "the only scan in HU of 2 series") {
 		t.Errorf("takes %s: %s", name, why)
 	}
-	write("axial", 4, axial, stack.Vector{0, 0, 1}, map[tag.Tag]string{tag.ImageType: "DERIVED\\PRIMARY\\AXIAL\\VMI", tag.RescaleType: "HU"})
+	write(
+		"axial",
+		4,
+		axial,
+		stack.Vector{0, 0, 1},
+		map[tag.Tag]string{tag.ImageType: "DERIVED\\PRIMARY\\AXIAL\\VMI", tag.RescaleType: "HU"},
+	)
 	if name, _ := chosen(); name != "axial" {
 		t.Errorf("takes %s", name)
 	}

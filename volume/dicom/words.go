@@ -15,7 +15,14 @@ import (
 // This file: what a series is called and what tells it apart, for people and for [Series.Is].
 
 // planes are the planes of slices, by where their normal grows to.
-var planes = map[byte]string{'I': "axial", 'S': "axial", 'A': "coronal", 'P': "coronal", 'L': "sagittal", 'R': "sagittal"}
+var planes = map[byte]string{
+	'I': "axial",
+	'S': "axial",
+	'A': "coronal",
+	'P': "coronal",
+	'L': "sagittal",
+	'R': "sagittal",
+}
 
 // plane is the plane of the slices that is nearest, "" where the images do not say.
 func (s *Series) plane() string {
@@ -45,14 +52,19 @@ func (s *Series) said() string {
 
 // scouts are words for scout views, as scanners and people have them in descriptions.
 var scouts = map[string]bool{
-	"LOCALIZER": true, "LOCALISER": true, "LOCALIZERS": true, "LOCALISERS": true, "LOC": true, "SCOUT": true, "SURVEY": true, "SURVIEW": true, "TOPOGRAM": true, "SCANOGRAM": true,
+	"LOCALIZER": true, "LOCALISER": true, "LOCALIZERS": true, "LOCALISERS": true, "LOC": true, "SCOUT": true,
+	"SURVEY": true, "SURVIEW": true, "TOPOGRAM": true, "SCANOGRAM": true,
 }
 
 // calledScout says whether the description is that of a scout view. MR scanners do not say so in
 // ImageType.
 func (s *Series) calledScout() bool {
 	const most = 50 // slices
-	return s.Shape[2] < most && slices.ContainsFunc(strings.FieldsFunc(strings.ToUpper(s.Description), func(r rune) bool { return !unicode.IsLetter(r) }), func(word string) bool { return scouts[word] })
+	return s.Shape[2] < most &&
+		slices.ContainsFunc(
+			strings.FieldsFunc(strings.ToUpper(s.Description), func(r rune) bool { return !unicode.IsLetter(r) }),
+			func(word string) bool { return scouts[word] },
+		)
 }
 
 // Words are the keys of the words that choose a series.
@@ -99,9 +111,18 @@ func conditions(wanted string) (all []condition, err error) {
 		m := conditionForm.FindStringSubmatch(one)
 		switch {
 		case m == nil || m[3] == "":
-			return nil, fmt.Errorf("series %q: words have the form description~portal (contains) or description=portal (is), several with commas between them", wanted)
+			return nil, fmt.Errorf(
+				"series %q: words have the form description~portal (contains) or description=portal (is), "+
+					"several with commas between them",
+				wanted,
+			)
 		case !slices.Contains(Words, m[1]):
-			return nil, fmt.Errorf("series %q: there is no word %s: must be one of %s", wanted, m[1], strings.Join(Words, ", "))
+			return nil, fmt.Errorf(
+				"series %q: there is no word %s: must be one of %s",
+				wanted,
+				m[1],
+				strings.Join(Words, ", "),
+			)
 		}
 		all = append(all, condition{key: m[1], text: strings.ToLower(m[3]), whole: m[2] == "="})
 	}
@@ -117,7 +138,8 @@ func CheckWanted(wanted string) error {
 // meets says whether the series meets all conditions. Capitals do not count.
 func (s *Series) meets(all []condition) bool {
 	for _, c := range all {
-		if word := strings.ToLower(s.word(c.key)); c.whole && word != c.text || !c.whole && !strings.Contains(word, c.text) {
+		if word := strings.ToLower(s.word(c.key)); c.whole && word != c.text ||
+			!c.whole && !strings.Contains(word, c.text) {
 			return false
 		}
 	}
@@ -131,8 +153,18 @@ var phases = [][]struct {
 	form string
 }{
 	{{tag.ContrastBolusAgentPhase, "%s"}},
-	{{tag.NominalPercentageOfRespiratoryPhase, "respiratory %s %%"}, {tag.RespiratoryCyclePosition, "respiratory %s"}, {tag.StartingRespiratoryPhase, "respiratory from %s %%"}, {tag.NominalRespiratoryTriggerDelayTime, "respiratory %s ms"}},
-	{{tag.NominalPercentageOfCardiacPhase, "cardiac %s %%"}, {tag.CardiacCyclePosition, "cardiac %s"}, {tag.NominalCardiacTriggerDelayTime, "cardiac %s ms"}, {tag.TriggerTime, "trigger %s ms"}},
+	{
+		{tag.NominalPercentageOfRespiratoryPhase, "respiratory %s %%"},
+		{tag.RespiratoryCyclePosition, "respiratory %s"},
+		{tag.StartingRespiratoryPhase, "respiratory from %s %%"},
+		{tag.NominalRespiratoryTriggerDelayTime, "respiratory %s ms"},
+	},
+	{
+		{tag.NominalPercentageOfCardiacPhase, "cardiac %s %%"},
+		{tag.CardiacCyclePosition, "cardiac %s"},
+		{tag.NominalCardiacTriggerDelayTime, "cardiac %s ms"},
+		{tag.TriggerTime, "trigger %s ms"},
+	},
 	{{tag.TemporalPositionIndex, "time %s"}, {tag.TemporalPositionIdentifier, "time %s"}},
 	{{tag.DiffusionBValue, "b %s"}},
 }
@@ -160,7 +192,8 @@ func (s *Series) phase() string {
 			}
 		}
 	}
-	if m := bValue.FindStringSubmatch(common(s.stack.Slices, tag.SequenceName)); m != nil && common(s.stack.Slices, tag.DiffusionBValue) == "" {
+	if m := bValue.FindStringSubmatch(common(s.stack.Slices, tag.SequenceName)); m != nil &&
+		common(s.stack.Slices, tag.DiffusionBValue) == "" {
 		said = append(said, "b "+m[1])
 	}
 	return strings.Join(said, ", ")
@@ -168,7 +201,14 @@ func (s *Series) phase() string {
 
 // toldElsewhere are attributes that other words tell of, or that nobody tells volumes apart by.
 var toldElsewhere = func() map[tag.Tag]bool {
-	told := map[tag.Tag]bool{tag.ImageType: true, tag.ConvolutionKernel: true, tag.RescaleType: true, tag.Units: true, tag.SeriesDescription: true, tag.ProtocolName: true}
+	told := map[tag.Tag]bool{
+		tag.ImageType:         true,
+		tag.ConvolutionKernel: true,
+		tag.RescaleType:       true,
+		tag.Units:             true,
+		tag.SeriesDescription: true,
+		tag.ProtocolName:      true,
+	}
 	for _, kind := range phases {
 		for _, p := range kind {
 			told[p.tag] = true
