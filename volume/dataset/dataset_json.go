@@ -104,7 +104,8 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 		return &volume.FormatError{Path: path, Problem: fmt.Sprintf(format, args...)}
 	}
 	names, seen := map[uint16]string{}, map[string]uint16{} // seen: the names that are keys
-	regions, foreground := 0, 0                             // of regions, those of one label count, too
+	// where there are regions, labels of their own count among these
+	regions, foreground := 0, 0
 	for _, e := range keys.labels {
 		number, name := e.value, e.key
 		if parts, list := e.value.([]any); list {
