@@ -50,12 +50,12 @@ func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
 		return nil, fmt.Errorf("resampling labels: %w", err)
 	}
 	if origin, whole := shifted(m); whole {
-		return &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names, Undrawn: l.Undrawn}, nil
+		return &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
 	}
 	s := newSampler(turned, g.Shape, m)
 	labels := s.largest()
 	s.thin(labels)
-	return &LabelMap{Grid: g, Labels: labels, Names: l.Names, Undrawn: l.Undrawn}, nil
+	return &LabelMap{Grid: g, Labels: labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
 }
 
 // shifted says whether m moves by whole voxels and does nothing else, and where it moves the first

@@ -289,7 +289,7 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 		if o, err = l.Orient(f.grid.Axcodes()); err != nil {
 			return nil, err
 		}
-		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names, Undrawn: l.Undrawn}
+		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
 	}
 	// Labels that become one are one where voxels are shared among labels.
 	if o, err = p.Merge(o); err != nil {
@@ -313,7 +313,7 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 	if l.Shape != want.Shape {
 		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
 	}
-	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn}
+	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
 	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {
 		return o, err
 	}
@@ -366,6 +366,12 @@ func (p Preparation) Merge(l *LabelMap) (*LabelMap, error) {
 		}
 	})
 	if o.Names, err = p.RelabelNames(l.Names); err == nil {
+		drawn := map[uint16]bool{}
+		for _, label := range l.Emptied {
+			drawn[table[label]] = table[label] != 0
+		}
+		maps.DeleteFunc(drawn, func(_ uint16, is bool) bool { return !is })
+		o.Emptied = EmptiedOf(drawn, o.Labels)
 		o.Undrawn, err = p.RelabelUndrawn(slices.Sorted(maps.Keys(l.Names)), l.Undrawn)
 	}
 	return o, err

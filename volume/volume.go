@@ -41,6 +41,27 @@ type LabelMap struct {
 	// Undrawn are labels that nobody drew here, though they may be in the patient, in ascending
 	// order: none of their voxels are known. A label that is neither here nor in Labels is absent.
 	Undrawn []uint16
+	// Emptied are labels that were drawn here and have lost all their voxels to others that share
+	// them, in ascending order: they are neither absent nor undrawn.
+	Emptied []uint16
+}
+
+// EmptiedOf lists, in ascending order, which of the drawn labels have no voxel.
+func EmptiedOf(drawn map[uint16]bool, labels []uint16) (emptied []uint16) {
+	if len(drawn) == 0 {
+		return nil
+	}
+	left := make([]bool, 1<<16)
+	for _, label := range labels {
+		left[label] = true
+	}
+	for label := range drawn {
+		if !left[label] {
+			emptied = append(emptied, label)
+		}
+	}
+	slices.Sort(emptied)
+	return emptied
 }
 
 // ToLabel returns the label that a value of a file is, and whether it is one: a whole number from 0
@@ -295,7 +316,7 @@ func (v *Volume) Crop(origin, size [3]int, pad float32) (*Volume, error) {
 
 // Crop returns size voxels from origin on. Voxels outside l are background.
 func (l *LabelMap) Crop(origin, size [3]int) (*LabelMap, error) {
-	o := &LabelMap{Grid: l.Cropped(origin, size), Names: l.Names, Undrawn: l.Undrawn}
+	o := &LabelMap{Grid: l.Cropped(origin, size), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
 	if err := o.Grid.Check(); err != nil {
 		return nil, fmt.Errorf("crop: %w", err)
 	}

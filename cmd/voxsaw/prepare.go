@@ -184,7 +184,7 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		result := map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "resampled_labels": s.Resampled, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out, "spacing": o.Preparation.Spacing,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "emptied": s.Emptied, "resampled_labels": s.Resampled, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out, "spacing": o.Preparation.Spacing,
 		}
 		if s.Part.Of > 0 {
 			result["part"], result["waiting_for_parts"] = s.Part.String(), append([]int{}, s.Waiting...)

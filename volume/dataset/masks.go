@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 // This file reads labels that come one by one: a file for each structure, such as those of
@@ -90,7 +91,7 @@ func (d *Dataset) numberMasks() error {
 // readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.
 // Masks that lie on different parts of the scan's voxels are placed on it, where it is known.
 func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []string, error) {
-	all := layers{scan: scan}
+	all := layers{scan: scan, rule: o.Overlap}
 	if o.LabelsBy == LabelsByIndex {
 		all.scan = nil
 	}
@@ -144,6 +145,8 @@ type layers struct {
 	labels  *volume.LabelMap
 	names   map[uint16]string
 	overlap map[[2]uint16]int // voxels that two of them share
+	rule    dicom.Overlap     // who has these
+	drawn   map[uint16]bool   // labels that have voxels
 	scan    *volume.Grid      // nil: not known
 	placed  bool              // on the scan
 	notes   []string
@@ -153,7 +156,7 @@ type layers struct {
 func (a *layers) add(m Mask, l *volume.LabelMap) error {
 	if a.labels == nil {
 		a.labels = &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len()), Names: map[uint16]string{}}
-		a.names, a.overlap = map[uint16]string{}, map[[2]uint16]int{}
+		a.names, a.overlap, a.drawn = map[uint16]string{}, map[[2]uint16]int{}, map[uint16]bool{}
 	}
 	const rounding = 1e-2 // mm
 	if !a.labels.Same(l.Grid, rounding) && a.scan != nil {
@@ -167,10 +170,14 @@ func (a *layers) add(m Mask, l *volume.LabelMap) error {
 		if inside == 0 {
 			continue
 		}
+		a.drawn[m.Label] = true
 		if before := a.labels.Labels[n]; before != 0 && before != m.Label {
 			a.overlap[[2]uint16{min(before, m.Label), max(before, m.Label)}]++
+			if a.rank(before) < a.rank(m.Label) {
+				continue
+			}
 		}
-		a.labels.Labels[n] = max(a.labels.Labels[n], m.Label)
+		a.labels.Labels[n] = m.Label
 	}
 	return nil
 }
@@ -194,10 +201,22 @@ func (a *layers) place(m Mask, l *volume.LabelMap) *volume.LabelMap {
 	return one
 }
 
-// done is the label map. Voxels of several masks are an error, or go to the highest number.
+// rank is the place of a label in the order of those that share voxels.
+func (a *layers) rank(label uint16) int { return a.rule.Rank(int(label), a.names[label]) }
+
+// done is the label map. Voxels of several masks are an error, unless the rule says whose they are.
 func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	if len(a.overlap) == 0 {
 		return a.labels, a.notes, nil
+	}
+	a.labels.Emptied = volume.EmptiedOf(a.drawn, a.labels.Labels)
+	undecided := func(pair [2]uint16) bool { return a.rank(pair[0]) == a.rank(pair[1]) }
+	refused := false
+	for pair := range a.overlap {
+		refused = refused || undecided(pair)
+	}
+	if refused {
+		maps.DeleteFunc(a.overlap, func(pair [2]uint16, _ int) bool { return !undecided(pair) })
 	}
 	var shared []string
 	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int {
@@ -210,10 +229,10 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 		shared = append(shared[:most], fmt.Sprintf("and %d more pairs", more))
 	}
 	text := "structures overlap: " + strings.Join(shared, ", ")
-	if o.Overlap != "last" {
-		return nil, nil, fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, --structures leaves structures out", text)
+	if refused {
+		return nil, nil, fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, order:NAME,NAME to the first that is named, --structures leaves structures out", text)
 	}
-	return a.labels, append(a.notes, text+": the label with the higher number has them"), nil
+	return a.labels, append(a.notes, text+": "+a.rule.Words()), nil
 }
 
 // checkVolumes compares the grid of labels that are a volume each with that of their scan, before
@@ -267,7 +286,7 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
 		first, background = 0, ", the first of them the background"
 	}
-	var all layers
+	all := layers{rule: o.Overlap}
 	for n, l := range masks {
 		label := first + uint16(n)
 		name := names[label]
@@ -290,7 +309,7 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 // readSegments reads a segmentation of 3D Slicer whose segments lie in several layers. Every value
 // of a layer must be a segment's.
 func readSegments(path string, h fileHeader, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
-	var all layers
+	all := layers{rule: o.Overlap}
 	for layer := range h.volumes {
 		l, err := readFileLabels(path, o.nifti(layer+1, note))
 		if err != nil {

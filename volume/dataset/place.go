@@ -71,13 +71,13 @@ func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series,
 		return nil, fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index (--labels-by index) where both have the same", path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
 	}
 	if s == nil {
-		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn}, nil
+		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
 	}
 	on, err := s.Labels(l.Labels, o.dicom(nil))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	on.Names, on.Undrawn = l.Names, l.Undrawn
+	on.Names, on.Undrawn, on.Emptied = l.Names, l.Undrawn, l.Emptied
 	return on, nil
 }
 
@@ -89,7 +89,7 @@ func alike(p, r *volume.LabelMap, o ReadOptions) (*volume.LabelMap, *volume.Labe
 		return p, r, ""
 	}
 	if o.LabelsBy == LabelsByIndex && p.Shape == r.Shape {
-		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn}, "compared by index (--labels-by index), whatever its header says"
+		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn, Emptied: r.Emptied}, "compared by index (--labels-by index), whatever its header says"
 	}
 	if beyond, ok := p.Shares(r.Grid); ok && !beyond && r.Len() < p.Len() {
 		placed, _ := r.Place(p.Grid)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -256,5 +257,54 @@ func TestReferencesOnAPart(t *testing.T) {
 	}
 	if p, r, _, err = ReadPair(at("whole.nii"), at("bare.nii"), nil, DefaultReadOptions()); err != nil || p.Same(r.Grid, 1) {
 		t.Errorf("by the header they lie elsewhere: %v", err)
+	}
+}
+
+// An order of structures says whose the voxels are that masks share. A structure that has none left
+// is emptied: it was drawn, so it is not undrawn, and the record says so.
+func TestOrderOfMasksThatOverlap(t *testing.T) {
+	v, l := patient(t, 1)
+	inner := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels)}
+	first := slices.Index(inner.Labels, 1)
+	for n := range inner.Labels {
+		inner.Labels[n] = 0
+	}
+	inner.Labels[first], inner.Labels[first+1] = 1, l.Labels[first+1]
+	root := written(t, v, map[string]*volume.LabelMap{"segmentations/liver.nii": l, "segmentations/tumour.nii": inner})
+	if err := os.Rename(filepath.Join(root, "a.nii"), filepath.Join(root, "ct.nii")); err != nil {
+		t.Fatal(err)
+	}
+	drawn := func(l *volume.LabelMap) (n int) {
+		return l.Len() - l.Counts()[0]
+	}
+	for rule, want := range map[dicom.Overlap]struct {
+		liver, tumour int
+		emptied       []uint16
+	}{
+		"last":               {drawn(l) - drawn(inner), drawn(inner), nil},
+		"order:Tumour":       {drawn(l) - drawn(inner), drawn(inner), nil},
+		"order:liver,tumour": {drawn(l), 0, []uint16{2}},
+	} {
+		read := DefaultReadOptions()
+		read.Overlap = rule
+		r, got, err := preparedCase(t, root, PrepareOptions{Read: read})
+		if err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		if r.LabelCounts[1] != want.liver || r.LabelCounts[2] != want.tumour || !slices.Equal(r.Emptied, want.emptied) || r.Undrawn != nil || !slices.Equal(got.Emptied, want.emptied) {
+			t.Errorf("%s: voxels %v, emptied %v, undrawn %v", rule, r.LabelCounts, r.Emptied, r.Undrawn)
+		}
+		if tells(r.Notes, "WARNING: emptied, because others have all their voxels (--segment-overlap): tumour") != (want.emptied != nil) {
+			t.Errorf("%s: notes %q", rule, r.Notes)
+		}
+	}
+	for rule, problem := range map[dicom.Overlap]string{
+		"error": "order:NAME,NAME to the first that is named", "order:spleen": "structures overlap: liver and tumour", "lest": "must be error, last, or order:",
+	} {
+		read := DefaultReadOptions()
+		read.Overlap = rule
+		if _, _, err := preparedCase(t, root, PrepareOptions{Read: read}); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %v", rule, err)
+		}
 	}
 }

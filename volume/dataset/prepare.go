@@ -67,6 +67,8 @@ type Summary struct {
 	Share   float64
 	// the cases in which nobody drew a structure that others have, by its name
 	Undrawn map[string][]string
+	// the cases in which a structure lost all its voxels to others, by its name
+	Emptied map[string][]string
 	// of each label that came onto other voxels than it was drawn on, how many it has in all such
 	// cases
 	Resampled   map[uint16]Resampled
@@ -119,6 +121,13 @@ func (s *Summary) add(r Result) {
 	}
 	s.addUndrawn(r.Record)
 	s.resampled.add(r.Record)
+	for _, label := range r.Record.Emptied {
+		if s.Emptied == nil {
+			s.Emptied = map[string][]string{}
+		}
+		name := cmp.Or(r.Record.LabelNames[label], fmt.Sprintf("label %d", label))
+		s.Emptied[name] = append(s.Emptied[name], r.Case.ID)
+	}
 	if r.Record.HasLabels {
 		s.Labelled++
 		if r.Case.unnamed && r.Case.site != "" {
@@ -333,6 +342,9 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), plain.List(outdated)))
 	}
 	s.Resampled = s.resampled.labels
+	for _, cases := range s.Emptied {
+		slices.SortFunc(cases, compareNatural)
+	}
 	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s", p.Relabel, joinLabels(missing), joinLabels(there)))
 	} else if p.Relabel != "" && s.Labelled == 0 {
@@ -520,6 +532,9 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	}
 	if r.Err = ctx.Err(); r.Err != nil {
 		return r
+	}
+	if note := emptiedNote(in.Labels); note != "" {
+		in.Notes = append(in.Notes, note)
 	}
 	r.Record, r.Err = p.writer.Add(in)
 	return r

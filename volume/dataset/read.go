@@ -30,7 +30,7 @@ type ReadOptions struct {
 	Tilt     dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
 	Gaps     dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
 	Shear    nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
-	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
+	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"structures that share voxels: error; last: the one with the highest number has them; or order: and names, such as order:tumour,pancreas: the first that is named has them"`
 	LabelsBy LabelsBy      `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files, for labels whose header is wrong or missing" oneof:"header index"`
 	Flips    Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
 }
@@ -52,13 +52,15 @@ func (o ReadOptions) origin() string {
 
 // check says what is wrong with the options; empty ones are the defaults.
 func (o ReadOptions) check() error {
+	if err := o.Overlap.Check(); err != nil {
+		return fmt.Errorf("segment overlap %w", err)
+	}
 	for _, option := range []struct {
 		name, value string
 		known       []string
 	}{
 		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
 		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
-		{"segment overlap", string(o.Overlap), []string{"", string(dicom.OverlapError), string(dicom.OverlapLast)}},
 		{"labels by", string(o.LabelsBy), []string{"", string(LabelsByHeader), string(LabelsByIndex)}},
 		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
 	} {

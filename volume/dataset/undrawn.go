@@ -72,6 +72,19 @@ func (d *Dataset) setUndrawn() {
 	}
 }
 
+// emptiedNote names structures that were drawn and have lost all their voxels to others; "" where
+// none has.
+func emptiedNote(l *volume.LabelMap) string {
+	if l == nil || len(l.Emptied) == 0 {
+		return ""
+	}
+	var names []string
+	for _, label := range l.Emptied {
+		names = append(names, cmp.Or(l.Names[label], fmt.Sprintf("label %d", label)))
+	}
+	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + plain.List(names) + ". They were drawn, and are neither absent nor undrawn"
+}
+
 // input is what is recorded of a case beside its voxels.
 func (c Case) input(p volume.Preparation, origin string) (prepared.Input, error) {
 	undrawn, err := p.RelabelUndrawn(c.labels, c.undrawn)

@@ -15,10 +15,12 @@ import (
 )
 
 // square is a contour of 8 x 8 mm with a corner at x mm, on a slice that need not be whole.
-func square(x, slice float64) string {
-	const y, size = 20, 8
+func square(x, slice float64) string { return squareAt(x, 20, 8, slice) }
+
+// squareAt is a contour of the given size with a corner at (x, y) mm.
+func squareAt(x, y, size, slice float64) string {
 	z := 5 + 2.5*slice
-	return fmt.Sprintf(`%g\%d\%g\%g\%d\%g\%g\%d\%g\%g\%d\%g`, x, y, z, x+size, y, z, x+size, y+size, z, x, y+size, z)
+	return fmt.Sprintf(`%g\%g\%g\%g\%g\%g\%g\%g\%g\%g\%g\%g`, x, y, z, x+size, y, z, x+size, y+size, z, x, y+size, z)
 }
 
 // redrawn opens the first case of testdata/dicom_rtstruct.json, whose slices are axial, with other
@@ -133,5 +135,30 @@ func TestStructuresOfOneName(t *testing.T) {
 	contours[11], contours[12], contours[13] = square(-20, 50), square(-20, 51), square(-20, 52)
 	if l, err := read(); err != nil || l.Undrawn != nil || l.Counts()[1] == 0 {
 		t.Errorf("one of them outside the scan: %v", err)
+	}
+}
+
+// Contours of one structure that cross in part are named. A hole, a hole that is drawn first, and
+// neighbours are none.
+func TestContoursThatCross(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second string
+		crosses       bool
+	}{
+		"cross":          {squareAt(-20, 20, 8, 1), squareAt(-16, 24, 8, 1), true},
+		"hole":           {squareAt(-20, 20, 8, 1), squareAt(-18, 22, 4, 1), false},
+		"the hole first": {squareAt(-18, 22, 4, 1), squareAt(-20, 20, 8, 1), false},
+		"neighbours":     {squareAt(-20, 20, 8, 1), squareAt(-10, 20, 8, 1), false},
+		"other slices":   {squareAt(-20, 20, 8, 1), squareAt(-16, 24, 8, 2), false},
+	} {
+		s, g := redrawn(t, map[int]string{0: c.first, 1: c.second, 2: square(-20, 4), 3: square(-20, 5), 4: square(-20, 3)})
+		var notes []string
+		if _, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := "WARNING: contours of one structure that cross in part, of which what both enclose is left out: " + g.Structures[0].Name + " (1 slice)"
+		if slices.Contains(notes, want) != c.crosses || strings.Contains(strings.Join(notes, ""), "cross") != c.crosses {
+			t.Errorf("%s: notes %q", name, notes)
+		}
 	}
 }

@@ -142,12 +142,8 @@ func (o *Options) defaults() error {
 	default:
 		return fmt.Errorf("gaps %q: want error or resample", o.Gaps)
 	}
-	switch o.Overlap {
-	case "":
-		o.Overlap = OverlapError
-	case OverlapError, OverlapLast:
-	default:
-		return fmt.Errorf("overlap %q: want error or last", o.Overlap)
+	if err := o.Overlap.Check(); err != nil {
+		return fmt.Errorf("overlap %w", err)
 	}
 	if o.Note == nil {
 		o.Note = func(string) {}

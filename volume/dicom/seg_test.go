@@ -830,3 +830,49 @@ func TestSegmentationSaysItsParameters(t *testing.T) {
 		t.Errorf("%d UIDs of three objects", len(uids))
 	}
 }
+
+// An order of segments says who has the voxels that several hold, and a segment that has none left
+// is emptied.
+func TestOrderOfSegmentsThatOverlap(t *testing.T) {
+	cases := readSegCases(t)
+	n := slices.IndexFunc(cases.Cases, func(c struct {
+		Name    string            `json:"name"`
+		File    []byte            `json:"file"`
+		Series  string            `json:"series"`
+		Labels  []byte            `json:"labels"`
+		Names   map[uint16]string `json:"names"`
+		Error   string            `json:"error"`
+		Overlap Overlap           `json:"overlap"`
+	}) bool {
+		return c.Name == "overlap"
+	})
+	c := cases.Cases[n]
+	path := filepath.Join(t.TempDir(), "seg.dcm")
+	if err := os.WriteFile(path, c.File, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, err := OpenSegmentation(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := cases.series(t, c.Series)
+	shared := 0 // the voxels of Pancreas, which is 2, all of which Mass has, too
+	for rule, want := range map[Overlap]struct{ emptied, holder uint16 }{
+		OverlapLast: {2, 3}, "order:mass": {2, 3}, "order:Pancreas,Mass": {0, 2},
+	} {
+		l, err := g.ReadOn(s, Options{Overlap: rule})
+		if err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		counts := l.Counts()
+		if shared == 0 {
+			shared = counts[2] + counts[3]
+		}
+		if counts[want.holder] == 0 || counts[2]+counts[3] != shared || (want.emptied == 2) != slices.Equal(l.Emptied, []uint16{2}) || (want.emptied == 2) != (counts[2] == 0) {
+			t.Errorf("%s: voxels %v, emptied %v", rule, counts, l.Emptied)
+		}
+	}
+	if _, err := g.ReadOn(s, Options{Overlap: "order:Liver"}); err == nil || !strings.Contains(err.Error(), "segments overlap: 2 (Pancreas) and 3 (Mass)") {
+		t.Errorf("nobody is named: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -35,14 +36,59 @@ type Segment struct {
 	Name  string // SegmentLabel, or the meaning of its code; "" where there is neither
 }
 
-// Overlap says what becomes of voxels that several segments of a SEG object hold: a label map has
-// room for one.
+// Overlap says what becomes of voxels that several structures hold: a label map has room for one.
+// Beside the constants it may be an order of structures, such as "order:tumour,pancreas": the first
+// that is named has them, whatever its spelling, and those that are not named come after. Of two
+// that are not named it decides nothing, and they are refused.
 type Overlap string
 
 const (
-	OverlapError Overlap = "error" // refuse, naming the segments
-	OverlapLast  Overlap = "last"  // the segment with the highest number has them
+	OverlapError Overlap = "error" // refuse, naming the structures
+	OverlapLast  Overlap = "last"  // the structure with the highest number has them
 )
+
+const overlapOrder = "order:"
+
+// Check says what is wrong with the rule; "" is OverlapError.
+func (o Overlap) Check() error {
+	names, isOrder := strings.CutPrefix(string(o), overlapOrder)
+	switch {
+	case isOrder && strings.Trim(names, ", ") != "":
+	case isOrder:
+		return fmt.Errorf("%q names no structure", o)
+	case o != "" && o != OverlapError && o != OverlapLast:
+		return fmt.Errorf("%q: must be error, last, or order: and names of structures, such as order:tumour,pancreas", o)
+	}
+	return nil
+}
+
+// Rank is the place of a structure in the order in which structures have voxels that they share,
+// the least first. Between structures of equal places the rule does not decide. Number is the
+// structure's own.
+func (o Overlap) Rank(number int, name string) int {
+	names, isOrder := strings.CutPrefix(string(o), overlapOrder)
+	if !isOrder {
+		if o == OverlapLast {
+			return -number
+		}
+		return 0
+	}
+	order := strings.Split(names, ",")
+	for place, wanted := range order {
+		if plain.Fold(strings.TrimSpace(wanted)) == plain.Fold(name) {
+			return place
+		}
+	}
+	return len(order)
+}
+
+// Words says who has voxels that structures share.
+func (o Overlap) Words() string {
+	if names, isOrder := strings.CutPrefix(string(o), overlapOrder); isOrder {
+		return "the first in the order " + strings.ReplaceAll(names, ",", ", ") + " has them"
+	}
+	return "the one with the higher number has them"
+}
 
 // ErrOffGrid says that frames lie elsewhere than the voxels of a scan.
 var ErrOffGrid = segmentation.ErrOffGrid
@@ -145,7 +191,7 @@ func (g *Segmentation) Grid() (volume.Grid, error) { return g.object.Grid() }
 
 // segmentation returns what the options say about SEG objects.
 func (o Options) segmentation() segmentation.Options {
-	return segmentation.Options{Options: o.stack(), LastWins: o.Overlap == OverlapLast, Note: o.Note}
+	return segmentation.Options{Options: o.stack(), Rank: o.Overlap.Rank, Words: o.Overlap.Words(), Note: o.Note}
 }
 
 // WriteOptions say what [WriteSegmentation] writes beside the labels.

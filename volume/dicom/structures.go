@@ -110,5 +110,5 @@ func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*vol
 	for at, label := range labels {
 		byNumber[g.set.Structures[at].Number] = label
 	}
-	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), LastWins: o.Overlap == OverlapLast, Note: o.Note})
+	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), Rank: o.Overlap.Rank, Words: o.Overlap.Words(), Note: o.Note})
 }

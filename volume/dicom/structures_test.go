@@ -120,8 +120,55 @@ func TestStructuresThatOverlap(t *testing.T) {
 	if err != nil || l.Counts()[1] == 0 || l.Counts()[5] == 0 || l.Names[1] != "BODY" {
 		t.Errorf("%v, %v", err, l)
 	}
-	if all := strings.Join(notes, "; "); !strings.Contains(all, "the label with the higher number has them") || !strings.Contains(all, "two parts has no contour on 2 slices") {
+	if all := strings.Join(notes, "; "); !strings.Contains(all, "the one with the higher number has them") || !strings.Contains(all, "two parts has no contour on 2 slices") {
 		t.Errorf("notes %q", notes)
+	}
+}
+
+// An order of structures says who has the pixels that several hold: those that are named, in this
+// order, before the others. Between two that are not named it does not decide.
+func TestOrderOfStructuresThatOverlap(t *testing.T) {
+	s, g := readStructureCases(t)[0].open(t)
+	labels, names := map[int]uint16{}, map[string]uint16{}
+	for at, structure := range g.Structures {
+		labels[at] = uint16(at + 1)
+		names[structure.Name] = uint16(at + 1)
+	}
+	read := func(rule Overlap) (*volume.LabelMap, string, error) {
+		var notes []string
+		l, err := g.ReadOn(s, labels, Options{Overlap: rule, Note: func(note string) { notes = append(notes, note) }})
+		return l, strings.Join(notes, "; "), err
+	}
+	alone := func(name string) int {
+		for at, structure := range g.Structures {
+			if structure.Name == name {
+				l, err := g.ReadOn(s, map[int]uint16{at: 1}, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l.Counts()[1]
+			}
+		}
+		return 0
+	}
+	l, notes, err := read("order:body")
+	if err != nil || l.Counts()[names["BODY"]] != alone("BODY") || !strings.Contains(notes, "the first in the order body has them") {
+		t.Fatalf("%v, notes %s", err, notes)
+	}
+	if len(l.Emptied) == 0 || len(l.Undrawn) > 0 || !slices.Contains(l.Emptied, names["Parotid_L"]) {
+		t.Errorf("emptied %v, undrawn %v", l.Emptied, l.Undrawn)
+	}
+	if l, _, err = read("order:PAROTID_L, BODY"); err != nil || l.Counts()[names["Parotid_L"]] != alone("Parotid_L") || slices.Contains(l.Emptied, names["Parotid_L"]) {
+		t.Errorf("%v, emptied %v", err, l)
+	}
+	var unsupported *volume.UnsupportedError
+	if _, _, err = read("order:Liver"); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--segment-overlap order:NAME,NAME") {
+		t.Errorf("nobody is named: %v", err)
+	}
+	for _, wrong := range []Overlap{"lest", "order:", "order: ,", "body"} {
+		if _, _, err = read(wrong); err == nil {
+			t.Errorf("rule %q is taken", wrong)
+		}
 	}
 }
 

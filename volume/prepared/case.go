@@ -225,7 +225,7 @@ func (c *Case) LabelMap() (l *volume.LabelMap, err error) {
 		return nil, err
 	}
 	defer end()
-	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn)}
+	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
 	bytes := v.bytes[v.layout.labels:v.layout.blocks]
 	for i := range l.Labels {
 		if v.layout.labelBytes == 1 {

@@ -56,7 +56,7 @@ func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 		return nil, err
 	}
 	defer end()
-	l = &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn)}
+	l = &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
 	if err := decodeRuns(l.Labels, v.bytes[v.layout.original:v.layout.end]); err != nil {
 		return nil, fmt.Errorf("case %s: the labels on the scan's voxels: %w: run voxsaw prepare again", c.ID, err)
 	}

@@ -34,6 +34,9 @@ type Record struct {
 	// labels that other cases of the data have and that nobody drew in this one, ascending; nil
 	// where none is missing, or nothing is known
 	Undrawn []uint16 `json:"undrawn,omitempty"`
+	// labels that were drawn in this case and have lost all their voxels to others that share them,
+	// ascending: neither absent nor undrawn
+	Emptied []uint16 `json:"emptied,omitempty"`
 	Air     float64  `json:"air"` // share of the voxels that are air
 	Notes   []string `json:"notes,omitempty"`
 	Sources []Source `json:"sources,omitempty"`
@@ -103,6 +106,9 @@ func (r Record) check() error {
 		if label == 0 || n < 1 {
 			return fmt.Errorf("%d voxels of label %d as drawn", n, label)
 		}
+	}
+	if slices.Contains(r.Emptied, 0) || !slices.IsSorted(r.Emptied) {
+		return fmt.Errorf("labels %s are said to be emptied", numbers.List(r.Emptied))
 	}
 	if slices.Contains(r.Undrawn, 0) || !slices.IsSorted(r.Undrawn) {
 		return fmt.Errorf("labels %s are said not to be drawn", numbers.List(r.Undrawn))

@@ -161,7 +161,7 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.Scan != "" {
 		flags |= hasScan
 	}
-	if r.LabelsBy != "" || len(r.DrawnCounts) > 0 {
+	if r.LabelsBy != "" || len(r.DrawnCounts) > 0 || len(r.Emptied) > 0 {
 		flags |= hasShares
 	}
 	out = binary.AppendUvarint(out, flags)
@@ -190,6 +190,10 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	}
 	if flags&hasShares != 0 {
 		out = appendCounts(e.share(out, r.LabelsBy), r.DrawnCounts)
+		out = binary.AppendUvarint(out, uint64(len(r.Emptied)))
+		for _, label := range r.Emptied {
+			out = binary.AppendUvarint(out, uint64(label))
+		}
 	}
 	out = e.share(binary.AppendUvarint(out, uint64(len(r.Notes))), r.Notes...)
 	out = binary.AppendUvarint(out, uint64(len(r.Sources)))
@@ -288,6 +292,7 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 	}
 	if flags&hasShares != 0 {
 		r.LabelsBy, r.DrawnCounts = d.common(), decodeLabels(d, count)
+		r.Emptied = decodeList(d, func() uint16 { return uint16(d.uvarint()) })
 	}
 	r.Notes = decodeList(d, d.common)
 	if sources {

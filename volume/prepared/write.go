@@ -334,7 +334,7 @@ func (w *Writer) add(s Input) (Record, error) {
 			prepared.Names[label] = plain.Name(name)
 		}
 		record.LabelNames = prepared.Names
-		file.Undrawn = prepared.Undrawn
+		file.Undrawn, record.Emptied = prepared.Undrawn, prepared.Emptied
 		record.Undrawn = s.undrawn(record.LabelCounts, file.Undrawn)
 		var beyond int
 		var inside map[uint16]int

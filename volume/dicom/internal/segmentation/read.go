@@ -25,9 +25,11 @@ import (
 // SegOptions say how a label map is made of an object.
 type Options struct {
 	stack.Options
-	// voxels that several segments hold are the last one's; otherwise they are refused
-	LastWins bool
-	Note     func(string)
+	// Rank orders structures by their number and name: of those that share voxels, the one with the
+	// least has them, as Words says. Structures of equal rank are refused.
+	Rank  func(number int, name string) int
+	Words string
+	Note  func(string)
 }
 
 // maxMiss is how far (voxels) a pixel of a SEG object may lie off the voxel that it is for: what
@@ -91,7 +93,7 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 		return nil, err
 	}
 	labels := make([]uint16, area*len(s.Slices))
-	err = g.draw(labels, o, func(f *segFrame) (*segTarget, string) {
+	painted, err := g.draw(labels, o, func(f *segFrame) (*segTarget, string) {
 		at := f.position.Dot(normal)
 		k, _ := slices.BinarySearch(p.At, at)
 		if k > 0 && (k == len(p.At) || at-p.At[k-1] < p.At[k]-at) {
@@ -109,7 +111,8 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &volume.LabelMap{Grid: p.Grid, Labels: p.Labels(labels, first.Image.Columns, first.Image.Rows), Names: g.Names()}, nil
+	emptied := volume.EmptiedOf(painted, labels)
+	return &volume.LabelMap{Grid: p.Grid, Labels: p.Labels(labels, first.Image.Columns, first.Image.Rows), Names: g.Names(), Emptied: emptied}, nil
 }
 
 // ReadOnGrid makes a label map on a grid, whose voxels the pixels of the frames must be; see
@@ -123,7 +126,9 @@ func (g *Object) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap, erro
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len()), Names: g.Names()}
-	return l, g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
+	painted, err := g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
+	l.Emptied = volume.EmptiedOf(painted, l.Labels)
+	return l, err
 }
 
 // fits says whether there is memory for so many labels.
@@ -299,17 +304,21 @@ func (p *segPlace) voxel(column, row int) (v [3]int) {
 }
 
 // draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts
-// that, or "".
-func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) error {
+// that, or "". It returns the labels of the segments that share voxels.
+func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) (painted map[uint16]bool, err error) {
 	file, err := pixels.Reopen(&g.Image.Image)
 	if err != nil {
-		return element.InFile(g.Path, err)
+		return nil, element.InFile(g.Path, err)
 	}
 	defer file.Close()
 	for _, text := range g.Doubts {
 		o.Note(text)
 	}
 	table := g.labels()
+	rank := map[uint16]int{}
+	for _, s := range g.Segments {
+		rank[s.Label] = o.rank(int(s.number), s.Name)
+	}
 	// Frames of one slice are drawn one after the other, in the order of their segments; different
 	// slices at the same time.
 	type sliceKey struct{ start, axis, at int }
@@ -334,7 +343,7 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 	}
 	painters := make(chan *segPainter, workers)
 	for range workers {
-		painter := &segPainter{g: g, file: file, labels: labels, table: table, overlaps: map[[2]uint16]int{}}
+		painter := &segPainter{g: g, file: file, labels: labels, table: table, rank: rank, overlaps: map[[2]uint16]int{}, painted: map[uint16]bool{}}
 		defer painter.frames.Close()
 		painters <- painter
 	}
@@ -356,20 +365,30 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 	group.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return element.InFile(g.Path, err)
+			return nil, element.InFile(g.Path, err)
 		}
 	}
-	overlaps := map[[2]uint16]int{}
+	overlaps, painted := map[[2]uint16]int{}, map[uint16]bool{}
 	for range workers {
-		for pair, n := range (<-painters).overlaps {
+		painter := <-painters
+		for pair, n := range painter.overlaps {
 			overlaps[pair] += n
 		}
+		maps.Copy(painted, painter.painted)
 	}
-	return g.overlap(overlaps, o)
+	return painted, g.overlap(overlaps, rank, o)
+}
+
+// rank is the place of a segment in the order of those that share voxels.
+func (o Options) rank(number int, name string) int {
+	if o.Rank == nil {
+		return 0
+	}
+	return o.Rank(number, name)
 }
 
 // overlap refuses segments that share voxels, or notes which segment gets these.
-func (g *Object) overlap(overlaps map[[2]uint16]int, o Options) error {
+func (g *Object) overlap(overlaps map[[2]uint16]int, rank map[uint16]int, o Options) error {
 	if len(overlaps) == 0 {
 		return nil
 	}
@@ -380,6 +399,13 @@ func (g *Object) overlap(overlaps map[[2]uint16]int, o Options) error {
 	shared := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int {
 		return cmp.Or(place[a[0]]-place[b[0]], place[a[1]]-place[b[1]])
 	})
+	decided := true
+	for _, pair := range shared {
+		decided = decided && rank[pair[0]] != rank[pair[1]]
+	}
+	if !decided {
+		shared = slices.DeleteFunc(shared, func(pair [2]uint16) bool { return rank[pair[0]] != rank[pair[1]] })
+	}
 	const most = 4
 	var pairs []string
 	for _, pair := range shared[:min(len(shared), most)] {
@@ -389,10 +415,10 @@ func (g *Object) overlap(overlaps map[[2]uint16]int, o Options) error {
 		pairs = append(pairs, fmt.Sprintf("and %d more pairs", more))
 	}
 	text := "segments overlap: " + strings.Join(pairs, ", ")
-	if !o.LastWins {
-		return &volume.UnsupportedError{Path: g.Path, Problem: text + ". A label map has room for one: --segment-overlap last gives them to the segment with the highest number"}
+	if !decided {
+		return &volume.UnsupportedError{Path: g.Path, Problem: text + ". A label map has room for one: --segment-overlap last gives them to the segment with the highest number, --segment-overlap order:NAME,NAME to the first that is named"}
 	}
-	o.Note(text + ": the one with the highest number gets them")
+	o.Note(text + ": " + o.Words)
 	return nil
 }
 
@@ -401,7 +427,9 @@ type segPainter struct {
 	g        *Object
 	labels   []uint16
 	table    map[uint16]uint16
+	rank     map[uint16]int    // of a label: the least has the voxels that it shares
 	overlaps map[[2]uint16]int // voxels of two labels, the one that was there first
+	painted  map[uint16]bool   // labels that share voxels with others
 	file     *element.File     // for frames of single bits
 	packed   []byte            // one of them
 	frames   pixels.Reader     // for others
@@ -435,6 +463,10 @@ func (s *segPainter) paint(p *segPlace) error {
 		}
 		if old := s.labels[at]; old != 0 && old != label {
 			s.overlaps[[2]uint16{old, label}]++
+			s.painted[old], s.painted[label] = true, true
+			if s.rank[old] < s.rank[label] {
+				return nil
+			}
 		}
 		s.labels[at] = label
 		return nil

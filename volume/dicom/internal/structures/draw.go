@@ -17,9 +17,11 @@ import (
 // Options say how a label map is made of contours.
 type Options struct {
 	stack.Options
-	// voxels that several structures hold are the last one's; otherwise they are refused
-	LastWins bool
-	Note     func(string)
+	// Rank orders structures by their number and name: of those that share voxels, the one with the
+	// least has them, as Words says. Structures of equal rank are refused.
+	Rank  func(number int, name string) int
+	Words string
+	Note  func(string)
 }
 
 // decimals parses numbers divided by backslashes.
@@ -66,6 +68,9 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	if err := c.checkAnyOnScan(); err != nil {
 		return nil, err
 	}
+	for number, crossed := range c.crossings.count(c.columns, c.rows) {
+		c.fate(number).crossed = crossed
+	}
 	for _, note := range slices.Concat(g.Doubts, c.notes()) {
 		o.Note(note)
 	}
@@ -73,7 +78,8 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	if err != nil {
 		return nil, err
 	}
-	l := &volume.LabelMap{Grid: plan.Grid, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}, Undrawn: c.undrawn(labels)}
+	emptied := volume.EmptiedOf(c.withPixels(labels), stacked)
+	l := &volume.LabelMap{Grid: plan.Grid, Emptied: emptied, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}, Undrawn: c.undrawn(labels)}
 	for _, structure := range g.Structures {
 		if label := labels[structure.Number]; label != 0 {
 			l.Names[label] = structure.Name
@@ -92,6 +98,7 @@ type canvas struct {
 	columns, rows int
 	masks         map[int]map[int][]bool // pixels of each structure and slice
 	fates         map[int]*fate          // what became of the contours of each structure
+	crossings     crossings
 }
 
 // draw adds a contour: where another one is already, pixels change sides.
@@ -135,6 +142,7 @@ func (c *canvas) draw(number int, line contour) error {
 		c.masks[number][k] = make([]bool, c.columns*c.rows)
 	}
 	invert(c.masks[number][k], c.columns, c.rows, outline)
+	c.crossings.add(number, k, outline)
 	return nil
 }
 
@@ -168,7 +176,7 @@ func invert(mask []bool, columns, rows int, polygon [][2]float64) {
 func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	area := c.columns * c.rows
 	stacked := make([]uint16, area*len(c.stack.Slices))
-	names, overlaps := map[uint16]string{}, map[[2]uint16]int{}
+	names, overlaps, rank := map[uint16]string{}, map[[2]uint16]int{}, map[uint16]int{}
 	order := slices.Clone(c.set.Structures)
 	slices.SortStableFunc(order, func(a, b Structure) int { return int(labels[a.Number]) - int(labels[b.Number]) })
 	first := map[uint16]Structure{}
@@ -183,7 +191,7 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 			continue
 		}
 		first[label] = structure
-		names[label] = structure.Name
+		names[label], rank[label] = structure.Name, o.Rank(int(label), structure.Name)
 		for k, mask := range drawn {
 			for n, inside := range mask {
 				if !inside {
@@ -191,6 +199,9 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 				}
 				if old := stacked[k*area+n]; old != 0 {
 					overlaps[[2]uint16{old, label}]++
+					if rank[old] < rank[label] {
+						continue
+					}
 				}
 				stacked[k*area+n] = label
 			}
@@ -206,16 +217,33 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	pairs := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int {
 		return cmp.Or(overlaps[b]-overlaps[a], slices.Compare(a[:], b[:]))
 	})
+	undecided := func(pair [2]uint16) bool { return rank[pair[0]] == rank[pair[1]] }
+	refused := slices.ContainsFunc(pairs, undecided)
+	if refused {
+		pairs = slices.DeleteFunc(pairs, func(pair [2]uint16) bool { return !undecided(pair) })
+	}
 	var shared []string
 	for _, pair := range pairs[:min(len(pairs), 4)] {
 		shared = append(shared, fmt.Sprintf("%s and %s (%d pixels)", names[pair[0]], names[pair[1]], overlaps[pair]))
 	}
 	text := fmt.Sprintf("%s overlap: %s", numbers.Count(len(pairs), "pair of structures", "pairs of structures"), strings.Join(shared, ", "))
-	if !o.LastWins {
-		return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: text + ". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number"}
+	if refused {
+		return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: text + ". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number, --segment-overlap order:NAME,NAME to the first that is named"}
 	}
-	o.Note(text + ": the label with the higher number has them")
+	o.Note(text + ": " + o.Words)
 	return stacked, nil
+}
+
+// withPixels are the labels of structures that have pixels.
+func (c *canvas) withPixels(labels map[int]uint16) map[uint16]bool {
+	with := map[uint16]bool{}
+	for number, drawn := range c.masks {
+		if label := labels[number]; label != 0 && !with[label] {
+			with[label] = slices.ContainsFunc(slices.Collect(maps.Values(drawn)), func(mask []bool) bool { return slices.Contains(mask, true) })
+		}
+	}
+	maps.DeleteFunc(with, func(_ uint16, has bool) bool { return !has })
+	return with
 }
 
 // equalMasks says whether two structures have the same pixels.

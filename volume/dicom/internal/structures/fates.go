@@ -19,6 +19,7 @@ import (
 type fate struct {
 	all, open, outside, gap int     // gap: too far from the slices on both sides
 	cut                     int     // drawn, but partly outside the slice
+	crossed                 int     // slices on which two cross in part
 	between                 int     // drawn on the nearest slice, though they lie between two
 	farthest                float64 // mm from these to their slice
 }
@@ -170,6 +171,14 @@ func (c *canvas) notes() (notes []string) {
 		if list := c.list(about.say); list != nil {
 			notes = append(notes, about.what+": "+plain.List(list))
 		}
+	}
+	if list := c.list(func(f *fate) string {
+		if f.crossed == 0 {
+			return ""
+		}
+		return fmt.Sprintf(" (%s)", numbers.Count(f.crossed, "slice"))
+	}); list != nil {
+		notes = append(notes, "WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+plain.List(list))
 	}
 	return notes
 }
