@@ -82,9 +82,14 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		prepared := store.Preparation()
 		say(stderr, "the cases were prepared in another way than those that the network was trained on: %s", config.Unlike(&prepared, &how))
 	}
-	ids, trained, err := chooseToSolve(stderr, store, description.TrainedOn, o)
+	ids, trained, err := chooseToSolve(stderr, store, description, o)
 	if err != nil {
 		return err
+	}
+	if how, err := description.Preparation(); err == nil && how == store.Preparation() {
+		for _, line := range description.Mismatches(how, store.Spacings(ids), voxsaw.Network{}) {
+			say(stderr, "WARNING: %s", line)
+		}
 	}
 	var cases []*prepared.Case
 	wanted := among(ids)
@@ -186,10 +191,14 @@ func printRecord(w io.Writer, evaluation any, trained *int) error {
 
 // chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was
 // trained on: nil if it does not say.
-func chooseToSolve(w io.Writer, store *prepared.Store, seen []string, o solveOptions) (ids []string, trained *int, err error) {
-	var all []string
+func chooseToSolve(w io.Writer, store *prepared.Store, d checkpoint.Description, o solveOptions) (ids []string, trained *int, err error) {
+	var all, seen []string
+	learnt, known := d.Seen(), d.Known() || len(d.TrainedOn) > 0
 	for info := range store.Records() {
 		all = append(all, info.ID)
+		if _, found := learnt.Find(info.ID, info.Scan); found {
+			seen = append(seen, info.ID)
+		}
 	}
 	for _, id := range o.Cases {
 		if !slices.Contains(all, id) {
@@ -198,18 +207,18 @@ func chooseToSolve(w io.Writer, store *prepared.Store, seen []string, o solveOpt
 	}
 	ids = o.Cases
 	if len(ids) == 0 {
-		if ids = all; !o.All && len(seen) > 0 {
+		if ids = all; !o.All && known {
 			ids = slices.DeleteFunc(slices.Clone(all), among(seen))
 		}
 		if len(ids) == 0 {
 			fmt.Fprintln(w, "the checkpoint was trained on every case: taking all")
 			ids = all
 		}
-		if !o.All && len(seen) == 0 {
+		if !o.All && !known {
 			fmt.Fprintln(w, "the checkpoint does not say which cases it was trained on: taking all")
 		}
 	}
-	if len(seen) > 0 {
+	if known {
 		n := len(common(ids, seen))
 		trained = &n
 	}

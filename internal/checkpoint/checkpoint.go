@@ -251,23 +251,32 @@ func isExtra(name string) bool {
 // where each keeps its own. Settings that the checkpoint does not tell are passed over.
 func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
-	differ := func(what, there, here, why string) {
-		lines = append(lines, fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why))
-	}
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
-		for _, one := range p.Differences(own) {
-			if m, matters := mismatches[one.Key]; matters && one.Key != spacingKey {
-				differ(m.what, one.Old, one.New, m.why)
-			}
-		}
-		if before, now, alike := sameSizes(own, p, d.Learnt.Spacings, here); !alike {
-			differ(mismatches[spacingKey].what, before, now, mismatches[spacingKey].why)
-		}
+		lines = Unlike(own, d.Learnt.Spacings, p, here)
 	}
 	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" && own.Norm != n.Norm {
-		differ("norm of the network", own.Norm, n.Norm, "the weights were made for the other one")
+		lines = append(lines, unlike("norm of the network", own.Norm, n.Norm, "the weights were made for the other one"))
 	}
 	return lines
+}
+
+// Unlike is what [Description.Mismatches] says of two preparations: that of the scans which weights
+// have learnt from, and that of those which they are to be used with. The ranges are those of the
+// voxel sizes, where each scan keeps its own.
+func Unlike(there volume.Preparation, rangeThere volume.Range, here volume.Preparation, rangeHere volume.Range) (lines []string) {
+	for _, one := range here.Differences(there) {
+		if m, matters := mismatches[one.Key]; matters && one.Key != spacingKey {
+			lines = append(lines, unlike(m.what, one.Old, one.New, m.why))
+		}
+	}
+	if before, now, alike := sameSizes(there, here, rangeThere, rangeHere); !alike {
+		lines = append(lines, unlike(mismatches[spacingKey].what, before, now, mismatches[spacingKey].why))
+	}
+	return lines
+}
+
+func unlike(what, there, here, why string) string {
+	return fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why)
 }
 
 // sameSizes compares the voxel sizes of scans that were prepared in two ways: numbers as they are,

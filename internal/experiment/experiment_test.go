@@ -272,6 +272,16 @@ func preparedCases(t *testing.T, sources map[string]string) string {
 	return dir
 }
 
+// A scan in another file and of another name is known by its voxels.
+func TestCopiesOfTestCasesAreKnown(t *testing.T) {
+	tested := []prepared.Record{{ID: "a", Scan: "1", Sources: []prepared.Source{{Path: "a.nii", Hash: "x"}}}, {ID: "old"}}
+	others := []prepared.Record{{ID: "copy", Scan: "1", Sources: []prepared.Source{{Path: "b.nii.gz", Hash: "y"}}}, {ID: "other", Scan: "2"}, {ID: "earlier"}, {ID: "old", Scan: "3"}}
+	free, left := apart(slices.Values(others), tested)
+	if !slices.Equal(free, []string{"other", "earlier"}) || !slices.Equal(left, []string{"copy", "old"}) {
+		t.Errorf("free %v, left %v", free, left)
+	}
+}
+
 // An encoder that has seen a test scan, if only as puzzles, would flatter the result.
 func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	scans := t.TempDir()

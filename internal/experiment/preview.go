@@ -180,20 +180,20 @@ func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 }
 
 // apart divides the cases of another folder: those that may be looked at, and those that are, by
-// their name or by the files they came from, among the tested. Another patient of the same name is
+// their name, their voxels or the files they came from, among the tested. Another patient of the same name is
 // left out too: nothing tells the two apart for certain, and a case fewer costs less than a result
 // that is wrong.
 func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, left []string) {
 	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {
-		names[c.ID] = true
+		names[c.ID], hashes[c.Scan] = true, true
 		for _, s := range c.Sources {
 			paths[s.Path], hashes[s.Hash] = true, true
 		}
 	}
-	delete(hashes, "") // of sources that nobody has read
+	delete(hashes, "") // of sources that nobody has read, and scans of earlier versions
 	for c := range cases {
-		if names[c.ID] || slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
+		if names[c.ID] || hashes[c.Scan] || slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
 			left = append(left, c.ID)
 		} else {
 			free = append(free, c.ID)

@@ -531,6 +531,9 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
+	for _, line := range checkpoint.Unlike(cache.Preparation(), cache.Spacings(data.Train), r.cache.Preparation(), r.cache.Spacings(t.Train)) {
+		r.Console.Note(fmt.Sprintf("WARNING: %s: %s", name, line))
+	}
 	p.Held = data.Validate
 	var settings pretext.Config
 	p.Task, settings = pretext.Chosen(&chosen)
