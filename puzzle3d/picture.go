@@ -81,7 +81,7 @@ func (p Play) Picture() image.Image {
 				page.Frame(place, 1, tiles.Pale)
 				continue
 			}
-			page.Tile(place, tiles.Slice(p.voxels(patch), p.Patch))
+			page.Tile(place, tiles.Slice(p.voxels(patch), p.Patch, p.Shown))
 			switch {
 			case patch == slot:
 			case p.same(patch, slot):

@@ -21,7 +21,7 @@ func shade(patch int) int {
 
 // A play in which every patch has a grey of its own, so that the picture tells where it was drawn.
 func greys() Play {
-	p := Play{Case: "greys", Grid: [3]int{3, 2, 2}, Patch: [3]int{8, 6, 4}}
+	p := Play{Case: "greys", Grid: [3]int{3, 2, 2}, Patch: [3]int{8, 6, 4}, Shown: [2]float32{-1, 1}}
 	n := 12
 	for patch := range n {
 		for range 8 * 6 * 4 {

@@ -142,8 +142,9 @@ func metricsOf(rounds []jigsaw.Metrics) []Metrics {
 type Play struct {
 	Case        string
 	Grid, Patch [3]int
-	Patches     []float32 // (cells, D, H, W), in their natural order, as the network saw them
-	Missing     []bool    // the patches that were left out; nil: none
+	Patches     []float32  // (cells, D, H, W), in their natural order, as the network saw them
+	Shown       [2]float32 // the range of their intensities, for pictures
+	Missing     []bool     // the patches that were left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
@@ -182,6 +183,6 @@ func (p *Player) Play(c *prepared.Case) (Play, error) {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(), Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil
 }

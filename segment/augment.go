@@ -11,8 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// Augmentation is how training crops are varied. Intensities are those that the network sees, in
-// [-1, 1].
+// Augmentation is how training crops are varied. Intensities are those that the network sees, most
+// of which lie in [-1, 1] or in another range that the scheme of the preparation has.
 type Augmentation struct {
 	Gain     float64 `yaml:"gain" help:"intensities are multiplied by 1 plus or minus up to this" range:"[0,1]"`
 	Shift    float64 `yaml:"shift" help:"plus or minus up to this is added to intensities"`
@@ -65,7 +65,7 @@ func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, 
 			sliding.Mirror(labels, size, axis)
 		}
 	}
-	a.intensities(image, r)
+	a.intensities(image, c.Range(), r)
 	return nil
 }
 
@@ -79,13 +79,15 @@ func readCrop(c *prepared.Case, image, labels []float32, origin, size [3]int) er
 // plusMinus draws from [-x, x).
 func plusMinus(r *rand.Rand, x float64) float64 { return x * (2*r.Float64() - 1) }
 
-// intensities varies gamma, gain and shift, and adds noise.
-func (a Augmentation) intensities(image []float32, r *rand.Rand) {
+// intensities varies gamma, gain and shift, and adds noise. Gamma is that of the usual range of
+// intensities.
+func (a Augmentation) intensities(image []float32, usual [2]float32, r *rand.Rand) {
 	gain, shift := float32(1+plusMinus(r, a.Gain)), float32(plusMinus(r, a.Shift))
 	gamma, noise := math.Exp(plusMinus(r, a.Gamma)), float32(a.Noise*r.Float64())
+	low, width := float64(usual[0]), float64(usual[1]-usual[0])
 	for i, x := range image {
 		if a.Gamma > 0 {
-			x = float32(2*math.Pow(float64(max(x+1, 0))/2, gamma) - 1)
+			x = float32(width*math.Pow(float64(max(x-usual[0], 0))/width, gamma) + low)
 		}
 		x = x*gain + shift
 		if a.Noise > 0 {

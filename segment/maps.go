@@ -92,7 +92,8 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}
-	l, r, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), wanted)
+	how := p.config.Preparation.Intensities(prepared.Levels)
+	l, r, err := p.predict(ctx, sliding.Hold(v, prepared.Volume, how), wanted)
 	if err != nil || !o.Probabilities && !o.Logits {
 		return l, nil, err
 	}

@@ -261,6 +261,9 @@ func (c Config) agrees(o Config) error {
 	return nil
 }
 
+// Preparation is how scans are prepared for the network.
+func (p *Predictor) Preparation() volume.Preparation { return p.config.Preparation }
+
 // WindowNote is [Config.WindowNote] of the checkpoint that the predictor was made of.
 func (p *Predictor) WindowNote() string { return p.config.WindowNote(p.options) }
 

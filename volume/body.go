@@ -96,6 +96,36 @@ func (v *Volume) Body() Part {
 	return part
 }
 
+// Nonzero is the box around the voxels that are not 0: where there is no signal, masks and
+// reconstructions of MR and PET write 0. It is what nnU-Net crops scans to. Where all voxels are 0,
+// it is the whole scan.
+func (v *Volume) Nonzero() Part {
+	low, high := v.Shape, [3]int{-1, -1, -1}
+	for k := range v.Shape[2] {
+		for j := range v.Shape[1] {
+			first, last := v.Shape[0], -1
+			at := v.Index(0, j, k)
+			for i := range v.Shape[0] {
+				if v.Int16 != nil && v.Int16[at+i] != 0 || v.Int16 == nil && v.Float32[at+i] != 0 {
+					first, last = min(first, i), i
+				}
+			}
+			if last >= 0 {
+				low = [3]int{min(low[0], first), min(low[1], j), min(low[2], k)}
+				high = [3]int{max(high[0], last), max(high[1], j), max(high[2], k)}
+			}
+		}
+	}
+	part := v.Whole()
+	if high[0] < 0 {
+		return part
+	}
+	for a := range 3 {
+		part.Origin[a], part.Size[a] = low[a], high[a]+1-low[a]
+	}
+	return part
+}
+
 // bodyBlocks says of each block of a scan's voxels whether it is tissue.
 type bodyBlocks struct {
 	side   [3]int // of a block in voxels; the last one along an axis may be shorter

@@ -19,11 +19,25 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 	window := func(w [2]float64) string { return fmt.Sprintf("%g to %g", w[0], w[1]) }
 	differ("spacing", SpacingText(old.Spacing), SpacingText(p.Spacing))
 	differ("crop", cmp.Or(old.Crop, CropNone), cmp.Or(p.Crop, CropNone))
-	differ("window", window(old.Window), window(p.Window))
+	differ("modality", old.ModalityName(), p.ModalityName())
+	differ("intensity", old.Scheme(), p.Scheme())
+	if old.Scheme() == p.Scheme() {
+		switch p.Scheme() {
+		case CTWindow:
+			differ("window", window(old.Window), window(p.Window))
+		case CTPercentiles:
+			differ("foreground", foregroundText(old.Foreground), foregroundText(p.Foreground))
+		}
+	}
 	differ("axcodes", old.Axcodes, p.Axcodes)
 	differ("interpolation", old.Interpolation, p.Interpolation)
 	differ("relabel", cmp.Or(old.Relabel, "none"), cmp.Or(p.Relabel, "none"))
 	return all
+}
+
+// foregroundText writes what is known of the labelled voxels, to the digits that people compare.
+func foregroundText(f [4]float64) string {
+	return fmt.Sprintf("%.5g to %.5g HU, mean %.5g, SD %.5g", f[0], f[1], f[2], f[3])
 }
 
 // SpacingText writes a voxel size, whose zeros stand for the scan's own.

@@ -12,14 +12,18 @@ import (
 )
 
 // Preparation says what is done to a scan before a network sees it: take the part with the patient,
-// turn its axes, resample it, clip its values to a window of HU. It can be undone for label maps,
+// turn its axes, resample it, clip and scale its values. It can be undone for label maps,
 // so that a prediction lies on the voxels of the scan it was made from.
 type Preparation struct {
 	// Crop is empty in what older versions wrote: they took the whole scan.
-	Crop          string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
-	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
-	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along each axis; own, or 0: each scan keeps its own" words:"own=0 median=-1"`
-	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]" range:"(,)"`
+	Crop    string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
+	Axcodes string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
+	Spacing [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along each axis; own, or 0: each scan keeps its own" words:"own=0 median=-1"`
+	// Modality is empty for CT, and Intensity for ct-window: older versions knew nothing else.
+	Modality      string     `yaml:"modality" json:"modality,omitempty" help:"what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json, names and values say. Of a set of several modalities, the cases of this one are prepared"`
+	Intensity     string     `yaml:"intensity" json:"intensity,omitempty" help:"what a network sees of a scan's values: ct-window clips HU to --window, which becomes [-1, 1]; ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and standardises them by their mean and standard deviation, as nnU-Net does; zscore standardises each scan by itself; zscore-nonzero leaves out what is 0 around the patient; percentiles makes the scan's own 0.5 to 99.5 percentile [-1, 1]; empty: ct-window for CT, zscore for all else"`
+	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that ct-window keeps" range:"(,)"`
+	Foreground    [4]float64 `yaml:"foreground,flow" json:"foreground,omitzero" help:"of ct-percentiles: the 0.5 and 99.5 percentile, the mean and the standard deviation, HU; zeros: those of the labelled voxels of these scans" range:"(,)"`
 	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled" oneof:"linear cubic"`
 	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
 }
@@ -77,6 +81,9 @@ func (p Preparation) Check() error {
 	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 || low != math.Trunc(low) || high != math.Trunc(high) {
 		return fmt.Errorf("window %g,%g: needs two whole numbers of HU, the lower first", low, high)
 	}
+	if err := p.checkIntensities(); err != nil {
+		return err
+	}
 	method, err := ParseInterpolation(p.Interpolation)
 	if err != nil {
 		return err
@@ -97,6 +104,9 @@ func (p Preparation) Part(v *Volume) (Part, error) {
 		return v.Whole(), nil
 	}
 	body := v.Body()
+	if p.ModalityName() != ModalityCT { // whose air is no HU
+		body = v.Nonzero()
+	}
 	if p.Crop == CropAuto && body.Share() > worthCropping {
 		return v.Whole(), nil
 	}
@@ -112,11 +122,23 @@ func (p Preparation) Grid(g Grid) (Grid, error) {
 	return oriented.Resampled(p.Spacing)
 }
 
-// Apply prepares the part of a scan that [Preparation.Part] names: the result holds int16 HU within
-// the window, on [Preparation.Grid] of the part's grid.
-func (p Preparation) Apply(v *Volume, part Part) (*Volume, error) {
+// Prepared is a scan as [Preparation.Apply] makes it: whole numbers, whose meaning is
+// [Preparation.Intensities] of its levels.
+type Prepared struct {
+	*Volume
+	Levels *Levels // of this scan; nil where the preparation says those of all
+}
+
+// Apply prepares the part of a scan that [Preparation.Part] names: the result holds int16 on
+// [Preparation.Grid] of the part's grid. With a window of HU they are HU within it, and otherwise
+// steps of what the network sees. A scan of one value is a [BlankError] where its values are
+// standardised.
+func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
+	}
+	if p.NeedsForeground() {
+		return nil, fmt.Errorf("the intensities of %s need those of labelled voxels, which are not known", CTPercentiles)
 	}
 	if err := v.Check(); err != nil {
 		return nil, err
@@ -134,9 +156,15 @@ func (p Preparation) Apply(v *Volume, part Part) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The window comes first. Otherwise interpolation would smear metal at 3000 HU over its
+	// Values are clipped first. Otherwise interpolation would smear metal at 3000 HU over its
 	// neighbours, and ring around it.
-	o, err := v.Window(p.Window[0], p.Window[1])
+	var o *Volume
+	var own *Levels
+	if p.scheme().step == 0 {
+		o, err = v.Window(p.Window[0], p.Window[1])
+	} else {
+		o, own, err = p.standardised(v)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,22 +174,23 @@ func (p Preparation) Apply(v *Volume, part Part) (*Volume, error) {
 	if o, err = o.Resample(p.Spacing, method); err != nil {
 		return nil, err
 	}
-	hu := o.Int16
-	if hu == nil {
-		hu = make([]int16, len(o.Float32))
-		blocks(len(hu), func(from, to int) {
+	values := o.Int16
+	if values == nil {
+		values = make([]int16, len(o.Float32))
+		blocks(len(values), func(from, to int) {
 			for n := from; n < to; n++ {
-				hu[n] = toInt16(o.Float32[n])
+				values[n] = toInt16(o.Float32[n])
 			}
 		})
 	}
-	low, high := int16(p.Window[0]), int16(p.Window[1])
-	blocks(len(hu), func(from, to int) { // cubic interpolation overshoots
-		for n, x := range hu[from:to] {
-			hu[from+n] = min(max(x, low), high)
+	how := p.Intensities(own)
+	low, high := how.Floor, how.Ceiling
+	blocks(len(values), func(from, to int) { // cubic interpolation overshoots
+		for n, x := range values[from:to] {
+			values[from+n] = min(max(x, low), high)
 		}
 	})
-	return &Volume{Grid: o.Grid, Int16: hu}, nil
+	return &Prepared{&Volume{Grid: o.Grid, Int16: values}, own}, nil
 }
 
 // A GeometryError says that an image and its labels do not lie on each other.
@@ -325,31 +354,6 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 	o.Grid = part.Scan
 	return o, nil
 }
-
-// Normalise turns HU, which it first clips to the window, into what a network sees: the window's
-// ends become -1 and 1.
-func (p Preparation) Normalise(dst []float32, hu []int16) {
-	scale, shift := p.Scale()
-	low, high := int16(p.Window[0]), int16(p.Window[1])
-	for i, x := range hu {
-		dst[i] = scale*float32(min(max(x, low), high)) + shift
-	}
-}
-
-// Denormalise is the inverse of [Preparation.Normalise] for values within [-1, 1]: pictures are
-// drawn in HU.
-func (p Preparation) Denormalise(x float32) float32 {
-	return float32(p.Window[0]) + (x+1)/2*float32(p.Window[1]-p.Window[0])
-}
-
-// Scale returns a and b of x = a*HU + b, which [Preparation.Normalise] computes.
-func (p Preparation) Scale() (a, b float32) {
-	low, high := p.Window[0], p.Window[1]
-	return float32(2 / (high - low)), float32(-(high + low) / (high - low))
-}
-
-// Air is the HU that stands for what lies outside a scan: the lower end of the window.
-func (p Preparation) Air() int16 { return int16(p.Window[0]) }
 
 // Merge merges and drops labels as Relabel says. Names go with the labels that keep their number.
 // Ignored labels do that where no rule names them.

@@ -270,7 +270,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	}
 	windows := sliding.Options{Size: o.Inference.Window, Batch: o.Inference.Batch, Overlap: o.Inference.Overlap}
 	b := bench.Windows{Settings: o.network(), Options: windows, Limit: o.Windows, Memory: o.Memory.limitAll()}
-	t, err := b.Run(cmd.Context(), d, sliding.Hold(scan, prepared, how), scan.Len())
+	t, err := b.Run(cmd.Context(), d, sliding.Hold(scan, prepared.Volume, how.Intensities(prepared.Levels)), scan.Len())
 	if err != nil {
 		return err
 	}

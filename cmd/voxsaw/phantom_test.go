@@ -23,6 +23,8 @@ type phantomOptions struct {
 	around  int  // voxels of air on every side
 	axcodes string
 	hostile string // a text that DICOM's tags hold besides their own
+	mr      bool   // values as those of MR: from 0 up, and of another scale in each scan
+	first   int    // the number before that of the first case
 }
 
 // phantomMain is the scripts' command phantom [flags] FOLDER, which writes scans.
@@ -37,6 +39,8 @@ func phantomMain() {
 	flag.IntVar(&o.around, "around", 0, "")
 	flag.StringVar(&o.axcodes, "axcodes", "RAS", "")
 	flag.StringVar(&o.hostile, "hostile", "", "")
+	flag.BoolVar(&o.mr, "mr", false, "")
+	flag.IntVar(&o.first, "first", 0, "")
 	flag.Parse()
 	if err := writePhantoms(flag.Arg(0), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,7 +58,7 @@ func writePhantoms(folder string, o phantomOptions) error {
 			return err
 		}
 	}
-	for n := range o.cases {
+	for n := o.first; n < o.first+o.cases; n++ {
 		v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{24, 20, 16}})
 		if err != nil {
 			return err
@@ -72,6 +76,11 @@ func writePhantoms(folder string, o phantomOptions) error {
 		}
 		if l, err = l.Orient(o.axcodes); err != nil {
 			return err
+		}
+		modality := volume.ModalityCT
+		if o.mr {
+			modality = volume.ModalityMR
+			asMR(v, 1+0.4*float32(n))
 		}
 		if o.thick && n == 0 {
 			v.Affine[2][2] *= 2
@@ -92,7 +101,7 @@ func writePhantoms(folder string, o phantomOptions) error {
 			}
 			continue
 		case "dicom":
-			err = writeSeries(image, v, o.hostile)
+			err = writeSeries(image, v, modality, o.hostile)
 		case "nnunet":
 			err = nifti.Write(image+"_0000.nii.gz", v)
 		case "nii":
@@ -108,6 +117,23 @@ func writePhantoms(folder string, o phantomOptions) error {
 		}
 	}
 	return nil
+}
+
+// asMR makes a signal of HU, whose scale no two scans share: fat is bright, bone is dark, and there
+// is none in air.
+func asMR(v *volume.Volume, scale float32) {
+	for n, hu := range v.Int16 {
+		signal := float32(0)
+		switch {
+		case hu > 200:
+			signal = 40
+		case hu > -70:
+			signal = 250 + float32(hu)
+		case hu > -500:
+			signal = 520
+		}
+		v.Int16[n] = int16(scale * signal)
+	}
 }
 
 // writeMasks writes a scan and a mask for each organ, as TotalSegmentator's data set has them.
@@ -129,9 +155,9 @@ func writeMasks(folder string, v *volume.Volume, l *volume.LabelMap) error {
 	return nifti.Write(filepath.Join(folder, "ct.nii.gz"), v)
 }
 
-// writeSeries writes a scan as axial CT slices, the least that a DICOM reader needs: explicit VR,
+// writeSeries writes a scan as axial slices of a modality, the least that a DICOM reader needs: explicit VR,
 // little endian. A hostile text stands behind those that name and describe the series.
-func writeSeries(folder string, v *volume.Volume, hostile string) error {
+func writeSeries(folder string, v *volume.Volume, modality, hostile string) error {
 	v, err := v.Orient("LPS")
 	if err != nil {
 		return err
@@ -177,7 +203,7 @@ func writeSeries(folder string, v *volume.Volume, hostile string) error {
 			vr, value string
 		}{
 			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {0x00080018, "UI", fmt.Sprintf("%s.%d", series, k+1)},
-			{0x00080060, "CS", "CT"}, {0x00100010, "PN", "Secret^Name" + hostile}, {0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile}, {0x0020000E, "UI", series + hostile}, {0x00200011, "IS", "1" + hostile},
+			{0x00080060, "CS", modality}, {0x00100010, "PN", "Secret^Name" + hostile}, {0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile}, {0x0020000E, "UI", series + hostile}, {0x00200011, "IS", "1" + hostile},
 			{0x00200013, "IS", fmt.Sprint(k + 1)}, {0x00200032, "DS", decimals(-corner[0], -corner[1], corner[2])}, {0x00200037, "DS", decimals(1, 0, 0, 0, 1, 0)},
 			{0x00280002, "US", short(1)}, {0x00280004, "CS", "MONOCHROME2"}, {0x00280010, "US", short(v.Shape[1])}, {0x00280011, "US", short(v.Shape[0])},
 			{0x00280030, "DS", decimals(spacing[1], spacing[0])}, {0x00280100, "US", short(16)}, {0x00280101, "US", short(16)}, {0x00280102, "US", short(15)},

@@ -37,7 +37,7 @@ type predictOptions struct {
 	Volume   int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
 	Masks    bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
 	Read     dataset.ReadOptions `yaml:"read"`
-	Force    bool                `yaml:"force" help:"write over label maps that are there already, and segment scans whose voxels are none of those that the network was trained on"`
+	Force    bool                `yaml:"force" help:"write over label maps that are there already, and segment scans whose voxels, or whose modality, are none of those that the network was trained on"`
 	Machine  deviceOptions       `yaml:"machine"`
 	Memory   gibibytes           `yaml:"memory" help:"limit for the program, the network, the scan and the sums over it; mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }

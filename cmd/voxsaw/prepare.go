@@ -88,6 +88,12 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return err
 	}
 	var note string
+	if d, o.Preparation, note, err = d.ChooseModality(o.Preparation, o.Work); err != nil {
+		return explainPrepare(cmd.Context(), err, nil, d)
+	}
+	if note != "" {
+		say(stderr, "%s", note)
+	}
 	if o.Preparation, note, err = d.ChooseSpacing(o.Out, o.Preparation, o.Work.Force); err != nil {
 		return err
 	}
@@ -157,9 +163,12 @@ func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d 
 	var settings *dataset.SettingsError
 	var loss *dataset.LossError
 	var names *dataset.NamesError
+	var mixed *dataset.MixedError
 	switch stopped := ctx.Err(); {
 	case errors.As(err, &names):
 		return withHint(err, "%s", names.Hint)
+	case errors.As(err, &mixed):
+		return withHint(err, "%s", mixed.Hint())
 	case errors.As(err, &others):
 		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
 	case errors.As(err, &settings):
@@ -185,6 +194,7 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 		}
 		result := map[string]any{
 			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "emptied": s.Emptied, "resampled_labels": s.Resampled, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out, "spacing": o.Preparation.Spacing,
+			"modality": s.Preparation.ModalityName(), "intensity": s.Preparation.Scheme(),
 		}
 		if s.Part.Of > 0 {
 			result["part"], result["waiting_for_parts"] = s.Part.String(), append([]int{}, s.Waiting...)

@@ -105,7 +105,7 @@ func TestWindowsCountTheScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := Windows{Settings: tiny, Options: sliding.Options{Size: [3]int{8, 8, 8}, Batch: 1, Overlap: 0.5}}
-	source := sliding.Hold(scan, scan, volume.DefaultPreparation())
+	source := sliding.Hold(scan, scan, volume.DefaultPreparation().Intensities(nil))
 	whole, err := b.Run(t.Context(), dev, source, scan.Len())
 	if err != nil {
 		t.Fatal(err)

@@ -247,8 +247,8 @@ func isExtra(name string) bool {
 
 // Mismatches says how the scans and the network that the weights come from differ from those that
 // they are to be used with, where a network would see it: voxel size, axes, part of the scan,
-// window of HU, norm. Each names both values. here is the range of the voxel sizes of those scans,
-// where each keeps its own. Settings that the checkpoint does not tell are passed over.
+// modality and intensities, norm. Each names both values. here is the range of the voxel sizes of
+// those scans, where each keeps its own. Settings that the checkpoint does not tell are passed over.
 func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
@@ -297,8 +297,11 @@ const spacingKey = "spacing"
 // mismatches says of a setting of the preparation what it is about, and why it matters to weights
 // that were trained with another value.
 var mismatches = map[string]struct{ what, why string }{
-	spacingKey: {"spacing of the scans", "organs have another size in voxels than the weights know"},
-	"crop":     {"part of the scans", "there is another share of air around the patient than the weights know"},
-	"window":   {"window of HU", "tissue has another brightness than the weights know"},
-	"axcodes":  {"axes of the scans", "patients lie another way than the weights know"},
+	spacingKey:   {"spacing of the scans", "organs have another size in voxels than the weights know"},
+	"crop":       {"part of the scans", "there is another share of air around the patient than the weights know"},
+	"window":     {"window of HU", "tissue has another brightness than the weights know"},
+	"modality":   {"modality of the scans", "tissue has another brightness than the weights know"},
+	"intensity":  {"scheme of intensities", "tissue has another brightness than the weights know"},
+	"foreground": {"intensities of labelled voxels", "tissue has another brightness than the weights know"},
+	"axcodes":    {"axes of the scans", "patients lie another way than the weights know"},
 }

@@ -148,7 +148,7 @@ func preparation(p volume.Preparation) string {
 	if p.Spacing != [3]float64{} {
 		spacing = fmt.Sprintf("%g x %g x %g mm (0: the scan's own)", p.Spacing[0], p.Spacing[1], p.Spacing[2])
 	}
-	return fmt.Sprintf("axes %s, %s, HU %g to %g", p.Axcodes, spacing, p.Window[0], p.Window[1])
+	return fmt.Sprintf("axes %s, %s, %s", p.Axcodes, spacing, p.DescribeIntensities())
 }
 
 // pretexts tells how well the pretrained encoders do their tasks on cases that they were not
@@ -351,16 +351,25 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		}
 		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
 	}
-	window := cache.Preparation().Window
+	how := cache.Preparation()
 	scan, err := c.Volume()
 	if err != nil {
 		return nil, err
 	}
-	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
+	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: shownNumbers(how, c.Intensities())})
 	if err != nil {
 		return nil, err
 	}
 	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
+}
+
+// shownNumbers are the numbers of a prepared case that a picture draws from black to white.
+func shownNumbers(p volume.Preparation, how volume.Intensities) [2]float64 {
+	if p.Scheme() == volume.CTWindow {
+		return [2]float64{max(p.Window[0], -200), min(p.Window[1], 300)}
+	}
+	usual := p.Range()
+	return [2]float64{float64(how.Denormalise(usual[0])), float64(how.Denormalise(usual[1]))}
 }
 
 func (t Trial) is(r eval.Trial) bool {

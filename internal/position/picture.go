@@ -30,9 +30,9 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 	}
 	voxels, right := c.Layout(grid).Voxels(), 0
 	err := e.Look(of, func(i classify.Item) {
-		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch))
+		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch, of.Range()))
 		where := place(neighbour(i.Truth[0]))
-		page.Tile(where, tiles.Slice(i.Patches[voxels:], c.Patch))
+		page.Tile(where, tiles.Slice(i.Patches[voxels:], c.Patch, of.Range()))
 		if i.Truth[0] == i.Answer[0] {
 			right++
 		} else {

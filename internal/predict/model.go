@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
 // A Model makes label maps of scans, whose channels come in its own order.
@@ -22,6 +23,8 @@ type Model interface {
 	Fits(g volume.Grid, voxelBytes int, o segment.MapOptions) error
 	// CheckSpacing says what is wrong with the voxels of a scan.
 	CheckSpacing(g volume.Grid) error
+	// Modality is that of the scans that it was trained on; "" where nobody knows.
+	Modality() string
 	// LearntFrom says whether weights have learnt from a scan of that name and digest.
 	LearntFrom(name, digest string) (segment.Lesson, bool)
 	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error)
@@ -31,6 +34,9 @@ type Model interface {
 func Own(p *segment.Predictor) Model { return own{p} }
 
 type own struct{ *segment.Predictor }
+
+// Modality implements [Model].
+func (p own) Modality() string { return p.Preparation().ModalityName() }
 
 func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
 
@@ -67,6 +73,15 @@ func (p *foreign) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) erro
 
 // CheckSpacing finds nothing: scans are resampled to the spacing of the plans.
 func (p *foreign) CheckSpacing(volume.Grid) error { return nil }
+
+// Modality is what dataset.json calls the channel. Which channels of several a scan has, its files
+// say by their numbers.
+func (p *foreign) Modality() string {
+	if channels := p.Predictor.Labels.Channels; len(channels) == 1 {
+		return dataset.ModalityOfChannel(channels[0])
+	}
+	return ""
+}
 
 // LearntFrom is not known of nnU-Net's checkpoints.
 func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { return how, false }

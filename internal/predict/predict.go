@@ -579,9 +579,15 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if made.Digest, err = b.digest(n); err != nil {
 		return err
 	}
-	scan, notes, err := c.ReadImage(b.options.Read)
+	scan, notes, err := c.TakenFor(p.Modality()).ReadImage(b.options.Read)
 	if err != nil {
 		return err
+	}
+	if err := c.CheckModality(scan, p.Modality()); err != nil && p.Modality() != "" {
+		if !b.options.Force {
+			return fmt.Errorf("%w, which the network was trained on: --force segments it all the same", err)
+		}
+		watch.Note(fmt.Sprintf("WARNING: %s: %v, which the network was trained on", c.ID, err))
 	}
 	for _, note := range notes {
 		watch.Note(c.ID + ": " + note)

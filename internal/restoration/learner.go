@@ -35,9 +35,10 @@ func (b *batch) example(item int, size [3]int) example {
 	return example{size, b.images[from:to], b.targets[from:to], b.counts[from:to]}
 }
 
-// make makes the example of an item. The crops are read from what place gives.
+// make makes the example of an item. The crops are read from what place gives. Their usual
+// intensities are -1 to 1 for the corruption, whatever they are for the network.
 func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (*prepared.Case, [3]int, error)) error {
-	crops := make([][]float32, t.crops())
+	crops, usual := make([][]float32, t.crops()), [2]float32{}
 	for n := range crops {
 		c, origin, err := place(n)
 		if err != nil {
@@ -48,8 +49,29 @@ func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (*prep
 			return err
 		}
 		b.cases = append(b.cases, c.ID)
+		usual = c.Range() // all cases are prepared by one scheme
 	}
-	t.corrupt(r, crops, b.example(item, t.Crop))
+	e := b.example(item, t.Crop)
+	if usual == [2]float32{-1, 1} {
+		t.corrupt(r, crops, e)
+		return nil
+	}
+	low, half := usual[0], (usual[1]-usual[0])/2
+	for _, crop := range crops {
+		for i, x := range crop {
+			crop[i] = (x-low)/half - 1
+		}
+	}
+	t.corrupt(r, crops, e)
+	back := [][]float32{e.input}
+	if t.outputs() == 1 { // no classes
+		back = append(back, e.target)
+	}
+	for _, values := range back {
+		for i, x := range values {
+			values[i] = (x+1)*half + low
+		}
+	}
 	return nil
 }
 

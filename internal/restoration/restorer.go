@@ -170,9 +170,9 @@ func (e *evaluator) Picture(of *prepared.Case) (pretext.Picture, error) {
 	row := 0
 	err := e.restore([]*prepared.Case{of}, 0, func(x example) {
 		if row < rows {
-			for column, voxels := range [][]float32{x.input, e.shown(e.told), e.shown(x.target)} {
+			for column, voxels := range [][]float32{x.input, e.shown(e.told, of.Range()), e.shown(x.target, of.Range())} {
 				corner := image.Pt(margin+column*(tileSize+tileGap), margin+titleRoom+row*(tileSize+tileGap))
-				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop))
+				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop, of.Range()))
 			}
 		}
 		row++
@@ -180,8 +180,8 @@ func (e *evaluator) Picture(of *prepared.Case) (pretext.Picture, error) {
 	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.ID, what)}, err
 }
 
-// shown are intensities from -1 to 1 for a picture: of outputs of the network or of targets.
-func (t task) shown(values []float32) []float32 {
+// shown are intensities of a range for a picture: of outputs of the network or of targets.
+func (t task) shown(values []float32, span [2]float32) []float32 {
 	classes := t.outputs()
 	if classes == 1 {
 		return values
@@ -191,7 +191,7 @@ func (t task) shown(values []float32) []float32 {
 	}
 	shown := make([]float32, len(values))
 	for i, class := range values {
-		shown[i] = 2*class/float32(classes-1) - 1
+		shown[i] = (span[1]-span[0])*class/float32(classes-1) + span[0]
 	}
 	return shown
 }

@@ -28,7 +28,7 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 		truth := i.Truth[0]
 		corner := image.Pt(margin+truth%columns*(tileSize+tileGap), margin+truth/columns*(tileSize+tileGap))
 		place := image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner)
-		page.Tile(place, tiles.Slice(i.Patches, c.Crop))
+		page.Tile(place, tiles.Slice(i.Patches, c.Crop, of.Range()))
 		if truth == i.Answer[0] {
 			right++
 		} else {

@@ -44,11 +44,11 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case, orders puzzle
 	voxels, turned, placed, upright := c.Layout(c.Grid).Voxels(), make([]float32, c.Layout(c.Grid).Voxels()), 0, 0
 	for slot := range orders[0] {
 		patch := cube.Patches[slot*voxels : (slot+1)*voxels]
-		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch))
+		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch, of.Range()))
 		truth, answer := orders[cube.Truth[0]][slot], orders[cube.Answer[0]][slot]
 		c.halves()[cube.Answer[1+slot]].Apply(turned, patch, c.Patch)
 		where := c.place(slabs, column, answer)
-		page.Tile(where, tiles.Slice(turned, c.Patch))
+		page.Tile(where, tiles.Slice(turned, c.Patch, of.Range()))
 		right := cube.Truth[1+slot] == cube.Answer[1+slot]
 		if right {
 			upright++

@@ -57,7 +57,7 @@ func TestMirrorEqualsFlippingByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		r, err := s.Infer(t.Context(), Hold(v, v, how), Ensemble{}, Wanted{Probabilities: true, Logits: true}, nil)
+		r, err := s.Infer(t.Context(), Hold(v, v, how.Intensities(nil)), Ensemble{}, Wanted{Probabilities: true, Logits: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, src := range []Source{
-				Case{c}, Hold(whole, whole, how),
+				Case{c}, Hold(whole, whole, how.Intensities(nil)),
 				// smaller than the window along some axes
 				part{Case{c}, [3]int{5, 17, 3}}, part{Case{c}, [3]int{21, 3, 4}}, part{Case{c}, [3]int{9, 17, 5}}, part{Case{c}, [3]int{3, 3, 13}},
 			} {
@@ -210,7 +210,7 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Hold(whole, whole, how)
+	h := Hold(whole, whole, how.Intensities(nil))
 	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
 		size := [3]int{9, 7, 5}
 		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)

@@ -27,14 +27,15 @@ func (c Case) Bytes() int64 { return 0 }
 
 // Held is a prepared volume in memory as a source.
 type Held struct {
-	volume      *volume.Volume
-	preparation volume.Preparation
-	bytes       int64 // that it and the scan that it was made of take
+	volume *volume.Volume
+	how    volume.Intensities
+	bytes  int64 // that it and the scan that it was made of take
 }
 
-// Hold makes a source of a prepared volume, and of the scan that it was made of.
-func Hold(scan, prepared *volume.Volume, how volume.Preparation) Held {
-	h := Held{volume: prepared, preparation: how}
+// Hold makes a source of a prepared volume, whose numbers have the given meaning, and of the scan
+// that it was made of.
+func Hold(scan, prepared *volume.Volume, how volume.Intensities) Held {
+	h := Held{volume: prepared, how: how}
 	for i, v := range []*volume.Volume{scan, prepared} {
 		if i == 0 || v != scan {
 			h.bytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
@@ -51,10 +52,10 @@ func (h Held) Bytes() int64 { return h.bytes }
 
 // Image implements [Source].
 func (h Held) Image(dst []float32, origin, size [3]int) error {
-	crop, err := h.volume.Crop(origin, size, float32(h.preparation.Window[0]))
+	crop, err := h.volume.Crop(origin, size, float32(h.how.Outside))
 	if err != nil {
 		return err
 	}
-	h.preparation.Normalise(dst, crop.Int16)
+	h.how.Normalise(dst, crop.Int16)
 	return nil
 }

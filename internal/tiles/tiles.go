@@ -74,16 +74,16 @@ func (p Page) Write(f Face, tint color.Color, at image.Point, text string) {
 	d.DrawString(text)
 }
 
-// Slice is the middle slice along k of voxels (K, J, I) from -1 to 1, of a size along (i, j, k). It
-// is turned as radiologists look at a case in RAS: the patient's right is on the left, the front on
+// Slice is the middle slice along k of voxels (K, J, I), of a size along (i, j, k), black and white
+// where shown begins and ends. It is turned as radiologists look at a case in RAS: the patient's right is on the left, the front on
 // top.
-func Slice(voxels []float32, size [3]int) *image.Gray {
+func Slice(voxels []float32, size [3]int, shown [2]float32) *image.Gray {
 	ni, nj := size[0], size[1]
 	values := voxels[size[2]/2*nj*ni:][:nj*ni]
 	img := image.NewGray(image.Rect(0, 0, ni, nj))
 	for j := range nj {
 		for i := range ni {
-			v := (values[j*ni+i] + 1) / 2 * 255
+			v := (values[j*ni+i] - shown[0]) / (shown[1] - shown[0]) * 255
 			img.SetGray(ni-1-i, nj-1-j, color.Gray{uint8(min(max(v, 0), 255))})
 		}
 	}

@@ -58,6 +58,8 @@ type Dataset struct {
 	masks []string
 	// predictions of this program, which are not used
 	predicted []string
+	said      bool // somebody says of what modality its cases are
+	chosen    bool // they are of one
 	// labels that dataset.json makes part of a region, which has the name
 	regions map[uint16]bool
 }
@@ -92,6 +94,7 @@ type Case struct {
 	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
 	structures           *dicom.StructureSet // likewise
 	channel              bool                // Volume has chosen the file
+	modality             Modality            // of a file, as far as it was found
 	unnamed              bool                // its labels are numbers that nothing names
 	site                 string              // its folder below the data set's, or the data set's
 	own                  map[uint16]string   // names of labels in the file of its labels
@@ -303,6 +306,7 @@ func (s source) detect(o Options) (*Dataset, error) {
 			c.Series = o.Series
 		}
 	}
+	d.setModalities(root, o.Volume)
 	named := maps.Clone(d.LabelNames)
 	d.nameLabelsOfFiles(o.seen)
 	d.setDrawn(named)

@@ -64,6 +64,8 @@ type Entry struct {
 	several     bool        // of which none was chosen, though a scan is one
 	doubts      []string    // among its problems, those about a scan
 	asLabels    bool        // it was read as preparing reads labels
+	unlikeHU    []string    // why its values are no Hounsfield units: doubts where they should be
+	like        likeness    // what its values are like
 }
 
 // Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
@@ -140,6 +142,18 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		}
 	}
 	notes = append(notes, about...)
+	for _, d := range sets {
+		notes = append(notes, d.nameModalities(entries)...)
+	}
+	for n := range entries {
+		e := &entries[n]
+		if e.Modality == "" && e.Kind != KindDICOM {
+			e.Modality = modalityOfName(e.Path).Name
+		}
+		if e.Modality == "" || e.Modality == volume.ModalityCT {
+			e.doubts, e.Problems = append(e.doubts, e.unlikeHU...), append(e.Problems, e.unlikeHU...)
+		}
+	}
 	for _, d := range sets {
 		more, err := d.comparePairs(ctx, entries, read)
 		if err != nil {
@@ -531,8 +545,9 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 		e.countNamed(v)
 	} else {
 		e.countFew(v)
-		e.doubts = doubtsAbout(v)
+		e.doubts = doubtsAboutGrid(v.Grid)
 		e.Problems = append(e.Problems, e.doubts...)
+		e.unlikeHU, e.like = doubtsAbout(v), likenessOf(v)
 	}
 	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e

@@ -190,6 +190,10 @@ func (c Case) memory(p volume.Preparation) (need int64, known bool) {
 		return unknown * size, false
 	}
 	need = copiesOfScan * scan.bytes()
+	const standardised = 6 // bytes a voxel: float32, and what a mask of it takes
+	if p.Scheme() != volume.CTWindow {
+		need += standardised * scan.voxels
+	}
 	labels, beside := c.labelBytesOf(scan)
 	need += max(copiesOfLabels*labels, labels+beside)
 	if p.Spacing != [3]float64{} {

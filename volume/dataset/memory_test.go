@@ -52,7 +52,9 @@ func TestCasesThatDoNotFit(t *testing.T) {
 	for _, small := range []string{"b", "c", "d"} {
 		g := volume.Grid{Shape: [3]int{32, 32, 32}, Affine: volume.Scaling([3]float64{1, 1, 1})}
 		v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
-		v.Int16[7] = -1000
+		for n := range v.Int16 {
+			v.Int16[n] = int16(n%1500 - 1000)
+		}
 		if err := nifti.Write(filepath.Join(root, "imagesTr", small+"_0000.nii"), v); err != nil {
 			t.Fatal(err)
 		}

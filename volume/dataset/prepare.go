@@ -73,8 +73,9 @@ type Summary struct {
 	// cases
 	Resampled   map[uint16]Resampled
 	Fingerprint string
-	Part        Part  // what was prepared of the data set
-	Waiting     []int // parts that are not prepared yet, where this was not the last one
+	Preparation volume.Preparation // with what was worked out of the scans
+	Part        Part               // what was prepared of the data set
+	Waiting     []int              // parts that are not prepared yet, where this was not the last one
 
 	flips    flipsSeen
 	lost     []string     // failed cases that earlier runs had prepared with other settings
@@ -200,11 +201,27 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	}
 	part, err := ParsePart(o.Part)
 	if err == nil {
+		d, p, _, err = d.ChooseModality(p, o)
+	}
+	if err == nil {
 		p, _, err = d.ChooseSpacing(dir, p, o.Force)
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		p, err = d.chooseForeground(ctx, dir, p, o)
+	}
+	if err != nil {
 		return nil, err
+	}
+	summary, err := d.prepare(ctx, dir, part, p, o, progress)
+	if summary != nil {
+		summary.Preparation = p
+	}
+	return summary, err
+}
+
+// prepare is Prepare by a preparation that says all.
+func (d *Dataset) prepare(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+	switch {
 	case part.Of > 0 && o.Merge:
 		return nil, errors.New("a part is prepared, or all are merged: choose one")
 	case part.Of > 0:
@@ -529,6 +546,12 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	r.flips = c.seenFlips
 	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.dataset.LabelNames); r.Err != nil {
 		return r
+	}
+	if !p.dataset.said {
+		if err := c.CheckModality(in.Image, p.preparation.ModalityName()); err != nil {
+			r.Err = fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
+			return r
+		}
 	}
 	if r.Err = ctx.Err(); r.Err != nil {
 		return r

@@ -125,20 +125,28 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if nifti.VolumeMayBeLabels(v) {
 		notes = append(notes, notLabels)
 	}
-	notes = append(notes, doubtsAbout(v)...)
+	notes = append(notes, doubtsAboutGrid(v.Grid)...)
+	if m := c.Modality().Name; m == "" || m == volume.ModalityCT {
+		notes = append(notes, doubtsAbout(v)...)
+	}
 	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
 		notes = append(notes, err.Error()+": NaN is taken for air, infinite values for the ends of the window")
 	}
 	return v, nil, notes, nil
 }
 
-// doubtsAbout says what no CT of a patient is like: voxels of an impossible size, or values that
-// are no Hounsfield units: all alike, hardly different, or none of air and fat.
-func doubtsAbout(v *volume.Volume) (doubts []string) {
+// doubtsAboutGrid says what no scan of a patient is like: voxels of an impossible size.
+func doubtsAboutGrid(g volume.Grid) (doubts []string) {
 	const least, most = 0.01, 100 // mm
-	if s := v.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
+	if s := g.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
 		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
 	}
+	return doubts
+}
+
+// doubtsAbout says what no CT of a patient is like: values that are no Hounsfield units: all alike,
+// hardly different, or none of air and fat.
+func doubtsAbout(v *volume.Volume) (doubts []string) {
 	const (
 		leastRange  = 20   // HU
 		leastVoxels = 1000 // of which anything is to be said
@@ -148,7 +156,7 @@ func doubtsAbout(v *volume.Volume) (doubts []string) {
 	case low == high:
 		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", low))
 	case (low >= 0 || high-low <= leastRange) && v.Len() >= leastVoxels && !nifti.VolumeMayBeLabels(v):
-		doubts = append(doubts, fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted", low, high))
+		doubts = append(doubts, fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted; --modality says what it is if it is no CT", low, high))
 	}
 	return doubts
 }

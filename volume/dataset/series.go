@@ -396,7 +396,10 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	if err != nil {
 		return nil, nil, nil, named(c.Image, err)
 	}
-	notes = append(notes, doubtsAbout(v)...)
+	notes = append(notes, doubtsAboutGrid(v.Grid)...)
+	if mayBeCT(s) {
+		notes = append(notes, doubtsAbout(v)...)
+	}
 	return v, s, notes, nil
 }
 
@@ -535,7 +538,10 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	}
 	e.setValues(v)
 	if !s.Localizer {
-		e.Problems = append(e.Problems, doubtsAbout(v)...)
+		e.Problems = append(e.Problems, doubtsAboutGrid(v.Grid)...)
+		if mayBeCT(s) {
+			e.Problems = append(e.Problems, doubtsAbout(v)...)
+		}
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package nifti
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -38,7 +39,17 @@ func MayBeLabels(path string, o Options) (bool, error) {
 	if errors.Is(err, errRange) {
 		return false, nil
 	}
+	if err == nil && values.background() { // or numbers so near to 0 that a label would be taken for it
+		v, err := ReadWith(path, o)
+		return err == nil && isZero(v), err
+	}
 	return values.labels(), err
+}
+
+// isZero says whether every voxel is 0, to the bit.
+func isZero(v *volume.Volume) bool {
+	return !slices.ContainsFunc(v.Int16, func(x int16) bool { return x != 0 }) &&
+		!slices.ContainsFunc(v.Float32, func(x float32) bool { return x != 0 })
 }
 
 // VolumeMayBeLabels is [MayBeLabels] of a volume that has been read.
@@ -64,7 +75,13 @@ func VolumeMayBeLabels(v *volume.Volume) bool {
 			return nil
 		})
 	}
-	return g.Wait() == nil && values.labels()
+	if g.Wait() != nil {
+		return false
+	}
+	if values.background() {
+		return isZero(v)
+	}
+	return values.labels()
 }
 
 // addVoxels adds voxels of a volume, from one to below another.
@@ -189,6 +206,10 @@ func (t *tally) values() int {
 	}
 	return n
 }
+
+// background reports whether all that was added rounds to 0, as the values of a PET in the unit of
+// another do.
+func (l *labelValues) background() bool { return l.seen[0] && l.end == 1 }
 
 // labels reports whether all that was added looks like labels.
 func (l *labelValues) labels() bool {

@@ -93,6 +93,12 @@ func (c *Case) openFile() (*os.File, error) {
 	return os.Open(voxelPath(c.dir, c.ID))
 }
 
+// Intensities say what the whole numbers of the case's voxels stand for.
+func (c *Case) Intensities() volume.Intensities { return c.preparation.Intensities(c.Levels) }
+
+// Range is [volume.Preparation.Range] of how the case was prepared.
+func (c *Case) Range() [2]float32 { return c.preparation.Range() }
+
 // Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees
 // it, i fastest: (D, H, W) with D = size[2]. What lies outside the scan is air.
 func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
@@ -104,13 +110,13 @@ func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
 		return err
 	}
 	defer end()
-	hu := v.bytes[:v.layout.labels]
-	scale, shift := c.preparation.Scale()
-	air := scale*float32(c.preparation.Air()) + shift
+	numbers := v.bytes[:v.layout.labels]
+	how := c.Intensities()
+	scale, shift, air := how.Scale, how.Shift, how.Of(how.Outside)
 	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
 		row := dst[to : to+length]
 		fill(row[:left], air)
-		values, bytes := row[left:left+n], hu[2*from:2*(from+n)]
+		values, bytes := row[left:left+n], numbers[2*from:2*(from+n)]
 		for i := range values {
 			values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
 		}
@@ -201,7 +207,7 @@ func (c *Case) OriginAround(voxel, size [3]int) [3]int {
 	return origin
 }
 
-// Volume reads the whole prepared image: windowed HU.
+// Volume reads the whole prepared image: whole numbers, whose meaning is [Case.Intensities].
 func (c *Case) Volume() (image *volume.Volume, err error) {
 	v, end, ok := c.begin(&err)
 	if !ok {

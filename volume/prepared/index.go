@@ -51,17 +51,18 @@ func newCaseLayout(r Record) caseLayout {
 	return l
 }
 
-// countBody fills the blocks with the number of voxels above air, and returns their total.
-func countBody(hu []int16, shape, blockCount [3]int, air int16) (blocks []uint16, total int) {
+// countBody fills the blocks with the number of voxels that are not air, which is from one number to
+// another, and returns their total.
+func countBody(numbers []int16, shape, blockCount [3]int, air [2]int16) (blocks []uint16, total int) {
 	blocks = make([]uint16, blockCount[0]*blockCount[1]*blockCount[2])
 	for k := range shape[2] {
 		for j := range shape[1] {
-			row := hu[shape[0]*(j+shape[1]*k):][:shape[0]]
+			row := numbers[shape[0]*(j+shape[1]*k):][:shape[0]]
 			line := blocks[blockCount[0]*(j/blockSize+blockCount[1]*(k/blockSize)):][:blockCount[0]]
 			for b := range line {
 				n := uint16(0)
 				for _, value := range row[b*blockSize : min((b+1)*blockSize, len(row))] {
-					if value > air {
+					if value < air[0] || value > air[1] {
 						n++
 					}
 				}

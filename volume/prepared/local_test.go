@@ -37,7 +37,8 @@ func folder(t *testing.T, n int) string {
 
 // readAll reads each case, whose voxels are its number.
 func readAll(s *Store) error {
-	scale, shift := s.Preparation().Scale()
+	how := s.Preparation().Intensities(nil)
+	scale, shift := how.Scale, how.Shift
 	for n := range s.Len() {
 		c, err := s.Open(fmt.Sprintf("case%03d", n))
 		if err != nil {

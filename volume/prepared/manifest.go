@@ -1,6 +1,7 @@
 package prepared
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -147,7 +148,7 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 		return m, nil, fmt.Errorf("prepared with format %d, this program reads formats %d and %d: run voxsaw prepare again", m.Version, formatVersion, tableVersion)
 	}
 	for _, r := range m.Cases {
-		if err := r.check(); err != nil {
+		if err := cmp.Or(r.check(), m.Preparation.CheckLevels(r.Levels)); err != nil {
 			return damaged("case %q: %w", r.ID, err)
 		}
 	}
@@ -240,6 +241,9 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 		}
 		if len(c.Undrawn) > 0 { // what is left out of scores
 			encode.Encode(c.Undrawn)
+		}
+		if c.Levels != nil { // what lies outside of the scan
+			encode.Encode(c.Levels)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -22,8 +22,10 @@ type Record struct {
 	Spacing  [3]float64  `json:"spacing"`
 	Original volume.Grid `json:"original"`
 	// the voxels of the scan that were prepared; nil: all
-	Crop      *volume.Box `json:"crop,omitempty"`
-	HasLabels bool        `json:"has_labels"`
+	Crop *volume.Box `json:"crop,omitempty"`
+	// how the scan's values became what a network sees, where that goes by the scan
+	Levels    *volume.Levels `json:"levels,omitempty"`
+	HasLabels bool           `json:"has_labels"`
 	// how labels came onto voxels that they were not drawn on, see labelsByShare
 	LabelsBy string `json:"labels_by,omitempty"`
 	// voxels of each label but 0, on the prepared grid

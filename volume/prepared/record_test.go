@@ -108,6 +108,9 @@ func TestLabelsOfOlderVersions(t *testing.T) {
 func TestVoxelsOfResampledLabels(t *testing.T) {
 	g := volume.Grid{Shape: [3]int{24, 24, 24}, Affine: volume.Scaling([3]float64{1, 1, 1})}
 	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+	for n := range v.Int16 {
+		v.Int16[n] = int16(n % 200)
+	}
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{3: "duct", 4: "vein"}}
 	for n := range l.Labels {
 		if n%24 < 12 {

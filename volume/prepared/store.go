@@ -29,7 +29,8 @@ import (
 //	               (manifest.go, table.go)
 //	cases/ID.json  the same record, written when the case is done: what an interrupted preparation
 //	               resumes from
-//	cases/ID.vox   the voxels, little endian, i fastest: windowed HU as int16, then labels (where
+//	cases/ID.vox   the voxels, little endian, i fastest: the image as int16 (windowed HU, or steps of
+//	               what a network sees: volume.Intensities), then labels (where
 //	               there are any) as uint8 or uint16, then the index of index.go, then the labels on
 //	               the scan's own voxels where those were resampled (original.go)
 //
@@ -306,7 +307,11 @@ func (s *Store) Open(id string) (*Case, error) {
 	if !found {
 		return nil, s.unknown(id)
 	}
-	opened := &Case{Record: s.records.without(n), dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
+	r := s.records.without(n)
+	if err := s.manifest.Preparation.CheckLevels(r.Levels); err != nil {
+		return nil, fmt.Errorf("case %s: %w: run voxsaw prepare again", id, err)
+	}
+	opened := &Case{Record: r, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
 	s.open[id] = opened
 	return opened, nil
 }

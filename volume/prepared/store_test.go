@@ -83,7 +83,7 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Volume(); err != nil || !reflect.DeepEqual(got, prepared) {
+	if got, err := c.Volume(); err != nil || !reflect.DeepEqual(got, prepared.Volume) {
 		t.Error("the case's volume is not the prepared one")
 	}
 	if got, err := c.LabelMap(); err != nil || !reflect.DeepEqual(got, labels) {
@@ -104,7 +104,7 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := make([]float32, len(image))
-		p.Normalise(want, wantImage.Int16)
+		p.Intensities(nil).Normalise(want, wantImage.Int16)
 		if !reflect.DeepEqual(image, want) {
 			t.Errorf("image of crop %v %v differs", origin, size)
 		}

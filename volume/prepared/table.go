@@ -133,6 +133,7 @@ const (
 	isTransformed // its grid is not the scan's
 	isPartial     // labels are not drawn
 	hasShares     // labels lie by their shares of voxels
+	isLevelled    // it has levels of intensities of its own
 )
 
 // hasScan is a bit, too: the digest of the scan is known.
@@ -164,6 +165,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.LabelsBy != "" || len(r.DrawnCounts) > 0 || len(r.Emptied) > 0 {
 		flags |= hasShares
 	}
+	if r.Levels != nil {
+		flags |= isLevelled
+	}
 	out = binary.AppendUvarint(out, flags)
 	out = e.share(out, r.Group, r.Patient, r.Origin)
 	out = appendGrid(out, r.Grid)
@@ -172,6 +176,11 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	}
 	if r.Crop != nil {
 		out = appendShape(appendShape(out, r.Crop.Origin), r.Crop.Size)
+	}
+	if l := r.Levels; l != nil {
+		for _, x := range []float64{l.Centre, l.Width, l.Low, l.High} {
+			out = appendFloat(out, x)
+		}
 	}
 	for _, s := range r.Spacing {
 		out = appendFloat(out, s)
@@ -278,6 +287,9 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 	}
 	if flags&isCropped != 0 {
 		r.Crop = &volume.Box{Origin: d.shape(), Size: d.shape()}
+	}
+	if flags&isLevelled != 0 {
+		r.Levels = &volume.Levels{Centre: d.float(), Width: d.float(), Low: d.float(), High: d.float()}
 	}
 	r.HasLabels = flags&hasLabels != 0
 	for axis := range r.Spacing {

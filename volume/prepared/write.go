@@ -307,7 +307,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	scan, own := s.Image, s.Image.Grid
+	scan, own, was := s.Image, s.Image.Grid, s.Image.Statistics()
 	s.Image = nil // its voxels are let go of as soon as there are others
 	image, err := w.preparation.Apply(scan, part)
 	if err != nil {
@@ -315,8 +315,14 @@ func (w *Writer) add(s Input) (Record, error) {
 	}
 	record := Record{
 		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: own, Scan: digest,
-		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
+		Levels: image.Levels, HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
+	how := w.preparation.Intensities(image.Levels)
+	odd, err := lookAt(was, own.Len(), image.Int16, w.preparation, how)
+	if err != nil {
+		return Record{}, err
+	}
+	record.Notes = slices.Concat(record.Notes, odd)
 	if !part.IsWhole() {
 		record.Crop = &part.Box
 	}
@@ -353,7 +359,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		file.Labels = append([]uint16{}, slices.Sorted(maps.Keys(countLabels(s.Labels.Labels)))...)
 	}
 	layout := newCaseLayout(record)
-	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, airThreshold(w.preparation))
+	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, how.Air)
 	record.Air = 1 - float64(body)/float64(record.Len())
 	record.Bytes = layout.end
 	if err := record.check(); err != nil {
@@ -597,9 +603,6 @@ func (w *Writer) Standing() string {
 	}
 	return "the cases that were prepared before are untouched"
 }
-
-// airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
-func airThreshold(p volume.Preparation) int16 { return max(int16(p.Window[0]), -500) }
 
 // checkID refuses names that are no file names on some system, or that would leave the store's
 // folder.

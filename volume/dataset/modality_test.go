@@ -1,0 +1,298 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+func TestModalityOfNames(t *testing.T) {
+	for name, want := range map[string]Modality{
+		"sub-01_T1w.nii.gz":                 {"MR", "suffix of BIDS", true},
+		"sub-01_ses-2_acq-a_FLAIR.nii.gz":   {"MR", "suffix of BIDS", true},
+		"sub-01_trc-FDG_pet.nii":            {"PT", "suffix of BIDS", true},
+		"sub-01_ct.nii.gz":                  {"CT", "suffix of BIDS", true},
+		"ct.nii.gz":                         {"CT", "name", false},
+		"mri.nii.gz":                        {"MR", "name", false},
+		"BraTS-GLI-00000-000-t2w.nii.gz":    {"MR", "name", false},
+		"BraTS19_CBICA_AAB_1_flair.nii":     {"MR", "name", false},
+		"CHUM-001__CT.nii.gz":               {"CT", "name", false},
+		"CHUM-001__PET_0000.nii.gz":         {"PT", "name", false},
+		"pt_001.nii.gz":                     {}, // a patient
+		"MR-123.nii.gz":                     {}, // a medical record
+		"p7_t1.nii.gz":                      {}, // a point in time
+		"liver_12_0000.nii.gz":              {},
+		"sub-01_us.nii.gz":                  {},
+		"director.nii.gz":                   {}, // no word
+		"volume.dcm":                        {},
+		"T2 and a ct in the middle of.nii":  {},
+		"12.nii.gz":                         {},
+		"sub-01_desc-brain_label-x_T2w.nii": {"MR", "suffix of BIDS", true},
+	} {
+		if got := modalityOfName(filepath.Join("any", name)); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	for channel, want := range map[string]string{"CT": "CT", "MRI": "MR", "T1w": "MR", "portal venous phase CT": "CT", "PET": "PT", "zscore": "", "noNorm": "", "FLAIR": "MR", "T1-ce": "MR", "R": ""} {
+		if got := ModalityOfChannel(channel); got != want {
+			t.Errorf("channel %q: %q, want %q", channel, got, want)
+		}
+	}
+}
+
+// likenesses are scans with what their values are like.
+func likenesses(t *testing.T) map[string]struct {
+	scan *volume.Volume
+	want likeness
+} {
+	t.Helper()
+	ct, _, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	change := func(to func(hu float64) float64) *volume.Volume {
+		o := &volume.Volume{Grid: ct.Grid, Float32: make([]float32, ct.Len())}
+		for n, hu := range ct.Int16 {
+			o.Float32[n] = float32(to(float64(hu)))
+		}
+		return o
+	}
+	signal := func(hu float64) float64 {
+		switch {
+		case hu > 200:
+			return 60
+		case hu > -70:
+			return 300 + hu + 20*r.NormFloat64()
+		case hu > -500:
+			return 700
+		}
+		return 5 * math.Abs(r.NormFloat64())
+	}
+	return map[string]struct {
+		scan *volume.Volume
+		want likeness
+	}{
+		"CT":                      {ct, likeCT},
+		"CT with filler":          {change(func(hu float64) float64 { return map[bool]float64{true: -3024, false: hu}[hu < -900] }), likeCT},
+		"CT masked with 0":        {change(func(hu float64) float64 { return map[bool]float64{true: 0, false: hu}[hu < -300] }), likeCT},
+		"CT from 0 up":            {change(func(hu float64) float64 { return max(hu, -1024) + 1024 }), likeShiftedCT},
+		"CT from 0 up, by 1000":   {change(func(hu float64) float64 { return max(hu, -1000) + 1000 }), likeShiftedCT},
+		"CT in kilo-HU":           {change(func(hu float64) float64 { return hu / 1000 }), unlikeCT},
+		"window from 0 to 255":    {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }), unlikeCT},
+		"MR":                      {change(signal), unlikeCT},
+		"MR with ringing":         {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
+		"MR, standardised":        {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
+		"PET in a tiny unit":      {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
+		"phases of -4096 to 4095": {change(func(float64) float64 { return float64(r.IntN(8192) - 4096) }), unlikeCT},
+		"nothing":                 {change(func(float64) float64 { return -1000 }), likeNothing},
+		"soft tissue and bone, no fat": {change(func(hu float64) float64 {
+			return 30 + 10*r.NormFloat64() - map[bool]float64{true: 100, false: 0}[r.IntN(200) == 0]
+		}), likeNothing},
+	}
+}
+
+func TestLikenessOfValues(t *testing.T) {
+	for name, c := range likenesses(t) {
+		if got := likenessOf(c.scan); got != c.want {
+			t.Errorf("%s: like %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// What dataset.json says of the channel that is taken holds for all cases; the values alone decide
+// where nobody says anything; an MR among CTs is refused by itself.
+func TestChooseModality(t *testing.T) {
+	of := likenesses(t)
+	write := func(files map[string]string, json string) *Dataset {
+		t.Helper()
+		root := t.TempDir()
+		for name, kind := range files {
+			path := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := nifti.Write(path, of[kind].scan); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if json != "" {
+			if err := os.WriteFile(filepath.Join(root, "dataset.json"), []byte(json), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return detect(t, root)
+	}
+	for name, c := range map[string]struct {
+		d                   *Dataset
+		modality, intensity string
+		refused             string
+	}{
+		"nothing is said, CT":   {write(map[string]string{"a.nii": "CT", "b.nii": "CT"}, ""), "CT", "ct-window", ""},
+		"nothing is said, MR":   {write(map[string]string{"a.nii": "MR", "b.nii": "MR"}, ""), "MR", "zscore", ""},
+		"nothing is said, both": {write(map[string]string{"a.nii": "MR", "b.nii": "CT"}, ""), "", "", "1 case CT (b); 1 case MR (a)"},
+		"names of both":         {write(map[string]string{"p1/ct.nii": "CT", "p2/mri.nii": "MR"}, ""), "", "", "1 case CT"},
+		"patients":              {write(map[string]string{"pet_1.nii": "CT", "pet_2.nii": "CT"}, ""), "CT", "ct-window", ""},
+		"channel names":         {write(map[string]string{"imagesTr/a_0000.nii": "MR"}, `{"channel_names": {"0": "T1"}, "labels": {}, "file_ending": ".nii"}`), "MR", "zscore", ""},
+		"modality":              {write(map[string]string{"imagesTr/a.nii": "CT in kilo-HU"}, `{"modality": {"0": "CT"}, "labels": {}}`), "CT", "ct-window", ""},
+	} {
+		kept, p, note, err := c.d.ChooseModality(volume.DefaultPreparation(), DefaultPrepareOptions())
+		var mixed *MixedError
+		switch {
+		case c.refused != "":
+			if !errors.As(err, &mixed) || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil || p.ModalityName() != c.modality || p.Scheme() != c.intensity || len(kept.Cases) != len(c.d.Cases) || (note == "") != (c.modality == "CT"):
+			t.Errorf("%s: %+v, %q, %v", name, p, note, err)
+		}
+	}
+	d := write(map[string]string{"a.nii": "CT", "b.nii": "CT", "c.nii": "CT", "d.nii": "MR", "e.nii": "CT"}, "")
+	summary, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || summary.Prepared != 4 || !strings.Contains(err.Error(), "d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are") {
+		t.Errorf("%+v, %v", summary, err)
+	}
+	p := volume.DefaultPreparation()
+	p.Modality = "CT"
+	if summary, err = Prepare(t.Context(), d, t.TempDir(), p, PrepareOptions{}, nil); err != nil || summary.Prepared != 5 {
+		t.Errorf("%+v, %v", summary, err)
+	}
+}
+
+// Scans of which nothing is left are refused by name, labelled or not.
+func TestBlankScansAreRefused(t *testing.T) {
+	of := likenesses(t)
+	nan := &volume.Volume{Grid: of["CT"].scan.Grid, Float32: make([]float32, of["CT"].scan.Len())}
+	for n := range nan.Float32 {
+		nan.Float32[n] = float32(math.NaN())
+	}
+	for name, c := range map[string]struct {
+		scan *volume.Volume
+		want string
+	}{
+		"blank": {of["nothing"].scan, "all voxels are -1000: there is nothing to see"},
+		"nan":   {nan, "no voxel is a number: there is nothing to see"},
+		"tiny":  {of["PET in a tiny unit"].scan, "nothing is left of its values, which go from 0 to "},
+	} {
+		for _, modality := range []string{"CT", "MR"} {
+			if name == "tiny" && modality == "MR" {
+				continue // it has its own scale
+			}
+			root := t.TempDir()
+			if err := nifti.Write(filepath.Join(root, name+".nii.gz"), c.scan); err != nil {
+				t.Fatal(err)
+			}
+			p := volume.DefaultPreparation()
+			p.Modality = modality
+			_, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
+			if err == nil || !strings.Contains(err.Error(), "preparing case "+name) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s as %s: %v", name, modality, err)
+			}
+		}
+	}
+}
+
+// What is clipped, or has few values, is named with its share; a usual CT is not.
+func TestOddValuesAreNamed(t *testing.T) {
+	of := likenesses(t)
+	for kind, want := range map[string]string{
+		"CT": "", "CT with filler": "", "CT masked with 0": "", "MR": "",
+		"CT from 0 up":  "% of the voxels are clipped at the upper end (HU -125 to 275)",
+		"CT in kilo-HU": "WARNING: only ",
+	} {
+		root, out := t.TempDir(), t.TempDir()
+		if err := nifti.Write(filepath.Join(root, "p.nii.gz"), of[kind].scan); err != nil {
+			t.Fatal(err)
+		}
+		p := volume.DefaultPreparation()
+		if p.Modality = "CT"; kind == "MR" {
+			p.Modality = "MR"
+		}
+		var notes []string
+		_, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{}, func(r Result) { notes = r.Record.Notes })
+		if got := strings.Join(notes, "; "); err != nil || want == "" && strings.Contains(got, "WARNING") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, %v", kind, notes, err)
+		}
+	}
+}
+
+// The intensities of the labelled voxels are numpy's, in whatever order scans are read.
+func TestForegroundIsNumpys(t *testing.T) {
+	var g struct {
+		Shape [3]int
+		CT    struct{ Foreground [4]float64 }
+	}
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "intensities.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &g)
+	}
+	if err != nil || g.CT.Foreground[3] == 0 {
+		t.Fatal(err)
+	}
+	v := &volume.Volume{Grid: volume.Grid{Shape: g.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}}
+	l := &volume.LabelMap{Grid: v.Grid}
+	for n := range g.Shape[0] * g.Shape[1] * g.Shape[2] {
+		i, j, k := n%g.Shape[0], n/g.Shape[0]%g.Shape[1], n/g.Shape[0]/g.Shape[1]
+		far, x := (2*i-13)*(2*i-13)+(2*j-11)*(2*j-11)+(2*k-9)*(2*k-9), int16(0)
+		if far < 90 && far > 6 {
+			x = int16((uint64(n)*2654435761%(1<<32))>>22)*3 - 1100
+		}
+		label := uint16(0)
+		if x > -200 {
+			label = 1 + uint16(n%3)
+		}
+		v.Int16, l.Labels = append(v.Int16, x), append(l.Labels, label)
+	}
+	// As three cases, of a label each; one has a label to ignore, too, and one is held back.
+	root := t.TempDir()
+	for n, folder := range []string{"Tr", "Tr", "Tr", "Ts"} {
+		one := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
+		for at, label := range l.Labels {
+			if label == uint16(n+1) || n == 3 {
+				one.Labels[at] = 1
+			} else if n == 1 && at%5 == 0 {
+				one.Labels[at] = 2
+			}
+		}
+		name := "case_" + string(rune('1'+n))
+		for _, sub := range []string{"images", "labels"} {
+			if err := os.MkdirAll(filepath.Join(root, sub+folder), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(nifti.Write(filepath.Join(root, "images"+folder, name+".nii.gz"), v), nifti.WriteLabels(filepath.Join(root, "labels"+folder, name+".nii.gz"), one)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "dataset.json"), []byte(`{"modality": {"0": "CT"}, "labels": {"0": "background", "1": "organ", "2": "ignore"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := volume.DefaultPreparation()
+	p.Intensity = volume.CTPercentiles
+	out := t.TempDir()
+	summary, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range g.CT.Foreground {
+		if got := summary.Preparation.Foreground[n]; math.Abs(got-want) > 1e-4 {
+			t.Errorf("foreground %v, want %v", summary.Preparation.Foreground, g.CT.Foreground)
+		}
+	}
+	before := summary.Fingerprint
+	if summary, err = Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{Workers: 1}, nil); err != nil || summary.Kept != 4 || summary.Fingerprint != before {
+		t.Errorf("a second run: %+v, %v", summary, err)
+	}
+	if summary, err = Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{Workers: 1}, nil); err != nil || summary.Fingerprint != before {
+		t.Errorf("one after the other: %+v, %v", summary, err)
+	}
+}
