@@ -28,7 +28,8 @@
 //
 // Where both P and R are empty there is nothing to measure: every ratio and distance is NaN and is
 // left out of means. So it is where nobody drew the label in the reference
-// ([volume.LabelMap].Undrawn), whatever P is. Where only one of them is empty, the label was missed
+// ([volume.LabelMap].Undrawn), or where it was drawn and other structures have all its voxels
+// (Emptied), whatever P is. Where only one of them is empty, the label was missed
 // or invented ([Score.Outcome]): DSC and NSD are 0, and the distances are +Inf. [Summarise] leaves
 // infinite values out of the mean and counts them. With [Options].Penalise the distances are the
 // longest one in the image instead.
@@ -105,7 +106,10 @@ type Score struct {
 	NSD       float64
 	Tolerance float64 // of NSD
 	Predicted float64 // volume
-	Reference float64 // volume; NaN where nobody drew the label in the reference
+	Reference float64 // volume; NaN where the reference does not tell
+	// Emptied says why it does not: the label was drawn, and other structures have all its voxels.
+	// Otherwise nobody drew it.
+	Emptied bool
 	// Unlearnt says that no training case of the network shows the label: it cannot have learnt it,
 	// and the score is in no mean.
 	Unlearnt bool
@@ -116,14 +120,16 @@ type Outcome string
 
 // The outcomes. A label was scored where both prediction and reference hold it, missed where only
 // the reference does, invented where only the prediction does, and absent where neither does. It is
-// undrawn where the reference says nothing about it: then nothing is measured. It is unlearnt where
-// the network was never shown it: what was measured is in no mean.
+// undrawn where the reference says nothing about it, and emptied where it was drawn there and has
+// lost all its voxels to other structures: then nothing is measured. It is unlearnt where the
+// network was never shown it: what was measured is in no mean.
 const (
 	Scored   Outcome = "scored"
 	Missed   Outcome = "missed"
 	Invented Outcome = "invented"
 	Absent   Outcome = "absent"
 	Undrawn  Outcome = "undrawn"
+	Emptied  Outcome = "emptied"
 	Unlearnt Outcome = "unlearnt"
 )
 
@@ -133,6 +139,9 @@ func (s Score) Outcome() Outcome {
 	case math.IsNaN(s.Predicted) && math.IsNaN(s.Reference) && s.DSC > 0 && !s.Unlearnt:
 		return Scored // by a program that tells no volumes
 	case math.IsNaN(s.Reference) && math.IsNaN(s.DSC) && !math.IsNaN(s.Predicted):
+		if s.Emptied {
+			return Emptied
+		}
 		return Undrawn
 	case s.Unlearnt:
 		return Unlearnt
@@ -146,11 +155,11 @@ func (s Score) Outcome() Outcome {
 	return Absent
 }
 
-// Counts says whether the score is in means over labels and cases: unless nobody drew the label, or
-// the network was never shown it.
+// Counts says whether the score is in means over labels and cases: unless the reference does not
+// tell of the label, or the network was never shown it.
 func (s Score) Counts() bool {
 	outcome := s.Outcome()
-	return outcome != Undrawn && outcome != Unlearnt
+	return outcome != Undrawn && outcome != Emptied && outcome != Unlearnt
 }
 
 // VolumeDifference is predicted minus reference volume, in millilitres.
@@ -221,6 +230,9 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	for n, g := range found {
 		_, undrawn := slices.BinarySearch(reference.Undrawn, g.label)
 		found[n].undrawn = undrawn || o.Merge && len(reference.Undrawn) > 0
+		if !o.Merge { // all labels together have lost nothing
+			_, found[n].emptied = slices.BinarySearch(reference.Emptied, g.label)
+		}
 	}
 	scores := make([]Score, len(found))
 	work := make(chan int)
@@ -267,8 +279,8 @@ func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {
 	}
 	score.HD95, score.HD, score.ASSD, score.NSD = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	switch {
-	case g.undrawn:
-		score.DSC, score.Reference = math.NaN(), math.NaN()
+	case g.undrawn || g.emptied:
+		score.DSC, score.Reference, score.Emptied = math.NaN(), math.NaN(), g.emptied && !g.undrawn
 		return score
 	case o.Overlap || g.predicted+g.reference == 0:
 		return score

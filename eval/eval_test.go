@@ -165,6 +165,26 @@ func TestSummarise(t *testing.T) {
 
 // What nobody drew in a case is in no count and no mean of its label, nor in those of all labels:
 // the volumes are means over the same cases as the DSC.
+// A structure that other structures have taken all voxels of is not scored as absent: what is
+// predicted there is not invented.
+func TestEmptiedIsNotAbsent(t *testing.T) {
+	g := volume.Grid{Shape: [3]int{4, 1, 1}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	reference := &volume.LabelMap{Grid: g, Labels: []uint16{1, 1, 0, 0}, Emptied: []uint16{2}}
+	prediction := &volume.LabelMap{Grid: g, Labels: []uint16{1, 2, 2, 0}}
+	scores, err := Compare("a", prediction, reference, Options{Overlap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(scores) != 2 || scores[0].Outcome() != Scored || scores[1].Outcome() != Emptied || scores[1].Counts() || !math.IsNaN(scores[1].DSC) {
+		t.Errorf("%+v", scores)
+	}
+	for _, s := range ByLabel(scores) {
+		if s.Label == 2 && (s.Emptied != 1 || s.Cases != 0 || s.Invented != 0) || s.Label == 0 && s.Cases != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 func TestUndrawnIsInNoMean(t *testing.T) {
 	nan := math.NaN()
 	undrawn := func(name string, label uint16) Score {

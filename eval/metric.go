@@ -43,8 +43,8 @@ func MetricNamed(key string) (Metric, error) {
 type LabelSummary struct {
 	Label uint16 // 0: all labels together
 	Name  string // of the label, where known
-	// In how many cases the label was drawn in the reference. The others are in no number but
-	// Undrawn.
+	// In how many cases the reference tells of the label. The others are in no number but Undrawn
+	// and Emptied.
 	Cases int
 	// How often only the reference showed the label, and how often only the prediction did.
 	Missed, Invented int
@@ -52,6 +52,8 @@ type LabelSummary struct {
 	Absent int
 	// How often nobody drew the label in the reference: there is nothing to measure it by.
 	Undrawn int
+	// How often it was drawn there, and other structures have all its voxels: likewise.
+	Emptied int
 	// Unlearnt is in how many cases the label is that no training case of the network shows: they
 	// are in no other number.
 	Unlearnt int
@@ -85,6 +87,9 @@ func summarise(label uint16, name string, scores []Score) LabelSummary {
 		switch outcome {
 		case Undrawn:
 			s.Undrawn++
+			continue
+		case Emptied:
+			s.Emptied++
 			continue
 		case Unlearnt:
 			s.Unlearnt++

@@ -63,6 +63,7 @@ type region struct {
 	predicted, reference, both int
 	lo, hi                     [3]int // the box around both, hi excluded
 	undrawn                    bool   // nobody drew it in the reference
+	emptied                    bool   // other structures have all its voxels there
 }
 
 func (g *region) grow(i, j, k int) {

@@ -239,6 +239,14 @@ func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 		out.Undrawn = append(out.Undrawn, first[class])
 	}
 	slices.Sort(out.Undrawn)
+	// a class is emptied where a label of it is, and none has voxels
+	drawn := map[uint16]bool{}
+	for _, label := range l.Emptied {
+		if become[label] > 0 {
+			drawn[become[label]] = true
+		}
+	}
+	out.Emptied = volume.EmptiedOf(drawn, out.Labels)
 	return out
 }
 

@@ -259,6 +259,7 @@ func (f *csvFile) score(row int) (eval.Score, error) {
 	}
 	s := eval.Score{Case: fromCSV(f.cell(row, "case")), Label: uint16(label), Name: fromCSV(f.cell(row, "name"))}
 	s.Unlearnt = f.cell(row, "outcome") == string(eval.Unlearnt)
+	s.Emptied = f.cell(row, "outcome") == string(eval.Emptied)
 	all := numbersOf(&s)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		dst := all[key]

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // metricColumns says how the metrics of package eval are called and rounded, by their keys.
@@ -65,7 +66,7 @@ func nameColumn(any bool) Column {
 func named(s eval.Score) bool { return nameOf(s.Label, s.Name) != "" }
 
 // PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
-// scored, missed, invented, absent, undrawn or unlearnt.
+// scored, missed, invented, absent, undrawn, emptied or unlearnt.
 func PerCase(scores []eval.Score) Table {
 	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, nameColumn(slices.ContainsFunc(scores, named)), {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
@@ -111,6 +112,10 @@ func PerLabel(scores []eval.Score) Table {
 		t.Notes = append(t.Notes, text+".")
 	}
 	for _, s := range labels {
+		if s.Label > 0 && s.Emptied > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: not scored in %s, where it was drawn and other structures have all its voxels.",
+				callLabel(s), numbers.Count(s.Emptied, "reference")))
+		}
 		if s.Label > 0 && s.Unlearnt > 0 {
 			t.Notes = append(t.Notes, fmt.Sprintf("%s: in no number, for no training case shows it: the network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
 		}
