@@ -44,14 +44,16 @@ type scheme struct {
 }
 
 // schemes is the list of them. How each is called in nnU-Net's plans, and the formula, is in
-// github.com/MIC-DKFZ/nnUNet, nnunetv2/preprocessing/normalization/default_normalization_schemes.py.
+// github.com/MIC-DKFZ/nnUNet,
+// nnunetv2/preprocessing/normalization/default_normalization_schemes.py.
 var schemes = []scheme{
 	{name: CTWindow, clip: true},
 	// CTNormalization. At most 1 of 200 voxels lie above the upper percentile, so that it is less
 	// than sqrt(200) = 14.2 standard deviations off the mean, and the lower one is, too.
 	{name: CTPercentiles, step: 1.0 / (1 << 11), clip: true},
-	{name: ZScore, step: 1.0 / (1 << 10), ofScan: measured.zscore},                    // ZScoreNormalization
-	{name: ZScoreNonzero, step: 1.0 / (1 << 10), ofScan: measured.zscore, mask: true}, // ... use_mask_for_norm
+	{name: ZScore, step: 1.0 / (1 << 10), ofScan: measured.zscore}, // ZScoreNormalization
+	// ... use_mask_for_norm
+	{name: ZScoreNonzero, step: 1.0 / (1 << 10), ofScan: measured.zscore, mask: true},
 	{name: Percentiles, step: 1.0 / (1 << 14), ofScan: measured.percentiles, clip: true},
 }
 
@@ -107,8 +109,8 @@ func (p Preparation) NeedsForeground() bool {
 }
 
 // Range is what a network sees most of a scan's intensities in: from -1 to 1 where the scheme makes
-// it so. Where it clips nothing, it is the usual range of a scan: pictures are drawn and intensities
-// are varied by it.
+// it so. Where it clips nothing, it is the usual range of a scan: pictures are drawn and
+// intensities are varied by it.
 func (p Preparation) Range() [2]float32 {
 	switch p.Scheme() {
 	case CTPercentiles:
@@ -321,7 +323,8 @@ type sums struct {
 	sum, squares float64
 }
 
-// sumOf adds up the voxels that are finite, in an order that does not depend on how many work at it.
+// sumOf adds up the voxels that are finite, in an order that does not depend on how many work at
+// it.
 func sumOf(v *Volume, mask []bool, centre float64) sums {
 	const block = 1 << 16
 	parts := make([]sums, (v.Len()+block-1)/block)

@@ -155,8 +155,8 @@ func writeMasks(folder string, v *volume.Volume, l *volume.LabelMap) error {
 	return nifti.Write(filepath.Join(folder, "ct.nii.gz"), v)
 }
 
-// writeSeries writes a scan as axial slices of a modality, the least that a DICOM reader needs: explicit VR,
-// little endian. A hostile text stands behind those that name and describe the series.
+// writeSeries writes a scan as axial slices of a modality, the least that a DICOM reader needs:
+// explicit VR, little endian. A hostile text stands behind those that name and describe the series.
 func writeSeries(folder string, v *volume.Volume, modality, hostile string) error {
 	v, err := v.Orient("LPS")
 	if err != nil {

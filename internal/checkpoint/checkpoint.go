@@ -248,7 +248,8 @@ func isExtra(name string) bool {
 // Mismatches says how the scans and the network that the weights come from differ from those that
 // they are to be used with, where a network would see it: voxel size, axes, part of the scan,
 // modality and intensities, norm. Each names both values. here is the range of the voxel sizes of
-// those scans, where each keeps its own. Settings that the checkpoint does not tell are passed over.
+// those scans, where each keeps its own. Settings that the checkpoint does not tell are passed
+// over.
 func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {

@@ -75,8 +75,8 @@ func (p Page) Write(f Face, tint color.Color, at image.Point, text string) {
 }
 
 // Slice is the middle slice along k of voxels (K, J, I), of a size along (i, j, k), black and white
-// where shown begins and ends. It is turned as radiologists look at a case in RAS: the patient's right is on the left, the front on
-// top.
+// where shown begins and ends. It is turned as radiologists look at a case in RAS: the patient's
+// right is on the left, the front on top.
 func Slice(voxels []float32, size [3]int, shown [2]float32) *image.Gray {
 	ni, nj := size[0], size[1]
 	values := voxels[size[2]/2*nj*ni:][:nj*ni]

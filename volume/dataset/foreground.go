@@ -50,8 +50,8 @@ func (h *histogram) add(v *volume.Volume, labels []uint16, ignored []uint16) {
 	}
 }
 
-// foreground is the 0.5 and 99.5 percentile, as numpy.percentile has them, the mean and the standard
-// deviation; to a ten-thousandth of a HU, so that people can write it down.
+// foreground is the 0.5 and 99.5 percentile, as numpy.percentile has them, the mean and the
+// standard deviation; to a ten-thousandth of a HU, so that people can write it down.
 func (h *histogram) foreground() (f [4]float64, ok bool) {
 	var n, sum int64
 	for at, count := range h.counts {

@@ -21,7 +21,8 @@ import (
 // and the suffix of a file of BIDS. Names of other files say something, which the values may
 // contradict; and of what is left, the values alone tell whether it may be in Hounsfield units.
 
-// A Modality is what a case is, in the words of DICOM (CT, MR, PT, ...), and what says so. Both are empty where nobody does.
+// A Modality is what a case is, in the words of DICOM (CT, MR, PT, ...), and what says so. Both are
+// empty where nobody does.
 type Modality struct {
 	Name, By string
 	// Stated says that a header, dataset.json or a name of BIDS does, and not some file's name.
@@ -63,8 +64,8 @@ func among(lists map[string]map[string]bool, word string) string {
 	return ""
 }
 
-// ModalityOfChannel is the modality of a channel by its name in dataset.json, such as "CT", "T2w" or
-// "late phase CT"; "" where the name says none.
+// ModalityOfChannel is the modality of a channel by its name in dataset.json, such as "CT", "T2w"
+// or "late phase CT"; "" where the name says none.
 func ModalityOfChannel(channel string) string {
 	for _, word := range wordsOf(channel) {
 		if name := among(modalityWords, word); name != "" {
@@ -294,8 +295,8 @@ func (e *MixedError) Hint() string {
 	return fmt.Sprintf("--modality %s prepares the cases of one alone: prepare the others into a folder of their own", strings.Join(names, ", or --modality "))
 }
 
-// nameModalities writes into the entries of a data set's scans what they are, and says whether these
-// are of several modalities: as is stated, or where nothing is, by their values.
+// nameModalities writes into the entries of a data set's scans what they are, and says whether
+// these are of several modalities: as is stated, or where nothing is, by their values.
 func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 	find := indexEntries(entries)
 	stated, values := map[string][]string{}, map[string][]string{}
@@ -330,9 +331,9 @@ func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 const sampled = 3
 
 // ChooseModality is the preparation for the modality of the scans, where it does not name one, and
-// the data set with those of them that are prepared: all, or the ones of the modality that is named.
-// Where nobody says what the scans are, the values of some of them do. Scans of several modalities
-// are a [MixedError]. The note says what was chosen, and why; it is empty for CT.
+// the data set with those of them that are prepared: all, or the ones of the modality that is
+// named. Where nobody says what the scans are, the values of some of them do. Scans of several
+// modalities are a [MixedError]. The note says what was chosen, and why; it is empty for CT.
 func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dataset, _ volume.Preparation, note string, err error) {
 	if d.chosen {
 		return d, p, "", nil

@@ -39,7 +39,8 @@ func MayBeLabels(path string, o Options) (bool, error) {
 	if errors.Is(err, errRange) {
 		return false, nil
 	}
-	if err == nil && values.background() { // or numbers so near to 0 that a label would be taken for it
+	// or numbers so near to 0 that a label would be taken for it
+	if err == nil && values.background() {
 		v, err := ReadWith(path, o)
 		return err == nil && isZero(v), err
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // Foreground is what an earlier run has found of the labelled voxels of all cases, if it prepared
-// the same labelled cases, from the same files, and otherwise with the same settings. The values are
-// the absolute paths of the files of each case.
+// the same labelled cases, from the same files, and otherwise with the same settings. The values
+// are the absolute paths of the files of each case.
 func Foreground(dir string, p volume.Preparation, labelled map[string][]string) (f [4]float64, found bool) {
 	m, records, err := readManifest(dir)
 	if err != nil {

@@ -51,8 +51,8 @@ func newCaseLayout(r Record) caseLayout {
 	return l
 }
 
-// countBody fills the blocks with the number of voxels that are not air, which is from one number to
-// another, and returns their total.
+// countBody fills the blocks with the number of voxels that are not air, which is from one number
+// to another, and returns their total.
 func countBody(numbers []int16, shape, blockCount [3]int, air [2]int16) (blocks []uint16, total int) {
 	blocks = make([]uint16, blockCount[0]*blockCount[1]*blockCount[2])
 	for k := range shape[2] {
