@@ -75,7 +75,7 @@ type Summary struct {
 	Fingerprint string
 	Preparation volume.Preparation // with what was worked out of the scans
 	Part        Part               // what was prepared of the data set
-	Waiting     []int              // parts that are not prepared yet, where this was not the last one
+	Waiting     []int              // parts that are not prepared yet
 
 	flips    flipsSeen
 	lost     []string     // failed cases that earlier runs had prepared with other settings
