@@ -9,7 +9,9 @@ package itk
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -143,6 +145,9 @@ func ReadHeader(path string) (*Header, error) {
 	r := &lines{from: bufio.NewReader(io.LimitReader(f, maxHeader))}
 	h := &Header{Path: path, Volumes: 1, data: path, order: binary.LittleEndian}
 	start, _ := r.from.Peek(standin.Enough)
+	if len(start) == 0 {
+		return nil, h.damaged("is empty")
+	}
 	if what := standin.What(start); what != "" {
 		return nil, h.damaged("%s", what)
 	}
@@ -204,6 +209,10 @@ func (h *Header) check() error {
 		}
 		return h.short(io.ErrUnexpectedEOF)
 	}
+	if slice := int64(h.Shape[0]) * int64(h.Shape[1]) * int64(h.kind.bytes); h.compression == "" && room-needed >= slice {
+		h.Problems = append(h.Problems, fmt.Sprintf("its file has %d bytes more than the %v voxels that its header says: "+
+			"is the header that of another file?", room-needed, numbers.Extents(h.Dims)))
+	}
 	return nil
 }
 
@@ -220,6 +229,15 @@ func (h *Header) standsIn() error {
 	if what := standin.What(start[:n]); what != "" {
 		return &volume.FormatError{Path: h.data, Problem: what}
 	}
+	return nil
+}
+
+// set takes a field of a header, which may not say two things.
+func (h *Header) set(fields map[string]string, key, value string) error {
+	if other, twice := fields[key]; twice && other != value {
+		return h.damaged("its header says %s twice: %q and %q", key, other, value)
+	}
+	fields[key] = value
 	return nil
 }
 
@@ -368,11 +386,29 @@ func (h *Header) each(index int, f func(n int, x float64) error) error {
 			return err
 		}
 	}
+	if h.compression != "" && (h.first || index == h.Volumes-1) {
+		return h.checksum(in)
+	}
 	return nil
+}
+
+// checksum reads what is compressed behind the last voxel, to get to the checksum: without it,
+// damage goes unseen. A file that has much more there is not read to its end.
+func (h *Header) checksum(behind io.Reader) error {
+	const most = 64 << 20 // bytes
+	_, err := io.CopyN(io.Discard, behind, most)
+	// what has another header follows the compressed voxels, whose checksum was right
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrHeader) {
+		return nil
+	}
+	return h.short(err)
 }
 
 // short is the error of voxels that end too early, or are damaged.
 func (h *Header) short(err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return &volume.FormatError{Path: h.data, Problem: "its voxels are damaged", Err: err}
+	}
 	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says", numbers.Extents(h.Dims)), Err: err}
 }
 

@@ -1,8 +1,12 @@
 package itk
 
 import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -123,6 +127,12 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{nrrd, "encoding: raw", "encoding: raw\ndata file: ../b.raw", "only files beside it"},
 		{nrrd, "encoding: raw", "encoding: raw\ndata file: gone.raw", "the file with its voxels is not there"},
 		{nrrd, "encoding: raw", "encoding: gzip", "does not hold the 2x2x2 voxels"},
+		{nrrd, "encoding: raw", "encoding: raw\nSizes: 2 2 1", `its header says sizes twice: "2 2 2" and "2 2 1"`},
+		{nrrd, "encoding: raw", "encoding: raw\nsizes: 2 2 2", ""}, // the same
+		{nrrd, "encoding: raw", "encoding: raw\nSegment0_Name:=a\nSegment0_Name:=b", `its header says Segment0_Name twice: "a" and "b"`},
+		{nrrd, "encoding: raw", "encoding: raw\nnote:=a\nnote:=b", ""},
+		{meta, "NDims = 3", "NDims = 3\nDimSize = 2 2 1", `its header says dimsize twice: "2 2 1" and "2 2 2"`},
+		{nrrd, nrrd, "", "is empty"},
 		{nrrd, "encoding: raw", "encoding: raw\nbyte skip: 9223372036854775807", "more than any file has"},
 		{nrrd, "encoding: raw", "encoding: raw\nbyte skip: 9223372036854775300", "of a file that has"},
 		{nrrd, "encoding: raw", "encoding: raw\nbyte skip: 1", "does not hold the 2x2x2 voxels"},
@@ -177,6 +187,76 @@ func TestBadFilesAreRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever bit of compressed voxels is changed, and wherever they are cut, the voxels are right or the
+// file is refused. What follows them does not matter, but for a header that says less than there is.
+func TestCompressedVoxelsAreChecked(t *testing.T) {
+	voxels := make([]byte, 64)
+	for n := range voxels {
+		voxels[n] = byte(n * n >> 3)
+	}
+	var gz, z bytes.Buffer
+	for _, to := range []io.WriteCloser{gzip.NewWriter(&gz), zlib.NewWriter(&z)} {
+		if _, err := to.Write(voxels); err != nil || to.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.nrrd")
+	read := func(header string, voxels []byte) (*volume.Volume, error) {
+		if err := os.WriteFile(path, append([]byte(header), voxels...), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return Read(path, 0)
+	}
+	right := func(v *volume.Volume) bool {
+		for n, x := range voxels {
+			if v.At(n%4, n/4%4, n/16) != float32(x) {
+				return false
+			}
+		}
+		return true
+	}
+	const nrrd = "NRRD0004\ntype: uint8\ndimension: 3\nspace: left-posterior-superior\nsizes: 4 4 4\n" +
+		"space directions: (1,0,0) (0,1,0) (0,0,1)\nencoding: gzip\nspace origin: (0,0,0)\n\n"
+	const meta = "ObjectType = Image\nNDims = 3\nCompressedData = True\nElementSpacing = 1 1 1\nOffset = 0 0 0\n" +
+		"TransformMatrix = 1 0 0 0 1 0 0 0 1\nDimSize = 4 4 4\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n"
+	for header, packed := range map[string][]byte{nrrd: gz.Bytes(), meta: z.Bytes()} {
+		for _, behind := range []string{"", "other data"} {
+			if v, err := read(header, append(slices.Clone(packed), behind...)); err != nil || !right(v) {
+				t.Fatalf("%q behind: %v", behind, err)
+			}
+		}
+		for n := range packed {
+			if _, err := read(header, packed[:n]); err == nil {
+				t.Errorf("%.4s: cut at %d of %d: read", header, n, len(packed))
+			}
+			for bit := range 8 {
+				changed := slices.Clone(packed)
+				changed[n] ^= 1 << bit
+				if v, err := read(header, changed); err == nil && !right(v) {
+					t.Errorf("%.4s: bit %d of byte %d changed: wrong voxels are read", header, bit, n)
+				}
+			}
+		}
+	}
+	h, err := ReadHeader(writeRaw(t, path, strings.Replace(nrrd, "gzip", "raw", 1), voxels, 15))
+	if err != nil || len(h.Problems) > 0 {
+		t.Errorf("bytes behind the voxels: %v, %+v", err, h)
+	}
+	h, err = ReadHeader(writeRaw(t, path, strings.Replace(nrrd, "gzip", "raw", 1), voxels, 16))
+	if err != nil || len(h.Problems) != 1 || !strings.Contains(h.Problems[0], "16 bytes more than the 4x4x4 voxels") {
+		t.Errorf("a slice behind the voxels: %v, %+v", err, h)
+	}
+}
+
+// writeRaw writes a header, voxels and so many bytes more.
+func writeRaw(t *testing.T, path, header string, voxels []byte, more int) string {
+	t.Helper()
+	if err := os.WriteFile(path, append([]byte(header), append(slices.Clone(voxels), make([]byte, more)...)...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Both halves of a number swap with the order of bytes; a header may be of another system.

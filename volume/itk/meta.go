@@ -25,7 +25,9 @@ func (h *Header) readMeta(r *lines) error {
 			return h.damaged("is neither NRRD nor MetaImage: no line of its header names the file with the voxels")
 		}
 		if found {
-			fields[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
+			if err := h.set(fields, strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)); err != nil {
+				return err
+			}
 		}
 	}
 	if kind := fields["objecttype"]; kind != "" && !oneOf(kind, "Image") {

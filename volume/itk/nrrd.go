@@ -43,9 +43,14 @@ func (h *Header) readNRRD(r *lines) error {
 			return h.damaged("has a header of more than %d bytes", maxHeader)
 		}
 		if key, value, found := strings.Cut(line, ":="); found && !strings.Contains(key, ": ") {
-			pairs[key] = value
+			if err := h.set(pairs, key, value); err != nil && segmentKey.MatchString(key) {
+				return err
+			}
 		} else if key, value, found := strings.Cut(line, ": "); found && !strings.HasPrefix(line, "#") {
-			fields[strings.ReplaceAll(strings.ToLower(key), " ", "")] = strings.TrimSpace(value)
+			key = strings.ReplaceAll(strings.ToLower(key), " ", "")
+			if err := h.set(fields, key, strings.TrimSpace(value)); err != nil {
+				return err
+			}
 		}
 		if err != nil {
 			break
