@@ -115,7 +115,8 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 			for _, part := range parts {
 				label, err := wholeLabel(part)
 				if err != nil {
-					return wrong("region %q is made of %v: %v", e.key, part, err)
+					text, _ := json.Marshal(part)
+					return wrong("region %q is made of %s: %v", e.key, text, err)
 				}
 				if label > 0 {
 					d.addRegion(label)
@@ -134,7 +135,8 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 		case isText && !valueIsNumber:
 			return wrong("labels has %q: %q, and neither is a number", e.key, text)
 		case !valueIsNumber:
-			return wrong("label %q has no number, but %v", e.key, e.value)
+			text, _ := json.Marshal(e.value) // as the file has it
+			return wrong("label %q has no number, but %s", e.key, text)
 		}
 		label, err := wholeLabel(number)
 		if err != nil {
@@ -155,7 +157,7 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 		case label == 0 && name != "" && !slices.Contains(backgrounds, plain.Fold(name)):
 			d.note("dataset.json calls 0 %q: its voxels are background all the same", name)
 		}
-		if label == 0 {
+		if label == 0 || name == "" { // labels without names are said to be so where they are prepared
 			continue
 		}
 		if name == volume.IgnoreName {

@@ -41,11 +41,17 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 		{`{"labels": {"background": 0, "liver": 65536}}`, nil, `"liver" has the number 65536: labels are whole numbers`},
 		{`{"labels": {"-1": "liver"}}`, nil, `"liver" has the number -1: labels are whole numbers`},
 		{`{"labels": {"1": "liver", "tumour": "two"}}`, nil, `"tumour": "two", and neither is a number`},
-		{`{"labels": {"1": "liver", "2": null}}`, nil, `label "2" has no number, but <nil>`},
-		{`{"labels": {"1": "liver", "2": {"a": 1}}}`, nil, `label "2" has no number`},
+		{`{"labels": {"1": "liver", "2": null}}`, nil, `label "2" has no number, but null`},
+		{`{"labels": {"1": "liver", "2": {"a": 1}}}`, nil, `label "2" has no number, but {"a":1}`},
+		{`{"labels": {"1": "liver", "2": true}}`, nil, `label "2" has no number, but true`},
+		{`{"labels": {"0": "background", "1": "", "2": "tumour"}}`, map[uint16]string{2: "tumour"}, ""},
 		{`{"labels": {"1": 2}}`, nil, `label "1" has the number 2: one of the two must be a name`},
 		{`{"labels": {"liver": 1, "all": [1, -2]}}`, nil, `region "all" is made of -2`},
+		{`{"labels": {"liver": 1, "all": [1, {"a": 2}]}}`, nil, `region "all" is made of {"a":2}`},
 		{"\xff\xfe{\x00}\x00", nil, "is UTF-16"},
+		{"{\x00}\x00", nil, "is UTF-16"},
+		{"\x00{\x00}", nil, "is UTF-16"},
+		{"{\"labels\":\n{\"Gr\xf6\xdfe\": 1}}", nil, "line 2 is not UTF-8"},
 	} {
 		for _, image := range []string{"imagesTr/p1.nii.gz", "imagesTr/p1_0000.nii.gz", "p1.nii.gz"} {
 			if strings.Contains(c.said, "regions_class_order") && image == "p1.nii.gz" {

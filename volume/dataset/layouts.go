@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -402,12 +403,25 @@ func readJSON(path string, value any) (found bool, err error) {
 	return true, nil
 }
 
-// utf8JSON is JSON without the byte order mark that some editors of Windows put before it.
+// utf8JSON is JSON without the byte order mark that some editors of Windows put before it. Text in
+// other encodings is refused: names in it would be learnt as what they are not.
 func utf8JSON(data []byte) ([]byte, error) {
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	start := string(data[:min(len(data), 2)])
+	switch {
+	case start == "\xff\xfe" || start == "\xfe\xff" || start == "{\x00" || start == "\x00{":
 		return nil, errors.New("is UTF-16, and JSON is UTF-8: save it as UTF-8")
+	case !utf8.Valid(data):
+		line := 1
+		for text := range bytes.Lines(data) {
+			if !utf8.Valid(text) {
+				break
+			}
+			line++
+		}
+		return nil, fmt.Errorf("line %d is not UTF-8, and JSON is: save it as UTF-8", line)
 	}
-	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+	return data, nil
 }
 
 // explainJSON turns an error of encoding/json into one for people who wrote the file: with the
