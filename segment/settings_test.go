@@ -1,0 +1,32 @@
+package segment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A run goes on only with the settings that it was started with. What versions without modalities
+// wrote of a CT is what is written now, so that their runs and studies go on.
+func TestSettingsOfEarlierVersionsStay(t *testing.T) {
+	c := DefaultConfig()
+	c.Preparation = volume.DefaultPreparation().ForModality(volume.ModalityCT)
+	text, err := config.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "preparation:\n")
+	var keys []string
+	for line := range strings.Lines(rest) {
+		key, _, found := strings.Cut(line, ":")
+		if !strings.HasPrefix(line, "  ") || !found {
+			break
+		}
+		keys = append(keys, strings.TrimSpace(key))
+	}
+	if got := strings.Join(keys, " "); got != "crop axcodes spacing window interpolation relabel" {
+		t.Errorf("a preparation of CT has the keys %s", got)
+	}
+}
