@@ -17,7 +17,8 @@ func TestSettingsOfEarlierVersionsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "preparation:\n")
+	_, rest, _ := strings.Cut(string(text), "\npreparation:")
+	_, rest, _ = strings.Cut(rest, "\n")
 	var keys []string
 	for line := range strings.Lines(rest) {
 		key, _, found := strings.Cut(line, ":")
