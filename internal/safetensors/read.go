@@ -130,7 +130,7 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 	var prefix [8]byte
 	var start [standin.Enough]byte
 	n, _ := data.ReadAt(start[:min(size, standin.Enough)], 0)
-	if what := standin.What(start[:n]); what != "" {
+	if what := standin.Instead(start[:n]); what != "" {
 		return nil, FormatError("it " + what)
 	}
 	if size < 8 {

@@ -1,10 +1,12 @@
 // Package standin knows files that stand where another should be: pointers of Git LFS and of
 // git-annex that were not fetched, and web pages and answers of servers that a download left under
-// the file's name. Start at [What], which whoever cannot read a file asks.
+// the file's name. Start at [What], which whoever cannot read a file asks; [Instead] knows JSON, too.
 package standin
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -21,6 +23,8 @@ var (
 	page  = regexp.MustCompile(`(?is)^(<\?xml[^>]*>|<!--.*?-->|\s)*<(!doctype\s+html|html|head|body|script|meta|title)[\s>]`)
 	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)(</title|$)`)
 	xml   = regexp.MustCompile(`(?s)^\s*<\?xml\s`)
+	// an object or a list of JSON, such as a server's error message
+	object = regexp.MustCompile(`^\s*(\{\s*("[^"]*"\s*:|\})|\[\s*[{"\]])`)
 )
 
 // What says of a file that begins like this what it is instead of what its name says, and what to
@@ -44,6 +48,26 @@ func What(start []byte) string {
 		return "is XML, such as a server's error message, not the file itself: download it again"
 	}
 	return ""
+}
+
+// Instead is [What] of a file whose own format is no JSON: it knows JSON, too.
+func Instead(start []byte) string {
+	if what := What(start); what != "" {
+		return what
+	}
+	if object.Match(bytes.TrimPrefix(start[:min(len(start), Enough)], []byte("\xef\xbb\xbf"))) {
+		return "is JSON, such as a server's error message, not the file itself: download it again"
+	}
+	return ""
+}
+
+// Link says of the link at a path, which leads nowhere, what it is.
+func Link(path string) string {
+	target, err := os.Readlink(path)
+	if err == nil && strings.Contains(filepath.ToSlash(target), ".git/annex/objects/") {
+		return "a link of git-annex to a file that is not here: git annex get fetches it"
+	}
+	return "a link that leads nowhere"
 }
 
 // oneLine makes a title harmless, and short.

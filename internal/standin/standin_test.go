@@ -34,3 +34,20 @@ func TestWhat(t *testing.T) {
 		}
 	}
 }
+
+// JSON is a stand-in only for what is no JSON itself.
+func TestInstead(t *testing.T) {
+	for _, start := range []string{`{"error": "not found"}`, "\ufeff {\n\"a\":1", "{}", `[{"message": 1}]`, `["a"`} {
+		if got := Instead([]byte(start)); !strings.HasPrefix(got, "is JSON, such as") || What([]byte(start)) != "" {
+			t.Errorf("%q: %q", start, got)
+		}
+	}
+	for _, start := range []string{"", "{", "{a", "[", "NRRD0004\n", "5c\x01\x00\x00", "ObjectType = Image", "\x10\x00\x00\x00\x00\x00\x00\x00{\"a\":1}"} {
+		if got := Instead([]byte(start)); got != "" {
+			t.Errorf("%q: %q", start, got)
+		}
+	}
+	if got := Instead([]byte("<html>")); !strings.HasPrefix(got, "is a web page") {
+		t.Error(got)
+	}
+}

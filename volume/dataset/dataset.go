@@ -488,10 +488,19 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	}
 	files := map[string]string{}
 	var others []string
+	var passed []dicom.Passed // files of scans by their names
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		stem, ok := stemOf(e.Name())
-		if stat, err := os.Stat(path); !ok || err != nil || !stat.Mode().IsRegular() {
+		stat, err := os.Stat(path)
+		if err == nil && !stat.Mode().IsRegular() && !stat.IsDir() {
+			err = folders.ErrNotFile
+		}
+		if ok && err != nil {
+			passed = append(passed, dicom.Passed{Path: path, Err: err})
+			continue
+		}
+		if !ok || err != nil || stat.IsDir() {
 			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"}, func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
 			if !strings.HasPrefix(e.Name(), ".") && !half {
 				others = append(others, e.Name())
@@ -503,6 +512,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 		}
 		files[stem] = path
 	}
+	d.PassedOver = append(d.PassedOver, passedOver(passed)...)
 	if len(others) > 0 {
 		d.note("%s: passed over %d that are no files of scans, such as %s", dir, len(others), others[0])
 	}

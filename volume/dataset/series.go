@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -294,7 +295,7 @@ func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 
 func describe(p dicom.Passed) string {
 	if errors.Is(p.Err, fs.ErrNotExist) {
-		return "a link that leads nowhere"
+		return standin.Link(p.Path)
 	}
 	if p.Err != nil {
 		return (&Entry{Path: p.Path}).about(p.Err.Error())

@@ -17,6 +17,7 @@ import (
 func TestStandInsAreNamed(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>\n"
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n"
+	const answer = `{"message": "Not Found", "status": "404"}`
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write([]byte(page)); err != nil || z.Close() != nil {
@@ -27,6 +28,10 @@ func TestStandInsAreNamed(t *testing.T) {
 		{"p2.nii.gz", pointer, "is a pointer of Git LFS"},
 		{"p2.nii.gz", page, `is a web page ("Sign in")`},
 		{"p2.nii.gz", packed.String(), `is a web page ("Sign in")`},
+		{"p2.nii.gz", answer, "is JSON, such as a server's error message"},
+		{"p2.nrrd", answer, "is JSON, such as a server's error message"},
+		{"020.dcm", answer, "is JSON, such as a server's error message"},
+		{"p2.nrrd", "", "is empty"},
 		{"p2.nii", pointer, "is a pointer of Git LFS"},
 		{"p2.nrrd", pointer, "is a pointer of Git LFS"},
 		{"p2.mha", page, `is a web page ("Sign in")`},
@@ -69,6 +74,35 @@ func TestStandInsAreNamed(t *testing.T) {
 		}
 		if !noted(notes, c.want) {
 			t.Errorf("%s: inspect says %q, want %q", c.file, notes, c.want)
+		}
+	}
+}
+
+// Of scans and labels that git-annex has not fetched there are links that lead nowhere: they are
+// named, in all layouts, and are not taken for cases without labels unsaid.
+func TestLinksOfGitAnnexAreNamed(t *testing.T) {
+	const key = "../.git/annex/objects/x1/k2/MD5E-s9--abc.nii.gz/MD5E-s9--abc.nii.gz"
+	for _, c := range []struct{ scan, link string }{
+		{"imagesTr/p1.nii.gz", "labelsTr/p1.nii.gz"},
+		{"imagesTr/p1.nii.gz", "imagesTr/p2.nii.gz"},
+		{"p1.nii.gz", "p2.nii.gz"},
+		{"p1.nii.gz", "p1_seg.nii.gz"},
+		{"p1.nii.gz", "020.dcm"},
+	} {
+		root := tree(t, map[string]string{c.scan: "", "dataset.json": "{}"})
+		path := filepath.Join(root, filepath.FromSlash(c.link))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(key, path); err != nil {
+			continue // a system without links
+		}
+		d, err := Detect(root, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(d.PassedOver, "\n"); !strings.Contains(said, filepath.Base(path)+": passed over: a link of git-annex") {
+			t.Errorf("%s: %q", c.link, said)
 		}
 	}
 }

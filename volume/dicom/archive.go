@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/standin"
@@ -31,6 +32,9 @@ func standsIn(path string) string {
 	defer f.Close()
 	var start [standin.Enough]byte
 	n, _ := io.ReadFull(f, start[:])
+	if strings.EqualFold(filepath.Ext(path), ".dcm") { // others may be JSON by right
+		return standin.Instead(start[:n])
+	}
 	return standin.What(start[:n])
 }
 

@@ -99,7 +99,7 @@ type condition struct {
 	whole     bool
 }
 
-var conditionForm = regexp.MustCompile(`^\s*([a-z]+)\s*([~=])\s*(.*?)\s*$`)
+var conditionForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*([~=])\s*(.*?)\s*$`)
 
 // conditions takes words apart, such as modality~MR,description~t2. It returns nil for what names a
 // series by number or UID.
@@ -109,6 +109,10 @@ func conditions(wanted string) (all []condition, err error) {
 	}
 	for one := range strings.SplitSeq(wanted, ",") {
 		m := conditionForm.FindStringSubmatch(one)
+		key := ""
+		if m != nil {
+			key = strings.ToLower(m[1])
+		}
 		switch {
 		case m == nil || m[3] == "":
 			return nil, fmt.Errorf(
@@ -116,7 +120,7 @@ func conditions(wanted string) (all []condition, err error) {
 					"several with commas between them",
 				wanted,
 			)
-		case !slices.Contains(Words, m[1]):
+		case !slices.Contains(Words, key):
 			return nil, fmt.Errorf(
 				"series %q: there is no word %s: must be one of %s",
 				wanted,
@@ -124,7 +128,7 @@ func conditions(wanted string) (all []condition, err error) {
 				strings.Join(Words, ", "),
 			)
 		}
-		all = append(all, condition{key: m[1], text: strings.ToLower(m[3]), whole: m[2] == "="})
+		all = append(all, condition{key: key, text: strings.ToLower(m[3]), whole: m[2] == "="})
 	}
 	return all, nil
 }

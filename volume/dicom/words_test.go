@@ -70,6 +70,7 @@ func TestWordsChooseSeries(t *testing.T) {
 	}
 	for _, c := range []struct{ wanted, number, err string }{
 		{"description~PORTAL", "2", ""},
+		{"Description~PORTAL", "2", ""},
 		{"description~venös", "2", ""},
 		{"description=Abdomen spät 1.0", "3", ""},
 		{"kernel~br59", "3", ""},

@@ -148,7 +148,7 @@ func ReadHeader(path string) (*Header, error) {
 	if len(start) == 0 {
 		return nil, h.damaged("is empty")
 	}
-	if what := standin.What(start); what != "" {
+	if what := standin.Instead(start); what != "" {
 		return nil, h.damaged("%s", what)
 	}
 	if strings.HasPrefix(string(start), "NRRD") {
@@ -226,7 +226,7 @@ func (h *Header) standsIn() error {
 	defer f.Close()
 	var start [standin.Enough]byte
 	n, _ := io.ReadFull(f, start[:])
-	if what := standin.What(start[:n]); what != "" {
+	if what := standin.Instead(start[:n]); what != "" {
 		return &volume.FormatError{Path: h.data, Problem: what}
 	}
 	return nil

@@ -98,7 +98,7 @@ func open(path string) (*content, error) {
 			err = nil
 		}
 	}
-	if what := standin.What(first[:n]); err == nil && what != "" {
+	if what := standin.Instead(first[:n]); err == nil && what != "" {
 		err = &volume.FormatError{Path: path, Problem: what}
 	}
 	if err == nil {
@@ -170,7 +170,7 @@ func head(path string, n int) ([]byte, int64, error) {
 		return nil, 0, err
 	}
 	raw = raw[:min(got, int64(len(raw)))]
-	if what := standin.What(raw); what != "" { // a server may have compressed it
+	if what := standin.Instead(raw); what != "" { // a server may have compressed it
 		return nil, 0, &volume.FormatError{Path: path, Problem: what}
 	}
 	return raw[:min(n, len(raw))], c.most(), nil
