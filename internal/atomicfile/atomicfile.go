@@ -89,10 +89,19 @@ func stage(path string, write func(io.Writer) error) (name string, err error) {
 
 // place gives a temporary file its name, which is in no list of digests from now on.
 func place(name, path string) error {
-	if err := Unseal(filepath.Dir(path), filepath.Base(path)); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	unseal := func() error {
+		if err := Unseal(filepath.Dir(path), filepath.Base(path)); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+		return nil
 	}
-	return rename(name, path)
+	if err := unseal(); err != nil {
+		return err
+	}
+	if err := rename(name, path); err != nil {
+		return err
+	}
+	return unseal() // another process may have listed what was there before
 }
 
 // rename is [os.Rename] that reaches the disk.

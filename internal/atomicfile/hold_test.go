@@ -3,10 +3,12 @@
 package atomicfile
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,5 +148,43 @@ func TestOnlyWhoIsAloneCleans(t *testing.T) {
 	third()
 	if got := hidden(); !slices.Equal(got, []string{".notes.3.tmp"}) {
 		t.Errorf("who is alone left %q", got)
+	}
+}
+
+// Processes that write into one folder at the same time lose none of each other's digests, and
+// leave no lock behind.
+func TestProcessesSeal(t *testing.T) {
+	const processes, files = 6, 12
+	if at := os.Getenv("VOXSAW_TEST_SEAL"); at != "" {
+		all := filepath.Join(filepath.Dir(at), "all") // which all processes write
+		for n := range files {
+			path := at + "-" + strconv.Itoa(n)
+			if err := errors.Join(WriteBytes(path, []byte(path)), SealFile(path), WriteBytes(path, []byte("new")), SealFile(path),
+				WriteBytes(all, []byte(path)), SealFile(all)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	dir := t.TempDir()
+	var started []*exec.Cmd
+	for n := range processes {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestProcessesSeal$")
+		cmd.Env = append(os.Environ(), "VOXSAW_TEST_SEAL="+filepath.Join(dir, strconv.Itoa(n)))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		started = append(started, cmd)
+	}
+	for _, cmd := range started {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	if listed, err := Compare(dir); err != nil || len(listed) < processes*files {
+		t.Errorf("%d of %d files are listed: %v", len(listed), processes*files, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != processes*files+2 {
+		t.Errorf("the folder holds %v, %v", entries, err)
 	}
 }

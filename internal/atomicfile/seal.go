@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -31,60 +32,152 @@ const SumsFile = ".voxsaw.sums"
 
 const sumsHeading = "# Digests of what voxsaw has written here, for voxsaw verify. This list: "
 
-// sealing is held while a list is read and written again by this process.
+// sumsLock is locked while a list is read and written again: several processes may write into a
+// folder. It is removed afterwards.
+const sumsLock = SumsFile + ".lock"
+
+// sealing is held while this process changes a list: where there are no locks of files, at least.
 var sealing sync.Mutex
 
-// Seal lists files of a folder as they are now. A file that is listed stays as it was listed,
-// whatever has become of it. Names that are not there, or are of folders, are passed over.
-func Seal(dir string, names ...string) error {
+// changing keeps others from changing the list of a folder, and waits while they do: a minute at
+// most.
+func changing(dir string) (done func(), err error) {
 	sealing.Lock()
-	defer sealing.Unlock()
-	sums, err := readSums(dir)
-	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) {
-		sums = map[string]string{} // nobody knows what it said
-	} else if err != nil {
-		return err
+	if !locks {
+		return sealing.Unlock, nil
 	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if sums[name] != "" {
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				delete(sums, name)
-			}
+	path := filepath.Join(dir, sumsLock)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			sealing.Unlock()
+			return nil, err
+		}
+		switch err := lock(f, true); {
+		case errors.Is(err, errHeld) && time.Now().Before(deadline):
+			f.Close()
+			continue
+		case errors.Is(err, errHeld):
+			f.Close()
+			sealing.Unlock()
+			return nil, &HeldError{dir + " is in use by another run, which does not let go of " + path}
+		case err != nil: // the file system has no locks
+		case !isStill(path, f): // who had it has removed it
+			f.Close()
 			continue
 		}
-		switch sum, err := digest(path, ""); {
+		return func() {
+			os.Remove(path)
+			f.Close()
+			sealing.Unlock()
+		}, nil
+	}
+}
+
+// isStill says whether an open file still has its name.
+func isStill(path string, f *os.File) bool {
+	named, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	opened, err := f.Stat()
+	return err == nil && os.SameFile(named, opened)
+}
+
+// Seal lists files of a folder as they are now. A file that is listed stays as it was listed,
+// whatever has become of it. Names that are not there, or are of folders, are passed over; so is a
+// file that another process replaces meanwhile, which is that one's to list.
+func Seal(dir string, names ...string) error {
+	sums, err := readSums(dir)
+	damaged := (*DamagedError)(nil) // nobody knows what it said
+	if err != nil && !errors.As(err, &damaged) {
+		return err
+	}
+	seen, found, gone := map[string]fs.FileInfo{}, map[string]string{}, false
+	for _, name := range names { // before others have to wait: there may be much to read
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if sums[name] != "" {
+			gone = gone || errors.Is(err, fs.ErrNotExist)
+			continue
+		}
+		sum := ""
+		if err == nil {
+			sum, err = digest(path, "")
+		}
+		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errFolder):
 		case err != nil:
 			return err
 		default:
-			sums[name] = sum
+			seen[name], found[name] = info, sum
 		}
+	}
+	if len(found) == 0 && !gone && damaged == nil {
+		return nil
+	}
+	done, err := changing(dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if sums, err = readSums(dir); err != nil && !errors.As(err, &damaged) {
+		return err
+	} else if err != nil {
+		sums = map[string]string{}
+	}
+	for _, name := range names {
+		_, err := os.Stat(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(sums, name)
+		} else if found[name] != "" && sums[name] == "" {
+			sums[name] = found[name]
+		}
+	}
+	if err := writeSums(dir, sums); err != nil {
+		return err
+	}
+	replaced := false
+	for name, before := range seen {
+		now, err := os.Stat(filepath.Join(dir, name))
+		if sums[name] == found[name] && (err != nil || !isSame(before, now)) {
+			delete(sums, name)
+			replaced = true
+		}
+	}
+	if !replaced {
+		return nil
 	}
 	return writeSums(dir, sums)
 }
 
-// Unseal takes files out of the list, before they are written into.
-func Unseal(dir string, names ...string) error {
-	sealing.Lock()
-	defer sealing.Unlock()
-	return unseal(dir, names)
+func isSame(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-func unseal(dir string, names []string) error {
+// Unseal takes files out of the list, before they are written into. A list that is damaged goes as
+// a whole: it is of no use to anybody.
+func Unseal(dir string, names ...string) error {
 	if _, err := os.Lstat(filepath.Join(dir, SumsFile)); err != nil {
 		return nil
 	}
-	sums, err := readSums(dir)
-	if err != nil { // it is of no use to anybody
-		sums = nil
+	listed := func(sums map[string]string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return sums[name] != "" })
 	}
-	before := len(sums)
+	if sums, err := readSums(dir); err == nil && !listed(sums) {
+		return nil // as nearly always, and nobody is waited for
+	}
+	done, err := changing(dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	sums, err := readSums(dir)
+	if err == nil && !listed(sums) {
+		return nil
+	}
 	for _, name := range names {
 		delete(sums, name)
-	}
-	if err == nil && len(sums) == before {
-		return nil
 	}
 	return writeSums(dir, sums)
 }

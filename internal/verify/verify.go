@@ -116,6 +116,9 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 		if err != nil {
 			f.Problems = append(f.Problems, err.Error())
 		}
+		if !isFile(filepath.Join(path, claim.File)) { // label maps, say: nothing tells whose the others are
+			names = named(path, "", "")
+		}
 		return f.digests(owned{path, append(names, claim.File)})
 	}
 	return nil
@@ -149,7 +152,7 @@ func (f *Finding) digests(of ...owned) *Finding {
 		}
 	}
 	if len(without) > 0 && f.Note == "" {
-		f.Note = "cannot be compared, for there are no digests of them (an earlier version wrote them, or the process that did was killed): " + plain.List(without)
+		f.Note = "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): " + plain.List(without)
 	}
 	return f
 }
@@ -165,11 +168,11 @@ func parts(err error) []error {
 	return []error{err}
 }
 
-// named lists the files of an extension in a folder below the path.
+// named lists the files of an extension in a folder below the path; of any where none is given.
 func named(path, folder, extension string) (names []string) {
 	entries, _ := os.ReadDir(filepath.Join(path, folder)) // who reads them says what is wrong
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == extension && e.Name()[0] != '.' {
+		if (extension == "" || filepath.Ext(e.Name()) == extension) && e.Name()[0] != '.' {
 			names = append(names, e.Name())
 		}
 	}
