@@ -3,7 +3,6 @@ package puzzle2d
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,9 +45,6 @@ func ReadSource(path string, asked Network) (Source, error) {
 	network, input, err := readNetwork(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
 		return Source{Path: path, Network: asked, Input: imageNet, PyTorch: true}, nil
-	}
-	if err != nil && slices.Contains([]string{".pth", ".pt", ".pkl", ".bin", ".ckpt", ".tar"}, strings.ToLower(filepath.Ext(path))) {
-		err = fmt.Errorf("%w: files of torch.save are not read; in Python, safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT) makes one that is", err)
 	}
 	return Source{Path: path, Network: network, Input: input}, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -225,7 +226,7 @@ func explainStudy(err error) error {
 // what is left out of it, or cannot be written, is an error at the end, when all else is safe.
 func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting, asJSON bool) error {
 	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
-		return err
+		return errors.Join(printScores(w, r, table.Table{}, asJSON), fmt.Errorf("%w (the tables are printed)", err))
 	}
 	compute, failed := r.Compute(s.Out)
 	if failed == nil {
@@ -250,9 +251,10 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	return err
 }
 
-// printScores prints the tables of an experiment.
+// printScores prints the tables of an experiment; that of compute, if it could be made.
 func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON bool) error {
-	folds, err := r.Scored().Table()
+	scored := r.Scored()
+	folds, err := scored.Table()
 	if err != nil {
 		return err
 	}
@@ -260,7 +262,11 @@ func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON 
 	if asJSON {
 		return t.JSON(w)
 	}
-	return errors.Join(printTable(w, t), printDistances(w, r), printTable(w, compute))
+	err = errors.Join(printTable(w, t), printTable(w, scored.Postprocessing()), printDistances(w, r))
+	if len(compute.Columns) > 0 {
+		err = errors.Join(err, printTable(w, compute))
+	}
+	return err
 }
 
 // printDistances prints the table of HD95, where distances were measured. What its columns are, the
@@ -294,7 +300,11 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 	for _, x := range preview.Trials {
 		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
 	}
-	trials.Notes = []string{"post-processing, the same in every arm (inference.components): " + preview.Components}
+	how := "the same in every arm"
+	if preview.Components == segment.ComponentsValidated {
+		how = "which each run has decided for itself"
+	}
+	trials.Notes = []string{fmt.Sprintf("post-processing, %s (inference.components): %s", how, preview.Components)}
 	if err := terminal.Table(w, trials); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -114,25 +116,33 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		say(stderr, "WARNING: %s", note)
 	}
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
-	if o.Out != "" {
+	if failed.stopped > 0 { // a part is printed, and not taken for the whole in a folder
+		say(stderr, "WARNING: stopped: these are the scores of %d of %s; the other %d are in no mean", failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
+	} else if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks())
 		err = writeScores(o.Out, perCase, perLabel, page)
 	}
 	if o.JSON {
-		return errors.Join(perCase.JSON(stdout), err, failed.error())
+		return errors.Join(perCase.JSON(stdout), err, failed.error(), failed.label)
 	}
-	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel), err, failed.error())
+	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel), err, failed.error(), failed.label)
 }
 
-// failedPairs are the pairs that could not be compared, by their names, beside others that were.
+// failedPairs are the pairs that could not be compared, by their names, beside others that were; and
+// what is wrong with a label that was asked for, and that no pair knows.
 type failedPairs struct {
-	first error
-	of    int // all pairs
-	why   map[string]string
+	first   error
+	of      int // all pairs
+	why     map[string]string
+	stopped int   // pairs that nobody came to, because of
+	cause   error // such as that somebody interrupted the work
+	label   error
 }
 
 func (f failedPairs) error() error {
 	switch n := len(f.why); {
+	case f.stopped > 0:
+		return fmt.Errorf("stopped after %d of %s: %w", f.of-f.stopped, numbers.Count(f.of, "case"), f.cause)
 	case n == 0:
 		return nil
 	case n == 1:
@@ -184,7 +194,7 @@ func sameEvaluation(j *job, o evaluateOptions, pairs filePairs) error {
 
 // comparePairs reads every pair of label maps and scores it. Ranks share out the pairs; each is
 // given the scores of all. A pair that cannot be compared does not keep the others from it; where
-// none can, that is the error.
+// none can, that is the error. Where somebody stops the work, the scores are those that were there.
 func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, failedPairs, error) {
 	failed := failedPairs{of: len(pairs), why: map[string]string{}}
 	var scans *dataset.Scans
@@ -201,11 +211,11 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		}
 	}
 	all, err := train.Divide(ctx, ranks, len(pairs), func(ctx context.Context, i int) (caseScores, error) {
-		if err := ctx.Err(); err != nil {
-			return caseScores{}, fmt.Errorf("stopped before case %s: %w", pairs[i].name, err)
+		if ctx.Err() != nil {
+			return caseScores{Stopped: true}, nil
 		}
 		s, err := comparePair(pairs[i], scans, o)
-		if errors.Is(err, dataset.ErrNoScans) || ctx.Err() != nil || len(pairs) == 1 {
+		if errors.Is(err, dataset.ErrNoScans) || len(pairs) == 1 {
 			if err != nil { // no other would fare better
 				return s, err
 			}
@@ -228,6 +238,10 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 	var scores []eval.Score
 	wanted := newWantedLabels(o.Metrics.Labels)
 	for i, s := range all {
+		if s.Stopped {
+			failed.stopped, failed.cause = failed.stopped+1, cmp.Or(ctx.Err(), context.Canceled)
+			continue
+		}
 		if !here[i] {
 			note(s)
 		}
@@ -242,10 +256,17 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		wanted.add(pairs[i].name, s.Unknown)
 	}
 	progress.Finish()
-	if len(failed.why) == len(pairs) && len(pairs) > 0 {
-		return nil, failed, failed.first
+	switch {
+	case failed.stopped == len(pairs) && failed.stopped > 0:
+		return nil, failed, failed.error()
+	case len(failed.why) == len(pairs)-failed.stopped && failed.first != nil:
+		return nil, failed, errors.Join(failed.first, failed.cause)
 	}
-	return scores, failed, wanted.settle(stderr)
+	failed.label = wanted.settle(stderr)
+	if len(scores) == 0 {
+		return nil, failed, failed.label
+	}
+	return scores, failed, nil
 }
 
 // comparePair reads a pair of label maps and scores it.

@@ -20,6 +20,8 @@ type caseScores struct {
 	Unknown map[string]string
 	// Failed says why the pair could not be compared; "" where it was.
 	Failed string
+	// Stopped says that somebody interrupted the work before the pair's turn.
+	Stopped bool
 }
 
 // compareLabels scores those labels that a case knows.

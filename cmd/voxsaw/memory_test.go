@@ -7,8 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 

@@ -62,28 +62,26 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 	return errors.Join(printComparison(cmd, o, out, asJSON, results), explainStudy(failed))
 }
 
-// printComparison writes the report and prints the tables of the arms that are finished.
+// printComparison prints the tables of the arms that are finished, and writes the report.
 func printComparison(cmd *cobra.Command, o photoCompareOptions, out string, asJSON bool, results []photostudy.Result) error {
-	resolved, err := config.Marshal(&o)
-	if err == nil {
-		err = writeFile(filepath.Join(out, photostudy.ConfigFile), func(w io.Writer) error {
-			_, err := w.Write(resolved)
-			return err
-		})
-	}
-	if err == nil {
-		err = atomicfile.Seal(out, photostudy.ConfigFile)
-	}
-	if err != nil {
-		return err
-	}
+	var err error
 	if asJSON {
 		err = printJSON(cmd.OutOrStdout(), results)
 	} else {
 		err = printPhotoTables(cmd.OutOrStdout(), o.Plan, results)
 	}
+	resolved, wrong := config.Marshal(&o)
+	if wrong == nil {
+		wrong = writeFile(filepath.Join(out, photostudy.ConfigFile), func(w io.Writer) error {
+			_, err := w.Write(resolved)
+			return err
+		})
+	}
+	if wrong == nil {
+		wrong = atomicfile.Seal(out, photostudy.ConfigFile)
+	}
 	page := photostudy.Report(o.Plan, results, string(resolved))
-	if err := errors.Join(err, page.Write(out, photostudy.ReportName)); err != nil || asJSON {
+	if err := errors.Join(err, wrong, page.Write(out, photostudy.ReportName)); err != nil || asJSON {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(out, photostudy.ReportName+".html"))

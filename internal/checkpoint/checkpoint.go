@@ -247,16 +247,22 @@ func isExtra(name string) bool {
 
 // Mismatches says how the scans and the network that the weights come from differ from those that
 // they are to be used with, where a network would see it: voxel size, axes, part of the scan,
-// modality and intensities, norm. Each names both values. here is the range of the voxel sizes of
-// those scans, where each keeps its own. Settings that the checkpoint does not tell are passed
-// over.
+// modality and intensities; preset, norm, activation. Each names both values. here is the range of
+// the voxel sizes of those scans, where each keeps its own. Settings that the checkpoint does not
+// tell are passed over.
 func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
 		lines = Unlike(own, d.Learnt.Spacings, p, here)
 	}
-	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" && own.Norm != n.Norm {
-		lines = append(lines, unlike("norm of the network", own.Norm, n.Norm, "the weights were made for the other one"))
+	if own, err := d.Network(); err == nil {
+		for _, one := range []struct{ what, there, here string }{
+			{"preset", own.Preset, n.Preset}, {"norm", own.Norm, n.Norm}, {"activation", own.Activation, n.Activation},
+		} {
+			if one.there != "" && one.here != "" && one.there != one.here {
+				lines = append(lines, unlike(one.what+" of the network", one.there, one.here, "the weights were made for the other one"))
+			}
+		}
 	}
 	return lines
 }

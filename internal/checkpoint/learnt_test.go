@@ -120,3 +120,19 @@ func TestMismatchesOfSpacing(t *testing.T) {
 		}
 	}
 }
+
+// Weights of another preset, norm or activation are of another network, even where they fit.
+func TestMismatchesOfNetworks(t *testing.T) {
+	d := Description{Settings: "network: {preset: paper, norm: instance, activation: prelu}\n"}
+	for want, n := range map[string]voxsaw.Network{
+		"": {Preset: "paper", Norm: "instance", Activation: "prelu"},
+		"preset of the network: paper in the checkpoint, monai here: ":      {Preset: "monai"},
+		"norm of the network: instance in the checkpoint, batch here: ":     {Norm: "batch"},
+		"activation of the network: prelu in the checkpoint, elu here: the": {Activation: "elu"},
+	} {
+		lines := d.Mismatches(volume.Preparation{}, volume.Range{}, n)
+		if len(lines) > 1 || !strings.HasPrefix(strings.Join(lines, ""), want) || (len(lines) == 0) != (want == "") {
+			t.Errorf("%q, want %q", lines, want)
+		}
+	}
+}

@@ -183,23 +183,22 @@ func (s Scored) Postprocessing() table.Table {
 	return t
 }
 
-// unlike warns of runs whose predictions were post-processed in different ways: what they differ in
-// is that, too. It is "" where all are alike.
+// unlike warns of runs whose predictions were post-processed in different ways, or may have been:
+// what they differ in is that, too. It is "" where all are known to be alike.
 func (s Scored) unlike() string {
-	kept := map[string]bool{}
+	kept := map[string]int{}
 	for _, r := range s.Runs {
-		kept[r.Components] = true
+		kept[r.Components]++
 	}
-	if len(kept) < 2 {
-		return ""
+	var notes []string
+	if unknown := kept[""]; unknown > 0 {
+		notes = append(notes, fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in that, too. "+
+			"voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown, numbers.Count(len(s.Runs), "run")))
 	}
-	known := len(kept)
-	if kept[""] {
-		known--
+	delete(kept, "")
+	if len(kept) > 1 {
+		notes = append(notes, fmt.Sprintf("predictions were post-processed in %s, so that differences between runs are of that, too: "+
+			"a few points of DSC are possible. See the table of post-processing", numbers.Count(len(kept), "way")))
 	}
-	if known < 2 {
-		return "of some runs it is not recorded which components their predictions keep: they may differ from the others in that, too"
-	}
-	return fmt.Sprintf("predictions were post-processed in %s, so that differences between runs are of that, too: a few points of DSC are possible. See the table of post-processing",
-		numbers.Count(known, "way"))
+	return strings.Join(notes, ". ")
 }

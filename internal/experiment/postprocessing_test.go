@@ -122,10 +122,14 @@ func TestUnlikePostprocessingIsSaid(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	for kept, want := range map[string]string{"all": "", "": "of some runs it is not recorded"} {
-		same := Scored{Baseline: Scratch, Runs: []eval.Trial{run(Scratch, 1, 1, kept), run("hard", 1, 1, "all")}}
+	for both, want := range map[[2]string]string{
+		{"all", "all"}: "",
+		{"", "all"}:    "of 1 of 2 runs it is not recorded",
+		{"", ""}:       "of 2 of 2 runs it is not recorded",
+	} {
+		same := Scored{Baseline: Scratch, Runs: []eval.Trial{run(Scratch, 1, 1, both[0]), run("hard", 1, 1, both[1])}}
 		if got := same.unlike(); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("kept %q: %q", kept, got)
+			t.Errorf("kept %q: %q", both, got)
 		}
 	}
 }

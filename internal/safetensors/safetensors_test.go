@@ -171,6 +171,20 @@ func TestManyEmptyTensors(t *testing.T) {
 	}
 }
 
+// A file of torch.save begins as a zip archive does, or, before PyTorch 1.6, as a pickle of protocol
+// 2: whoever has one is told how to make another of it.
+func TestFilesOfTorchSave(t *testing.T) {
+	for _, start := range []string{"PK\x03\x04\x00\x00\x08\x08\x00\x00", "\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."} {
+		path := filepath.Join(t.TempDir(), "weights.pth")
+		if err := os.WriteFile(path, append([]byte(start), make([]byte, 100)...), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "safetensors.torch.save_file(") {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
+}
+
 func TestOpenNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.safetensors")
 	if err := os.WriteFile(path, []byte("not a checkpoint"), 0o644); err != nil {
