@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
-// Warnings say which labels nobody drew in some test cases, which are not scored there, which
-// labels runs predicted nowhere, and whether predictions were post-processed in unlike ways.
+// Warnings say which labels nobody drew in some test cases, which are not scored there, how many
+// scores have no DSC, which labels runs predicted nowhere, and whether predictions were
+// post-processed in unlike ways.
 func (s Scored) Warnings() []string {
-	all := slices.Concat(s.undrawn(), s.unpredicted())
+	all := slices.Concat(s.undrawn(), s.undefined(), s.unpredicted())
 	if note := s.unlike(); note != "" {
 		all = append(all, note)
 	}
@@ -37,6 +39,28 @@ func (s Scored) undrawn() []string {
 		return []string{text}
 	}
 	return nil
+}
+
+// undefined says how many scores have no DSC though there is something to measure, or nobody knows:
+// another program's table may have such, and no mean has them.
+func (s Scored) undefined() []string {
+	var first string
+	undefined, all := 0, 0
+	for _, run := range s.Runs {
+		for _, s := range run.Scores {
+			all++
+			nothing := s.Predicted == 0 && s.Reference == 0
+			if !math.IsNaN(s.DSC) || !s.Counts() || nothing {
+				continue
+			}
+			undefined++
+			first = cmp.Or(first, fmt.Sprintf("%s, fold %d, seed %d, case %s, label %d", run.Initialisation, run.Fold, run.Seed, s.Case, s.Label))
+		}
+	}
+	if undefined == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the DSC is not a number in %d of %s, which are in no mean (the first: %s)", undefined, numbers.Count(all, "score"), first)}
 }
 
 // unpredicted says which labels runs predicted in no voxel of any test case, though references show

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -46,11 +47,31 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 		return eval.Score{Case: "c", Label: label, Name: name, Predicted: predicted, Reference: reference}
 	}
 	r := Scored{Runs: []eval.Trial{
-		{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0), score("", 3, 0, 0), score("", 4, 0, 1)}},
-		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1), score("", 4, 1, 1)}},
+		{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Components: "all", Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0), score("", 3, 0, 0), score("", 4, 0, 1)}},
+		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Components: "all", Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1), score("", 4, 1, 1)}},
 	}}
 	got := r.Warnings()
 	if len(got) != 2 || !strings.HasPrefix(got[0], "cord was predicted in no voxel of any test case in 1 of 2 runs, though references show it (scratch, 10 % of the cases, fold 1, seed 1)") || !strings.HasPrefix(got[1], "label 4 was") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A score without a number, as another program's table may have one, is in no mean, and that is
+// said; where there is nothing to measure, it is not.
+func TestScoresWithoutNumber(t *testing.T) {
+	nan := math.NaN()
+	score := func(dsc, predicted, reference float64) eval.Score {
+		return eval.Score{Case: "c", Label: 1, DSC: dsc, Predicted: predicted, Reference: reference}
+	}
+	of := func(scores ...eval.Score) string {
+		run := eval.Trial{Initialisation: "scratch", Fold: 2, Seed: 3, Components: "all", Scores: scores}
+		return strings.Join(Scored{Runs: []eval.Trial{run}}.undefined(), " ")
+	}
+	if got := of(score(0.5, 1, 2), score(nan, 0, 0), score(nan, 1, nan)); got != "" {
+		t.Errorf("%q", got)
+	}
+	const want = "the DSC is not a number in 2 of 3 scores, which are in no mean (the first: scratch, fold 2, seed 3, case c, label 1)"
+	if got := of(score(0.5, 1, 2), score(nan, 1, 2), score(nan, nan, nan)); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

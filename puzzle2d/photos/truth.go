@@ -51,11 +51,14 @@ func isSynset(name string) bool {
 
 // readTruth reads the classes of photographs in a flat folder val, by the base of their names
 // without the extension; nil where no file has them. Known are the classes that are trained on. The
-// notes say which file was read, and what is missing where one cannot be used.
+// notes say which file was read, and what is missing where one cannot be used. Where several have
+// them, they must agree.
 func (s *Set) readTruth(flat, known []string) (map[string]string, error) {
 	if len(flat) == 0 {
 		return nil, nil
 	}
+	var believed map[string]string
+	var from string // the file that has them
 	for _, form := range []struct {
 		file string
 		read func(file string, flat, known []string) (map[string]string, error)
@@ -65,17 +68,32 @@ func (s *Set) readTruth(flat, known []string) (map[string]string, error) {
 			continue
 		}
 		file := filepath.Join(s.Root, filepath.FromSlash(name))
+		notes := s.Notes
 		truth, err := form.read(file, flat, known)
-		if err != nil {
+		switch {
+		case believed != nil: // the other file is only looked at for whether it says the same
+			s.Notes = notes
+			if err := contradiction(flat, believed, truth); err != nil {
+				return nil, fmt.Errorf("the classes of the folder val: %s and %s: %w: remove the file that is wrong", from, name, err)
+			}
+		case err != nil:
 			return nil, fmt.Errorf("the classes of the folder val: %w", err)
+		case truth != nil:
+			believed, from = truth, name
+			s.Notes = append(s.Notes, fmt.Sprintf("the classes of the folder val are those of %s", name))
 		}
-		if truth == nil {
-			continue
-		}
-		s.Notes = append(s.Notes, fmt.Sprintf("the classes of the folder val are those of %s", name))
-		return truth, nil
 	}
-	return nil, nil
+	return believed, nil
+}
+
+// contradiction is an error where two lists give a photograph different classes.
+func contradiction(flat []string, one, other map[string]string) error {
+	for _, name := range flat {
+		if a, b := one[stem(name)], other[stem(name)]; a != "" && b != "" && a != b {
+			return fmt.Errorf("%s is of %s in the one, of %s in the other", name, a, b)
+		}
+	}
+	return nil
 }
 
 // sayWithoutTruth says of photographs in a flat folder val that nobody knows their classes.

@@ -64,6 +64,7 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		"Caffe without synsets":    {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\n"}), none, []string{withoutClass}},
 		"other val.txt":            {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001 1\n", metaSynsets: "n01440764\nn02119789\n"}), none, []string{withoutClass}},
 		"numbers alone":            {flat(map[string]string{truthIDs: "3\n1\n2\n"}), none, []string{truthIDs + " has numbers, and nothing says which synsets they stand for", withoutClass}},
+		"two forms that agree":     {flat(map[string]string{truthKaggle: "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n", truthSynsets: "n02100735\nn02119789\nn02100735\n", truthIDs: "3\n"}), []string{"-", "n02119789", "-"}, []string{"those of " + truthKaggle}},
 		"nothing":                  {flat(nil), none, []string{withoutClass, "lay the ground truth into the data set's folder: " + truthIDs + " with meta.mat"}},
 		"a folder in val": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, "val/images/ILSVRC2012_val_00000001.JPEG": some, "val/images/ILSVRC2012_val_00000002.JPEG": some,
 			truthSynsets: []byte("n01440764\nn02119789\n")}, []string{"n01440764", "n02119789"}, nil},
@@ -95,7 +96,9 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {truthSynsets: "n01440764\nn02119789\n"},
 		`line 2: "7" is no number of a synset`:                                                      {truthIDs: "3\n7\n2\n", metaMAT: mat},
-		"meta.mat: not a MAT-file":                                                                  {truthIDs: "3\n1\n2\n", metaMAT: "synsets"},
+		truthKaggle + " and " + truthSynsets + ": val/ILSVRC2012_val_00000002.JPEG is of n02119789 in the one, of n01440764 in the other": {
+			truthKaggle: "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n", truthSynsets: "n01440764\nn01440764\nn01440764\n"},
+		"meta.mat: not a MAT-file": {truthIDs: "3\n1\n2\n", metaMAT: "synsets"},
 	} {
 		if _, err := Find(tree(t, flat(files)), 0, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
