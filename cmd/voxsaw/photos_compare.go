@@ -53,7 +53,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
 	failed := err
 	if failed != nil && len(results) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))
+		say(cmd.ErrOrStderr(), "%s", photostudy.Finished(o.Plan, results))
 	}
 	if failed != nil && (len(results) == 0 || cmd.Context().Err() != nil) {
 		return explainStudy(failed)

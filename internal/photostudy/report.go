@@ -3,6 +3,7 @@ package photostudy
 import (
 	"fmt"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
@@ -21,7 +22,7 @@ func Tables(plan Plan, results []Result) []table.Table {
 // Report is the page of a comparison: what features are worth, the plan's claims, how puzzles were
 // solved, and how it was made. settings is the resolved configuration.
 func Report(plan Plan, results []Result, settings string) report.Report {
-	r := report.Report{Title: "What networks learn from photographs", Subtitle: fmt.Sprintf("%d arms, %d seeds", len(plan.Arms), len(plan.Seeds))}
+	r := report.Report{Title: "What networks learn from photographs", Subtitle: Finished(plan, results)}
 	add := func(title string, t table.Table, folded bool, blocks ...report.Block) {
 		if len(t.Rows) > 0 {
 			r.Sections = append(r.Sections, report.Section{Title: title, Blocks: append(blocks, report.Table{Table: t, Folded: folded})})
@@ -32,6 +33,12 @@ func Report(plan Plan, results []Result, settings string) report.Report {
 	add("Puzzles", SolvedTable(plan, results), true, roundCharts(plan, results))
 	r.Sections = append(r.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{report.Code{Title: "config.yaml", Text: settings}}})
 	return r
+}
+
+// Finished says how much of a plan the results are of.
+func Finished(plan Plan, results []Result) string {
+	all := len(plan.Arms) * len(plan.Seeds)
+	return fmt.Sprintf("%d of %s finished: %s, %s", len(results), numbers.Count(all, "run"), numbers.Count(len(plan.Arms), "arm"), numbers.Count(len(plan.Seeds), "seed"))
 }
 
 // transferFigures show every draw of every training, an arm a row.
