@@ -26,7 +26,7 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 		case CTWindow:
 			differ("window", window(old.Window), window(p.Window))
 		case CTPercentiles:
-			differ("foreground", foregroundText(old.Foreground), foregroundText(p.Foreground))
+			differ("foreground", ForegroundText(old.Foreground), ForegroundText(p.Foreground))
 		}
 	}
 	differ("axcodes", old.Axcodes, p.Axcodes)
@@ -35,9 +35,10 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 	return all
 }
 
-// foregroundText writes what is known of the labelled voxels, to the digits that people compare.
-func foregroundText(f [4]float64) string {
-	return fmt.Sprintf("%.5g to %.5g HU, mean %.5g, SD %.5g", f[0], f[1], f[2], f[3])
+// ForegroundText writes what is known of the labelled voxels as --foreground takes it, to the last
+// digit: whoever wants to go on with it can give it.
+func ForegroundText(f [4]float64) string {
+	return fmt.Sprintf("%g,%g,%g,%g", f[0], f[1], f[2], f[3])
 }
 
 // SpacingText writes a voxel size, whose zeros stand for the scan's own.

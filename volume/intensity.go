@@ -148,6 +148,17 @@ func (p Preparation) checkIntensities() error {
 	if len(p.Modality) > 16 || strings.ContainsFunc(p.Modality, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("modality %q: must be one word, such as CT, MR or PT", p.Modality)
 	}
+	switch scheme := p.Scheme(); {
+	case scheme == CTPercentiles && p.ModalityName() != ModalityCT:
+		return fmt.Errorf("intensity %s goes by whole HU, and %s has none: choose %s or %s",
+			scheme, p.ModalityName(), ZScore, Percentiles)
+	case scheme != CTPercentiles && p.Foreground != [4]float64{}:
+		return fmt.Errorf("foreground is of intensity %s, and these scans are prepared by %s: leave it out, or add --intensity %s",
+			CTPercentiles, scheme, CTPercentiles)
+	case scheme != CTWindow && p.Window != DefaultPreparation().Window:
+		return fmt.Errorf("window is of intensity %s, and these scans are prepared by %s: leave it out, or add --intensity %s",
+			CTWindow, scheme, CTWindow)
+	}
 	low, high, mean, sd := p.Foreground[0], p.Foreground[1], p.Foreground[2], p.Foreground[3]
 	sum := math.Abs(low) + math.Abs(high) + sd // infinite or no number where one of them is
 	if p.Foreground != [4]float64{} && !(low < high && low <= mean && mean <= high && sd > 0 && sum < math.MaxFloat32) {

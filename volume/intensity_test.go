@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -206,5 +207,34 @@ func TestOlderPreparationsAreOfCT(t *testing.T) {
 	}
 	if mr := DefaultPreparation().ForModality(ModalityMR); mr.Scheme() != ZScore || len(mr.Differences(DefaultPreparation())) != 2 {
 		t.Errorf("%+v differs in %v", mr, mr.Differences(DefaultPreparation()))
+	}
+}
+
+// A setting that the scheme has no use for is refused: nobody would notice that it does nothing.
+func TestSettingsOfOtherSchemesAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		change func(p *Preparation)
+		want   string // "": it is fine
+	}{
+		{func(p *Preparation) { p.Window = [2]float64{0, 80} }, ""},
+		{func(p *Preparation) { p.Modality, p.Intensity, p.Window = ModalityMR, CTWindow, [2]float64{0, 3000} }, ""},
+		{func(p *Preparation) { p.Modality, p.Intensity, p.Window = ModalityMR, ZScore, [2]float64{0, 80} }, "window is of intensity ct-window, and these scans are prepared by zscore"},
+		{func(p *Preparation) { p.Foreground = [4]float64{1, 5, 3, 1} }, "foreground is of intensity ct-percentiles, and these scans are prepared by ct-window"},
+		{func(p *Preparation) { p.Intensity, p.Foreground = CTPercentiles, [4]float64{1, 5, 3, 1} }, ""},
+		{func(p *Preparation) { p.Modality, p.Intensity = ModalityPT, CTPercentiles }, "intensity ct-percentiles goes by whole HU, and PT has none: choose zscore or percentiles"},
+	} {
+		p := DefaultPreparation()
+		c.change(&p)
+		if err := p.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", p, err, c.want)
+		}
+	}
+	// Those of an earlier run are told so that they can be given again.
+	old, now := DefaultPreparation(), DefaultPreparation()
+	old.Intensity, old.Foreground = CTPercentiles, [4]float64{67.8632, 254, 163.3229, 52.4343}
+	now.Intensity, now.Foreground = CTPercentiles, [4]float64{67.8633, 254, 163.3229, 52.4343}
+	want := []Difference{{"foreground", "67.8632,254,163.3229,52.4343", "67.8633,254,163.3229,52.4343"}}
+	if got := now.Differences(old); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

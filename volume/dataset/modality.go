@@ -224,10 +224,14 @@ func likenessOf(v *volume.Volume) likeness {
 		return unlikeCT
 	case share(-1<<15, -50) < few:
 		return unlikeCT
+	case share(3100, 1<<15-1) >= some: // brighter than scanners write, but for a little metal
+		return unlikeCT
 	case fillers > 8 && share(-1<<15, -1101) > 5*some:
 		return unlikeCT
 	case share(-1100, -200) >= some || share(-150, -50) >= some:
 		return likeCT
+	case share(-1<<15, -50) < share(-49, -1)/5: // falls off below 0, as ringing does
+		return unlikeCT
 	}
 	return likeNothing
 }
@@ -361,7 +365,11 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		if len(kept.Cases) == 0 {
 			return nil, p, "", fmt.Errorf("no case is %s: %s", wanted, strings.Join(notes, "; "))
 		}
-		return &kept, p.ForModality(wanted), strings.Join(notes, "; "), nil
+		p = p.ForModality(wanted)
+		if wanted != volume.ModalityCT {
+			notes = append(notes, fmt.Sprintf("modality %s, by --modality; intensities: %s (--intensity %s)", wanted, p.DescribeIntensities(), p.Scheme()))
+		}
+		return &kept, p, strings.Join(notes, "; "), p.Choose([3]float64{}).Check()
 	}
 	modality, why, err := d.modalityOfAll(p, o)
 	if err != nil {
@@ -371,6 +379,9 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 	kept.Cases = slices.Clone(d.Cases)
 	for n, c := range kept.Cases {
 		kept.Cases[n] = c.TakenFor(modality)
+	}
+	if err := p.Choose([3]float64{}).Check(); err != nil {
+		return nil, p, "", fmt.Errorf("modality %s, by the %s: %w", modality, why, err)
 	}
 	if modality == volume.ModalityCT {
 		return &kept, p, "", nil
@@ -408,6 +419,8 @@ func (d *Dataset) modalityOfAll(p volume.Preparation, o PrepareOptions) (modalit
 			return // its preparation says why
 		}
 		switch like := likenessOf(v); {
+		case like == likeNothing && name == "":
+			return // it has no say
 		case like == unlikeCT && (name == "" || name == volume.ModalityCT):
 			name = volume.ModalityMR
 		case !like.fits(name) || name == "":

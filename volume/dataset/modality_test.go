@@ -91,6 +91,8 @@ func likenesses(t *testing.T) map[string]struct {
 		"window from 0 to 255":    {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }), unlikeCT},
 		"MR":                      {change(signal), unlikeCT},
 		"MR with ringing":         {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
+		"MR with much ringing":    {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
+		"MR of high values":       {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }), unlikeCT},
 		"MR, standardised":        {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
 		"PET in a tiny unit":      {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
 		"phases of -4096 to 4095": {change(func(float64) float64 { return float64(r.IntN(8192) - 4096) }), unlikeCT},
@@ -140,6 +142,8 @@ func TestChooseModality(t *testing.T) {
 		"nothing is said, CT":   {write(map[string]string{"a.nii": "CT", "b.nii": "CT"}, ""), "CT", "ct-window", ""},
 		"nothing is said, MR":   {write(map[string]string{"a.nii": "MR", "b.nii": "MR"}, ""), "MR", "zscore", ""},
 		"nothing is said, both": {write(map[string]string{"a.nii": "MR", "b.nii": "CT"}, ""), "", "", "1 case CT (b); 1 case MR (a)"},
+		"one tells nothing":     {write(map[string]string{"a.nii": "MR", "b.nii": "soft tissue and bone, no fat", "c.nii": "MR"}, ""), "MR", "zscore", ""},
+		"all tell nothing":      {write(map[string]string{"a.nii": "soft tissue and bone, no fat"}, ""), "CT", "ct-window", ""},
 		"names of both":         {write(map[string]string{"p1/ct.nii": "CT", "p2/mri.nii": "MR"}, ""), "", "", "1 case CT"},
 		"patients":              {write(map[string]string{"pet_1.nii": "CT", "pet_2.nii": "CT"}, ""), "CT", "ct-window", ""},
 		"channel names":         {write(map[string]string{"imagesTr/a_0000.nii": "MR"}, `{"channel_names": {"0": "T1"}, "labels": {}, "file_ending": ".nii"}`), "MR", "zscore", ""},
@@ -162,6 +166,11 @@ func TestChooseModality(t *testing.T) {
 		t.Errorf("%+v, %v", summary, err)
 	}
 	p := volume.DefaultPreparation()
+	p.Window = [2]float64{0, 500}
+	if _, _, _, err := write(map[string]string{"a.nii": "MR"}, "").ChooseModality(p, DefaultPrepareOptions()); err == nil || !strings.Contains(err.Error(), "window is of intensity ct-window, and these scans are prepared by zscore") {
+		t.Errorf("a window of MR: %v", err)
+	}
+	p = volume.DefaultPreparation()
 	p.Modality = "CT"
 	if summary, err = Prepare(t.Context(), d, t.TempDir(), p, PrepareOptions{}, nil); err != nil || summary.Prepared != 5 {
 		t.Errorf("%+v, %v", summary, err)

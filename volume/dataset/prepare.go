@@ -362,6 +362,9 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	for _, cases := range s.Emptied {
 		slices.SortFunc(cases, compareNatural)
 	}
+	if p.Scheme() == volume.CTPercentiles {
+		s.Notes = append(s.Notes, fmt.Sprintf("intensities: %s (--foreground %s)", p.DescribeIntensities(), volume.ForegroundText(p.Foreground)))
+	}
 	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s", p.Relabel, joinLabels(missing), joinLabels(there)))
 	} else if p.Relabel != "" && s.Labelled == 0 {
