@@ -87,6 +87,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if err := checkStructures(stderr, d, o.Dataset); err != nil {
 		return err
 	}
+	if err := checkOrder(stderr, d, o.Work.Read); err != nil {
+		return err
+	}
 	var note string
 	if d, o.Preparation, note, err = d.ChooseModality(o.Preparation, o.Work); err != nil {
 		return explainPrepare(cmd.Context(), err, nil, d)
@@ -138,23 +141,45 @@ func checkStructures(stderr io.Writer, d *dataset.Dataset, o dataset.Options) er
 	case len(d.Structures) == 0:
 		say(stderr, "WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; --relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
 	case len(unmet) == len(o.Structures):
-		return withHint(usagef("--structures: %s", noStructure(d, unmet)), "voxsaw inspect shows the structures of each case; leave the flag out to take all")
+		return withHint(usagef("--structures: %s", noStructure(d.Structures, unmet)), "voxsaw inspect shows the structures of each case; leave the flag out to take all")
 	default:
-		say(stderr, "WARNING: --structures: %s", noStructure(d, unmet))
+		say(stderr, "WARNING: --structures: %s", noStructure(d.Structures, unmet))
+	}
+	return nil
+}
+
+// checkOrder says which of the names of an order of structures nothing is called by. That none is met
+// is a mistake.
+func checkOrder(stderr io.Writer, d *dataset.Dataset, o dataset.ReadOptions) error {
+	order, names := o.Overlap.Order(), d.StructureNames()
+	if len(order) == 0 || len(names) == 0 {
+		return nil
+	}
+	var unmet []string
+	for _, name := range order {
+		if !slices.ContainsFunc(names, func(other string) bool { return plain.Fold(other) == plain.Fold(name) }) {
+			unmet = append(unmet, name)
+		}
+	}
+	switch {
+	case len(unmet) == len(order):
+		return withHint(usagef("--segment-overlap: %s", noStructure(names, unmet)), "voxsaw inspect shows the structures of each case")
+	case len(unmet) > 0:
+		say(stderr, "WARNING: --segment-overlap: %s", noStructure(names, unmet))
 	}
 	return nil
 }
 
 // noStructure says that structures are met nowhere, and what may have been meant.
-func noStructure(d *dataset.Dataset, unmet []string) string {
+func noStructure(structures, unmet []string) string {
 	lines := make([]string, len(unmet))
 	for n, name := range unmet {
 		lines[n] = fmt.Sprintf("there is no %q", name)
-		if near := config.Nearest(name, d.Structures); len(near) > 0 && !strings.Contains(name, "*") {
+		if near := config.Nearest(name, structures); len(near) > 0 && !strings.Contains(name, "*") {
 			lines[n] += fmt.Sprintf(", did you mean %s?", plain.List(near))
 		}
 	}
-	return fmt.Sprintf("%s (the structures are %s)", strings.Join(lines, "; "), plain.List(d.Structures))
+	return fmt.Sprintf("%s (the structures are %s)", strings.Join(lines, "; "), plain.List(structures))
 }
 
 // explainPrepare adds to an error what the user can do about it.

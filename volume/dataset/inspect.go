@@ -321,7 +321,11 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := c.tryReading(ctx, o); err != nil {
+				warnings, err := c.tryReading(ctx, o)
+				for _, text := range warnings {
+					image.problem("labels: %s", image.about(text))
+				}
+				if err != nil {
 					image.problem("labels: %v", err)
 				}
 				return nil
@@ -352,7 +356,11 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := c.tryReading(ctx, o); err != nil {
+				warnings, err := c.tryReading(ctx, o)
+				for _, text := range warnings {
+					labels.problem("%s", labels.about(text))
+				}
+				if err != nil {
 					labels.problem("%s", labels.about(err.Error()))
 				}
 				return nil

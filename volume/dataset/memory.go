@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -141,16 +142,21 @@ func (e *Entry) survey(h fileHeader, chosen int, tooLarge error) {
 	e.mayBeLabels = s.Labels
 }
 
-// tryReading reads a case for what is wrong with it.
-func (c Case) tryReading(ctx context.Context, o ReadOptions) error {
+// tryReading reads a case for what is wrong with it: an error, or warnings.
+func (c Case) tryReading(ctx context.Context, o ReadOptions) (warnings []string, err error) {
 	c = c.located()
 	release, err := memory.Take(ctx, c.reading())
 	if err != nil {
-		return c.tooLarge(err)
+		return nil, c.tooLarge(err)
 	}
 	defer release()
-	_, _, _, err = c.Read(o, nil)
-	return err
+	_, _, notes, err := c.Read(o, nil)
+	for _, note := range notes {
+		if text, warns := strings.CutPrefix(note, "WARNING: "); warns {
+			warnings = append(warnings, text)
+		}
+	}
+	return warnings, err
 }
 
 // PairMemory is the bytes that reading and comparing two label maps takes, at most, beside the

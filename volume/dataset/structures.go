@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,4 +68,10 @@ func (d *Dataset) Unmet(wanted []string) (unmet []string) {
 		}
 	}
 	return unmet
+}
+
+// StructureNames are the names of all structures that labels are of, in natural order.
+func (d *Dataset) StructureNames() []string {
+	names := slices.Concat(d.Structures, slices.Collect(maps.Values(d.LabelNames)))
+	return slices.Compact(slices.SortedFunc(slices.Values(names), compareNatural))
 }

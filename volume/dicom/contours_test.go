@@ -162,3 +162,59 @@ func TestContoursThatCross(t *testing.T) {
 		}
 	}
 }
+
+// A contour that is drawn twice counts once, wherever it begins, whichever way it goes and whether its
+// first point comes again: by the even-odd rule alone nothing would be left of the structure.
+func TestContoursDrawnTwice(t *testing.T) {
+	const z = 7.5
+	corners := [][2]float64{{-20, 20}, {-12, 20}, {-12, 28}, {-20, 28}}
+	contour := func(points ...int) string {
+		var all []string
+		for _, n := range points {
+			all = append(all, fmt.Sprintf(`%g\%g\%g`, corners[n][0], corners[n][1], z))
+		}
+		return strings.Join(all, `\`)
+	}
+	counts := map[string]int{}
+	for name, second := range map[string]string{
+		"once":            square(-20, 20),
+		"the same":        contour(0, 1, 2, 3),
+		"begins later":    contour(2, 3, 0, 1),
+		"the other way":   contour(1, 0, 3, 2),
+		"its first again": contour(0, 1, 2, 3, 0),
+		"a hole":          squareAt(-18, 22, 4, 1),
+	} {
+		far := square(5000, 3)
+		s, g := redrawn(t, map[int]string{0: contour(0, 1, 2, 3), 1: second, 2: far, 3: far, 4: far})
+		var notes []string
+		l, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		counts[name] = l.Counts()[1]
+		want := "contours that are drawn twice, which count once: " + g.Structures[0].Name + " (1 of 5)"
+		if twice := name != "once" && name != "a hole"; slices.Contains(notes, want) != twice {
+			t.Errorf("%s: notes %q", name, notes)
+		}
+	}
+	for name, n := range counts {
+		if once := counts["once"]; once == 0 || (name == "a hole") != (n < once) || n > once {
+			t.Errorf("%s: %d pixels, once %d", name, n, once)
+		}
+	}
+}
+
+// A structure whose contours enclose the centre of no voxel is named: it was drawn, and is lost.
+func TestContoursBetweenVoxels(t *testing.T) {
+	far := square(5000, 3)
+	s, g := redrawn(t, map[int]string{0: squareAt(-20.2, 20.2, 0.05, 1), 1: far, 2: far, 3: far, 4: far})
+	var notes []string
+	l, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }})
+	if err != nil || l.Counts()[1] != 0 {
+		t.Fatalf("%v, %+v", err, l)
+	}
+	want := "WARNING: contours that enclose the centre of no voxel, so that nothing is left: " + g.Structures[0].Name + " (5 contours)"
+	if !slices.Contains(notes, want) {
+		t.Errorf("notes %q, want %q", notes, want)
+	}
+}

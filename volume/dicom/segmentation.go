@@ -66,26 +66,36 @@ func (o Overlap) Check() error {
 // the least first. Between structures of equal places the rule does not decide. Number is the
 // structure's own.
 func (o Overlap) Rank(number int, name string) int {
-	names, isOrder := strings.CutPrefix(string(o), overlapOrder)
-	if !isOrder {
-		if o == OverlapLast {
-			return -number
-		}
-		return 0
+	if o == OverlapLast {
+		return -number
 	}
-	order := strings.Split(names, ",")
+	order := o.Order()
 	for place, wanted := range order {
-		if plain.Fold(strings.TrimSpace(wanted)) == plain.Fold(name) {
+		if plain.Fold(wanted) == plain.Fold(name) {
 			return place
 		}
 	}
 	return len(order)
 }
 
+// Order lists the names of a rule that is an order; nil for others.
+func (o Overlap) Order() (order []string) {
+	names, isOrder := strings.CutPrefix(string(o), overlapOrder)
+	if !isOrder {
+		return nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			order = append(order, name)
+		}
+	}
+	return order
+}
+
 // Words says who has voxels that structures share.
 func (o Overlap) Words() string {
-	if names, isOrder := strings.CutPrefix(string(o), overlapOrder); isOrder {
-		return "the first in the order " + strings.ReplaceAll(names, ",", ", ") + " has them"
+	if order := o.Order(); order != nil {
+		return "the first in the order " + strings.Join(order, ", ") + " has them"
 	}
 	return "the one with the higher number has them"
 }

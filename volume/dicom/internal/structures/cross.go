@@ -1,6 +1,9 @@
 package structures
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // This file finds contours of one structure that cross in part. A contour within another is a hole;
 // what two that cross both enclose is a hole by the same rule, which is hardly what was meant.
@@ -25,6 +28,65 @@ func (c *crossings) add(number, slice int, outline [][2]float64) {
 		(*c)[at] = &outlines{}
 	}
 	(*c)[at].all = append((*c)[at].all, outline)
+}
+
+// has reports whether the structure has that outline on that slice, wherever it begins and whichever
+// way round it goes.
+func (c crossings) has(number, slice int, outline [][2]float64) bool {
+	o := c[ofSlice{number, slice}]
+	if o == nil {
+		return false
+	}
+	loop := closed(outline)
+	back := slices.Clone(loop)
+	slices.Reverse(back)
+	middle := centre(loop)
+	for _, other := range o.all {
+		if other = closed(other); len(other) == len(loop) && near(centre(other), middle) &&
+			(sameLoop(other, loop) || sameLoop(other, back)) {
+			return true
+		}
+	}
+	return false
+}
+
+// closed is an outline without a last point that is the first again.
+func closed(outline [][2]float64) [][2]float64 {
+	if last := len(outline) - 1; last > 0 && near(outline[0], outline[last]) {
+		return outline[:last]
+	}
+	return outline
+}
+
+// centre is the mean of an outline's points.
+func centre(outline [][2]float64) (mean [2]float64) {
+	for _, p := range outline {
+		for axis, x := range p {
+			mean[axis] += x / float64(len(outline))
+		}
+	}
+	return mean
+}
+
+// near reports whether two points are the same but for rounding.
+func near(p, q [2]float64) bool {
+	const rounding = 1e-3 // pixels
+	return math.Abs(p[0]-q[0]) <= rounding && math.Abs(p[1]-q[1]) <= rounding
+}
+
+// sameLoop reports whether two outlines of as many points have the same ones in the same order, but
+// for where they begin.
+func sameLoop(a, b [][2]float64) bool {
+	for first := range b {
+		same := true
+		for n := 0; n < len(a) && same; n++ {
+			same = near(a[n], b[(first+n)%len(b)])
+		}
+		if same {
+			return true
+		}
+	}
+	return false
 }
 
 // budget bounds what is looked at on a slice, in pixels: files of strangers may have any number of

@@ -36,7 +36,8 @@ func decimals(text string) ([]float64, error) {
 
 // ReadOn fills the contours of structures, which labels number, on the grid that reading gives a
 // stack with the same options. A pixel belongs to a structure where its centre lies within the
-// contours of its slice; a contour within another is a hole (even-odd rule). Each contour must lie
+// contours of its slice; a contour within another is a hole (even-odd rule), and one that is drawn
+// twice counts once. Each contour must lie
 // in the plane of a slice, within half of their distance. Contours outside the scan are passed
 // over; a label whose structures have no others is undrawn, and a set that has no others is
 // refused. Structures of one label must have the same pixels. Where the options move or resample
@@ -71,6 +72,9 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	for number, crossed := range c.crossings.count(c.columns, c.rows) {
 		c.fate(number).crossed = crossed
 	}
+	for number, drawn := range c.masks {
+		c.fate(number).empty = !hasPixels(drawn)
+	}
 	for _, note := range slices.Concat(g.Doubts, c.notes()) {
 		o.Note(note)
 	}
@@ -101,7 +105,8 @@ type canvas struct {
 	crossings     crossings
 }
 
-// draw adds a contour: where another one is already, pixels change sides.
+// draw adds a contour: where another one is already, pixels change sides. The same contour again is
+// no hole as large as the structure.
 func (c *canvas) draw(number int, line contour) error {
 	f := c.fate(number)
 	f.all++
@@ -132,6 +137,10 @@ func (c *canvas) draw(number int, line contour) error {
 	inside, cut := c.within(outline)
 	if !inside {
 		f.outside++
+		return nil
+	}
+	if c.crossings.has(number, k, outline) {
+		f.repeated++
 		return nil
 	}
 	f.add(away, cut, c.distance)
@@ -239,11 +248,21 @@ func (c *canvas) withPixels(labels map[int]uint16) map[uint16]bool {
 	with := map[uint16]bool{}
 	for number, drawn := range c.masks {
 		if label := labels[number]; label != 0 && !with[label] {
-			with[label] = slices.ContainsFunc(slices.Collect(maps.Values(drawn)), func(mask []bool) bool { return slices.Contains(mask, true) })
+			with[label] = hasPixels(drawn)
 		}
 	}
 	maps.DeleteFunc(with, func(_ uint16, has bool) bool { return !has })
 	return with
+}
+
+// hasPixels says whether a structure has any.
+func hasPixels(drawn map[int][]bool) bool {
+	for _, mask := range drawn {
+		if slices.Contains(mask, true) {
+			return true
+		}
+	}
+	return false
 }
 
 // equalMasks says whether two structures have the same pixels.

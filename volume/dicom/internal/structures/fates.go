@@ -20,6 +20,8 @@ type fate struct {
 	all, open, outside, gap int     // gap: too far from the slices on both sides
 	cut                     int     // drawn, but partly outside the slice
 	crossed                 int     // slices on which two cross in part
+	repeated                int     // drawn before, on the same slice
+	empty                   bool    // some are drawn, and there is no pixel within them
 	between                 int     // drawn on the nearest slice, though they lie between two
 	farthest                float64 // mm from these to their slice
 }
@@ -160,6 +162,13 @@ func (c *canvas) notes() (notes []string) {
 		{"contours outside the scan, which are passed over", of(func(f *fate) int { return f.outside })},
 		{"contours in a gap between slices, which are passed over", of(func(f *fate) int { return f.gap })},
 		{"contours that enclose nothing, such as points and open lines, which are passed over", of(func(f *fate) int { return f.open })},
+		{"contours that are drawn twice, which count once", of(func(f *fate) int { return f.repeated })},
+		{"WARNING: contours that enclose the centre of no voxel, so that nothing is left", func(f *fate) string {
+			if !f.empty {
+				return ""
+			}
+			return fmt.Sprintf(" (%s)", numbers.Count(f.all, "contour"))
+		}},
 		{"contours partly outside the scan, which are cut there", of(func(f *fate) int { return f.cut })},
 		{"contours between slices, which are taken for contours of the nearest", func(f *fate) string {
 			if f.between == 0 {
