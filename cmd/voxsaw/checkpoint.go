@@ -7,14 +7,24 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // checkpointOf is the checkpoint that a user means: the file that is named, or of a run's folder
 // the best one, or the last where nothing was validated. Which one it is, is said.
 func checkpointOf(stderr io.Writer, path string) (string, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
 		return path, nil // whoever reads it says what is wrong
+	case nnunet.IsModel(path) && info.IsDir():
+		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path), "voxsaw predict takes such models; nothing else does")
+	case nnunet.IsModel(path):
+		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path), "voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")
+	case !info.IsDir():
+		return path, nil
 	}
 	for _, file := range []string{train.Best(path), train.Last(path)} {
 		if _, err := os.Stat(file); err == nil {
@@ -23,6 +33,9 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
+	}
+	if near := nnunet.Near(path); len(near) > 0 {
+		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s", plain.List(near))
 	}
 	return "", withHint(usagef("%s is a folder without a checkpoint", path), "name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
 }

@@ -80,6 +80,25 @@ func IsModel(path string) bool {
 	return strings.EqualFold(filepath.Ext(path), ".pth")
 }
 
+// Near lists the folders of models that a path may have been meant for, which is none itself: the
+// one that it lies in, such as a fold's, or those one or two folders below, such as a data set's.
+func Near(path string) []string {
+	for _, above := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
+		if above != path && IsModel(above) {
+			return []string{above}
+		}
+	}
+	var models []string
+	for _, below := range []string{"*", filepath.Join("*", "*")} {
+		// A path that holds signs of patterns finds nothing, and is not helped.
+		found, _ := filepath.Glob(filepath.Join(path, below, plansName))
+		for _, plans := range found {
+			models = append(models, filepath.Dir(plans))
+		}
+	}
+	return models
+}
+
 // Open reads what a model says about itself. path is its folder, or one checkpoint in it. folds
 // choose among its checkpoints; none: all of its cross-validation, or fold_all where there is no
 // other.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -274,10 +276,20 @@ func (p *Predictor) Notes() []string {
 	if axes := p.MirroredAxes(); axes != "" {
 		mirrored = fmt.Sprintf("the mean over %d mirror images (--mirror none: windows as they are)", len(p.mirror))
 	}
-	return []string{
+	spacing := p.Spacing
+	for a, s := range spacing {
+		spacing[a], _ = strconv.ParseFloat(fmt.Sprintf("%.4g", s), 64)
+	}
+	notes := []string{
 		fmt.Sprintf("nnU-Net's %s of %s, %s: a %s with %s for %s; everything else is background",
 			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, plain.List(found)),
 		fmt.Sprintf("predicted as nnU-Net does: %s, windows of %s at %s, %s",
-			folds+plain.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(p.Spacing), mirrored),
+			folds+plain.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(spacing), mirrored),
 	}
+	for n, path := range p.checkpoints {
+		if name := filepath.Base(path); name != checkpointNames[0] {
+			notes = append(notes, fmt.Sprintf("fold %s: %s is taken, not %s", p.Folds[n], name, checkpointNames[0]))
+		}
+	}
+	return notes
 }

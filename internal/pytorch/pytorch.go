@@ -12,6 +12,7 @@ package pytorch
 
 import (
 	"archive/zip"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type storage struct {
 	key   string
 	kind  string // FloatStorage, ...
 	count int64  // of numbers
+	whole bool   // its bytes have the checksum that the archive says
 }
 
 // storages are the types of numbers and their widths in bytes.
@@ -136,7 +138,11 @@ func (c *File) read() error {
 		return c.damaged("%w", err)
 	}
 	defer in.Close()
-	c.root, err = unpickle(io.LimitReader(in, mostPickle), c.share)
+	text, err := io.ReadAll(in) // to its end, where its checksum is compared
+	if err != nil {
+		return c.damaged("data.pkl: %w", unexpected(err))
+	}
+	c.root, err = unpickle(bytes.NewReader(text), c.share)
 	var refused *RefusedError
 	if errors.As(err, &refused) {
 		return &volume.UnsupportedError{Path: c.path, Problem: "it is not only weights", Err: err}
@@ -298,6 +304,24 @@ func (c *File) bytes(entry *zip.File, offset, n int64) ([]byte, error) {
 	return b, nil
 }
 
+// check compares the bytes of a storage with their checksum, once. A checksum of 0 is one that
+// torch.save was told not to compute.
+func (c *File) check(s *storage, entry *zip.File) error {
+	if s.whole {
+		return nil
+	}
+	in, err := entry.Open()
+	if err != nil {
+		return c.damaged("%s: %w", entry.Name, err)
+	}
+	defer in.Close()
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return c.damaged("%s: %w", entry.Name, unexpected(err))
+	}
+	s.whole = true
+	return nil
+}
+
 // Read reads a tensor's numbers, row-major, as float32.
 func (c *File) Read(t *Tensor) ([]float32, error) {
 	entry := c.entries["data/"+t.storage.key]
@@ -309,6 +333,9 @@ func (c *File) Read(t *Tensor) ([]float32, error) {
 	values := make([]float32, t.Elements())
 	if len(values) == 0 {
 		return values, nil
+	}
+	if err := c.check(t.storage, entry); err != nil {
+		return nil, err
 	}
 	raw, err := c.bytes(entry, t.offset*width, (last+1)*width)
 	if err != nil {

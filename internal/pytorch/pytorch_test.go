@@ -215,3 +215,40 @@ func FuzzPickle(f *testing.F) {
 		}
 	})
 }
+
+// A changed byte is noticed, in the pickle and in the numbers that are read.
+func TestChecksums(t *testing.T) {
+	numbers := make([]byte, 8)
+	pickle := "\x80\x02}" + str("w") + rebuilt(storageOf("FloatStorage", 2), 0, "K\x02\x85", "K\x01\x85") + "s."
+	path := archive(t, map[string]string{"data.pkl": pickle, "data/0": string(numbers)})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(changed []byte) error {
+		t.Helper()
+		if err := os.WriteFile(path, changed, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.Read(f.Root().(*Dict).Get("w").(*Tensor))
+		return err
+	}
+	if err := read(whole); err != nil {
+		t.Fatal(err)
+	}
+	for what, at := range map[string]int{
+		"pickle":  bytes.Index(whole, []byte("\x01\x85")), // the stride
+		"numbers": bytes.Index(whole, []byte("archive/data/0")) + len("archive/data/0") + 3,
+	} {
+		changed := bytes.Clone(whole)
+		changed[at] ^= 2
+		if err := read(changed); !errors.Is(err, zip.ErrChecksum) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
