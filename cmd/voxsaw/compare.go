@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -101,7 +102,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if o.JSON || printed != nil {
 		return printed
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", shown(cmd.OutOrStdout(), filepath.Join(o.Out, experiment.ReportName+".html")))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", plain.Text(filepath.Join(o.Out, experiment.ReportName+".html")))
 	return err
 }
 

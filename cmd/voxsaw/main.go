@@ -14,10 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 func main() {
@@ -26,7 +28,10 @@ func main() {
 }
 
 // run is main without the process: tests call it.
-func run(args []string, stdout, stderr io.Writer) int {
+func run(args []string, toOut, toErr io.Writer) int {
+	stdout, stderr := terminal.NewScreen(toOut), terminal.NewScreen(toErr)
+	defer stdout.Close()
+	defer stderr.Close()
 	j := newJob(stderr)
 	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j.silent)
 	defer stop()
@@ -56,7 +61,7 @@ func complain(w io.Writer, text, hint string) {
 	if text == "" {
 		return
 	}
-	say(w, "voxsaw: %s", text)
+	say(w, "voxsaw: %s", lines(text))
 	if hint != "" {
 		say(w, "hint: %s", hint)
 	}
@@ -65,25 +70,7 @@ func complain(w io.Writer, text, hint string) {
 // message is an error's text for a user, who pressed Ctrl-C and has never heard of a context, and
 // for whom a file is not there, whichever system call has found that out.
 func message(err error) string {
-	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
-	eachPathError(err, func(e *fs.PathError) {
-		text = strings.ReplaceAll(text, e.Error(), e.Path+": "+e.Err.Error())
-	})
-	return text
-}
-
-// eachPathError calls f for every error about a file that is wrapped in err.
-func eachPathError(err error, f func(*fs.PathError)) {
-	switch e := err.(type) {
-	case *fs.PathError:
-		f(e)
-	case interface{ Unwrap() error }:
-		eachPathError(e.Unwrap(), f)
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			eachPathError(one, f)
-		}
-	}
+	return strings.ReplaceAll(plain.Error(err), context.Canceled.Error(), "interrupted")
 }
 
 // The exit codes.

@@ -12,7 +12,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
-	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // writeFile writes a result whole or not at all, and makes the folder that it goes into.
@@ -40,10 +39,27 @@ func readWritten(path string) ([]byte, error) {
 	return smallfile.ReadGiven(path, smallfile.List)
 }
 
-// say writes a line, or several, for people. Names from files are in it.
+// say writes a line, or several, for people. A text that it is given may hold names from files: a
+// line end in it is shown as an escape, unless an indented line follows; [lines] keep theirs. What
+// else cannot be seen the screen escapes.
 func say(w io.Writer, format string, args ...any) {
+	for n, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[n] = plain.Indented(arg)
+		case error:
+			args[n] = lines(plain.Error(arg))
+		case fmt.Stringer:
+			if text := arg.String(); strings.Contains(text, "\n") {
+				args[n] = plain.Indented(text)
+			}
+		}
+	}
 	fmt.Fprintln(w, plain.Lines(fmt.Sprintf(format, args...)))
 }
+
+// lines are a text of several lines.
+type lines string
 
 // sayNotes writes notes, the first of very many: a person reads no more. all is the command that
 // shows the others.
@@ -91,15 +107,6 @@ func once(notes []string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// shown is a path as it is written to w: as it is, for programs, and for people without what they
-// cannot see.
-func shown(w io.Writer, path string) string {
-	if terminal.IsTerminal(w) {
-		return plain.Text(path)
-	}
-	return path
 }
 
 // printJSON prints a value for a program. What names from files hold that cannot be seen is

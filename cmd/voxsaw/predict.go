@@ -244,7 +244,7 @@ func (p *predictProgress) Comparing(scan string) {
 func (p *predictProgress) Passed() { p.Skip(1) }
 
 func (p *predictProgress) Written(path string) {
-	if _, err := fmt.Fprintln(p.stdout, shown(p.stdout, path)); err != nil && p.failed == nil {
+	if _, err := fmt.Fprintln(p.stdout, plain.Text(path)); err != nil && p.failed == nil {
 		p.failed = err
 	}
 	p.Add(1)
@@ -252,7 +252,7 @@ func (p *predictProgress) Written(path string) {
 
 func (p *predictProgress) Elsewhere(paths []string) {
 	for _, path := range paths {
-		if _, err := fmt.Fprintln(p.stdout, shown(p.stdout, path)); err != nil && p.failed == nil {
+		if _, err := fmt.Fprintln(p.stdout, plain.Text(path)); err != nil && p.failed == nil {
 			p.failed = err
 		}
 	}

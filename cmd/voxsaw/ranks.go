@@ -122,7 +122,7 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
 	}
-	say(cmd.ErrOrStderr(), "%s", j.describe())
+	say(cmd.ErrOrStderr(), "%s", lines(j.describe()))
 	return nil
 }
 

@@ -26,7 +26,8 @@ const every = 5 * time.Second
 // NewProgress starts to show the progress of total pieces on w, usually standard error: a bar with
 // the time left on a terminal, otherwise a line every few seconds and one at the end.
 func NewProgress(w io.Writer, name string, total int) Progress {
-	p := &progress{w: w, name: name, total: total, start: time.Now(), now: time.Now}
+	w = past(w)
+	p := &progress{w: w, name: clean(name), total: total, start: time.Now(), now: time.Now}
 	p.last = p.start
 	if IsTerminal(w) {
 		p.bar = newBar(w, p, mpb.WithRefreshRate(150*time.Millisecond))

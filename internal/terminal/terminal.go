@@ -1,8 +1,8 @@
 // Package terminal writes for people who watch: tables, progress, durations and sizes.
 //
-// Start at [Table] and [NewProgress]. On a terminal there are bars and emphasis; into a file or a
-// pipe the same things are plain lines without escape codes, few enough to read. The environment
-// variable NO_COLOR turns emphasis off. The package knows nothing of what it shows.
+// Start at [NewScreen], [Table] and [NewProgress]. On a terminal there are bars and emphasis; into a
+// file or a pipe the same things are plain lines without escape codes, few enough to read. The
+// environment variable NO_COLOR turns emphasis off. The package knows nothing of what it shows.
 package terminal
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // IsTerminal tells whether somebody may be watching what is written to w.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
@@ -49,7 +49,7 @@ type TableData struct {
 // cells are broken into several lines; what is written elsewhere is as wide as it is.
 func Table(w io.Writer, t TableData) error {
 	columns := 0
-	if f, ok := w.(*os.File); ok && IsTerminal(w) {
+	if f, ok := file(w); ok && IsTerminal(w) {
 		columns, _, _ = term.GetSize(int(f.Fd())) // 0 where it cannot be told
 	}
 	return table(w, t, columns)
@@ -85,7 +85,7 @@ func table(w io.Writer, t TableData, columns int) error {
 		}
 	}
 	width = fit(rows, right, columns)
-	b := bufio.NewWriter(w) // the table may be of a hundred thousand rows
+	b := bufio.NewWriter(past(w)) // the table may be of a hundred thousand rows
 	if t.Title != "" {
 		b.WriteString(emphasise(w, clean(t.Title)) + "\n")
 	}

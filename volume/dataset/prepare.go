@@ -442,7 +442,7 @@ func (s *Summary) failure(d *Dataset) error {
 	}
 	lines := make([]string, len(s.Failed))
 	for n, r := range s.Failed {
-		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
+		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(plain.Error(r.Err), "\n", "\n  "))
 		switch {
 		case r.Kept:
 			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command again, or take them away and add --force to be rid of the case"
