@@ -21,8 +21,17 @@ type Screen struct {
 // NewScreen makes a screen of a writer.
 func NewScreen(to io.Writer) *Screen { return &Screen{to: to} }
 
-// Write implements [io.Writer].
+// Write implements [io.Writer]. While one goroutine waits for whoever reads, others may write: a
+// signal must be answered though a pipe is full.
 func (s *Screen) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(s.to, plain.Lines(s.whole(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// whole takes a text, and gives what has come so far but for the beginning of a character.
+func (s *Screen) whole(p []byte) string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	text := append(s.begun, p...)
@@ -36,10 +45,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 		}
 	}
 	s.begun = append([]byte{}, text[whole:]...)
-	if _, err := io.WriteString(s.to, plain.Lines(string(text[:whole]))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	return string(text[:whole])
 }
 
 // Close writes the beginning of a character that did not come to its end.
