@@ -15,7 +15,7 @@ func (g Grid) Shares(l Grid) (beyond, ok bool) {
 	if err != nil {
 		return false, false
 	}
-	origin, ok := g.offset(turned)
+	origin, _, ok := g.offset(turned)
 	if !ok {
 		return false, false
 	}
@@ -29,18 +29,32 @@ func (g Grid) Shares(l Grid) (beyond, ok bool) {
 	return beyond, true
 }
 
+// Beside is how far the voxels of l lie off those of g that they are for, see [Grid.Shares], at most:
+// along one axis, in voxels. It is 0 where they are for none.
+func (g Grid) Beside(l Grid) float64 {
+	turned, err := l.Oriented(g.Axcodes())
+	if err != nil {
+		return 0
+	}
+	_, beside, ok := g.offset(turned)
+	if !ok {
+		return 0
+	}
+	return beside
+}
+
 // offset is the voxel of g's lattice that the first voxel of l lies on, where all lie on voxels of
-// it, axis by axis.
-func (g Grid) offset(l Grid) (origin [3]int, ok bool) {
+// it, axis by axis, and how far off these they lie, at most.
+func (g Grid) offset(l Grid) (origin [3]int, beside float64, ok bool) {
 	m, err := between(g, l)
 	if err != nil {
-		return origin, false
+		return origin, 0, false
 	}
 	for a := range 3 {
 		if first := math.Round(m[a][3]); math.Abs(first) < MaxVoxels {
 			origin[a] = int(first)
 		} else {
-			return origin, false
+			return origin, 0, false
 		}
 	}
 	for corner := range 8 {
@@ -49,18 +63,20 @@ func (g Grid) offset(l Grid) (origin [3]int, ok bool) {
 			at[a] = float64((corner >> a & 1) * (l.Shape[a] - 1))
 		}
 		for a, x := range m.Apply(at) {
-			if !(math.Abs(x-at[a]-float64(origin[a])) <= mostMiss) {
-				return origin, false
+			miss := math.Abs(x - at[a] - float64(origin[a]))
+			if !(miss <= mostMiss) {
+				return origin, 0, false
 			}
+			beside = max(beside, miss)
 		}
 	}
 	// A single slice says nothing of the distance of slices, but its header does.
 	for a := range 3 {
 		if math.Abs(m[a][a]-1) > mostMiss {
-			return origin, false
+			return origin, 0, false
 		}
 	}
-	return origin, true
+	return origin, beside, true
 }
 
 // Place returns labels that lie on a part of g's voxels, see [Grid.Shares], on all of g: the rest
@@ -74,7 +90,7 @@ func (l *LabelMap) Place(g Grid) (placed *LabelMap, lost int) {
 	if err != nil {
 		return nil, 0
 	}
-	origin, _ := g.offset(turned.Grid)
+	origin, _, _ := g.offset(turned.Grid)
 	for a := range origin {
 		origin[a] = -origin[a]
 	}

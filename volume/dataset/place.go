@@ -39,7 +39,8 @@ func onScan(path string, l *volume.LabelMap, scan volume.Grid) (*volume.LabelMap
 		if placed.Counts()[0] == placed.Len() {
 			return nil, "", fmt.Errorf("%s: none of its %s lies in the scan: was it drawn on another?", path, numbers.Count(lost, "labelled voxel"))
 		}
-		note = fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out", filepath.Base(path), numbers.Count(lost, "labelled voxel"))
+		note = fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out; %s",
+			filepath.Base(path), numbers.Count(lost, "labelled voxel"), note)
 	}
 	return placed, note, nil
 }
@@ -54,9 +55,14 @@ func refusedGrid(path string, err error, scan, labels volume.Grid) error {
 	return fmt.Errorf("%s: %w%s", path, err, hint)
 }
 
-// onPart says that labels lie on a part of a scan's voxels.
+// onPart says that labels lie on a part of a scan's voxels, and how far beside them, if they do.
 func onPart(scan, labels volume.Grid) string {
-	return fmt.Sprintf("labels lie on a part of the scan's voxels, %v of %v: the rest is background", numbers.Extents(labels.Shape[:]), numbers.Extents(scan.Shape[:]))
+	text := fmt.Sprintf("labels lie on a part of the scan's voxels, %v of %v: the rest is background",
+		numbers.Extents(labels.Shape[:]), numbers.Extents(scan.Shape[:]))
+	if beside := scan.Beside(labels); beside > besideRounding {
+		text += fmt.Sprintf("; they lie %.2f voxels beside those, by their header", beside)
+	}
+	return text
 }
 
 // byIndex takes labels for those of the scan's voxels of the same index, whatever their header

@@ -76,6 +76,10 @@ func TestLabelsOnAPartOfTheScan(t *testing.T) {
 	larger := crop([3]int{-3, -2, -1}, [3]int{shape[0] + 5, shape[1] + 5, shape[2] + 5})
 	drawnBeyond := &volume.LabelMap{Grid: larger.Grid, Labels: slices.Clone(larger.Labels)}
 	drawnBeyond.Labels[0], drawnBeyond.Labels[1] = 1, 1
+	beside := crop([3]int{2, 1, 3}, [3]int{20, 17, 12})
+	for a := range 3 { // a fifth of a voxel, along j
+		beside.Affine[a][3] += beside.Affine[a][1] / 5
+	}
 	for name, c := range map[string]struct {
 		labels         *volume.LabelMap
 		note           string
@@ -84,7 +88,8 @@ func TestLabelsOnAPartOfTheScan(t *testing.T) {
 		"cropped, other axes": {turned, "labels lie on a part of the scan's voxels, 17x12x20 of 24x20x16: the rest is background", [3]int{2, 1, 3}, [3]int{20, 17, 12}},
 		"a slice less":        {crop([3]int{}, [3]int{24, 20, 15}), "24x20x15 of 24x20x16: the rest is background", [3]int{}, [3]int{24, 20, 15}},
 		"larger":              {larger, "29x25x21 of 24x20x16", [3]int{}, shape},
-		"drawn beyond":        {drawnBeyond, "WARNING: a_seg.nii: labels reach beyond the scan: 2 labelled voxels there left out", [3]int{}, shape},
+		"drawn beyond":        {drawnBeyond, "WARNING: a_seg.nii: labels reach beyond the scan: 2 labelled voxels there left out; labels lie on a part", [3]int{}, shape},
+		"a fifth beside":      {beside, "the rest is background; they lie 0.20 voxels beside those, by their header", [3]int{2, 1, 3}, [3]int{20, 17, 12}},
 	} {
 		root := written(t, v, map[string]*volume.LabelMap{"a_seg.nii": c.labels})
 		r, got, err := preparedCase(t, root, PrepareOptions{})
@@ -92,6 +97,9 @@ func TestLabelsOnAPartOfTheScan(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !tells(r.Notes, c.note) {
+			t.Errorf("%s: notes %q", name, r.Notes)
+		}
+		if tells(r.Notes, "beside") != (name == "a fifth beside") {
 			t.Errorf("%s: notes %q", name, r.Notes)
 		}
 		inside, err := l.Crop(c.origin, c.extent)

@@ -309,14 +309,17 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
+// besideRounding is how far (voxels) labels may lie beside the scan's voxels unsaid: what rounding in
+// headers does.
+const besideRounding = 0.05
+
 // onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where
 // they lie on the scan's voxels, but for rounding.
 func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
-	const rounding = 0.05 // voxels
 	if !exact {
 		return prepared.NoteOtherVoxels
 	}
-	if beside := scan.Misalignment(labels); beside > rounding {
+	if beside := scan.Misalignment(labels); beside > besideRounding {
 		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
 	}
 	return ""
