@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -296,8 +296,8 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	of := filepath.Join(o.Out, experiment.CurvesFile)
 	if len(s.Curves) > 0 {
 		err = writeFile(of, table.Curves(s.Curves).CSV)
-	} else if err = os.Remove(of); errors.Is(err, fs.ErrNotExist) {
-		err = nil // it would be of an earlier comparison
+	} else {
+		err = atomicfile.Remove(of) // it would be of an earlier comparison
 	}
 	if err != nil {
 		return err

@@ -152,15 +152,30 @@ func MakeFolder(path string) error {
 }
 
 // Remove removes a file, if there is one.
-func Remove(path string) error {
-	switch err := os.Remove(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
+func Remove(path string) error { return RemoveFrom(filepath.Dir(path), filepath.Base(path)) }
+
+// RemoveFrom removes files from a folder, those that are there, and from its list of digests.
+func RemoveFrom(dir string, names ...string) error {
+	if err := Unseal(dir, names...); err != nil {
+		return fmt.Errorf("removing %s: %w", filepath.Join(dir, names[0]), err)
 	}
-	if err := syncFolder(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("removing %s: %w", path, err)
+	return remove(dir, names...)
+}
+
+func remove(dir string, names ...string) error {
+	removed := false
+	for _, name := range names {
+		err := os.Remove(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
+	}
+	if !removed {
+		return nil
+	}
+	if err := syncFolder(dir); err != nil {
+		return fmt.Errorf("removing %s: %w", filepath.Join(dir, names[0]), err)
 	}
 	return nil
 }

@@ -194,7 +194,8 @@ func (e *DamagedError) Error() string {
 }
 
 // Compare compares files of a folder with its list, all that are listed where no names are given.
-// Each that differs is a [DamagedError] in the error. Listed are those that could be compared.
+// Each that differs is a [DamagedError] in the error. Listed are those that could be compared, and
+// those that are not there any more.
 func Compare(dir string, names ...string) (listed []string, err error) {
 	sums, err := readSums(dir)
 	if err != nil {
@@ -213,7 +214,7 @@ func Compare(dir string, names ...string) (listed []string, err error) {
 		got, err := digest(filepath.Join(dir, name), want)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		case err != nil && !errors.Is(err, errFolder):
 			errs = append(errs, err)
 		case got != want:
 			errs = append(errs, &DamagedError{filepath.Join(dir, name)})
@@ -319,7 +320,7 @@ func textDigest(text string) string {
 func writeSums(dir string, sums map[string]string) error {
 	path := filepath.Join(dir, SumsFile)
 	if len(sums) == 0 {
-		return Remove(path)
+		return remove(dir, SumsFile)
 	}
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sums)) {

@@ -80,7 +80,7 @@ func (r Report) write(folder, name string) error {
 		if _, kept := parts[path]; kept {
 			continue
 		}
-		if err := os.Remove(filepath.Join(files, path)); err != nil && !os.IsNotExist(err) {
+		if err := atomicfile.Remove(filepath.Join(files, path)); err != nil {
 			return err
 		}
 	}

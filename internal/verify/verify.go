@@ -9,10 +9,12 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -51,8 +53,10 @@ func Paths(ctx context.Context, paths []string, part dataset.Part, report func(F
 	for _, path := range paths {
 		found := 0
 		visit := func(path string, entry fs.FileInfo, err error) error {
-			if err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+			if err != nil { // it may have been anything
+				report(Finding{Path: path, Kind: Files, Problems: []string{cannot(err)}})
+				found++
+				return nil
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -133,7 +137,7 @@ type owned struct {
 // digests compares all files that have digests with them, and notes which of the program's files
 // have none.
 func (f *Finding) digests(of ...owned) *Finding {
-	var without []string
+	var without, gone []string
 	for _, o := range of {
 		listed, err := atomicfile.Compare(o.dir)
 		for _, problem := range parts(err) {
@@ -142,19 +146,42 @@ func (f *Finding) digests(of ...owned) *Finding {
 		known := map[string]bool{} // there may be a hundred thousand
 		for _, name := range listed {
 			known[name] = true
+			if _, err := os.Lstat(filepath.Join(o.dir, name)); errors.Is(err, fs.ErrNotExist) {
+				gone = append(gone, f.relative(o.dir, name))
+			}
 		}
 		for _, name := range o.names {
-			path := filepath.Join(o.dir, name)
-			if isFile(path) && !known[name] {
-				relative, _ := filepath.Rel(f.Path, path)
-				without = append(without, relative)
+			if isFile(filepath.Join(o.dir, name)) && !known[name] {
+				without = append(without, f.relative(o.dir, name))
 			}
 		}
 	}
-	if len(without) > 0 && f.Note == "" {
-		f.Note = "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): " + plain.List(without)
+	notes := slices.DeleteFunc([]string{f.Note}, func(note string) bool { return note == "" })
+	if len(gone) > 0 {
+		notes = append(notes, "is not there any more, somebody has deleted or not copied it: "+plain.List(gone))
 	}
+	if len(without) > 0 && f.Note == "" {
+		notes = append(notes, "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+plain.List(without))
+	}
+	f.Note = strings.Join(notes, "; ")
 	return f
+}
+
+// relative is a file's path below that of the finding.
+func (f *Finding) relative(dir, name string) string {
+	relative, err := filepath.Rel(f.Path, filepath.Join(dir, name))
+	if err != nil {
+		return name
+	}
+	return relative
+}
+
+// cannot says why something could not be looked at, without its path, which stands before.
+func cannot(err error) string {
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		err = of.Err
+	}
+	return "cannot be looked at: " + err.Error()
 }
 
 // parts are the errors that were joined.

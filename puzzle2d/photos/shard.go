@@ -332,18 +332,17 @@ func removeOthers(dir string, count int) error {
 	for n := range current {
 		current[n] = fmt.Sprintf("%05d", n)
 	}
+	var others []string
 	for _, e := range entries {
 		name := e.Name()
 		if !shardName.MatchString(name) {
 			continue
 		}
 		if number := name[:len(name)-len(filepath.Ext(name))]; !slices.Contains(current, number) {
-			if err := os.Remove(filepath.Join(dir, shardsFolder, name)); err != nil {
-				return err
-			}
+			others = append(others, name)
 		}
 	}
-	return nil
+	return atomicfile.RemoveFrom(filepath.Join(dir, shardsFolder), others...)
 }
 
 // writeJSON leaves a file that says the same as it is.

@@ -495,21 +495,20 @@ func (w *Writer) Finish() error {
 	if err != nil {
 		return err
 	}
+	var others []string
 	for _, e := range entries {
 		if e.Name()[0] == '.' {
 			continue
 		}
 		ext := filepath.Ext(e.Name())
 		if _, known := w.cases[strings.TrimSuffix(e.Name(), ext)]; !known && (ext == ".vox" || ext == ".json") {
-			if err := os.Remove(filepath.Join(w.dir, casesFolder, e.Name())); err != nil {
-				return err
-			}
+			others = append(others, e.Name())
 			if ext == ".json" {
 				w.removed = append(w.removed, strings.TrimSuffix(e.Name(), ext))
 			}
 		}
 	}
-	return nil
+	return atomicfile.RemoveFrom(filepath.Join(w.dir, casesFolder), others...)
 }
 
 // reopen reads what was written as whoever uses it does, before anybody is told of success.
