@@ -115,7 +115,7 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 	}
 	for k := range draws {
 		if err := t.measure(ctx, &draws[k], of(fits[k]), of(draws[k].Photographs)); err != nil {
-			return draws[:k], err
+			return draws[:k], fmt.Errorf("after %d of %d draws: %w", k, len(draws), err)
 		}
 	}
 	return draws, nil
