@@ -86,21 +86,28 @@ func (r *runFlags) recorded(key string) (value string, ok bool) {
 	return s.Lookup(key)
 }
 
-// largestBatch is the largest batch that fits, and what it needs; 1 where not even that fits: then
-// the run itself saves memory, or says what is missing. The need grows with the batch almost by a
-// line, along which the next guess lies.
+// largestBatch is the largest batch that fits, and what it needs; the least one where not even that
+// fits: then the run itself saves memory, or says what is missing. The least is 1, or 2 of networks
+// that cannot take one alone, as batch normalisation of one voxel cannot. The need grows with the
+// batch almost by a line, along which the next guess lies.
 func largestBatch(need func(batch int) (voxsaw.MemoryNeed, error)) (int, voxsaw.MemoryNeed, error) {
-	one, err := need(1)
-	if err != nil || !one.Fits() || one.Limit <= 0 {
-		return 1, one, err
+	least := 1
+	first, err := need(least)
+	if err != nil {
+		if two, wrong := need(2); wrong == nil {
+			least, first, err = 2, two, nil
+		}
 	}
-	fits, atFits, tooLarge := 1, one, mostAuto+1
-	for guess, tries := 2, 0; fits+1 < tooLarge; tries++ {
+	if err != nil || !first.Fits() || first.Limit <= 0 {
+		return least, first, err
+	}
+	fits, atFits, tooLarge := least, first, mostAuto+1
+	for guess, tries := least+1, 0; fits+1 < tooLarge; tries++ {
 		n, err := need(guess)
 		if err != nil {
-			return 1, n, err
+			return least, n, err
 		}
-		each := max(1, (n.Bytes-one.Bytes)/int64(guess-1))
+		each := max(1, (n.Bytes-first.Bytes)/int64(guess-least))
 		if n.Fits() {
 			fits, atFits = guess, n
 		} else {
@@ -108,7 +115,7 @@ func largestBatch(need func(batch int) (voxsaw.MemoryNeed, error)) (int, voxsaw.
 		}
 		guess = (fits + tooLarge) / 2
 		if tries < 6 {
-			guess = int(min(mostAuto, 1+(one.Limit-one.Bytes)/each))
+			guess = int(min(mostAuto, int64(least)+(first.Limit-first.Bytes)/each))
 		}
 		guess = max(fits+1, min(guess, tooLarge-1))
 	}

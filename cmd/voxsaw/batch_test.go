@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -30,5 +31,26 @@ func TestLargestBatch(t *testing.T) {
 		if tries > 16 {
 			t.Errorf("of %d bytes: %d rehearsals", c.limit, tries)
 		}
+	}
+}
+
+// A network that cannot take one item alone begins with two; what no batch mends is an error.
+func TestLargestBatchOfTwoOrMore(t *testing.T) {
+	alone := errors.New("one value a channel has no variance")
+	least := func(least int) func(n int) (voxsaw.MemoryNeed, error) {
+		return func(n int) (voxsaw.MemoryNeed, error) {
+			if n < least {
+				return voxsaw.MemoryNeed{}, alone
+			}
+			return voxsaw.MemoryNeed{Bytes: int64(100 * n), Limit: 1050}, nil
+		}
+	}
+	for from, want := range map[int]int{1: 10, 2: 10} {
+		if n, need, err := largestBatch(least(from)); n != want || need.Bytes != int64(100*want) || err != nil {
+			t.Errorf("from %d: a batch of %d, which needs %d, %v", from, n, need.Bytes, err)
+		}
+	}
+	if _, _, err := largestBatch(least(1000)); !errors.Is(err, alone) {
+		t.Errorf("error %v", err)
 	}
 }

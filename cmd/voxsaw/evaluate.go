@@ -128,8 +128,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel), err, failed.error(), failed.label)
 }
 
-// failedPairs are the pairs that could not be compared, by their names, beside others that were; and
-// what is wrong with a label that was asked for, and that no pair knows.
+// failedPairs are the pairs that could not be compared, by their names, beside others that were;
+// and what is wrong with a label that was asked for, and that no pair knows.
 type failedPairs struct {
 	first   error
 	of      int // all pairs

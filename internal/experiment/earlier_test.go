@@ -9,16 +9,11 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 )
 
-// Runs that an earlier version began go on, and finished ones are tabulated: a setting that is newer
-// than they are is not written where it has no value, so that it is no change. The files are that
-// version's records.
+// Runs that an earlier version began go on, and finished ones are tabulated: a setting that is
+// newer than they are is not written where it has no value, so that it is no change. The files are
+// that version's records.
 func TestRecordsOfEarlierVersions(t *testing.T) {
-	pretraining := struct {
-		config.OneOf `yaml:",inline"`
-		Cases        []string `yaml:"cases,flow"`
-		Held         []string `yaml:"held,flow"`
-	}{OneOf: pretext.Choice()}
-	for name, record := range map[string]any{"earlier_trial.yaml": &trialRecord[earlierInference]{}, "earlier_pretraining.yaml": &pretraining} {
+	for name, record := range map[string]any{"earlier_trial.yaml": &trialRecord[earlierInference]{}, "earlier_pretraining.yaml": &encoderRecord{OneOf: pretext.Choice()}} {
 		path := filepath.Join("testdata", name)
 		before, err := os.ReadFile(path)
 		if err == nil {

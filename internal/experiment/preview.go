@@ -180,9 +180,9 @@ func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 }
 
 // apart divides the cases of another folder: those that may be looked at, and those that are, by
-// their name, their voxels or the files they came from, among the tested. Another patient of the same name is
-// left out too: nothing tells the two apart for certain, and a case fewer costs less than a result
-// that is wrong.
+// their name, their voxels or the files they came from, among the tested. Another patient of the
+// same name is left out too: nothing tells the two apart for certain, and a case fewer costs less
+// than a result that is wrong.
 func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, left []string) {
 	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {

@@ -483,6 +483,13 @@ func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval
 	return scores, err
 }
 
+// encoderRecord is what decides what an encoder learns, as its run records it.
+type encoderRecord struct {
+	config.OneOf `yaml:",inline"`
+	Cases        []string `yaml:"cases,flow"`
+	Held         []string `yaml:"held,flow"`
+}
+
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for
 // random weights.
 func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
@@ -537,11 +544,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	p.Held = data.Validate
 	var settings pretext.Config
 	p.Task, settings = pretext.Chosen(&chosen)
-	resolved, err := config.Marshal(&struct {
-		config.OneOf `yaml:",inline"`
-		Cases        []string `yaml:"cases,flow"`
-		Held         []string `yaml:"held,flow"`
-	}{chosen, checkpoint.ListForConfig(data.Train), data.Validate})
+	resolved, err := config.Marshal(&encoderRecord{chosen, checkpoint.ListForConfig(data.Train), data.Validate})
 	if err != nil {
 		return "", err
 	}

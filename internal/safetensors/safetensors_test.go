@@ -171,8 +171,8 @@ func TestManyEmptyTensors(t *testing.T) {
 	}
 }
 
-// A file of torch.save begins as a zip archive does, or, before PyTorch 1.6, as a pickle of protocol
-// 2: whoever has one is told how to make another of it.
+// A file of torch.save begins as a zip archive does, or, before PyTorch 1.6, as a pickle of
+// protocol 2: whoever has one is told how to make another of it.
 func TestFilesOfTorchSave(t *testing.T) {
 	for _, start := range []string{"PK\x03\x04\x00\x00\x08\x08\x00\x00", "\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."} {
 		path := filepath.Join(t.TempDir(), "weights.pth")

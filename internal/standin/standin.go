@@ -1,6 +1,7 @@
 // Package standin knows files that stand where another should be: pointers of Git LFS and of
 // git-annex that were not fetched, and web pages and answers of servers that a download left under
-// the file's name. Start at [What], which whoever cannot read a file asks; [Instead] knows JSON, too.
+// the file's name. Start at [What], which whoever cannot read a file asks; [Instead] knows JSON,
+// too.
 package standin
 
 import (

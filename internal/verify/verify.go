@@ -120,7 +120,8 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 		if err != nil {
 			f.Problems = append(f.Problems, err.Error())
 		}
-		if !isFile(filepath.Join(path, claim.File)) { // label maps, say: nothing tells whose the others are
+		// label maps, say: nothing tells whose the others are
+		if !isFile(filepath.Join(path, claim.File)) {
 			names = named(path, "", "")
 		}
 		return f.digests(owned{path, append(names, claim.File)})

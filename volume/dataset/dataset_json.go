@@ -157,7 +157,8 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 		case label == 0 && name != "" && !slices.Contains(backgrounds, plain.Fold(name)):
 			d.note("dataset.json calls 0 %q: its voxels are background all the same", name)
 		}
-		if label == 0 || name == "" { // labels without names are said to be so where they are prepared
+		// labels without names are said to be so where they are prepared
+		if label == 0 || name == "" {
 			continue
 		}
 		if name == volume.IgnoreName {

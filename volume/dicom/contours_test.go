@@ -163,8 +163,8 @@ func TestContoursThatCross(t *testing.T) {
 	}
 }
 
-// A contour that is drawn twice counts once, wherever it begins, whichever way it goes and whether its
-// first point comes again: by the even-odd rule alone nothing would be left of the structure.
+// A contour that is drawn twice counts once, wherever it begins, whichever way it goes and whether
+// its first point comes again: by the even-odd rule alone nothing would be left of the structure.
 func TestContoursDrawnTwice(t *testing.T) {
 	const z = 7.5
 	corners := [][2]float64{{-20, 20}, {-12, 20}, {-12, 28}, {-20, 28}}

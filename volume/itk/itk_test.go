@@ -189,8 +189,9 @@ func TestBadFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever bit of compressed voxels is changed, and wherever they are cut, the voxels are right or the
-// file is refused. What follows them does not matter, but for a header that says less than there is.
+// Whatever bit of compressed voxels is changed, and wherever they are cut, the voxels are right or
+// the file is refused. What follows them does not matter, but for a header that says less than
+// there is.
 func TestCompressedVoxelsAreChecked(t *testing.T) {
 	voxels := make([]byte, 64)
 	for n := range voxels {

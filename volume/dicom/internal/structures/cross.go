@@ -30,8 +30,8 @@ func (c *crossings) add(number, slice int, outline [][2]float64) {
 	(*c)[at].all = append((*c)[at].all, outline)
 }
 
-// has reports whether the structure has that outline on that slice, wherever it begins and whichever
-// way round it goes.
+// has reports whether the structure has that outline on that slice, wherever it begins and
+// whichever way round it goes.
 func (c crossings) has(number, slice int, outline [][2]float64) bool {
 	o := c[ofSlice{number, slice}]
 	if o == nil {
