@@ -233,7 +233,8 @@ func make1(t *testing.T, root, name string) string {
 // A case's name is a file's, too.
 func TestNamesOfCases(t *testing.T) {
 	deep := strings.Repeat("x/", 150)
-	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line", "山田": "山田"} {
+	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line", "山田": "山田",
+		"end \u00a0": "end", ". b": "b", "del\x7f\u0085": "del__", "\xe9": "%E9"} {
 		if got := fileName(id); got != want {
 			t.Errorf("%q becomes %q, want %q", id, got, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -515,12 +516,13 @@ func onlyLabels(folder string) error {
 func fileName(id string) string {
 	id = plain.Name(id)
 	id = strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+		if unicode.IsControl(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
 			return '_'
 		}
 		return r
 	}, id)
-	if id = strings.Trim(id, ". "); id == "" {
+	id = strings.TrimFunc(id, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+	if id == "" {
 		return "scan"
 	}
 	const most = 200

@@ -89,7 +89,14 @@ func (s source) read(o Options) (*Dataset, error) {
 	if s.layout == LayoutScans {
 		return s.readScans(o)
 	}
-	return readers[s.layout](s.root, o)
+	d, err := readers[s.layout](s.root, o)
+	if err != nil {
+		return nil, err
+	}
+	for n := range d.Cases {
+		d.Cases[n].ID = fileName(d.Cases[n].ID)
+	}
+	return d, nil
 }
 
 // isBelow says whether a path, or a text that begins with one, lies in any of the folders.
