@@ -110,7 +110,7 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Observer: watch}); err != nil {
 		t.Fatal(err)
 	}
-	if notes := watch.notes; len(notes) != 3 || !strings.Contains(notes[0], "case00, case01") || !strings.Contains(notes[0], "padded with air") {
+	if notes := watch.notes; len(notes) != 4 || !strings.Contains(notes[0], "case00, case01") || !strings.Contains(notes[0], "padded with air") {
 		t.Errorf("notes %q", notes)
 	}
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err, new(*nn.MemoryError)) {
