@@ -255,8 +255,13 @@ func (c Config) agrees(o Config) error {
 		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
 		return fmt.Errorf("their labels differ: %s and %s", c.DescribeLabels(strings.Join(c.Labels, ",")), o.DescribeLabels(strings.Join(o.Labels, ",")))
-	case c.Preparation != o.Preparation:
-		return fmt.Errorf("their scans were prepared in different ways: %s", config.Unlike(&c.Preparation, &o.Preparation))
+	}
+	var differ []string
+	for _, d := range o.Preparation.Differences(c.Preparation) {
+		differ = append(differ, fmt.Sprintf("%s %s and %s", d.Key, d.Old, d.New))
+	}
+	if differ != nil {
+		return fmt.Errorf("their scans were prepared in different ways: %s", strings.Join(differ, "; "))
 	}
 	return nil
 }

@@ -31,3 +31,20 @@ func TestSettingsOfEarlierVersionsStay(t *testing.T) {
 		t.Errorf("a preparation of CT has the keys %s", got)
 	}
 }
+
+// Networks are averaged where scans are prepared alike for them, and what differs is said in the
+// words of the settings.
+func TestPreparationsThatAgree(t *testing.T) {
+	a, b := DefaultConfig(), DefaultConfig()
+	a.Preparation = volume.DefaultPreparation()
+	b.Preparation = volume.DefaultPreparation().ForModality(volume.ModalityMR)
+	b.Preparation.Spacing = [3]float64{1, 1, 2}
+	want := "prepared in different ways: spacing each scan's own and 1x1x2 mm; modality CT and MR; intensity ct-window and zscore"
+	if err := a.agrees(b); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	b.Preparation = a.Preparation
+	if err := a.agrees(b); err != nil {
+		t.Error(err)
+	}
+}

@@ -67,6 +67,7 @@ func likenesses(t *testing.T) map[string]struct {
 		}
 		return o
 	}
+	hot := 0 // voxels so far
 	signal := func(hu float64) float64 {
 		switch {
 		case hu > 200:
@@ -82,19 +83,25 @@ func likenesses(t *testing.T) map[string]struct {
 		scan *volume.Volume
 		want likeness
 	}{
-		"CT":                      {ct, likeCT},
-		"CT with filler":          {change(func(hu float64) float64 { return map[bool]float64{true: -3024, false: hu}[hu < -900] }), likeCT},
-		"CT masked with 0":        {change(func(hu float64) float64 { return map[bool]float64{true: 0, false: hu}[hu < -300] }), likeCT},
-		"CT from 0 up":            {change(func(hu float64) float64 { return max(hu, -1024) + 1024 }), likeShiftedCT},
-		"CT from 0 up, by 1000":   {change(func(hu float64) float64 { return max(hu, -1000) + 1000 }), likeShiftedCT},
-		"CT in kilo-HU":           {change(func(hu float64) float64 { return hu / 1000 }), unlikeCT},
-		"window from 0 to 255":    {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }), unlikeCT},
-		"MR":                      {change(signal), unlikeCT},
-		"MR with ringing":         {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
-		"MR with much ringing":    {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
-		"MR of high values":       {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }), unlikeCT},
-		"MR, standardised":        {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
-		"PET in a tiny unit":      {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
+		"CT":                    {ct, likeCT},
+		"CT with filler":        {change(func(hu float64) float64 { return map[bool]float64{true: -3024, false: hu}[hu < -900] }), likeCT},
+		"CT masked with 0":      {change(func(hu float64) float64 { return map[bool]float64{true: 0, false: hu}[hu < -300] }), likeCT},
+		"CT from 0 up":          {change(func(hu float64) float64 { return max(hu, -1024) + 1024 }), likeShiftedCT},
+		"CT from 0 up, by 1000": {change(func(hu float64) float64 { return max(hu, -1000) + 1000 }), likeShiftedCT},
+		"CT in kilo-HU":         {change(func(hu float64) float64 { return hu / 1000 }), unlikeCT},
+		"window from 0 to 255":  {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }), unlikeCT},
+		"MR":                    {change(signal), unlikeCT},
+		"MR with ringing":       {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
+		"MR with much ringing":  {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
+		"MR of high values":     {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }), unlikeCT},
+		"MR, standardised":      {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
+		"PET in a tiny unit":    {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
+		"PET, hot": {change(func(hu float64) float64 {
+			if hot++; hot == 30000 {
+				return 4000
+			}
+			return max(hu+1000, 0) / 250
+		}), unlikeCT},
 		"phases of -4096 to 4095": {change(func(float64) float64 { return float64(r.IntN(8192) - 4096) }), unlikeCT},
 		"nothing":                 {change(func(float64) float64 { return -1000 }), likeNothing},
 		"soft tissue and bone, no fat": {change(func(hu float64) float64 {
@@ -217,13 +224,14 @@ func TestOddValuesAreNamed(t *testing.T) {
 		"CT": "", "CT with filler": "", "CT masked with 0": "", "MR": "",
 		"CT from 0 up":  "% of the voxels are clipped at the upper end (HU -125 to 275)",
 		"CT in kilo-HU": "WARNING: only ",
+		"PET, hot":      "1 of 61440 voxels lie further than 32 standard deviations off the mean, and are cut there (values standardised scan by scan)",
 	} {
 		root, out := t.TempDir(), t.TempDir()
 		if err := nifti.Write(filepath.Join(root, "p.nii.gz"), of[kind].scan); err != nil {
 			t.Fatal(err)
 		}
 		p := volume.DefaultPreparation()
-		if p.Modality = "CT"; kind == "MR" {
+		if p.Modality = "CT"; kind == "MR" || kind == "PET, hot" {
 			p.Modality = "MR"
 		}
 		var notes []string

@@ -54,6 +54,9 @@ func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparati
 	if different <= fewValues {
 		notes = append(notes, fmt.Sprintf("WARNING: only %d different values are left of it (%s), and %.1f %% of the voxels have one of them: is the unit another?", different, p.DescribeIntensities(), 100*share(most)))
 	}
+	if cut := counts[0] + counts[1<<16-1]; how.Floor == math.MinInt16 && how.Ceiling == math.MaxInt16 && cut > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d voxels lie further than %.0f standard deviations off the mean, and are cut there (%s)", cut, len(numbers), how.Of(math.MaxInt16), p.DescribeIntensities()))
+	}
 	if above := share(counts[int(how.Ceiling)-math.MinInt16]); above > mostAbove {
 		notes = append(notes, fmt.Sprintf("WARNING: %.1f %% of the voxels are clipped at the upper end (%s): is the unit another?", 100*above, p.DescribeIntensities()))
 	}
