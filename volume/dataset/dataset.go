@@ -54,6 +54,8 @@ type Dataset struct {
 	Unused []string
 	// names of structures that labels have a file or a contour for, whether they are taken or not
 	Structures []string
+	// labels that files of cases give different names
+	contradictions []string
 	// files that look like scans by their names and like labels by their values: no cases
 	masks []string
 	// predictions of this program, which are not used
@@ -123,7 +125,7 @@ type Options struct {
 	LabelsPredicted bool `yaml:"labels_predicted" help:"take label maps that voxsaw predict wrote for labels, as after correcting them by hand; otherwise they are passed over"`
 	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
-	SameLabels      bool `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
+	SameLabels      bool `yaml:"same_labels" help:"where labels of some cases are only numbers, or have other names than those of others: a number means the same in all cases"`
 	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 
@@ -249,6 +251,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 func (d *Dataset) addNotes(o *Dataset) {
 	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
 	d.addStructures(o.Structures)
+	d.contradictions = append(d.contradictions, o.contradictions...)
 	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
 	for label := range o.regions {
 		d.addRegion(label)

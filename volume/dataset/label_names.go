@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
@@ -35,9 +37,8 @@ func (c Case) ownNames(files *seen) map[uint16]string {
 }
 
 // nameLabelsOfFiles takes the labels' names from the cases' SEG objects, Slicer's segmentations and
-// label maps of [nifti.WriteLabels]. It notes a label that two of them give different names: a
-// person must decide. Where the data set names no labels, cases whose files do not either are
-// without.
+// label maps of [nifti.WriteLabels], and remembers labels that two of them give different names.
+// Where the data set names no labels, cases whose files do not either are without.
 func (d *Dataset) nameLabelsOfFiles(files *seen) {
 	named := len(d.LabelNames) > 0
 	from := map[uint16]string{}
@@ -53,17 +54,20 @@ func (d *Dataset) nameLabelsOfFiles(files *seen) {
 			case !known:
 				d.nameLabel(label, names[label])
 				from[label] = c.Labels
-			case other != names[label] && !told[label]:
+			case plain.Fold(other) != plain.Fold(names[label]) && !told[label]:
 				told[label] = true
-				d.note("label %d is %q in %s and %q in %s: such cases must not be used together", label, other, from[label], names[label], c.Labels)
+				d.contradictions = append(d.contradictions, fmt.Sprintf("label %d is %q in %s and %q in %s",
+					label, other, cmp.Or(from[label], d.Root), names[label], c.Labels))
 			}
 		}
 	}
 }
 
 // shareNames gives labels without names those that the same numbers have elsewhere, because
-// somebody says that they mean the same. Masks are not numbered yet: their numbers say nothing.
+// somebody says that they mean the same, whatever their names are. Masks are not numbered yet: their
+// numbers say nothing.
 func (d *Dataset) shareNames() {
+	d.contradictions = nil
 	if len(d.LabelNames) == 0 {
 		return
 	}
@@ -72,9 +76,24 @@ func (d *Dataset) shareNames() {
 	}
 }
 
-// checkNames refuses labels that are numbers alone beside labels with names: a number would be
-// learnt as one organ in all cases, and nothing says that it is.
+// What can be done about names of labels that do not fit together.
+const (
+	sameLabels = "--same-labels, if each number means the same in all of them"
+	apart      = "--unlabelled, to use no labels; or prepare the folders one by one"
+)
+
+// checkNames refuses labels whose numbers have other names in other cases, and labels that are
+// numbers alone beside labels with names: a number would be learnt as one organ in all cases, and
+// nothing says that it is.
 func (d *Dataset) checkNames() error {
+	if all := d.contradictions; len(all) > 0 {
+		const most = 3
+		text := strings.Join(all[:min(len(all), most)], "; ")
+		if more := len(all) - most; more > 0 {
+			text += fmt.Sprintf("; and so are %d more", more)
+		}
+		return &NamesError{text + ": a number would be learnt as one structure in all cases", "make the numbers agree; or " + sameLabels + "; " + apart}
+	}
 	var numbered, named []Case
 	for _, c := range d.Cases {
 		switch {
@@ -87,13 +106,13 @@ func (d *Dataset) checkNames() error {
 	if len(numbered) == 0 || len(named) == 0 {
 		return nil
 	}
-	way := "--same-labels, if each number means the same in all of them"
+	way := sameLabels
 	if !slices.ContainsFunc(named, func(c Case) bool { return c.Masks == nil }) {
 		way = "a dataset.json in the folder of the scans with the names of the numbers"
 	}
 	return &NamesError{
 		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
-		way + "; --unlabelled, to use no labels; or prepare the folders one by one",
+		way + "; " + apart,
 	}
 }
 

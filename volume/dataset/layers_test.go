@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -182,6 +183,47 @@ func TestInspectTakesLabelsAsPrepareDoes(t *testing.T) {
 				!strings.HasSuffix(failed.Error(), strings.TrimPrefix(e.Problems[0], "its labels cannot be read: ")):
 				t.Errorf("%s, %s: %v %q, want %v", name, what, e.Labels, e.Problems, failed)
 			}
+		}
+	}
+}
+
+// Segments of several files whose numbers mean different structures are not prepared together: where
+// segments lie in layers, their numbers are their places in the file.
+func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
+	header := func(names ...string) string {
+		text := "NRRD0004\ntype: uint8\ndimension: 4\nspace: left-posterior-superior\nsizes: 2 2 2 2\n" +
+			"space directions: none (1,0,0) (0,1,0) (0,0,1)\nkinds: list domain domain domain\nencoding: raw\nspace origin: (0,0,0)\n"
+		for n, name := range names {
+			text += fmt.Sprintf("Segment%[1]d_Name:=%[2]s\nSegment%[1]d_LabelValue:=1\nSegment%[1]d_Layer:=%[1]d\n", n, name)
+		}
+		return text + "\n" + strings.Repeat("\x00\x01", 8)
+	}
+	for _, c := range []struct {
+		second []string
+		want   string
+	}{
+		{[]string{"ball", "box"}, ""},
+		{[]string{"Ball", "box"}, ""}, // another spelling
+		{[]string{"box", "ball"}, `label 1 is "ball" in ROOT/a.seg.nrrd and "box" in ROOT/b.seg.nrrd; label 2 is "box" in`},
+	} {
+		root := tree(t, map[string]string{"a.nii.gz": "", "b.nii.gz": "", "a.seg.nrrd": header("ball", "box"), "b.seg.nrrd": header(c.second...)})
+		want := strings.ReplaceAll(filepath.FromSlash(c.want), "ROOT", root)
+		for _, same := range []bool{false, true} {
+			d, err := Detect(root, Options{SameLabels: same})
+			if err != nil || len(d.Cases) != 2 || d.Cases[1].Labels == "" {
+				t.Fatalf("%v, %+v", err, d)
+			}
+			switch err := d.checkNames(); {
+			case (c.want == "" || same) && err != nil, c.want != "" && !same && (err == nil || !strings.HasPrefix(err.Error(), want)):
+				t.Errorf("%q, same labels %v: %v", c.second, same, err)
+			}
+		}
+		d, err := Detect(root, Options{Unlabelled: true})
+		if err == nil {
+			err = d.checkNames()
+		}
+		if err != nil {
+			t.Errorf("%q, unlabelled: %v", c.second, err)
 		}
 	}
 }
