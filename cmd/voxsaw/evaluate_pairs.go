@@ -386,7 +386,10 @@ func caseNames(paths []string) []string {
 		for _, ext := range labelEndings {
 			path = strings.TrimSuffix(path, ext)
 		}
-		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(plain.Name(path))), "/")
+		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
+		for m, part := range parts[n] {
+			parts[n][m] = dataset.FileName(part)
+		}
 		names[n] = parts[n][len(parts[n])-1]
 		files[names[n]] = true
 	}
@@ -459,7 +462,7 @@ func labelFiles(path string) (map[string]string, error) {
 				break
 			}
 			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
-				base = plain.Name(base)
+				base = dataset.FileName(base) // as predict calls it
 				if other, twice := files[base]; twice {
 					return sameNameError{other, p}
 				}

@@ -57,7 +57,7 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 		return ""
 	}
 	for n := range scans {
-		scans[n].ID = fileName(own[n] + "_" + scans[n].ID)
+		scans[n].ID = FileName(own[n] + "_" + scans[n].ID)
 	}
 	return fmt.Sprintf("data sets in %s have cases of one name: each label map is called after its data set's folder and its case, such as %s", folder, scans[0].ID)
 }

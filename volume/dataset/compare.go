@@ -117,8 +117,10 @@ func (c Case) calls() []string {
 	}
 	var once []string
 	for _, name := range all {
-		name = plain.Name(name)
-		if name != "" && !slices.Contains(once, name) {
+		if name == "" {
+			continue
+		}
+		if name = FileName(name); !slices.Contains(once, name) {
 			once = append(once, name)
 		}
 	}

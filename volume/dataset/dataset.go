@@ -233,7 +233,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 		}
 	}
 	for _, c := range o.Cases {
-		c.name, c.nameWithFolder = c.ID, fileName(baseName(o.Root)+"_"+c.ID)
+		c.name, c.nameWithFolder = c.ID, FileName(baseName(o.Root)+"_"+c.ID)
 		if byFolder {
 			c.ID = c.nameWithFolder
 		}

@@ -235,11 +235,11 @@ func TestNamesOfCases(t *testing.T) {
 	deep := strings.Repeat("x/", 150)
 	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line", "山田": "山田",
 		"end \u00a0": "end", ". b": "b", "del\x7f\u0085": "del__", "\xe9": "%E9"} {
-		if got := fileName(id); got != want {
+		if got := FileName(id); got != want {
 			t.Errorf("%q becomes %q, want %q", id, got, want)
 		}
 	}
-	if a, b := fileName(deep+"a"), fileName(deep+"b"); len(a) > 220 || a == b {
+	if a, b := FileName(deep+"a"), FileName(deep+"b"); len(a) > 220 || a == b {
 		t.Errorf("long names: %q, %q", a, b)
 	}
 }

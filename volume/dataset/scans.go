@@ -128,7 +128,7 @@ func (d *Dataset) nameByRoot(root string) {
 	}
 	stem, _ := stemOf(filepath.Base(d.Cases[0].Image))
 	if bare, _ := stripWords(stem); bare == "" && filepath.Dir(absoluteOf(root)) != absoluteOf(root) {
-		d.Cases[0].ID = fileName(filepath.Base(absoluteOf(root)))
+		d.Cases[0].ID = FileName(filepath.Base(absoluteOf(root)))
 	}
 }
 
@@ -214,7 +214,7 @@ func readSingle(path string, o Options) *Dataset {
 	if !ok {
 		id = strings.TrimSuffix(filepath.Base(path), ".dcm")
 	}
-	c := Case{ID: fileName(id), Image: path}
+	c := Case{ID: FileName(id), Image: path}
 	if o.Series != SeriesAll {
 		c.Series = o.Series
 	}
@@ -462,7 +462,7 @@ func (p *pairing) pattern(scan, labels string) string {
 
 // toCase makes a case without labels.
 func (s candidate) toCase() Case {
-	c := Case{ID: fileName(s.name.id), Image: s.path, folders: s.name.folders}
+	c := Case{ID: FileName(s.name.id), Image: s.path, folders: s.name.folders}
 	if s.name.test {
 		c.Group = GroupTest
 	}
@@ -512,8 +512,8 @@ func onlyLabels(folder string) error {
 	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and the labels, such as %s, where they are paired by their names; where names do not tell, say with --pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
 }
 
-// fileName makes a case's name one that does as a file name everywhere, and is UTF-8.
-func fileName(id string) string {
+// FileName makes a case's name one that does as a file name everywhere, and is UTF-8.
+func FileName(id string) string {
 	id = plain.Name(id)
 	id = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || strings.ContainsRune(`/\:*?"<>|`, r) {

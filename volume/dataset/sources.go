@@ -94,7 +94,7 @@ func (s source) read(o Options) (*Dataset, error) {
 		return nil, err
 	}
 	for n := range d.Cases {
-		d.Cases[n].ID = fileName(d.Cases[n].ID)
+		d.Cases[n].ID = FileName(d.Cases[n].ID)
 	}
 	return d, nil
 }
