@@ -56,10 +56,20 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 	if p.config.Preparation.Interpolation != volume.Linear.String() {
 		scanBytes, preparedBytes = 12, 10
 	}
+	standardised := p.config.Preparation.Scheme() != volume.CTWindow
+	if standardised { // float32, turned, with what a mask of it takes; the result as float32, too
+		scanBytes, preparedBytes = max(scanBytes, int64(voxelBytes)+10), max(preparedBytes, 6)
+	}
 	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
-	if room := p.windows.Room(); p.config.Preparation.Spacing != [3]float64{} && room >= 0 && need > room {
-		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",
-			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(p.config.Preparation.Spacing[:]), need>>20, room>>20)
+	if room := p.windows.Room(); (standardised || p.config.Preparation.Spacing != [3]float64{}) && room >= 0 && need > room {
+		at := prepared.Spacing()
+		for axis, size := range p.config.Preparation.Spacing {
+			if size > 0 {
+				at[axis] = size // to the last digit
+			}
+		}
+		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained so, therefore take a part of the scan, or more memory",
+			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(at[:]), need>>20, room>>20)
 	}
 	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
 }

@@ -135,4 +135,24 @@ func TestMapsCountTowardsTheLimit(t *testing.T) {
 	if err := p.Fits(scans[0].Grid, 2, MapOptions{}); err != nil {
 		t.Error(err)
 	}
+	// A scan that is standardised is there as float32, too: twice as much.
+	least := func(preparation volume.Preparation) (room int64) {
+		t.Helper()
+		for room = 1 << 16; ; room += 1 << 14 {
+			p, err := NewPredictor(dev, []string{path}, DefaultInference(), network+room)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.config.Preparation = preparation
+			err = p.Fits(scans[0].Grid, 2, MapOptions{})
+			p.Close()
+			if err == nil || !strings.HasPrefix(err.Error(), "preparing a scan of") {
+				return room
+			}
+		}
+	}
+	ct, mr := least(p.config.Preparation), least(p.config.Preparation.ForModality(volume.ModalityMR))
+	if want := int64(6 * scans[0].Len()); mr-ct < want {
+		t.Errorf("preparing MR takes %d bytes, CT %d: less than %d more", mr, ct, want)
+	}
 }
