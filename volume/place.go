@@ -29,8 +29,8 @@ func (g Grid) Shares(l Grid) (beyond, ok bool) {
 	return beyond, true
 }
 
-// Beside is how far the voxels of l lie off those of g that they are for, see [Grid.Shares], at most:
-// along one axis, in voxels. It is 0 where they are for none.
+// Beside is how far the voxels of l lie off those of g that they are for, see [Grid.Shares], at
+// most: along one axis, in voxels. It is 0 where they are for none.
 func (g Grid) Beside(l Grid) float64 {
 	turned, err := l.Oriented(g.Axcodes())
 	if err != nil {

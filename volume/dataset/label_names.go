@@ -64,8 +64,8 @@ func (d *Dataset) nameLabelsOfFiles(files *seen) {
 }
 
 // shareNames gives labels without names those that the same numbers have elsewhere, because
-// somebody says that they mean the same, whatever their names are. Masks are not numbered yet: their
-// numbers say nothing.
+// somebody says that they mean the same, whatever their names are. Masks are not numbered yet:
+// their numbers say nothing.
 func (d *Dataset) shareNames() {
 	d.contradictions = nil
 	if len(d.LabelNames) == 0 {
@@ -92,7 +92,10 @@ func (d *Dataset) checkNames() error {
 		if more := len(all) - most; more > 0 {
 			text += fmt.Sprintf("; and so are %d more", more)
 		}
-		return &NamesError{text + ": a number would be learnt as one structure in all cases", "make the numbers agree; or " + sameLabels + "; " + apart}
+		return &NamesError{
+			text + ": a number would be learnt as one structure in all cases",
+			"make the numbers agree; or " + sameLabels + "; " + apart,
+		}
 	}
 	var numbered, named []Case
 	for _, c := range d.Cases {

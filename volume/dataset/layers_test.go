@@ -187,12 +187,13 @@ func TestInspectTakesLabelsAsPrepareDoes(t *testing.T) {
 	}
 }
 
-// Segments of several files whose numbers mean different structures are not prepared together: where
-// segments lie in layers, their numbers are their places in the file.
+// Segments of several files whose numbers mean different structures are not prepared together:
+// where segments lie in layers, their numbers are their places in the file.
 func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 	header := func(names ...string) string {
 		text := "NRRD0004\ntype: uint8\ndimension: 4\nspace: left-posterior-superior\nsizes: 2 2 2 2\n" +
-			"space directions: none (1,0,0) (0,1,0) (0,0,1)\nkinds: list domain domain domain\nencoding: raw\nspace origin: (0,0,0)\n"
+			"space directions: none (1,0,0) (0,1,0) (0,0,1)\nkinds: list domain domain domain\n" +
+			"encoding: raw\nspace origin: (0,0,0)\n"
 		for n, name := range names {
 			text += fmt.Sprintf("Segment%[1]d_Name:=%[2]s\nSegment%[1]d_LabelValue:=1\nSegment%[1]d_Layer:=%[1]d\n", n, name)
 		}
@@ -206,7 +207,9 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 		{[]string{"Ball", "box"}, ""}, // another spelling
 		{[]string{"box", "ball"}, `label 1 is "ball" in ROOT/a.seg.nrrd and "box" in ROOT/b.seg.nrrd; label 2 is "box" in`},
 	} {
-		root := tree(t, map[string]string{"a.nii.gz": "", "b.nii.gz": "", "a.seg.nrrd": header("ball", "box"), "b.seg.nrrd": header(c.second...)})
+		root := tree(t, map[string]string{
+			"a.nii.gz": "", "b.nii.gz": "", "a.seg.nrrd": header("ball", "box"), "b.seg.nrrd": header(c.second...),
+		})
 		want := strings.ReplaceAll(filepath.FromSlash(c.want), "ROOT", root)
 		for _, same := range []bool{false, true} {
 			d, err := Detect(root, Options{SameLabels: same})

@@ -578,3 +578,37 @@ func TestImplausibleScansAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A file of one or two slices beside scans is no scan, as a series of DICOM is none, unless it has
+// labels, or is all that there is.
+func TestFilesOfFewSlicesAreNoScans(t *testing.T) {
+	v, _ := patient(t, 1)
+	thin := func(slices int) *volume.Volume {
+		part, err := v.Crop([3]int{}, [3]int{v.Shape[0], v.Shape[1], slices}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return part
+	}
+	root := t.TempDir()
+	for name, v := range map[string]*volume.Volume{"a": v, "two": thin(2), "three": thin(3), "one": thin(1)} {
+		if err := nifti.Write(filepath.Join(root, name+".nii"), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := detect(t, root)
+	if got := list(d); len(got) != 2 || !strings.HasPrefix(got[0], "a ") || !strings.HasPrefix(got[1], "three ") {
+		t.Errorf("%q", got)
+	}
+	said := strings.Join(d.PassedOver, "\n")
+	for _, want := range []string{
+		"two.nii: passed over: 24x20x2 voxels are too few slices", "one.nii: passed over: 24x20x1 voxels",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q, want %q", said, want)
+		}
+	}
+	if d := detect(t, filepath.Join(root, "two.nii")); len(d.Cases) != 1 {
+		t.Errorf("by its path: %q", list(d))
+	}
+}

@@ -309,8 +309,8 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
-// besideRounding is how far (voxels) labels may lie beside the scan's voxels unsaid: what rounding in
-// headers does.
+// besideRounding is how far (voxels) labels may lie beside the scan's voxels unsaid: what rounding
+// in headers does.
 const besideRounding = 0.05
 
 // onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where

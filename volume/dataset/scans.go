@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -182,6 +183,7 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
+	d.leaveOutFragments(p)
 	d.pair(p)
 	for _, path := range p.lookups {
 		if err := d.readLookup(path); err != nil {
@@ -368,6 +370,32 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 		}
 	}
 	p.dropScans(func(c candidate) bool { return isMask[c.path] })
+}
+
+// leaveOutFragments removes files without labels that have one or two slices, where there are
+// scans: a slice for trying out, a scout view. Those of DICOM were left out before.
+func (d *Dataset) leaveOutFragments(p *pairing) {
+	const least = 3 // voxels along each axis
+	scans, fragments := 0, map[string]string{}
+	for key := range p.scans {
+		for _, c := range p.scans[key] {
+			scans++
+			if c.series != nil || p.labels[key] != nil || p.parts[key] != nil {
+				continue
+			}
+			if h, err := readFileHeader(c.path); err == nil && slices.Min(h.Shape[:]) < least {
+				fragments[c.path] = numbers.Extents(h.Shape[:])
+			}
+		}
+	}
+	if len(fragments) == scans {
+		return
+	}
+	for _, path := range slices.SortedFunc(maps.Keys(fragments), compareNatural) {
+		d.PassedOver = append(d.PassedOver, fmt.Sprintf("%s: passed over: %s voxels are too few slices for a scan; "+
+			"who gives the path of this file takes it", path, fragments[path]))
+	}
+	p.dropScans(func(c candidate) bool { return fragments[c.path] != "" })
 }
 
 // dropLabels removes files of labels.
