@@ -363,6 +363,9 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 			notes = append(notes, fmt.Sprintf("left out, because --modality %s asks for others: %s of %s (%s)", wanted, numbers.Count(len(left[name]), "case"), name, plain.List(left[name])))
 		}
 		if len(kept.Cases) == 0 {
+			if slices.ContainsFunc(d.Cases, func(c Case) bool { return c.series != nil || c.IsDICOM() }) {
+				notes = append(notes, fmt.Sprintf("where studies have several series, --series modality~%s takes those", wanted))
+			}
 			return nil, p, "", fmt.Errorf("no case is %s: %s", wanted, strings.Join(notes, "; "))
 		}
 		p = p.ForModality(wanted)
