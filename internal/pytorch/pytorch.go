@@ -138,11 +138,11 @@ func (c *File) read() error {
 		return c.damaged("%w", err)
 	}
 	defer in.Close()
-	text, err := io.ReadAll(in) // to its end, where its checksum is compared
-	if err != nil {
+	var text bytes.Buffer
+	if _, err := io.Copy(&text, io.LimitReader(in, mostPickle+1)); err != nil { // to its end, where its checksum is compared
 		return c.damaged("data.pkl: %w", unexpected(err))
 	}
-	c.root, err = unpickle(bytes.NewReader(text), c.share)
+	c.root, err = unpickle(&text, c.share)
 	var refused *RefusedError
 	if errors.As(err, &refused) {
 		return &volume.UnsupportedError{Path: c.path, Problem: "it is not only weights", Err: err}
