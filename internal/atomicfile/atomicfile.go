@@ -8,6 +8,7 @@
 package atomicfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // Write makes the file through write: under a temporary name in the same folder, seen to the disk,
@@ -238,6 +241,15 @@ func WriteBytes(path string, data []byte) error {
 		_, err := w.Write(data)
 		return err
 	})
+}
+
+// Keep is [WriteBytes] for a small file that other processes may write at the same time, or that
+// may lie where nothing can be written: one that says the same stays as it is.
+func Keep(path string, data []byte) error {
+	if old, err := smallfile.Read(path, smallfile.List); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return WriteBytes(path, data)
 }
 
 // NoRoom reports whether an error says that the disk is full, that the user's share of it is, or

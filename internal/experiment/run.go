@@ -304,7 +304,7 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := keepFile(casesPath, append(plain.JSON(data), '\n')); err != nil {
+	if err := atomicfile.Keep(casesPath, append(plain.JSON(data), '\n')); err != nil {
 		return err
 	}
 	// for nnU-Net, and for --splits
@@ -316,19 +316,10 @@ func (r *runner) record() error {
 		return err
 	}
 	// at last: other processes that begin now read the rest where there is a plan
-	if err := keepFile(planPath, resolved); err != nil {
+	if err := atomicfile.Keep(planPath, resolved); err != nil {
 		return err
 	}
 	return atomicfile.Seal(r.Out, subsetsFile, splitsFile, planFile)
-}
-
-// keepFile writes a file that other processes may write at the same time: one that says the same
-// stays.
-func keepFile(path string, data []byte) error {
-	if old, err := smallfile.Read(path, smallfile.List); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	return atomicfile.WriteBytes(path, data)
 }
 
 // begun is the plan of the experiment in a folder; nil where none has begun there.

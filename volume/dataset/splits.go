@@ -214,7 +214,7 @@ func WriteSplits(path string, splits []Split) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(path, append(plain.JSON(data), '\n'))
+	return atomicfile.Keep(path, append(plain.JSON(data), '\n'))
 }
 
 func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }
