@@ -572,7 +572,9 @@ func (e *Entry) nameMask(name string) {
 
 // about removes the entry's path from a message, because the table shows it anyway.
 func (e *Entry) about(message string) string {
-	message = strings.TrimPrefix(message, e.Path+": ")
+	for _, operation := range []string{"open ", "stat ", ""} { // of the file system
+		message = strings.TrimPrefix(message, operation+e.Path+": ")
+	}
 	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")
 }
 
