@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Error shows an error. A name in it may have line ends: only those of joined errors stay, and those
-// before an indented line.
+// Error shows an error. A name in it may have line ends: only those of joined errors stay, and
+// those before an indented line.
 func Error(err error) string {
 	text := err.Error()
 	switch e := err.(type) {

@@ -139,7 +139,8 @@ func (c *File) read() error {
 	}
 	defer in.Close()
 	var text bytes.Buffer
-	if _, err := io.Copy(&text, io.LimitReader(in, mostPickle+1)); err != nil { // to its end, where its checksum is compared
+	// to its end, where its checksum is compared
+	if _, err := io.Copy(&text, io.LimitReader(in, mostPickle+1)); err != nil {
 		return c.damaged("data.pkl: %w", unexpected(err))
 	}
 	c.root, err = unpickle(&text, c.share)

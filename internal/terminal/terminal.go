@@ -1,7 +1,7 @@
 // Package terminal writes for people who watch: tables, progress, durations and sizes.
 //
-// Start at [NewScreen], [Table] and [NewProgress]. On a terminal there are bars and emphasis; into a
-// file or a pipe the same things are plain lines without escape codes, few enough to read. The
+// Start at [NewScreen], [Table] and [NewProgress]. On a terminal there are bars and emphasis; into
+// a file or a pipe the same things are plain lines without escape codes, few enough to read. The
 // environment variable NO_COLOR turns emphasis off. The package knows nothing of what it shows.
 package terminal
 

@@ -83,7 +83,8 @@ func TestPipesAmongScans(t *testing.T) {
 			}
 			if told := slices.Concat(d.Notes, d.PassedOver); !noted(told, filepath.Base(name)) {
 				t.Errorf("%s, %s: prepare says %q", layout, what, told)
-			} else if noted(told, ": open ") || noted(told, ": stat ") { // the path again, and no reason
+				// the path again, and no reason
+			} else if noted(told, ": open ") || noted(told, ": stat ") {
 				t.Errorf("%s, %s: prepare says %q", layout, what, told)
 			}
 			named := slices.ContainsFunc(entries, func(e Entry) bool {
