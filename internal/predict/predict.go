@@ -137,6 +137,9 @@ func (b *Batch) find(paths []string) error {
 		return refuse("", "%v", err)
 	}
 	b.scans = scans
+	if b.options.Channels != nil && slices.ContainsFunc(b.scans, dataset.Case.IsDICOM) {
+		b.Notes = append(b.Notes, "DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the order of the files that it was trained on: where another program made those, convert the series with it")
+	}
 	dropChannel(b.scans)
 	return nil
 }
