@@ -42,7 +42,10 @@ func TestInstead(t *testing.T) {
 			t.Errorf("%q: %q", start, got)
 		}
 	}
-	for _, start := range []string{"", "{", "{a", "[", "NRRD0004\n", "5c\x01\x00\x00", "ObjectType = Image", "\x10\x00\x00\x00\x00\x00\x00\x00{\"a\":1}"} {
+	for _, start := range []string{
+		"", "{", "{a", "[", "NRRD0004\n", "5c\x01\x00\x00", "ObjectType = Image",
+		"\x10\x00\x00\x00\x00\x00\x00\x00{\"a\":1}", // safetensors
+	} {
 		if got := Instead([]byte(start)); got != "" {
 			t.Errorf("%q: %q", start, got)
 		}

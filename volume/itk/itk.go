@@ -209,7 +209,8 @@ func (h *Header) check() error {
 		}
 		return h.short(io.ErrUnexpectedEOF)
 	}
-	if slice := int64(h.Shape[0]) * int64(h.Shape[1]) * int64(h.kind.bytes); h.compression == "" && room-needed >= slice {
+	slice := int64(h.Shape[0]) * int64(h.Shape[1]) * int64(h.kind.bytes)
+	if h.compression == "" && room-needed >= slice {
 		h.Problems = append(h.Problems, fmt.Sprintf("its file has %d bytes more than the %v voxels that its header says: "+
 			"is the header that of another file?", room-needed, numbers.Extents(h.Dims)))
 	}

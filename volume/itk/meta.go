@@ -25,7 +25,8 @@ func (h *Header) readMeta(r *lines) error {
 			return h.damaged("is neither NRRD nor MetaImage: no line of its header names the file with the voxels")
 		}
 		if found {
-			if err := h.set(fields, strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)); err != nil {
+			key = strings.ToLower(strings.TrimSpace(key))
+			if err := h.set(fields, key, strings.TrimSpace(value)); err != nil {
 				return err
 			}
 		}
