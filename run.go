@@ -188,7 +188,7 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("%d of the encoder's %d tensors fit the network, less than nine tenths; the others would begin with random values\n%v", e.Fit, e.Of, e.Loaded)
+	return fmt.Sprintf("%d of the encoder's %d tensors fit the network, less than nine tenths; the others would begin with random values\n  %v", e.Fit, e.Of, e.Loaded)
 }
 
 // shorten lists names, the middle of long lists left out.
