@@ -43,7 +43,7 @@ func FromPyTorch(dev voxsaw.Device, path, out string, n Network, side int) (voxs
 	}
 	defer params.Close()
 	if len(loaded.Missing) > 0 {
-		return loaded, fmt.Errorf("%s lacks %d tensors of a %s of width %v: is it of another --backbone or --width?\n%v", path, len(loaded.Missing), n.Backbone, n.Width, loaded)
+		return loaded, fmt.Errorf("%s lacks %d tensors of a %s of width %v: is it of another --backbone or --width?\n  %v", path, len(loaded.Missing), n.Backbone, n.Width, loaded)
 	}
 	settings, err := config.Marshal(&conversion{n, imageNet})
 	if err != nil {

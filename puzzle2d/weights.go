@@ -89,7 +89,7 @@ func (s Source) load(params *nn.Params) (voxsaw.Loaded, error) {
 		loaded, err = checkpoint.Load(s.Path, params)
 	}
 	if err == nil && !slices.ContainsFunc(loaded.Loaded, isEncoder) {
-		err = fmt.Errorf("no weights of the backbone fit: is the file of another --backbone or --width?\n%v", loaded)
+		err = fmt.Errorf("no weights of the backbone fit: is the file of another --backbone or --width?\n  %v", loaded)
 	}
 	return loaded, err
 }

@@ -125,7 +125,7 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}
 	if !slices.ContainsFunc(loaded.Loaded, isEncoder) {
-		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n%v", loaded)
+		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n  %v", loaded)
 	}
 	if c.InitPartial {
 		return loaded, nil

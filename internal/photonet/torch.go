@@ -95,7 +95,7 @@ func Import(path string, params *nn.Params) (voxsaw.Loaded, error) {
 		return r, fmt.Errorf("%s is torchvision's AlexNet (or a VGG), which is another network than the AlexNet here: that is Caffe's, with groups and normalisation, as the paper has it", path)
 	}
 	if len(r.Loaded) == 0 {
-		return r, fmt.Errorf("no weights of the file fit this network: is it of another kind or width?\n%v", r)
+		return r, fmt.Errorf("no weights of the file fit this network: is it of another kind or width?\n  %v", r)
 	}
 	return r, nil
 }
