@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
 
-	"eval":               {"volume"},
+	"eval":               {"volume", "internal/memory"},
 	"internal/plain":     {},
 	"internal/smallfile": {},
 	"internal/table":     {"eval"},

@@ -38,7 +38,13 @@ func surface(labels []uint16, shape, lo, size [3]int, label uint16) []bool {
 // millimetres.
 func distances(from, to []bool, size [3]int, spacing [3]float64) []float64 {
 	squared := squaredDistances(to, size, spacing)
-	var d []float64
+	count := 0
+	for _, on := range from {
+		if on {
+			count++
+		}
+	}
+	d := make([]float64, 0, count)
 	for n, on := range from {
 		if on {
 			d = append(d, math.Sqrt(float64(squared[n])))

@@ -58,12 +58,15 @@ package eval
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -234,13 +237,22 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 			_, found[n].emptied = slices.BinarySearch(reference.Emptied, g.label)
 		}
 	}
-	scores := make([]Score, len(found))
+	// the label maps are held; what is left, labels that are measured at the same time share
+	room := max(memory.Allowed()-2*int64(len(prediction.Labels)+len(reference.Labels)), 0)
+	budget := memory.NewBudget(room, room)
+	scores, failed := make([]Score, len(found)), make([]error, len(found))
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range min(len(found), runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			for n := range work {
+				release, err := budget.Take(context.Background(), found[n].bytes(o))
+				if err != nil {
+					failed[n] = fmt.Errorf("case %s: measuring the distances of label %d (--overlap-only leaves them out): %w", name, found[n].label, err)
+					continue
+				}
 				scores[n] = found[n].score(p, r, reference.Grid, o)
+				release()
 			}
 		})
 	}
@@ -249,6 +261,9 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	}
 	close(work)
 	wg.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
 	for n := range scores {
 		scores[n].Case = name
 		scores[n].Name = cmp.Or(reference.Names[scores[n].Label], prediction.Names[scores[n].Label])
@@ -265,6 +280,19 @@ func merged(labels []uint16) []uint16 {
 		m[n] = min(l, 1)
 	}
 	return m
+}
+
+// bytes is the memory that measuring the label takes, at most: of its box two surfaces and twice the
+// distance to one, and the distances of all surface voxels.
+func (g region) bytes(o Options) int64 {
+	if o.Overlap || g.undrawn || g.emptied || g.predicted == 0 || g.reference == 0 {
+		return 0
+	}
+	box := int64(1)
+	for a := range 3 {
+		box *= int64(g.hi[a] - g.lo[a])
+	}
+	return 10*box + 8*min(int64(g.predicted+g.reference), 2*box)
 }
 
 func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -165,6 +167,34 @@ func TestSummarise(t *testing.T) {
 
 // What nobody drew in a case is in no count and no mean of its label, nor in those of all labels:
 // the volumes are means over the same cases as the DSC.
+// The distances of a label that fills a large box are held to the limit of memory, and labels that
+// fit alone take turns.
+func TestDistancesWithinALimit(t *testing.T) {
+	const side = 100
+	g := volume.Grid{Shape: [3]int{side, side, side}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	for i := range l.Labels {
+		l.Labels[i] = uint16(1 + i/side%4) // four labels, each in the box of the whole
+	}
+	free, err := Compare("a", l, l, Options{Tolerance: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Limit(0)
+	memory.Limit(64 << 20) // 48 MiB to plan with, of which one label takes some 14
+	held, err := Compare("a", l, l, Options{Tolerance: 1})
+	if err != nil || !reflect.DeepEqual(held, free) {
+		t.Errorf("%+v, %v; want %+v", held, err, free)
+	}
+	memory.Limit(12 << 20)
+	if _, err := Compare("a", l, l, Options{Tolerance: 1}); !errors.As(err, new(*memory.Error)) || !strings.Contains(err.Error(), "distances of label 1 (--overlap-only leaves them out): needs") {
+		t.Error(err)
+	}
+	if _, err := Compare("a", l, l, Options{Overlap: true}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A structure that other structures have taken all voxels of is not scored as absent: what is
 // predicted there is not invented.
 func TestEmptiedIsNotAbsent(t *testing.T) {

@@ -35,7 +35,7 @@ type evaluateOptions struct {
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
 	Missing  string              `yaml:"missing" help:"references without a prediction: error; missed, which scores them as if nothing had been found (DSC 0, infinite distances); or left-out, for predictions of some cases alone" oneof:"error missed left-out"`
-	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A case whose label maps need more fails, and the others go on; distances are not counted: up to 50 bytes a voxel of the box that a label fills"`
+	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A case whose label maps, or the distances of a label, need more fails, and the others go on"`
 	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
 	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
 }
