@@ -282,8 +282,8 @@ func merged(labels []uint16) []uint16 {
 	return m
 }
 
-// bytes is the memory that measuring the label takes, at most: of its box two surfaces and twice the
-// distance to one, and the distances of all surface voxels.
+// bytes is the memory that measuring the label takes, at most: of its box two surfaces and twice
+// the distance to one, and the distances of all surface voxels.
 func (g region) bytes(o Options) int64 {
 	if o.Overlap || g.undrawn || g.emptied || g.predicted == 0 || g.reference == 0 {
 		return 0
