@@ -22,7 +22,7 @@ import (
 
 // forProgrammers are packages whose messages no user of the program sees, unless the program itself
 // is wrong, and tools of the house.
-var forProgrammers = []string{"internal/nn", "internal/exec", "internal/device", "internal/torture", "scripts", "testdata", "volume/internal/expect"}
+var forProgrammers = []string{"internal/nn", "internal/exec", "internal/device", "internal/crashtest", "scripts", "testdata", "volume/internal/expect"}
 
 // formatting are the functions whose texts reach a user.
 var formatting = []string{"Errorf", "Sprintf", "Fprintf", "usagef", "withHint", "say", "errorf"}

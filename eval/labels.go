@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -25,7 +25,7 @@ func (e *LabelError) Error() string {
 	if len(e.Names) == 0 {
 		return fmt.Sprintf("no label is called %q: the labels are numbers without names, choose by number", e.Label)
 	}
-	return fmt.Sprintf("no label is called %q: there are %s", e.Label, plain.List(e.Names))
+	return fmt.Sprintf("no label is called %q: there are %s", e.Label, safetext.List(e.Names))
 }
 
 // checkLabel refuses what is no label's number and no name.
@@ -50,7 +50,7 @@ func Find(label string, prediction, reference *volume.LabelMap) (uint16, error) 
 	for _, of := range []map[uint16]string{reference.Names, prediction.Names} {
 		var found []uint16
 		for _, number := range slices.Sorted(maps.Keys(of)) {
-			if plain.Fold(of[number]) == plain.Fold(label) {
+			if safetext.Fold(of[number]) == safetext.Fold(label) {
 				found = append(found, number)
 			}
 			if of[number] != "" && !slices.Contains(names, of[number]) {

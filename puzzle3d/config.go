@@ -19,8 +19,8 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
-	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -151,7 +151,7 @@ func (c Config) Check() error {
 	if !(c.MaxAir >= 0 && c.MaxAir <= 1) {
 		return fmt.Errorf("max_air is %v, must be a share from 0 to 1", c.MaxAir)
 	}
-	if err := cells.CheckVary(c.Intensity); err != nil {
+	if err := patches.CheckVary(c.Intensity); err != nil {
 		return err
 	}
 	if _, err := c.restoring(); err != nil {
@@ -172,8 +172,8 @@ func (c Config) Check() error {
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
-func (c Config) layout() cells.Layout {
-	return cells.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
+func (c Config) layout() patches.Layout {
+	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
 }
 
 // game is what package jigsaw wants to know.

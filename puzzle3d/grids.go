@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/cells"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
@@ -63,7 +63,7 @@ func (c *Config) finest() error {
 
 // smallestCells is a layout that has, along each axis, as many cells as any of the grids: what fits
 // into its cells fits into all.
-func (c Config) smallestCells() cells.Layout {
+func (c Config) smallestCells() patches.Layout {
 	layout := c.layout()
 	list, err := c.grids()
 	if err != nil { // Check says so

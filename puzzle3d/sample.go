@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -29,37 +29,37 @@ func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 		s.config, s.game = s.config.on(grids[b.Grid]), s.game.On(b.Grid)
 	}
 	layout := s.config.layout()
-	patches := make([]float32, layout.Cells()*layout.Voxels())
-	b.Patches = make([]float32, 0, s.n*len(patches))
+	voxels := make([]float32, layout.Cells()*layout.Voxels())
+	b.Patches = make([]float32, 0, s.n*len(voxels))
 	for item := range s.n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(s.first+item))
-		if err := s.puzzle(b, patches, r); err != nil {
+		if err := s.puzzle(b, voxels, r); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-// puzzle draws one and adds it to the batch. patches is memory for all of its patches.
-func (s sampler) puzzle(b *jigsaw.Batch, patches []float32, r *rand.Rand) error {
+// puzzle draws one and adds it to the batch. voxels is memory for all of its patches.
+func (s sampler) puzzle(b *jigsaw.Batch, voxels []float32, r *rand.Rand) error {
 	layout := s.config.layout()
 	c := s.cases[r.IntN(len(s.cases))]
 	origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
 	if err != nil {
 		return err
 	}
-	if err := layout.Cut(patches, c, origin, r); err != nil {
+	if err := layout.Cut(voxels, c, origin, r); err != nil {
 		return err
 	}
 	if s.config.Identical { // as they are in the scan: the variation makes air and air differ
-		b.Alike = append(b.Alike, jigsaw.Alike(patches, layout.Cells()))
+		b.Alike = append(b.Alike, jigsaw.Alike(voxels, layout.Cells()))
 	}
 	if s.config.Intensity > 0 {
-		for patch := range slices.Chunk(patches, layout.Voxels()) {
-			cells.Vary(patch, s.config.Intensity, r)
+		for patch := range slices.Chunk(voxels, layout.Voxels()) {
+			patches.Vary(patch, s.config.Intensity, r)
 		}
 	}
 	b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
@@ -70,7 +70,7 @@ func (s sampler) puzzle(b *jigsaw.Batch, patches []float32, r *rand.Rand) error 
 	}
 	for p := range layout.Cells() {
 		if missing == nil || !missing[p] {
-			b.Patches = append(b.Patches, patches[p*layout.Voxels():(p+1)*layout.Voxels()]...)
+			b.Patches = append(b.Patches, voxels[p*layout.Voxels():(p+1)*layout.Voxels()]...)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ type held struct {
 
 func (h held) Len() int { return len(h.cases) }
 
-func (h held) Cut(i int, grid puzzle.Grid, patches []float32) (name string, err error) {
+func (h held) Cut(i int, grid puzzle.Grid, dst []float32) (name string, err error) {
 	c := h.cases[i]
-	return c.ID, h.config.on(grid).layout().Cut(patches, c, cells.Middle(c, h.config.Crop), nil)
+	return c.ID, h.config.on(grid).layout().Cut(dst, c, patches.Middle(c, h.config.Crop), nil)
 }

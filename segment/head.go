@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // This file says whether the outputs of a segmentation checkpoint mean what a run's do.
@@ -41,7 +41,7 @@ func (c Config) classes() []class {
 			continue
 		}
 		if names := namesOf(list, c.Names[n]); names != nil {
-			all[n].names, all[n].shown = names, plain.Text(c.Names[n])
+			all[n].names, all[n].shown = names, safetext.Text(c.Names[n])
 		}
 	}
 	return all
@@ -94,5 +94,5 @@ func listClasses(list []class) string {
 	for _, c := range list {
 		names = append(names, c.shown)
 	}
-	return plain.List(names)
+	return safetext.List(names)
 }

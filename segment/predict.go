@@ -15,7 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -284,7 +284,7 @@ func (p *Predictor) Notes() (notes []string) {
 	for _, labels := range p.config.Labels {
 		names = append(names, p.config.DescribeLabels(labels))
 	}
-	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background", plain.List(names)))
+	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background", safetext.List(names)))
 	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
 		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
@@ -298,7 +298,7 @@ func (p *Predictor) Notes() (notes []string) {
 	if len(unseen) == 0 {
 		return notes
 	}
-	return append(notes, fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", plain.List(unseen)))
+	return append(notes, fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", safetext.List(unseen)))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.

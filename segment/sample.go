@@ -10,7 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -62,7 +62,7 @@ func (s *sampler) open(data Data) error {
 		training[id] = true
 	}
 	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !training[id] }); len(shared) > 0 {
-		return fmt.Errorf("cases both to train and to validate on: %s", plain.List(shared))
+		return fmt.Errorf("cases both to train and to validate on: %s", safetext.List(shared))
 	}
 	validate := data.Validate
 	if n := s.config.ValidateCases; n > 0 && n < len(validate) {
@@ -106,10 +106,10 @@ func (s *sampler) open(data Data) error {
 		return fmt.Errorf("none of the %d training cases has a voxel of %s", len(bare), s.config.DescribeLabels(strings.Join(s.config.Labels, ",")))
 	}
 	if len(bare) > 0 {
-		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+plain.List(bare))
+		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+safetext.List(bare))
 	}
 	if len(padded) > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], plain.List(padded)))
+		s.notes = append(s.notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], safetext.List(padded)))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -50,7 +50,7 @@ func (c Config) UnlearntNote(store *prepared.Store, training []string) string {
 	var names []string
 	for n, cases := range c.ShownIn(store, training) {
 		if cases == 0 {
-			names = append(names, plain.Text(c.DescribeLabels(c.Labels[n])))
+			names = append(names, safetext.Text(c.DescribeLabels(c.Labels[n])))
 		}
 	}
 	if len(names) == 0 {

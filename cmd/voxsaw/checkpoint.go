@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/nnunet"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -35,7 +35,7 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		}
 	}
 	if near := nnunet.Near(path); len(near) > 0 {
-		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s", plain.List(near))
+		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s", safetext.List(near))
 	}
 	return "", withHint(usagef("%s is a folder without a checkpoint", path), "name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
 }

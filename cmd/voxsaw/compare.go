@@ -14,10 +14,10 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -102,7 +102,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if o.JSON || printed != nil {
 		return printed
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", plain.Text(filepath.Join(o.Out, experiment.ReportName+".html")))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", safetext.Text(filepath.Join(o.Out, experiment.ReportName+".html")))
 	return err
 }
 
@@ -273,7 +273,7 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	}
 	s.Curves = curves
 	// before the work
-	if err := claim.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil {
+	if err := outdir.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil {
 		return err
 	}
 	subtitle := numbers.Count(len(s.Runs), "run") + " of " + strings.Join(slashed(paths), ", ")
@@ -287,7 +287,7 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	if err := claim.Take(o.Out, comparison, experiment.ReportFiles()...); err != nil {
+	if err := outdir.Take(o.Out, comparison, experiment.ReportFiles()...); err != nil {
 		return err
 	}
 	if err := writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -127,7 +127,7 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {
 			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
-				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label, plain.Text(known), plain.Text(score.Name)), "compare runs that number their structures alike")
+				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label, safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike")
 			}
 			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -74,7 +74,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	o.Memory.limitAll()
 	if o.Out != "" { // before the work
-		if err := claim.Check(o.Out, evaluation, scoreFiles...); err != nil {
+		if err := outdir.Check(o.Out, evaluation, scoreFiles...); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ const evaluation = "voxsaw evaluate"
 
 // writeScores writes the scores into a folder.
 func writeScores(folder string, perCase, perLabel table.Table, page report.Report) error {
-	if err := claim.Take(folder, evaluation, scoreFiles...); err != nil {
+	if err := outdir.Take(folder, evaluation, scoreFiles...); err != nil {
 		return err
 	}
 	writers := []func(io.Writer) error{

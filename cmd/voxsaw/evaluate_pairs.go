@@ -15,8 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -107,7 +107,7 @@ func (f *filePairs) predictedReferences() []string {
 	for _, p := range f.both {
 		paths = append(paths, p.reference.Path)
 	}
-	return stamp.Among(paths)
+	return provenance.Among(paths)
 }
 
 // remarks say of which label maps the scores are, and which are not in them.
@@ -142,17 +142,17 @@ func (f *filePairs) noteUnpredicted(scores []eval.Score) {
 	for _, name := range drawn {
 		switch {
 		case found[name]:
-		case classes != nil && !classes[plain.Fold(name)]:
+		case classes != nil && !classes[safetext.Fold(name)]:
 			unknown = append(unknown, name)
 		default:
 			unseen = append(unseen, name)
 		}
 	}
 	if len(unknown) > 0 {
-		f.nowhere = append(f.nowhere, fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", plain.List(unknown)))
+		f.nowhere = append(f.nowhere, fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", safetext.List(unknown)))
 	}
 	if len(unseen) > 0 {
-		f.nowhere = append(f.nowhere, fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", plain.List(unseen)))
+		f.nowhere = append(f.nowhere, fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", safetext.List(unseen)))
 	}
 }
 
@@ -164,13 +164,13 @@ func (f *filePairs) classes() map[string]bool {
 		if p.prediction.Path == "" {
 			continue
 		}
-		_, stamped := stamp.Read(p.prediction.Path)
+		_, stamped := provenance.Read(p.prediction.Path)
 		h, err := nifti.ReadHeader(p.prediction.Path)
 		if !stamped || err != nil || h.LabelNames() == nil {
 			return nil
 		}
 		for _, name := range h.LabelNames() {
-			classes[plain.Fold(name)] = true
+			classes[safetext.Fold(name)] = true
 		}
 	}
 	return classes
@@ -484,13 +484,13 @@ func labelFiles(path string) (map[string]string, error) {
 // noteLearnt says which predictions are of scans that their model has learnt from, as they say
 // themselves.
 func (p filePairs) noteLearnt(w io.Writer) {
-	learnt := map[stamp.Learnt][]string{}
+	learnt := map[provenance.Learnt][]string{}
 	for _, pair := range p.both {
-		if how := stamp.LearntFrom(pair.prediction.Path); how != "" {
+		if how := provenance.LearntFrom(pair.prediction.Path); how != "" {
 			learnt[how] = append(learnt[how], pair.name)
 		}
 	}
-	for _, how := range []stamp.Learnt{stamp.WithLabels, stamp.WithoutLabels} {
+	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := learnt[how]; len(names) > 0 {
 			say(w, "WARNING: %s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans", numbers.Count(len(names), "prediction"), how, list(names))
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/photo"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -127,7 +127,7 @@ func unreadable(entries []dataset.Entry) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d cannot be read: %s", len(names), len(entries), plain.List(names))
+	return fmt.Errorf("%d of %d cannot be read: %s", len(names), len(entries), safetext.List(names))
 }
 
 // inspectPhotos says what photographs are at the paths, where there are no scans, and which command
@@ -155,12 +155,12 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 			switch {
 			case errors.As(err, &problem) && photo.IsPicture(path):
 				entry.Kind, entry.Unreadable, entry.Problems = "photograph", true, append(entry.Problems, problem.Error())
-				lines = append(lines, plain.Text(fmt.Sprintf("%s: %s", path, problem)))
+				lines = append(lines, safetext.Text(fmt.Sprintf("%s: %s", path, problem)))
 			case err != nil:
 				return false, nil
 			default:
 				entry.Kind, entry.Shape, entry.Dtype = string(p.Format)+" photograph", []int{p.Width, p.Height}, "uint8"
-				lines = append(lines, plain.Text(fmt.Sprintf("%s: a photograph (%s, %d x %d pixels)", path, p.Format, p.Width, p.Height)))
+				lines = append(lines, safetext.Text(fmt.Sprintf("%s: a photograph (%s, %d x %d pixels)", path, p.Format, p.Width, p.Height)))
 			}
 		}
 		entries = append(entries, entry)
@@ -227,12 +227,12 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 
 // problemsOnce are the problems of each entry for a table, and what many of them end in, which is
 // said below it: each names its number there.
-func problemsOnce(entries []dataset.Entry) (told []string, endings []plain.Ending) {
+func problemsOnce(entries []dataset.Entry) (told []string, endings []safetext.Ending) {
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Problems...)
 	}
-	rest, of, endings := plain.Once(all)
+	rest, of, endings := safetext.Once(all)
 	told = make([]string, len(entries))
 	n := 0
 	for at, e := range entries {

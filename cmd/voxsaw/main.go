@@ -18,7 +18,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -70,7 +70,7 @@ func complain(w io.Writer, text, hint string) {
 // message is an error's text for a user, who pressed Ctrl-C and has never heard of a context, and
 // for whom a file is not there, whichever system call has found that out.
 func message(err error) string {
-	return strings.ReplaceAll(plain.Error(err), context.Canceled.Error(), "interrupted")
+	return strings.ReplaceAll(safetext.Error(err), context.Canceled.Error(), "interrupted")
 }
 
 // The exit codes.

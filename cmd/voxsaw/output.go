@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -46,16 +46,16 @@ func say(w io.Writer, format string, args ...any) {
 	for n, arg := range args {
 		switch arg := arg.(type) {
 		case string:
-			args[n] = plain.Indented(arg)
+			args[n] = safetext.Indented(arg)
 		case error:
-			args[n] = lines(plain.Error(arg))
+			args[n] = lines(safetext.Error(arg))
 		case fmt.Stringer:
 			if text := arg.String(); strings.Contains(text, "\n") {
-				args[n] = plain.Indented(text)
+				args[n] = safetext.Indented(text)
 			}
 		}
 	}
-	fmt.Fprintln(w, plain.Lines(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(w, safetext.Lines(fmt.Sprintf(format, args...)))
 }
 
 // lines are a text of several lines.
@@ -77,7 +77,7 @@ func sayNotes(w io.Writer, notes []string, all string) {
 // once says what many notes end in, such as an advice, once and with their number. Of notes that
 // are then no more than a path, the first few paths stand before it; others keep their lines.
 func once(notes []string) (lines []string) {
-	rest, of, endings := plain.Once(notes)
+	rest, of, endings := safetext.Once(notes)
 	paths, told := make([][]string, len(endings)), make([]int, len(endings))
 	first := make([]int, len(endings)) // the line of the paths
 	for n, text := range rest {
@@ -96,7 +96,7 @@ func once(notes []string) (lines []string) {
 	}
 	for e, ending := range endings {
 		if paths[e] != nil {
-			lines[first[e]] = fmt.Sprintf("%s: %s", plain.List(paths[e]), ending.Text)
+			lines[first[e]] = fmt.Sprintf("%s: %s", safetext.List(paths[e]), ending.Text)
 			// whole notes that are the same
 			if slices.Equal(paths[e], make([]string, len(paths[e]))) {
 				lines[first[e]] = fmt.Sprintf("%s (%d times)", ending.Text, len(paths[e]))
@@ -124,6 +124,6 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(plain.JSON(b.Bytes()))
+	_, err := w.Write(safetext.JSON(b.Bytes()))
 	return err
 }

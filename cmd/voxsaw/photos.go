@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -42,7 +42,7 @@ func describePhotos(s *photos.Set) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", plain.Text(s.Root), numbers.Count(len(s.Photos), "photograph"))
+	fmt.Fprintf(&b, "%s: %s", safetext.Text(s.Root), numbers.Count(len(s.Photos), "photograph"))
 	switch {
 	case objects > 0:
 		fmt.Fprintf(&b, " with %d objects of %s", objects, classCount(s))

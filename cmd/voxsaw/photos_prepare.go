@@ -9,7 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -52,20 +52,20 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 	set, err := photos.Find(root, o.Options.HoldOut, o.Options.Seed)
 	switch {
 	case errors.Is(err, photos.ErrScans):
-		return withHint(err, "voxsaw prepare %s --out %s", plain.Text(root), plain.Text(o.Out))
+		return withHint(err, "voxsaw prepare %s --out %s", safetext.Text(root), safetext.Text(o.Out))
 	case err != nil:
 		return err
 	}
 	fmt.Fprintln(stderr, describePhotos(set))
 	for _, note := range set.Notes {
-		fmt.Fprintln(stderr, plain.Text(note))
+		fmt.Fprintln(stderr, safetext.Text(note))
 	}
 	progress := terminal.NewProgress(stderr, "prepare", len(set.Photos))
 	defer progress.Finish()
 	summary, err := photos.Prepare(cmd.Context(), set, o.Out, o.Options, func(r photos.Result) {
 		switch {
 		case r.Err != nil:
-			progress.Note(plain.Text(fmt.Sprintf("skipped: %s: %v", r.Path, r.Err)))
+			progress.Note(safetext.Text(fmt.Sprintf("skipped: %s: %v", r.Path, r.Err)))
 			progress.Add(1)
 		case r.Kept:
 			progress.Skip(1)
@@ -80,7 +80,7 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 		}
 		const most = 10 // lines that people read; all are in index.json
 		for _, d := range summary.LeftOut[:min(len(summary.LeftOut), most)] {
-			fmt.Fprintln(stderr, plain.Text(fmt.Sprintf("left out: %s: the same photograph as %s", d.Path, d.Of)))
+			fmt.Fprintln(stderr, safetext.Text(fmt.Sprintf("left out: %s: the same photograph as %s", d.Path, d.Of)))
 		}
 		if more := len(summary.LeftOut) - most; more > 0 {
 			fmt.Fprintf(stderr, "and %d more such lines: index.json lists all\n", more)
@@ -113,7 +113,7 @@ func printPreparedPhotos(w io.Writer, o photoPrepareOptions, set *photos.Set, s 
 		})
 	}
 	fmt.Fprintf(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, %s, %s, fingerprint %.12s)\n",
-		plain.Text(o.Out), numbers.Count(s.Prepared, "photograph"), s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
+		safetext.Text(o.Out), numbers.Count(s.Prepared, "photograph"), s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
 	if len(s.LeftOut) > 0 {
 		fmt.Fprintf(w, "left out of the held-out side, for being on the other, too: %s\n", numbers.Count(len(s.LeftOut), "photograph"))
 	}

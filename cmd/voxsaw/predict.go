@@ -13,8 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/predict"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -146,12 +146,12 @@ const noMirroring = "none"
 func (o predictOptions) foreign() (*foreignModel, error) {
 	if !slices.ContainsFunc(o.Checkpoint, nnunet.IsModel) {
 		if len(o.Folds) > 0 {
-			return nil, usagef("--folds is for nnU-Net's models, and %s is none", plain.List(o.Checkpoint))
+			return nil, usagef("--folds is for nnU-Net's models, and %s is none", safetext.List(o.Checkpoint))
 		}
 		return nil, nil
 	}
 	if len(o.Checkpoint) > 1 {
-		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", plain.List(o.Checkpoint)), "its folds are averaged by themselves: name its folder alone")
+		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", safetext.List(o.Checkpoint)), "its folds are averaged by themselves: name its folder alone")
 	}
 	same := segment.DefaultInference()
 	same.Mirror = o.Inference.Mirror
@@ -244,7 +244,7 @@ func (p *predictProgress) Comparing(scan string) {
 func (p *predictProgress) Passed() { p.Skip(1) }
 
 func (p *predictProgress) Written(path string) {
-	if _, err := fmt.Fprintln(p.stdout, plain.Text(path)); err != nil && p.failed == nil {
+	if _, err := fmt.Fprintln(p.stdout, safetext.Text(path)); err != nil && p.failed == nil {
 		p.failed = err
 	}
 	p.Add(1)
@@ -252,7 +252,7 @@ func (p *predictProgress) Written(path string) {
 
 func (p *predictProgress) Elsewhere(paths []string) {
 	for _, path := range paths {
-		if _, err := fmt.Fprintln(p.stdout, plain.Text(path)); err != nil && p.failed == nil {
+		if _, err := fmt.Fprintln(p.stdout, safetext.Text(path)); err != nil && p.failed == nil {
 			p.failed = err
 		}
 	}

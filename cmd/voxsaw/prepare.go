@@ -15,7 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -157,7 +157,7 @@ func checkOrder(stderr io.Writer, d *dataset.Dataset, o dataset.ReadOptions) err
 	}
 	var unmet []string
 	for _, name := range order {
-		if !slices.ContainsFunc(names, func(other string) bool { return plain.Fold(other) == plain.Fold(name) }) {
+		if !slices.ContainsFunc(names, func(other string) bool { return safetext.Fold(other) == safetext.Fold(name) }) {
 			unmet = append(unmet, name)
 		}
 	}
@@ -176,10 +176,10 @@ func noStructure(structures, unmet []string) string {
 	for n, name := range unmet {
 		lines[n] = fmt.Sprintf("there is no %q", name)
 		if near := config.Nearest(name, structures); len(near) > 0 && !strings.Contains(name, "*") {
-			lines[n] += fmt.Sprintf(", did you mean %s?", plain.List(near))
+			lines[n] += fmt.Sprintf(", did you mean %s?", safetext.List(near))
 		}
 	}
-	return fmt.Sprintf("%s (the structures are %s)", strings.Join(lines, "; "), plain.List(structures))
+	return fmt.Sprintf("%s (the structures are %s)", strings.Join(lines, "; "), safetext.List(structures))
 }
 
 // explainPrepare adds to an error what the user can do about it.

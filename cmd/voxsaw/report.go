@@ -16,8 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -58,7 +58,7 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 	if err := writeRunReport(o.Out, folders...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), plain.Text(o.Out))
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), safetext.Text(o.Out))
 	return err
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -257,5 +257,5 @@ func list(ids []string) string {
 	if len(ids) == 0 {
 		return "none"
 	}
-	return plain.List(ids)
+	return safetext.List(ids)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/verify"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -74,7 +74,7 @@ func printFinding(w io.Writer, f verify.Finding) error {
 		lines = []string{cmp.Or(f.Note, "is what was written")}
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintf(w, "%s (%s): %s\n", plain.Text(f.Path), f.Kind, plain.Text(line)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s (%s): %s\n", safetext.Text(f.Path), f.Kind, safetext.Text(line)); err != nil {
 			return err
 		}
 	}

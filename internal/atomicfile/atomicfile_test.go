@@ -98,7 +98,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// What cannot be seen here is that the names are on the disk: internal/torture looks at that.
+// What cannot be seen here is that the names are on the disk: internal/crashtest looks at that.
 func TestMakeFolderAndRemove(t *testing.T) {
 	dir := t.TempDir()
 	deep := filepath.Join(dir, "a", "b", "c")

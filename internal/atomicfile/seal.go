@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -305,7 +305,7 @@ func readSums(dir string) (map[string]string, error) {
 		if len(parts) != 3 {
 			return nil, &DamagedError{path}
 		}
-		sums[plain.Unquote(parts[2])] = parts[0] + " " + parts[1]
+		sums[safetext.Unquote(parts[2])] = parts[0] + " " + parts[1]
 	}
 	return sums, nil
 }
@@ -324,7 +324,7 @@ func writeSums(dir string, sums map[string]string) error {
 	}
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		lines.WriteString(sums[name] + " " + plain.Quote(name) + "\n")
+		lines.WriteString(sums[name] + " " + safetext.Quote(name) + "\n")
 	}
 	text := []byte(sumsHeading + textDigest(lines.String()) + "\n" + lines.String())
 	if old, err := smallfile.Read(path, int64(len(text))); err == nil && slices.Equal(old, text) {

@@ -8,10 +8,10 @@ import (
 	"hash/fnv"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -54,7 +54,7 @@ func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share
 
 // look calls f for every item that is made of a case, which is the place-th of the list.
 func (g *guesser) look(of *prepared.Case, place int, f func(Item)) error {
-	origin := cells.Middle(of, g.settings.Crop)
+	origin := patches.Middle(of, g.settings.Crop)
 	n := g.task.Draws
 	if n == 0 {
 		n = g.task.Targets[0].Classes

@@ -3,7 +3,7 @@ package classify
 import (
 	"math/rand/v2"
 
-	"github.com/voxsaw/voxsaw/internal/cells"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -20,8 +20,8 @@ type PatchSettings struct {
 }
 
 // Layout says where patches lie in a grid.
-func (s *PatchSettings) Layout(grid [3]int) cells.Layout {
-	return cells.Layout{Grid: grid, Crop: s.Crop, Patch: s.Patch}
+func (s *PatchSettings) Layout(grid [3]int) patches.Layout {
+	return patches.Layout{Grid: grid, Crop: s.Crop, Patch: s.Patch}
 }
 
 // Prepare completes the settings as [Settings.Prepare] does, and with the size of a patch.
@@ -46,7 +46,7 @@ func (s *PatchSettings) Check(grid [3]int) error {
 	if err := pretext.CheckRange("hidden", s.Hidden, 1, 1<<16); err != nil {
 		return err
 	}
-	return cells.CheckVary(s.Intensity)
+	return patches.CheckVary(s.Intensity)
 }
 
 // Cut reads the patch (D, H, W) of a cell, varied in training, when there is a generator.
@@ -55,7 +55,7 @@ func (s *PatchSettings) Cut(dst []float32, c *prepared.Case, origin, grid [3]int
 		return err
 	}
 	if r != nil && s.Intensity > 0 {
-		cells.Vary(dst, s.Intensity, r)
+		patches.Vary(dst, s.Intensity, r)
 	}
 	return nil
 }

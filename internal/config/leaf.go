@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	names "github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 var (
@@ -97,7 +97,7 @@ func kindName(t reflect.Type) string {
 
 // setScalar reads one word into a scalar.
 func setScalar(v reflect.Value, text string) error {
-	text = names.Unpack(text)
+	text = safetext.Unpack(text)
 	if isText(v.Type()) {
 		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	}

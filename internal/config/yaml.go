@@ -22,7 +22,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 
-	names "github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // maxSize bounds what is parsed. The longest file a person writes is a few kilobytes.
@@ -516,7 +516,7 @@ func yamlText(v reflect.Value) string {
 
 // quoted writes a string so that YAML reads a string: plain where nothing could be mistaken.
 func quoted(s string) string {
-	s = names.Pack(s) // YAML is UTF-8, and a path need not be
+	s = safetext.Pack(s) // YAML is UTF-8, and a path need not be
 	if !plain.MatchString(s) || strings.HasSuffix(s, " ") || token.ToNumber(s) != nil {
 		return strconv.Quote(s)
 	}

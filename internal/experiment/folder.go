@@ -2,7 +2,7 @@ package experiment
 
 import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/claim"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 )
 
 // This file: what an experiment's folder holds, and whose that is.
@@ -31,7 +31,7 @@ const owner = "voxsaw crossval"
 // take makes sure that nobody else's files in the folder have the names of an experiment's. What
 // trials an earlier version has left there, [runner.record] looks at.
 func (s Setting) take() error {
-	return claim.TakeOld(s.Out, trialsFolder+"/*", owner,
+	return outdir.TakeOld(s.Out, trialsFolder+"/*", owner,
 		append(ReportFiles(), planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)...)
 }
 
@@ -55,5 +55,5 @@ const (
 // TakeDemo makes the folder of a demo, and makes sure that nobody else's files in it have the names
 // of the demo's.
 func TakeDemo(out string) error {
-	return claim.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder, labelsFolder)
+	return outdir.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder, labelsFolder)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
@@ -418,12 +418,12 @@ func (p Plan) leftOut(splits []dataset.Split, ids []string) (doubts []string) {
 		nowhere = s.LeftOut(nowhere)
 	}
 	if len(nowhere) > 0 {
-		doubts = append(doubts, fmt.Sprintf("%s leaves %s out of every fold: %s", p.Splits, numbers.Count(len(nowhere), "labelled case"), plain.List(nowhere)))
+		doubts = append(doubts, fmt.Sprintf("%s leaves %s out of every fold: %s", p.Splits, numbers.Count(len(nowhere), "labelled case"), safetext.List(nowhere)))
 	}
 	for n, s := range splits {
 		left := slices.DeleteFunc(s.LeftOut(ids), func(id string) bool { return slices.Contains(nowhere, id) })
 		if len(left) > 0 && (len(p.RunFolds) == 0 || slices.Contains(p.RunFolds, n+1)) {
-			doubts = append(doubts, fmt.Sprintf("%s leaves %s out of fold %d, which neither trains nor tests on them: %s", p.Splits, numbers.Count(len(left), "labelled case"), n+1, plain.List(left)))
+			doubts = append(doubts, fmt.Sprintf("%s leaves %s out of fold %d, which neither trains nor tests on them: %s", p.Splits, numbers.Count(len(left), "labelled case"), n+1, safetext.List(left)))
 		}
 	}
 	return doubts

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -38,14 +38,14 @@ func predictionPath(folder, id string) string {
 }
 
 // stampText says of a kept prediction that nobody drew it.
-const stampText = `{"program": "` + stamp.Crossval + `"}`
+const stampText = `{"program": "` + provenance.Crossval + `"}`
 
 func keepPrediction(folder, id string, l *volume.LabelMap) error {
 	path := predictionPath(folder, id)
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp.Extension(stampText)})
+	return nifti.WriteLabelsWith(path, l, []nifti.Extension{provenance.Extension(stampText)})
 }
 
 // sealPredictions keeps the digests of the predictions that a trial has kept.

@@ -16,8 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -237,7 +237,7 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 				how = "with their labels: scores on them say nothing about others"
 			}
 			if names := learnt[with]; len(names) > 0 {
-				warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, plain.List(names)))
+				warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, safetext.List(names)))
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Keep(casesPath, append(plain.JSON(data), '\n')); err != nil {
+	if err := atomicfile.Keep(casesPath, append(safetext.JSON(data), '\n')); err != nil {
 		return err
 	}
 	// for nnU-Net, and for --splits
@@ -516,7 +516,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
-			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, plain.List(e.Left)))
+			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, safetext.List(e.Left)))
 	}
 	cache := r.cache
 	if init.Data != "" {

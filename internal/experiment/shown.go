@@ -7,7 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -80,7 +80,7 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 		}
 		if len(where) > 0 {
 			doubts = append(doubts, fmt.Sprintf("WARNING: no training case shows %s in %s: networks cannot learn it there, and its scores are in no mean of such a run. Divide the cases otherwise, or leave it out (finetune.labels)",
-				plain.Text(name), table.List(where, 10)))
+				safetext.Text(name), table.List(where, 10)))
 		}
 	}
 	return doubts
@@ -129,7 +129,7 @@ func unlearntNotes(runs []eval.Trial) (notes []string) {
 		if strings.TrimSpace(name) == "" {
 			name = fmt.Sprintf("label %d", l.number)
 		}
-		notes = append(notes, fmt.Sprintf("* %s: without the runs of %s, whose training cases do not show it.", plain.Text(name), table.List(where[l], 10)))
+		notes = append(notes, fmt.Sprintf("* %s: without the runs of %s, whose training cases do not show it.", safetext.Text(name), table.List(where[l], 10)))
 	}
 	return notes
 }

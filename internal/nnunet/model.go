@@ -25,8 +25,8 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pytorch"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -190,7 +190,7 @@ func (m *Model) find(folds []string) error {
 	for _, fold := range folds {
 		path, err := checkpointOf(filepath.Join(m.Folder, "fold_"+fold))
 		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(there, fold) {
-			return fmt.Errorf("%s has no fold %s, only %s", m.Folder, fold, plain.List(there))
+			return fmt.Errorf("%s has no fold %s, only %s", m.Folder, fold, safetext.List(there))
 		}
 		if err != nil {
 			return err

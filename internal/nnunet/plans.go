@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
@@ -246,7 +246,7 @@ func (f plansFile) inherit(name string, seen []string) (map[string]json.RawMessa
 		return nil, fmt.Errorf(
 			"there is no configuration %q, only %s",
 			name,
-			plain.List(slices.Sorted(maps.Keys(f.Configurations))),
+			safetext.List(slices.Sorted(maps.Keys(f.Configurations))),
 		)
 	}
 	if slices.Contains(seen, name) {

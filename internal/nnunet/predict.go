@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -150,7 +150,7 @@ func (p *Predictor) load() error {
 			return fmt.Errorf(
 				"%s has not all weights that the plans ask for: %s are missing",
 				path,
-				plain.List(missing),
+				safetext.List(missing),
 			)
 		}
 		p.members = append(p.members, member)
@@ -226,7 +226,7 @@ func (p *Predictor) check(channels []*volume.Volume) error {
 		return fmt.Errorf(
 			"the model wants %s (%s), there are %d",
 			numbers.Count(len(p.Plan.Channels), "channel"),
-			plain.List(p.Labels.Channels),
+			safetext.List(p.Labels.Channels),
 			len(channels),
 		)
 	}
@@ -282,9 +282,9 @@ func (p *Predictor) Notes() []string {
 	}
 	notes := []string{
 		fmt.Sprintf("nnU-Net's %s of %s, %s: a %s with %s for %s; everything else is background",
-			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, plain.List(found)),
+			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, safetext.List(found)),
 		fmt.Sprintf("predicted as nnU-Net does: %s, windows of %s at %s, %s",
-			folds+plain.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(spacing), mirrored),
+			folds+safetext.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(spacing), mirrored),
 	}
 	for n, path := range p.checkpoints {
 		if name := filepath.Base(path); name != checkpointNames[0] {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -171,7 +171,7 @@ const (
 // take makes sure that nobody else's files in the folder of a comparison have the names of the
 // comparison's.
 func take(out string) error {
-	return claim.TakeOld(out, armsFolder+"/*/seed-*/*.json", "voxsaw 2d compare",
+	return outdir.TakeOld(out, armsFolder+"/*/seed-*/*.json", "voxsaw 2d compare",
 		armsFolder, ConfigFile, ReportName+".html", ReportName+".md", ReportName+"_files")
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -71,7 +71,7 @@ type Batch struct {
 	scans   []dataset.Case
 	targets []string
 	digests map[int]string // of scans, as far as they were needed
-	learnt  map[stamp.Learnt][]string
+	learnt  map[provenance.Learnt][]string
 }
 
 // Len is the number of scans, of several ranks that of this one's.
@@ -297,7 +297,7 @@ func (b *Batch) spareLabels() error {
 		if !nifti.IsName(path) && !(isDICOM(path) && dicom.IsSegmentation(path)) {
 			continue
 		}
-		if _, stamped := stamp.Read(path); !stamped {
+		if _, stamped := provenance.Read(path); !stamped {
 			return refuse("choose an empty folder for --out; --force writes there all the same",
 				"%s holds %s, which voxsaw predict did not write: label maps that somebody drew and predictions would lie together", dir, e.Name())
 		}
@@ -334,7 +334,7 @@ func (b *Batch) uncoded(p Model) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no SNOMED code is known for %s: coded as Tissue in the SEG objects, whose segments have the labels' names", plain.List(names))
+	return fmt.Sprintf("no SNOMED code is known for %s: coded as Tissue in the SEG objects, whose segments have the labels' names", safetext.List(names))
 }
 
 // Run segments the scans one by one. Label maps that are there already are passed over if they say
@@ -343,7 +343,7 @@ func (b *Batch) uncoded(p Model) string {
 // failure is the machine's: a full disk, say, ends the batch. So does a context that ends. What is
 // written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
-	made := b.provenance(p)
+	made := b.origin(p)
 	facts, err := b.facts(made)
 	if err != nil {
 		return err
@@ -411,7 +411,7 @@ func (b *Batch) seal() error {
 }
 
 // segment makes the label maps of this rank's scans.
-func (b *Batch) segment(ctx context.Context, p Model, made provenance, watch Observer) (own outcome, err error) {
+func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observer) (own outcome, err error) {
 	for n, c := range b.scans {
 		if !b.mine(n) {
 			continue
@@ -422,7 +422,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made provenance, watch Obs
 			return own, err
 		}
 		if !b.options.Force && b.complete(target) {
-			if how := stamp.LearntFrom(target); how != "" {
+			if how := provenance.LearntFrom(target); how != "" {
 				b.met(how, c.ID)
 			}
 			watch.Note(target + " is there already: passed over (--force writes it again)")
@@ -483,7 +483,7 @@ type FailedError struct {
 }
 
 func (e *FailedError) Error() string {
-	text := fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), plain.List(e.Names))
+	text := fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), safetext.List(e.Names))
 	if e.Left > 0 {
 		text += fmt.Sprintf("; %d not begun", e.Left)
 	}
@@ -507,7 +507,7 @@ func (e *StoppedError) Error() string {
 func (e *StoppedError) Unwrap() error { return e.cause }
 
 // writeMaps writes the network's numbers beside a label map: 4D files, a volume for each class.
-func (b *Batch) writeMaps(target string, m *segment.Maps, made provenance) error {
+func (b *Batch) writeMaps(target string, m *segment.Maps, made origin) error {
 	if m == nil {
 		return nil
 	}
@@ -538,18 +538,18 @@ func (b *Batch) checkSpacing(p Model, g volume.Grid) error {
 }
 
 // met notes that weights have learnt from a scan of the batch.
-func (b *Batch) met(how stamp.Learnt, name string) {
+func (b *Batch) met(how provenance.Learnt, name string) {
 	if b.learnt == nil {
-		b.learnt = map[stamp.Learnt][]string{}
+		b.learnt = map[provenance.Learnt][]string{}
 	}
 	b.learnt[how] = append(b.learnt[how], name)
 }
 
 // sayMet says which scans of the batch the weights have learnt from.
 func (b *Batch) sayMet(watch Observer) {
-	for _, how := range []stamp.Learnt{stamp.WithLabels, stamp.WithoutLabels} {
+	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := b.learnt[how]; len(names) > 0 {
-			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there says nothing about others", len(names), how, plain.List(names)))
+			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there says nothing about others", len(names), how, safetext.List(names)))
 		}
 	}
 }
@@ -576,7 +576,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 			return err
 		}
 	}
-	made := b.provenance(p)
+	made := b.origin(p)
 	var err error
 	// before reading: a scan that changes meanwhile is another one
 	if made.Digest, err = b.digest(n); err != nil {
@@ -606,9 +606,9 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		return err
 	}
 	if lesson, found := p.LearntFrom(c.ID, voxels); found {
-		made.Learnt = stamp.WithoutLabels
+		made.Learnt = provenance.WithoutLabels
 		if lesson.Labels {
-			made.Learnt = stamp.WithLabels
+			made.Learnt = provenance.WithLabels
 		}
 		b.met(made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
 	}

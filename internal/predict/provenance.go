@@ -12,15 +12,15 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// A provenance is what a label map says about how it was made: a comment in the header of a NIfTI
+// An origin is what a label map says about how it was made: a comment in the header of a NIfTI
 // file, the AlgorithmParameters of a SEG object. It is JSON.
-type provenance struct {
+type origin struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
 	segment.Provenance
@@ -30,7 +30,7 @@ type provenance struct {
 	Digest string `json:"scan_sha256,omitempty"`
 	// Learnt says that the weights have learnt from this scan, and how; "" where they have not, as
 	// far as the checkpoints tell.
-	Learnt stamp.Learnt `json:"learnt_from_scan,omitempty"`
+	Learnt provenance.Learnt `json:"learnt_from_scan,omitempty"`
 	// MapsOn are the voxels of probabilities and logits, where these are not the scan's.
 	MapsOn string `json:"maps_on,omitempty"`
 
@@ -65,18 +65,18 @@ const (
 	mapsOnPrepared = "prepared"
 )
 
-// provenance is what the label maps of this batch say, but for the digest of the scan.
-func (b *Batch) provenance(p Model) provenance {
+// origin is what the label maps of this batch say, but for the digest of the scan.
+func (b *Batch) origin(p Model) origin {
 	o := b.options
-	return provenance{
-		Program: stamp.Predict, Version: voxsaw.Version(), Provenance: p.Provenance(),
+	return origin{
+		Program: provenance.Predict, Version: voxsaw.Version(), Provenance: p.Provenance(),
 		Scan:  reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps, Shear: o.Read.Shear},
 		names: p.LabelNames(),
 	}
 }
 
 // text is the provenance as files have it.
-func (p provenance) text(most int) (string, error) {
+func (p origin) text(most int) (string, error) {
 	data, err := json.Marshal(p)
 	if err == nil && len(data) > most {
 		p.Checkpoints = nil // Model says the same, if not to people
@@ -86,7 +86,7 @@ func (p provenance) text(most int) (string, error) {
 }
 
 // ofMaps is the provenance of the probabilities and logits beside a label map.
-func (p provenance) ofMaps(o segment.MapOptions) provenance {
+func (p origin) ofMaps(o segment.MapOptions) origin {
 	if o.Prepared {
 		p.MapsOn = mapsOnPrepared
 	}
@@ -94,19 +94,19 @@ func (p provenance) ofMaps(o segment.MapOptions) provenance {
 }
 
 // extension is the provenance as an extension of a NIfTI header.
-func (p provenance) extension() ([]nifti.Extension, error) {
+func (p origin) extension() ([]nifti.Extension, error) {
 	text, err := p.text(1 << 20)
-	return []nifti.Extension{stamp.Extension(text)}, err
+	return []nifti.Extension{provenance.Extension(text)}, err
 }
 
 // readProvenance reads what a file says about how it was made; false where it says nothing.
-func readProvenance(path string) (p provenance, ok bool) {
-	text, ok := stamp.Read(path)
-	return p, ok && json.Unmarshal(text, &p) == nil && p.Program == stamp.Predict
+func readProvenance(path string) (p origin, ok bool) {
+	text, ok := provenance.Read(path)
+	return p, ok && json.Unmarshal(text, &p) == nil && p.Program == provenance.Predict
 }
 
 // differs says what is not alike in how two label maps were made; "" if nothing is.
-func (p provenance) differs(o provenance) string {
+func (p origin) differs(o origin) string {
 	switch {
 	case p.Model != o.Model:
 		return fmt.Sprintf("was made by another model (%s, not %s)", p.model(), o.model())
@@ -124,10 +124,10 @@ func (p provenance) differs(o provenance) string {
 	return ""
 }
 
-func (p provenance) mapVoxels() string { return cmp.Or(p.MapsOn, "the scan's own") }
+func (p origin) mapVoxels() string { return cmp.Or(p.MapsOn, "the scan's own") }
 
 // labels names labels, or says that there are none.
-func (p provenance) labels(list []string) string {
+func (p origin) labels(list []string) string {
 	if len(list) == 0 {
 		return "no label"
 	}
@@ -147,7 +147,7 @@ func (p provenance) labels(list []string) string {
 }
 
 // model names a model for a person.
-func (p provenance) model() string {
+func (p origin) model() string {
 	if len(p.Checkpoints) == 1 {
 		return fmt.Sprintf("weights %s of step %d", p.Checkpoints[0].Weights, p.Checkpoints[0].Step)
 	}
@@ -156,7 +156,7 @@ func (p provenance) model() string {
 
 // checkOthers refuses to take files that are there for those of this predictor and these scans,
 // unless they say that they are.
-func (b *Batch) checkOthers(ctx context.Context, own provenance, watch Observer) error {
+func (b *Batch) checkOthers(ctx context.Context, own origin, watch Observer) error {
 	for n := range b.targets {
 		if !b.mine(n) {
 			continue
@@ -172,7 +172,7 @@ func (b *Batch) checkOthers(ctx context.Context, own provenance, watch Observer)
 }
 
 // checkOther looks at the files of scan n.
-func (b *Batch) checkOther(n int, own provenance, watch Observer) error {
+func (b *Batch) checkOther(n int, own origin, watch Observer) error {
 	const hint = "choose another --out, or --force writes it again"
 	if b.options.Force {
 		return nil
@@ -204,7 +204,7 @@ func (b *Batch) checkOther(n int, own provenance, watch Observer) error {
 
 // ofAnotherScan says why a file that is there is not known to be of scan n; "" if it is. A scan
 // that cannot be read is no reason: segmenting it says what is wrong.
-func (b *Batch) ofAnotherScan(made provenance, n int) string {
+func (b *Batch) ofAnotherScan(made origin, n int) string {
 	digest, err := b.digest(n)
 	switch {
 	case made.Digest == "":

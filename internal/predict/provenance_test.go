@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -30,14 +30,14 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	write := func(text string) {
 		t.Helper()
 		l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
-		if err := nifti.WriteLabelsWith(target, l, []nifti.Extension{stamp.Extension(text)}); err != nil {
+		if err := nifti.WriteLabelsWith(target, l, []nifti.Extension{provenance.Extension(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := nifti.Write(scan, &volume.Volume{Grid: g, Int16: []int16{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	own := provenance{Program: stamp.Predict, Version: "2"}
+	own := origin{Program: provenance.Predict, Version: "2"}
 	check := func() error {
 		b := &Batch{scans: []dataset.Case{{ID: "scan", Image: scan}}, targets: []string{target}, digests: map[int]string{}}
 		return b.checkOther(0, own, nobody{})

@@ -72,7 +72,7 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 }
 
 // facts are what all ranks must have alike.
-func (b *Batch) facts(made provenance) (map[string]string, error) {
+func (b *Batch) facts(made origin) (map[string]string, error) {
 	how, err := made.text(1 << 20)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -101,7 +101,7 @@ func (data Data) open(crop [3]int, validateCases int) (training, validation []*p
 		}
 	}
 	if slices.Sort(padded); len(padded) > 0 {
-		notes = append(notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), crop[0], crop[1], crop[2], plain.List(padded)))
+		notes = append(notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), crop[0], crop[1], crop[2], safetext.List(padded)))
 	}
 	return training, validation, notes, nil
 }

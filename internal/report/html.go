@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 //go:embed style.css
@@ -149,6 +149,6 @@ func (p Pictures) html(b *strings.Builder) error {
 }
 
 func (c Code) html(b *strings.Builder) error {
-	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", escape(c.Title), html.EscapeString(plain.Lines(c.Text)))
+	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", escape(c.Title), html.EscapeString(safetext.Lines(c.Text)))
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -40,14 +40,14 @@ func text(dst draw.Image, s string, x, y int, ink color.RGBA) int {
 	drawing.Lock()
 	defer drawing.Unlock()
 	d := font.Drawer{Dst: dst, Src: image.NewUniform(ink), Face: face(), Dot: fixed.P(x, y)}
-	d.DrawString(plain.Text(s))
+	d.DrawString(safetext.Text(s))
 	return d.Dot.X.Ceil()
 }
 
 func width(s string) int {
 	drawing.Lock()
 	defer drawing.Unlock()
-	return font.MeasureString(face(), plain.Text(s)).Ceil()
+	return font.MeasureString(face(), safetext.Text(s)).Ceil()
 }
 
 // drawNames writes the names of the labels in their colours at the right end of a line, as many as

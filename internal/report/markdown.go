@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -123,6 +123,6 @@ func (c Code) markdown(m *markdown) error {
 	for strings.Contains(c.Text, fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", table.EscapeMarkdown(c.Title), fence, strings.TrimRight(plain.Lines(c.Text), "\n"), fence)
+	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", table.EscapeMarkdown(c.Title), fence, strings.TrimRight(safetext.Lines(c.Text), "\n"), fence)
 	return nil
 }

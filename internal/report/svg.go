@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 //go:embed chart.css
@@ -35,7 +35,7 @@ func (s *svg) end() string {
 }
 
 // escape makes any text fit for HTML and SVG.
-func escape(text string) string { return html.EscapeString(plain.Text(text)) }
+func escape(text string) string { return html.EscapeString(safetext.Text(text)) }
 
 // Where a text stands beside its point.
 const (
@@ -97,7 +97,7 @@ func widthOf(text string) float64 { return float64(len([]rune(text))) * 11 * 0.5
 
 // shorten cuts a text to what fits into a width.
 func shorten(text string, width float64) string {
-	runes := []rune(plain.Text(text))
+	runes := []rune(safetext.Text(text))
 	if most := int(width / (11 * 0.56)); len(runes) > most {
 		return string(runes[:max(most-1, 1)]) + "…"
 	}
@@ -109,7 +109,7 @@ func shorten(text string, width float64) string {
 func nameColumn(names []string, most float64) float64 {
 	widest := 40.0
 	for _, name := range names {
-		widest = max(widest, widthOf(plain.Text(name))+22)
+		widest = max(widest, widthOf(safetext.Text(name))+22)
 	}
 	return min(widest, most)
 }

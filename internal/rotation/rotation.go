@@ -16,8 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -87,9 +87,9 @@ func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, p
 
 // Task implements [classify.Config]: the whole crop is the patch.
 func (c *Config) Task() (classify.Task, error) {
-	list := turns.Single()
+	list := rot90.Single()
 	if c.Rotations == 24 {
-		list = turns.All()
+		list = rot90.All()
 	}
 	cut := func(dst []float32, of *prepared.Case, origin [3]int, truth []int, _ *rand.Rand) error {
 		crop := make([]float32, len(dst))

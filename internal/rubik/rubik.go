@@ -20,8 +20,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/internal/turns"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -107,9 +107,9 @@ func (c *Config) orders() (puzzle.Selection, error) {
 }
 
 // halves are the ways in which a patch may be turned. Each undoes itself.
-func (c *Config) halves() []turns.Turn {
+func (c *Config) halves() []rot90.Turn {
 	const leftRight, frontBack, headFeet = 0, 1, 2
-	return []turns.Turn{turns.Identity, turns.Half(leftRight), turns.Half(headFeet), turns.Half(frontBack)}[:1+c.Axes]
+	return []rot90.Turn{rot90.Identity, rot90.Half(leftRight), rot90.Half(headFeet), rot90.Half(frontBack)}[:1+c.Axes]
 }
 
 // Pretrain implements [pretext.Config].

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // flat spells the spreads out. Their columns become four: key_mean, key_sd, key_n, which counts the
@@ -83,7 +83,7 @@ var formula = regexp.MustCompile(`^'*[=+\-@＝＋－＠]`)
 
 // csvText makes text fit for a cell of a CSV file, for programs and spreadsheets.
 func csvText(s string) string {
-	s = plain.Quote(s)
+	s = safetext.Quote(s)
 	if formula.MatchString(s) {
 		return "'" + s
 	}
@@ -95,7 +95,7 @@ func fromCSV(s string) string {
 	if strings.HasPrefix(s, "'") && formula.MatchString(s) {
 		s = s[1:]
 	}
-	return plain.Unquote(s)
+	return safetext.Unquote(s)
 }
 
 func exact(v float64) string {

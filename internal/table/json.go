@@ -8,7 +8,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // JSON writes the table as a list of objects, keys in the order of the columns. JSON has neither
@@ -57,5 +57,5 @@ func jsonText(cell any) ([]byte, error) {
 		}
 	}
 	text, err := json.Marshal(cell)
-	return plain.JSON(text), err
+	return safetext.JSON(text), err
 }

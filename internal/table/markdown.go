@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // Markdown writes the table in GitHub's notation, its title as a bold line and its notes below.
@@ -49,7 +49,7 @@ var markup = regexp.MustCompile("[\\\\`*~$|\\[\\]]|<[A-Za-z/!?]|&[#A-Za-z]|://|\
 // EscapeMarkdown writes text that came from somewhere else so that a Markdown page shows it as it
 // is, within a line or a cell of a table.
 func EscapeMarkdown(s string) string {
-	s = markup.ReplaceAllStringFunc(plain.Text(s), func(m string) string {
+	s = markup.ReplaceAllStringFunc(safetext.Text(s), func(m string) string {
 		if m == "www." {
 			return `www\.`
 		}

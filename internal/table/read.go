@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // ReadScores reads the scores that [PerCase] wrote as CSV, every digit of them. An experiment that
@@ -110,7 +110,7 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 		}
 		components := fromCSV(f.cell(n, "components"))
 		if seen[scored{k, s.Case, s.Label}] {
-			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, f.lines[n], plain.Text(s.Case), s.Label)
+			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, f.lines[n], safetext.Text(s.Case), s.Label)
 		}
 		seen[scored{k, s.Case, s.Label}] = true
 		if _, known := at[k]; !known {
@@ -118,7 +118,7 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed, Components: components})
 		}
 		if runs[at[k]].Components != components {
-			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what, f.lines[n], plain.Text(components), plain.Text(runs[at[k]].Components))
+			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what, f.lines[n], safetext.Text(components), safetext.Text(runs[at[k]].Components))
 		}
 		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
 	}
@@ -211,7 +211,7 @@ func readCSV(r io.Reader, what string) (*csvFile, error) {
 	f := &csvFile{what: what, at: map[string]int{}}
 	for n, key := range header {
 		if _, twice := f.at[key]; twice {
-			return nil, fmt.Errorf("reading %s: two columns are called %q", what, plain.Text(key))
+			return nil, fmt.Errorf("reading %s: two columns are called %q", what, safetext.Text(key))
 		}
 		f.at[key] = n
 	}

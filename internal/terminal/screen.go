@@ -6,11 +6,11 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // A Screen is what a person reads, standard output or standard error, wherever it leads. Characters
-// that cannot be seen reach it as escapes, whoever writes: see [plain.Lines]. What this package
+// that cannot be seen reach it as escapes, whoever writes: see [safetext.Lines]. What this package
 // draws itself (bars, emphasis) goes past it.
 type Screen struct {
 	to    io.Writer
@@ -24,7 +24,7 @@ func NewScreen(to io.Writer) *Screen { return &Screen{to: to} }
 // Write implements [io.Writer]. While one goroutine waits for whoever reads, others may write: a
 // signal must be answered though a pipe is full.
 func (s *Screen) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(s.to, plain.Lines(s.whole(p))); err != nil {
+	if _, err := io.WriteString(s.to, safetext.Lines(s.whole(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -52,7 +52,7 @@ func (s *Screen) whole(p []byte) string {
 func (s *Screen) Close() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	_, err := io.WriteString(s.to, plain.Text(string(s.begun)))
+	_, err := io.WriteString(s.to, safetext.Text(string(s.begun)))
 	s.begun = nil
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // IsTerminal tells whether somebody may be watching what is written to w.
@@ -212,7 +212,7 @@ func clean(text string) string {
 	if strings.ContainsAny(text, "\r\n\t") {
 		text = oneLine.Replace(text)
 	}
-	return plain.Text(text)
+	return safetext.Text(text)
 }
 
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")

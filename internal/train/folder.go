@@ -16,11 +16,11 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -35,7 +35,7 @@ import (
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
-//	.voxsaw            that these files are the run's, and nobody else's: see package claim
+//	.voxsaw            that these files are the run's, and nobody else's: see package outdir
 //	.voxsaw.sums       the digests of all these, once the process that wrote them has ended
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
@@ -231,7 +231,7 @@ func (f *Folder) hold() (release func(), err error) {
 // own lists the files of a run that are in its folder.
 func own(folder string) ([]string, error) {
 	lists, err := checkpoint.Lists(folder)
-	return slices.Concat(files, lists, []string{claim.File}), err
+	return slices.Concat(files, lists, []string{outdir.File}), err
 }
 
 // unseal begins to write into the folder, and refuses one whose files are not what was written,
@@ -291,8 +291,8 @@ func (f *Folder) checkForeign() error {
 	if f.mode == voxsaw.Force {
 		return nil
 	}
-	err := claim.Check(f.path, claimant, files...)
-	if foreign := (*claim.ForeignError)(nil); errors.As(err, &foreign) {
+	err := outdir.Check(f.path, claimant, files...)
+	if foreign := (*outdir.ForeignError)(nil); errors.As(err, &foreign) {
 		return fmt.Errorf("%w; --force writes over it", err)
 	}
 	return err
@@ -313,7 +313,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := claim.Mark(f.path, claimant, files...); err != nil {
+	if err := outdir.Mark(f.path, claimant, files...); err != nil {
 		return err
 	}
 	if err := f.unseal(); err != nil {
@@ -350,7 +350,7 @@ func Begun(folder string) bool {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(folder, runFile))
-	return err == nil || claim.Check(folder, claimant, configFile) == nil
+	return err == nil || outdir.Check(folder, claimant, configFile) == nil
 }
 
 // checkSame compares the run in the folder with the one that is to continue it.
@@ -577,7 +577,7 @@ func readRecord(path string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s is damaged, or not of a run: %w", name, err)
 	}
-	r.RelativeTo = plain.Unpack(r.RelativeTo)
+	r.RelativeTo = safetext.Unpack(r.RelativeTo)
 	if r.Kind == "" {
 		return r, fmt.Errorf("%s is not of a run: it names no kind of training", name)
 	}
@@ -594,7 +594,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
-		RelativeTo: plain.Pack(working),
+		RelativeTo: safetext.Pack(working),
 	}, "", "  ")
 	if err != nil {
 		return err

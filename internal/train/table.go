@@ -14,7 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -156,7 +156,7 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 
 // columnName makes a name, in which there may be one of a label, fit for the head of a column.
 func columnName(name string) string {
-	return strings.NewReplacer(",", "", `"`, "").Replace(plain.Text(name))
+	return strings.NewReplacer(",", "", `"`, "").Replace(safetext.Text(name))
 }
 
 // flush writes the lines that are not in the file yet. After an error a part of them may be there:

@@ -19,9 +19,9 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/folders"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -102,7 +102,7 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 		return verifyCheckpoint(path)
 	case folder && isPrepared(path):
 		return verifyPrepared(ctx, path, part).digests(
-			owned{path, []string{"manifest.json", claim.File}}, owned{filepath.Join(path, "cases"), named(path, "cases", ".json")})
+			owned{path, []string{"manifest.json", outdir.File}}, owned{filepath.Join(path, "cases"), named(path, "cases", ".json")})
 	case folder && photos.IsPrepared(path):
 		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
 		return (&Finding{Path: path, Kind: PreparedPhotos, Problems: problems}).digests(
@@ -114,17 +114,17 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 			f.Problems = append(f.Problems, err.Error())
 		}
 		return f.digests(owned{path, names})
-	case folder && (isFile(filepath.Join(path, atomicfile.SumsFile)) || isFile(filepath.Join(path, claim.File))):
+	case folder && (isFile(filepath.Join(path, atomicfile.SumsFile)) || isFile(filepath.Join(path, outdir.File))):
 		f := &Finding{Path: path, Kind: Files}
-		names, err := claim.Names(path)
+		names, err := outdir.Names(path)
 		if err != nil {
 			f.Problems = append(f.Problems, err.Error())
 		}
 		// label maps, say: nothing tells whose the others are
-		if !isFile(filepath.Join(path, claim.File)) {
+		if !isFile(filepath.Join(path, outdir.File)) {
 			names = named(path, "", "")
 		}
-		return f.digests(owned{path, append(names, claim.File)})
+		return f.digests(owned{path, append(names, outdir.File)})
 	}
 	return nil
 }
@@ -159,10 +159,10 @@ func (f *Finding) digests(of ...owned) *Finding {
 	}
 	notes := slices.DeleteFunc([]string{f.Note}, func(note string) bool { return note == "" })
 	if len(gone) > 0 {
-		notes = append(notes, "is not there any more, somebody has deleted or not copied it: "+plain.List(gone))
+		notes = append(notes, "is not there any more, somebody has deleted or not copied it: "+safetext.List(gone))
 	}
 	if len(without) > 0 && f.Note == "" {
-		notes = append(notes, "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+plain.List(without))
+		notes = append(notes, "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+safetext.List(without))
 	}
 	f.Note = strings.Join(notes, "; ")
 	return f

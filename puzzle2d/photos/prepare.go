@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // A Failure is a file that could not be read.
@@ -70,7 +70,7 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	}
 	for _, p := range set.Photos { // names are kept as JSON, which is UTF-8
 		if !utf8.ValidString(p.Path) {
-			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in", plain.Text(filepath.Join(set.Root, p.Path)))
+			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in", safetext.Text(filepath.Join(set.Root, p.Path)))
 		}
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/photo"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -364,5 +364,5 @@ func encodeJSON(value any) ([]byte, error) {
 		return nil, err
 	}
 	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
-	return plain.JSON(data), nil
+	return safetext.JSON(data), nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // This file reads names of BIDS: which scans are of one subject, which contrast each is, and which
@@ -250,7 +250,7 @@ func (d *Dataset) chooseContrasts(
 					"%s: passed over, because it has no contrast %s: %s",
 					filepath.Dir(subjects[subject][0].path),
 					wanted,
-					plain.List(contrastsOf(subjects[subject])),
+					safetext.List(contrastsOf(subjects[subject])),
 				)
 			}
 			if len(contrastsOf(scans)) == 1 {
@@ -290,14 +290,14 @@ func (d *Dataset) chooseContrasts(
 			"contrast %s is not one of a subject's: %s, in all %s. Name one of them whole",
 			wanted,
 			example,
-			plain.List(listed),
+			safetext.List(listed),
 		)
 	case several > 0:
 		return nil, fmt.Errorf(
 			"subjects have several contrasts: %s, in all %s. Choose one with --contrast, "+
 				"such as --contrast %s; --contrast all takes each as a case",
 			example,
-			plain.List(listed),
+			safetext.List(listed),
 			slices.Sorted(maps.Keys(counts))[0],
 		)
 	case wanted != "" && wanted != ContrastAll && len(counts) == 0 && len(subjects) > 0:
@@ -309,21 +309,21 @@ func (d *Dataset) chooseContrasts(
 		return nil, fmt.Errorf(
 			"no subject has a contrast %s: there are %s",
 			wanted,
-			plain.List(slices.Sorted(maps.Keys(counts))),
+			safetext.List(slices.Sorted(maps.Keys(counts))),
 		)
 	case wanted == "" && len(counts) > 1:
-		d.note("contrasts differ from subject to subject: %s; --contrast chooses one", plain.List(listed))
+		d.note("contrasts differ from subject to subject: %s; --contrast chooses one", safetext.List(listed))
 	}
 	if len(made) > 0 {
 		d.note(
 			"passed over %s below derivatives or sourcedata, "+
 				"of subjects with scans of their own: %s; --contrast chooses them",
 			numbers.Count(len(made), "scan"),
-			plain.List(made),
+			safetext.List(made),
 		)
 	} else if len(left) > 0 {
 		d.note("contrast %s is taken; passed over those of the same subjects: %s",
-			plain.List(listed), plain.List(counted(left)))
+			safetext.List(listed), safetext.List(counted(left)))
 	}
 	return chosen, nil
 }

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 var firstChannel = regexp.MustCompile(`_0000$`)
@@ -89,7 +89,7 @@ func AllChannels(cases []Case, wanted []string) ([]Case, error) {
 			used[path] = true
 		}
 		if path, more := files[fmt.Sprintf("%s_%04d", scan, len(wanted))]; more {
-			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted), plain.List(wanted))
+			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted), safetext.List(wanted))
 		}
 		c.ID, c.Volume, c.channel = channelSuffix.ReplaceAllString(c.ID, ""), 0, true
 		joined = append(joined, c)
@@ -97,7 +97,7 @@ func AllChannels(cases []Case, wanted []string) ([]Case, error) {
 	for _, c := range cases {
 		if !used[c.Image] {
 			return nil, fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on",
-				c.Image, len(wanted), plain.List(wanted))
+				c.Image, len(wanted), safetext.List(wanted))
 		}
 	}
 	return joined, nil

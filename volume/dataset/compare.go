@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -173,7 +173,7 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 		r.Names = maps.Clone(reference.Names)
 	}
 	if prediction.masks() && len(r.Names) == 0 {
-		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, plain.List(namesOf(prediction.Names)))
+		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(prediction.Names)))
 	}
 	for _, label := range reference.undrawn {
 		if !slices.Contains(r.Labels, label) {
@@ -251,21 +251,21 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 	masks, known := reference.masks(), r.Names
 	numbers := map[string]uint16{}
 	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
-		numbers[plain.Fold(known[label])] = label
+		numbers[safetext.Fold(known[label])] = label
 	}
 	common := masks
 	for label, name := range p.Names {
-		common = common || label > 0 && numbers[plain.Fold(name)] > 0
+		common = common || label > 0 && numbers[safetext.Fold(name)] > 0
 	}
 	table := map[uint16]uint16{}
 	var changes, clashes []string
 	for _, label := range slices.Sorted(maps.Keys(p.Counts())) {
 		name := p.Names[label]
-		to := numbers[plain.Fold(name)]
+		to := numbers[safetext.Fold(name)]
 		switch {
 		case label == 0 || to == label && name != "":
 		case name == "" && masks:
-			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", plain.List(namesOf(known)), label)
+			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
 		case name == "": // its number is all there is
 		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))

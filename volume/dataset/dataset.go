@@ -24,7 +24,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/itk"
 )
@@ -226,7 +226,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	}
 	for _, label := range slices.Sorted(maps.Keys(names)) {
 		name := names[label]
-		if other, known := d.LabelNames[label]; known && plain.Fold(other) != plain.Fold(name) {
+		if other, known := d.LabelNames[label]; known && safetext.Fold(other) != safetext.Fold(name) {
 			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
 		} else if !known {
 			d.nameLabel(label, name)

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -149,12 +149,12 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 			return wrong("%q is label %d and label %d: give it one number", name, other, label)
 		}
 		names[label], seen[name] = name, label
-		isBackground := plain.Fold(name) == backgrounds[0]
+		isBackground := safetext.Fold(name) == backgrounds[0]
 		switch {
 		case isBackground && label != 0:
 			return wrong("background is label %d, but voxels without a label are 0: correct the names, "+
 				"or exchange the numbers here and in the labels", label)
-		case label == 0 && name != "" && !slices.Contains(backgrounds, plain.Fold(name)):
+		case label == 0 && name != "" && !slices.Contains(backgrounds, safetext.Fold(name)):
 			d.note("dataset.json calls 0 %q: its voxels are background all the same", name)
 		}
 		// labels without names are said to be so where they are prepared
@@ -182,7 +182,7 @@ func (d *Dataset) nameLabels(path string, keys labelKeys) error {
 func (d *Dataset) noteSharedNames(names map[uint16]string) {
 	called := map[string][]uint16{}
 	for _, label := range slices.Sorted(maps.Keys(names)) {
-		if name := plain.Fold(names[label]); name != "" && label > 0 {
+		if name := safetext.Fold(names[label]); name != "" && label > 0 {
 			called[name] = append(called[name], label)
 		}
 	}

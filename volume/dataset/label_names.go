@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -54,7 +54,7 @@ func (d *Dataset) nameLabelsOfFiles(files *seen) {
 			case !known:
 				d.nameLabel(label, names[label])
 				from[label] = c.Labels
-			case plain.Fold(other) != plain.Fold(names[label]) && !told[label]:
+			case safetext.Fold(other) != safetext.Fold(names[label]) && !told[label]:
 				told[label] = true
 				d.contradictions = append(d.contradictions, fmt.Sprintf("label %d is %q in %s and %q in %s",
 					label, other, cmp.Or(from[label], d.Root), names[label], c.Labels))
@@ -114,7 +114,7 @@ func (d *Dataset) checkNames() error {
 		way = "a dataset.json in the folder of the scans with the names of the numbers"
 	}
 	return &NamesError{
-		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
+		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", safetext.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
 		way + "; " + apart,
 	}
 }
@@ -225,7 +225,7 @@ func ranges(labels []uint16) string {
 		}
 		all, n = append(all, text), end+1
 	}
-	return plain.List(all)
+	return safetext.List(all)
 }
 
 // addNameless counts the labels of a case that have no name, where others have one.

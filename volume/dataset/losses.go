@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -104,23 +104,23 @@ func (c Case) lostStructures(r prepared.Record, p volume.Preparation) (names []s
 	there, left := map[string]bool{}, map[string]bool{}
 	numbers := map[uint16]string{}
 	for _, m := range c.Masks {
-		there[plain.Fold(m.Name)], numbers[m.Label] = true, m.Name
+		there[safetext.Fold(m.Name)], numbers[m.Label] = true, m.Name
 	}
 	kept, err := p.RelabelNames(numbers)
 	if err != nil {
 		return nil // who prepares says so
 	}
 	for _, name := range kept {
-		left[plain.Fold(name)] = true
+		left[safetext.Fold(name)] = true
 	}
 	for _, name := range structuresIn(r.Origin) { // those merged into others, too
-		if !there[plain.Fold(name)] {
+		if !there[safetext.Fold(name)] {
 			names = append(names, name)
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(r.LabelNames)) {
 		name := r.LabelNames[label]
-		if !left[plain.Fold(name)] && !slices.Contains(names, name) {
+		if !left[safetext.Fold(name)] && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -178,9 +178,9 @@ func (l losses) failure(dir string) error {
 		refused.Cases = append(refused.Cases, cases...)
 		if what == lostStructures {
 			names := slices.Compact(slices.SortedFunc(slices.Values(l.structures), compareNatural))
-			what = fmt.Sprintf("%s (%s)", numbers.Count(len(names), "structure"), plain.List(names))
+			what = fmt.Sprintf("%s (%s)", numbers.Count(len(names), "structure"), safetext.List(names))
 		}
-		refused.Losses = append(refused.Losses, what+" of "+plain.List(cases))
+		refused.Losses = append(refused.Losses, what+" of "+safetext.List(cases))
 	}
 	slices.SortFunc(refused.Cases, compareNatural)
 	refused.Cases = slices.Compact(refused.Cases)

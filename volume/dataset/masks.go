@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -56,7 +56,7 @@ func (d *Dataset) numberMasks() error {
 	numbers := map[string]uint16{}
 	var next uint16
 	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
-		if name := plain.Fold(d.LabelNames[label]); numbers[name] == 0 {
+		if name := safetext.Fold(d.LabelNames[label]); numbers[name] == 0 {
 			numbers[name] = label
 		}
 		next = label
@@ -64,25 +64,25 @@ func (d *Dataset) numberMasks() error {
 	var names []string
 	for _, c := range d.Cases {
 		for _, m := range c.Masks {
-			if numbers[plain.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
+			if numbers[safetext.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)
 			}
 		}
 	}
 	slices.SortFunc(names, compareNatural)
 	for _, name := range names {
-		if numbers[plain.Fold(name)] != 0 {
+		if numbers[safetext.Fold(name)] != 0 {
 			continue // another spelling of it came before
 		}
 		if next++; next == 0 {
 			return fmt.Errorf("%s: more than 65535 structures", d.Root)
 		}
-		numbers[plain.Fold(name)] = next
+		numbers[safetext.Fold(name)] = next
 		d.nameLabel(next, name)
 	}
 	for _, c := range d.Cases {
 		for n := range c.Masks {
-			c.Masks[n].Label = numbers[plain.Fold(c.Masks[n].Name)]
+			c.Masks[n].Label = numbers[safetext.Fold(c.Masks[n].Name)]
 		}
 	}
 	return nil

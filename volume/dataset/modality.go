@@ -11,7 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -288,7 +288,7 @@ type MixedError struct {
 func (e *MixedError) Error() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(e.Cases)) {
-		parts = append(parts, fmt.Sprintf("%s %s (%s)", numbers.Count(len(e.Cases[name]), "case"), name, plain.List(e.Cases[name])))
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", numbers.Count(len(e.Cases[name]), "case"), name, safetext.List(e.Cases[name])))
 	}
 	return fmt.Sprintf("%s holds scans of several modalities: %s", e.Root, strings.Join(parts, "; "))
 }
@@ -360,7 +360,7 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		}
 		var notes []string
 		for _, name := range slices.Sorted(maps.Keys(left)) {
-			notes = append(notes, fmt.Sprintf("left out, because --modality %s asks for others: %s of %s (%s)", wanted, numbers.Count(len(left[name]), "case"), name, plain.List(left[name])))
+			notes = append(notes, fmt.Sprintf("left out, because --modality %s asks for others: %s of %s (%s)", wanted, numbers.Count(len(left[name]), "case"), name, safetext.List(left[name])))
 		}
 		if len(kept.Cases) == 0 {
 			if slices.ContainsFunc(d.Cases, func(c Case) bool { return c.series != nil || c.IsDICOM() }) {

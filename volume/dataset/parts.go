@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -180,7 +180,7 @@ func (d *Dataset) readLookup(path string) error {
 	for _, row := range rows {
 		label, err := strconv.ParseUint(row["index"], 10, 16)
 		if name := row["name"]; err == nil && label > 0 && name != "" {
-			if other := d.LabelNames[uint16(label)]; other != "" && plain.Fold(other) != plain.Fold(name) {
+			if other := d.LabelNames[uint16(label)]; other != "" && safetext.Fold(other) != safetext.Fold(name) {
 				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together", path, label, name, other)
 			}
 			d.nameLabel(uint16(label), name)

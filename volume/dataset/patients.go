@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -108,7 +108,7 @@ func (p Patients) doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
 		if torn := p.Torn(s.Train, s.Val); len(torn) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, plain.List(torn)))
+			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, safetext.List(torn)))
 		}
 		var again []string
 		other := 0
@@ -120,7 +120,7 @@ func (p Patients) doubts(splits []Split) (doubts []string) {
 			}
 		}
 		if len(again) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, plain.List(again)))
+			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, safetext.List(again)))
 		}
 	}
 	return doubts
@@ -245,7 +245,7 @@ func (d *Dataset) setPatients(found []string) {
 			if len(patients) > 1 {
 				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
-			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case", plain.List(ids), evidence(c.Patient), more)
+			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case", safetext.List(ids), evidence(c.Patient), more)
 			return
 		}
 	}

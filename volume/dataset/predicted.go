@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // This file keeps what a network predicted apart from what somebody drew. Label maps, probabilities
@@ -90,7 +90,7 @@ func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair 
 // dropPredictedObjects removes DICOM SEG objects that are predictions.
 func (d *Dataset) dropPredictedObjects(objects []object, o Options) []object {
 	return slices.DeleteFunc(objects, func(one object) bool {
-		if one.segmentation == nil || o.LabelsPredicted || !stamp.Is([]byte(one.segmentation.Parameters)) {
+		if one.segmentation == nil || o.LabelsPredicted || !provenance.Is([]byte(one.segmentation.Parameters)) {
 			return false
 		}
 		d.predicted = append(d.predicted, one.path)
@@ -102,7 +102,7 @@ func (d *Dataset) dropPredictedObjects(objects []object, o Options) []object {
 func (d *Dataset) notePredicted(o Options) {
 	if len(d.predicted) > 0 {
 		d.Unused = append(d.Unused, d.predicted...)
-		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn from them as they are: voxsaw prepare --labels-predicted", numbers.Count(len(d.predicted), "prediction"), d.Root, plain.List(baseNames(d.predicted)))
+		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn from them as they are: voxsaw prepare --labels-predicted", numbers.Count(len(d.predicted), "prediction"), d.Root, safetext.List(baseNames(d.predicted)))
 	}
 	if !o.LabelsPredicted {
 		return
@@ -114,7 +114,7 @@ func (d *Dataset) notePredicted(o Options) {
 		}
 	}
 	if len(used) > 0 {
-		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"), plain.List(used))
+		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"), safetext.List(used))
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -21,11 +21,11 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 		for _, by := range []struct {
 			program string
 			isLabel bool
-		}{{stamp.Predict, false}, {stamp.Crossval, false}, {"another", true}} {
+		}{{provenance.Predict, false}, {provenance.Crossval, false}, {"another", true}} {
 			root := tree(t, map[string]string{test.scan: "", test.labels: ""})
 			path := filepath.Join(root, filepath.FromSlash(test.labels))
 			_, l := patient(t, 1)
-			if err := nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
+			if err := nifti.WriteLabelsWith(path, l, []nifti.Extension{provenance.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
 				t.Fatal(err)
 			}
 			for _, asked := range []bool{false, true} {

@@ -19,7 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -155,7 +155,7 @@ type OthersError struct {
 }
 
 func (e *OthersError) Error() string {
-	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), plain.List(e.Cases))
+	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases))
 	if e.From != "" {
 		text += fmt.Sprintf(" (%s was prepared from %s)", e.Cases[0], e.From)
 	}
@@ -174,7 +174,7 @@ func (e *SettingsError) Error() string {
 	for _, d := range e.Differences {
 		parts = append(parts, fmt.Sprintf("%s %s there, %s now", d.Key, d.Old, d.New))
 	}
-	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), plain.List(e.Cases), strings.Join(parts, "; "))
+	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases), strings.Join(parts, "; "))
 }
 
 // Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
@@ -353,10 +353,10 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		}
 	}
 	if again := w.Reread(); len(again) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), plain.List(again)))
+		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
 	}
 	if outdated := w.Outdated(); len(outdated) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), plain.List(outdated)))
+		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), safetext.List(outdated)))
 	}
 	s.Resampled = s.resampled.labels
 	for _, cases := range s.Emptied {
@@ -395,7 +395,7 @@ func (s *Summary) sameScans() string {
 		return ""
 	}
 	slices.SortFunc(all, compareNatural)
-	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, but each counts as a case: leave all but one out", plain.List(all))
+	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, but each counts as a case: leave all but one out", safetext.List(all))
 }
 
 // joinLabels lists labels.
@@ -407,7 +407,7 @@ func joinLabels(labels []uint16) string {
 	for n, label := range labels {
 		texts[n] = strconv.Itoa(int(label))
 	}
-	return plain.List(texts)
+	return safetext.List(texts)
 }
 
 // directions are the axes of a patient in words.
@@ -442,7 +442,7 @@ func (s *Summary) failure(d *Dataset) error {
 	}
 	lines := make([]string, len(s.Failed))
 	for n, r := range s.Failed {
-		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(plain.Error(r.Err), "\n", "\n  "))
+		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(safetext.Error(r.Err), "\n", "\n  "))
 		switch {
 		case r.Kept:
 			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command again, or take them away and add --force to be rid of the case"

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -50,7 +50,7 @@ func (s *resampled) note() string {
 	var list []string
 	for _, label := range slices.Sorted(maps.Keys(s.labels)) {
 		one := s.labels[label]
-		list = append(list, fmt.Sprintf("%s %d and %d", cmp.Or(plain.Text(one.Name), fmt.Sprintf("label %d", label)), one.Drawn, one.Prepared))
+		list = append(list, fmt.Sprintf("%s %d and %d", cmp.Or(safetext.Text(one.Name), fmt.Sprintf("label %d", label)), one.Drawn, one.Prepared))
 	}
 	more := ""
 	if n := len(list) - most; n > 1 {

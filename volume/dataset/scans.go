@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -452,7 +452,7 @@ func (d *Dataset) pair(p *pairing) {
 				c.Labels = found[0]
 			case len(found) > 1:
 				d.Unused = append(d.Unused, found...)
-				d.note("%s: used without labels, because it has %d files of them, %s, which may be of several people: say with --pairs which to take (%s); where each is of one structure, call it after that", c.Image, len(found), plain.List(found), p.pattern(c.Image, found[0]))
+				d.note("%s: used without labels, because it has %d files of them, %s, which may be of several people: say with --pairs which to take (%s); where each is of one structure, call it after that", c.Image, len(found), safetext.List(found), p.pattern(c.Image, found[0]))
 			}
 			d.Cases = append(d.Cases, c)
 		}
@@ -542,7 +542,7 @@ func onlyLabels(folder string) error {
 
 // FileName makes a case's name one that does as a file name everywhere, and is UTF-8.
 func FileName(id string) string {
-	id = plain.Name(id)
+	id = safetext.Name(id)
 	id = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
 			return '_'

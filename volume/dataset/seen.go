@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -53,7 +53,7 @@ func (s *seen) scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 
 // add remembers the header of a file.
 func (s *seen) add(h *nifti.Header) head {
-	_, stamped := stamp.In(h)
+	_, stamped := provenance.In(h)
 	found := head{names: h.LabelNames(), stamped: stamped}
 	if s != nil {
 		s.mutex.Lock()
@@ -86,6 +86,6 @@ func (s *seen) stamped(path string) bool {
 	if nifti.IsName(path) {
 		return s.head(path).stamped
 	}
-	_, stamped := stamp.Read(path)
+	_, stamped := provenance.Read(path)
 	return stamped
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
@@ -214,7 +214,7 @@ func WriteSplits(path string, splits []Split) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Keep(path, append(plain.JSON(data), '\n'))
+	return atomicfile.Keep(path, append(safetext.JSON(data), '\n'))
 }
 
 func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }

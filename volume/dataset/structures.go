@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // This file chooses among structures that labels have a file or a contour for, by their names.
@@ -31,9 +31,9 @@ func isWanted(name string, wanted []string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
 		parts := strings.Split(w, "*")
 		for n := range parts {
-			parts[n] = regexp.QuoteMeta(plain.Fold(parts[n]))
+			parts[n] = regexp.QuoteMeta(safetext.Fold(parts[n]))
 		}
-		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(plain.Fold(name))
+		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(safetext.Fold(name))
 	})
 }
 
@@ -43,11 +43,11 @@ func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
 	exact := map[string]bool{} // names, folded, of which a spelling is asked for
 	for _, m := range masks {
 		if slices.Contains(s.wanted, m.Name) {
-			exact[plain.Fold(m.Name)] = true
+			exact[safetext.Fold(m.Name)] = true
 		}
 	}
 	for _, m := range masks {
-		if s.takes(m.Name) && (!exact[plain.Fold(m.Name)] || slices.Contains(s.wanted, m.Name)) {
+		if s.takes(m.Name) && (!exact[safetext.Fold(m.Name)] || slices.Contains(s.wanted, m.Name)) {
 			taken = append(taken, m)
 		}
 	}

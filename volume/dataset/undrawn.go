@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -82,7 +82,7 @@ func emptiedNote(l *volume.LabelMap) string {
 	for _, label := range l.Emptied {
 		names = append(names, cmp.Or(l.Names[label], fmt.Sprintf("label %d", label)))
 	}
-	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + plain.List(names) + ". They were drawn, and are neither absent nor undrawn"
+	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + safetext.List(names) + ". They were drawn, and are neither absent nor undrawn"
 }
 
 // input is what is recorded of a case beside its voxels.
@@ -127,7 +127,7 @@ func (s *Summary) undrawnNote() string {
 	}
 	text := ""
 	for _, name := range names {
-		text += fmt.Sprintf("; %s in %d of %s with labels (%s)", plain.Text(name), len(s.Undrawn[name]), numbers.Count(s.Labelled, "case"), plain.List(s.Undrawn[name]))
+		text += fmt.Sprintf("; %s in %d of %s with labels (%s)", safetext.Text(name), len(s.Undrawn[name]), numbers.Count(s.Labelled, "case"), safetext.List(s.Undrawn[name]))
 	}
 	return "WARNING: not drawn in all cases: " + text[2:] + more +
 		". Where a structure is not drawn, training takes its voxels for background, and scores leave it out: add the labels, or leave out such structures or cases. --all-drawn says that these structures are not in the patients"

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
@@ -110,7 +110,7 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		}
 	}
 	if ties != nil {
-		why += ", as large as " + plain.List(ties)
+		why += ", as large as " + safetext.List(ties)
 	}
 	return scans[0], why, nil
 }

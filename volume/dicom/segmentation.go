@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -71,7 +71,7 @@ func (o Overlap) Rank(number int, name string) int {
 	}
 	order := o.Order()
 	for place, wanted := range order {
-		if plain.Fold(wanted) == plain.Fold(name) {
+		if safetext.Fold(wanted) == safetext.Fold(name) {
 			return place
 		}
 	}

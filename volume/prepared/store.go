@@ -18,7 +18,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -210,7 +210,7 @@ func (s *Store) Outdated() string {
 	if ids == nil {
 		return ""
 	}
-	return fmt.Sprintf("WARNING: %s: an older version resampled the labels of %s (%s) to the nearest voxel, up to half a voxel beside the image: voxsaw prepare, with the same command, prepares them again", s.dir, numbers.Count(len(ids), "case"), plain.List(ids))
+	return fmt.Sprintf("WARNING: %s: an older version resampled the labels of %s (%s) to the nearest voxel, up to half a voxel beside the image: voxsaw prepare, with the same command, prepares them again", s.dir, numbers.Count(len(ids), "case"), safetext.List(ids))
 }
 
 // Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or

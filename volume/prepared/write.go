@@ -22,9 +22,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -74,10 +74,10 @@ type Input struct {
 
 // inUTF8 is an input whose texts can be written and read again: records are UTF-8.
 func (in Input) inUTF8() Input {
-	in.Group, in.Patient, in.Origin = plain.Name(in.Group), plain.Name(in.Patient), plain.Name(in.Origin)
+	in.Group, in.Patient, in.Origin = safetext.Name(in.Group), safetext.Name(in.Patient), safetext.Name(in.Origin)
 	in.Notes = slices.Clone(in.Notes)
 	for n, note := range in.Notes {
-		in.Notes[n] = plain.Name(note)
+		in.Notes[n] = safetext.Name(note)
 	}
 	return in
 }
@@ -128,7 +128,7 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
-	if err := claim.Mark(dir, owner, casesFolder); err != nil {
+	if err := outdir.Mark(dir, owner, casesFolder); err != nil {
 		return nil, err
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
@@ -141,7 +141,7 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases, sums: sums}, nil
 }
 
-// owner is who the cases of a folder belong to, see package claim.
+// owner is who the cases of a folder belong to, see package outdir.
 const owner = "voxsaw prepare"
 
 // checkOwn refuses a folder whose manifest, records or voxels somebody else has written.
@@ -187,7 +187,7 @@ func checkOwn(dir string) error {
 			}
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
 			return foreign(path)
-		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil && claim.Check(dir, owner, casesFolder) != nil {
+		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil && outdir.Check(dir, owner, casesFolder) != nil {
 			return foreign(path) // voxels without a record: not those of a run that was killed
 		}
 	}
@@ -337,7 +337,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		labels = prepared.Labels
 		record.LabelsBy, record.LabelCounts = labelsByShare, countLabels(labels)
 		for label, name := range prepared.Names {
-			prepared.Names[label] = plain.Name(name)
+			prepared.Names[label] = safetext.Name(name)
 		}
 		record.LabelNames = prepared.Names
 		file.Undrawn, record.Emptied = prepared.Undrawn, prepared.Emptied
@@ -414,7 +414,7 @@ func (w *Writer) noteResampling(drawn *volume.LabelMap, inside map[uint16]int, r
 		}
 	}
 	if gone != nil {
-		r.Notes = append(r.Notes, "WARNING: no prepared voxel is left of "+plain.List(gone))
+		r.Notes = append(r.Notes, "WARNING: no prepared voxel is left of "+safetext.List(gone))
 	}
 	return nil
 }
@@ -646,7 +646,7 @@ func encodeJSON(value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(plain.JSON(data), '\n'), nil
+	return append(safetext.JSON(data), '\n'), nil
 }
 
 // writeInts writes values as little-endian 16-bit integers.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
@@ -124,7 +124,7 @@ func (c *canvas) checkAnyOnScan() error {
 		return nil
 	}
 	lost := c.list(func(f *fate) string { return fmt.Sprintf(" (%s)", numbers.Count(f.all, "contour")) })
-	return &volume.UnsupportedError{Path: c.set.Path, Problem: "no contour lies on the scan: " + plain.List(lost) + ". It was drawn on another scan: take the structure set of this one, or use the scan without"}
+	return &volume.UnsupportedError{Path: c.set.Path, Problem: "no contour lies on the scan: " + safetext.List(lost) + ". It was drawn on another scan: take the structure set of this one, or use the scan without"}
 }
 
 // list names structures, each with what is to be said of its contours; "" leaves it out.
@@ -178,7 +178,7 @@ func (c *canvas) notes() (notes []string) {
 		}},
 	} {
 		if list := c.list(about.say); list != nil {
-			notes = append(notes, about.what+": "+plain.List(list))
+			notes = append(notes, about.what+": "+safetext.List(list))
 		}
 	}
 	if list := c.list(func(f *fate) string {
@@ -187,7 +187,7 @@ func (c *canvas) notes() (notes []string) {
 		}
 		return fmt.Sprintf(" (%s)", numbers.Count(f.crossed, "slice"))
 	}); list != nil {
-		notes = append(notes, "WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+plain.List(list))
+		notes = append(notes, "WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+safetext.List(list))
 	}
 	return notes
 }

@@ -1,12 +1,13 @@
-// Package plain makes text that came from files safe to show. Names of cases, labels and series are
-// chosen by whoever wrote the file: they may hold control characters that drive a terminal, marks
-// that reverse the direction of the text around them, or bytes that are no text at all.
+// Package safetext makes text that came from files safe to show. Names of cases, labels and
+// series are chosen by whoever wrote the file: they may hold control characters that drive a
+// terminal, marks that reverse the direction of the text around them, or bytes that are no text
+// at all.
 //
-// Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as an
-// escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. [Name] and
-// [Pack] make UTF-8 of names and paths that are not. The package
-// knows of no markup; escaping that is up to who writes it.
-package plain
+// Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as
+// an escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. [Name]
+// and [Pack] make UTF-8 of names and paths that are not. The package knows of no markup;
+// escaping that is up to who writes it.
+package safetext
 
 import (
 	"bytes"

@@ -1,10 +1,10 @@
-// Package claim keeps a command from writing over a user's own files, where it makes files of
+// Package outdir keeps a command from writing over a user's own files, where it makes files of
 // fixed names, such as report.html, in a folder that the user chose.
 //
 // Start at [Take]. A command takes the names before it writes the first file. They are listed in a
 // file of the folder, so that the next run, after whatever ended this one, knows its own files from
 // others of the same names. Nothing here locks a folder: that is package atomicfile's.
-package claim
+package outdir
 
 import (
 	"fmt"

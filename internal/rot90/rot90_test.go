@@ -1,4 +1,4 @@
-package turns
+package rot90
 
 import (
 	"fmt"

@@ -1,8 +1,8 @@
-// Package stamp is the note by which a label map says that this program made it: JSON with the key
-// "program", a comment in the header of a NIfTI file or the AlgorithmParameters of a DICOM SEG
-// object. Start at [Read] and [Extension]. What else the JSON says is the business of who writes
-// it.
-package stamp
+// Package provenance is the note by which a label map says that this program made it: JSON with
+// the key "program", a comment in the header of a NIfTI file or the AlgorithmParameters of a
+// DICOM SEG object. Start at [Read] and [Extension]. What else the JSON says is the business of
+// who writes it.
+package provenance
 
 import (
 	"bytes"

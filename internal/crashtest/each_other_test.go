@@ -1,6 +1,6 @@
 //go:build unix && !(linux && amd64)
 
-package torture
+package crashtest
 
 import "testing"
 

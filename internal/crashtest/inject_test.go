@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package torture
+package crashtest
 
 import (
 	"errors"

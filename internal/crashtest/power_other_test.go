@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package torture
+package crashtest
 
 import "testing"
 

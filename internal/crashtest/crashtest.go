@@ -1,4 +1,4 @@
-// Package torture tries what happens to a user's work when things go wrong: the process is killed
+// Package crashtest tries what happens to a user's work when things go wrong: the process is killed
 // or asked to stop at a random moment, the disk is full or fails, the power is cut, two processes
 // want the same folder.
 //
@@ -7,7 +7,7 @@
 // come to the very files of a run that nothing happened to, with nothing left over and no gap in a
 // log. go test runs a short form; the long one is run by hand:
 //
-//	go test ./internal/torture -timeout 12h -v -args -kills 500 -faults 400 -each 0 -cuts 100 -memory
+//	go test ./internal/crashtest -timeout 12h -v -args -kills 500 -faults 400 -each 0 -cuts 100 -memory
 //
 // Faults of the system's calls are made by strace, at random, and by a tracer of the package's own,
 // which fails single calls that write below the folder, one a run, in their order. -each 0 takes
@@ -21,4 +21,4 @@
 // A file system promises less than each of these two keeps. So the calls of every verb are
 // recorded, too, and compared with what POSIX promises: contents last from the file's fsync on,
 // names from that of their folder. Disks that lie about what they have written are left out.
-package torture
+package crashtest

@@ -1,6 +1,6 @@
 //go:build unix
 
-package torture
+package crashtest
 
 import (
 	"bytes"

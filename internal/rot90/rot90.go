@@ -1,7 +1,7 @@
-// Package turns rotates boxes of voxels by right angles.
+// Package rot90 rotates boxes of voxels by right angles.
 //
 // Start at [Turn]. Mirror images are no turns, and there is no interpolation.
-package turns
+package rot90
 
 // A Turn is a rotation of a box by right angles: voxel (i, j, k) of the result is the voxel of the
 // original whose coordinate along axis from[a] is the result's along a, counted from the other end

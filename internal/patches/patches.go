@@ -1,10 +1,10 @@
-// Package cells cuts patches out of the cells of a crop of a prepared case: what pretext tasks with
-// several patches look at.
+// Package patches cuts patches out of the cells of a crop of a prepared case: what pretext tasks
+// with several patches look at.
 //
-// Start at [Layout]. The gap between patches, and their random place in their cells, are what keeps
-// a network from solving such tasks by continuing edges. What the patches are for, the package does
-// not know.
-package cells
+// Start at [Layout]. The gap between patches, and their random place in their cells, are what
+// keeps a network from solving such tasks by continuing edges. What the patches are for, the
+// package does not know.
+package patches
 
 import (
 	"fmt"
