@@ -111,7 +111,7 @@ func TestDependenciesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	required := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+`).FindAllStringSubmatch(string(mod), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:\t|require )(\S+) v\S+`).FindAllStringSubmatch(string(mod), -1) {
 		required[m[1]] = true
 		if !strings.Contains(string(page), "`"+m[1]+"`") {
 			t.Errorf("docs/dependencies.md does not tell of %s", m[1])
