@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -109,21 +107,17 @@ func once(notes []string) (lines []string) {
 	return lines
 }
 
-// printJSON prints a value for a program. What names from files hold that cannot be seen is
-// escaped: it may come to a terminal all the same.
+// printJSON prints a value for a program, as [safetext.Encode] writes it.
 func printJSON(w io.Writer, v any) error { return encodeJSON(w, v, "  ") }
 
 // printJSONLine is printJSON on one line.
 func printJSONLine(w io.Writer, v any) error { return encodeJSON(w, v, "") }
 
 func encodeJSON(w io.Writer, v any, indent string) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", indent)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := safetext.Encode(v, indent)
+	if err != nil {
 		return err
 	}
-	_, err := w.Write(safetext.JSON(b.Bytes()))
+	_, err = w.Write(text)
 	return err
 }

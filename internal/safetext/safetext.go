@@ -4,18 +4,16 @@
 // at all.
 //
 // Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as
-// an escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. [Name]
+// an escape. [Quote] and [Unquote] are for files that are read back, and [Encode] is for JSON. [Name]
 // and [Pack] make UTF-8 of names and paths that are not. The package knows of no markup;
 // escaping that is up to who writes it.
 package safetext
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -95,26 +93,6 @@ func Unquote(s string) string {
 	return b.String()
 }
 
-// JSON shows JSON: characters that cannot be seen become \u escapes, which JSON allows for any
-// character of a text. It means the same to who reads it. Line ends and tabs stay.
-func JSON(data []byte) []byte {
-	seen := func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || !hidden(r) }
-	if !bytes.ContainsFunc(data, func(r rune) bool { return !seen(r) }) {
-		return data
-	}
-	var b bytes.Buffer
-	for _, r := range string(data) {
-		if seen(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.Bytes()
-}
-
 // Name makes UTF-8 of a name: a byte that is none becomes its two hexadecimal digits after a
 // percent sign, as in Gr%F6sse. Names of cases and labels pass it where they enter, since what
 // holds them (JSON, YAML) must be UTF-8.
@@ -122,13 +100,13 @@ func Name(s string) string {
 	return eachByte(s, func(b *strings.Builder, c byte) { fmt.Fprintf(b, "%%%02X", c) })
 }
 
-// packed is the first of the 256 characters for private use that stand for bytes in [Pack].
-const packed = 0x10FE00
+// firstPacked is the first of the 256 characters for private use that stand for bytes in [Pack].
+const firstPacked = 0x10FE00
 
 // Pack makes UTF-8 of any text, such as a path, so that [Unpack] gives back the very bytes. Text
 // that is UTF-8 stays as it is, but for characters that nobody uses.
 func Pack(s string) string {
-	write := func(b *strings.Builder, c byte) { b.WriteRune(packed + rune(c)) }
+	write := func(b *strings.Builder, c byte) { b.WriteRune(firstPacked + rune(c)) }
 	if !strings.ContainsFunc(s, isPacked) {
 		return eachByte(s, write)
 	}
@@ -155,7 +133,7 @@ func Unpack(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if isPacked(r) {
-			b.WriteByte(byte(r - packed))
+			b.WriteByte(byte(r - firstPacked))
 		} else {
 			b.WriteRune(r)
 		}
@@ -163,7 +141,7 @@ func Unpack(s string) string {
 	return b.String()
 }
 
-func isPacked(r rune) bool { return r >= packed && r < packed+256 }
+func isPacked(r rune) bool { return r >= firstPacked && r < firstPacked+256 }
 
 // eachByte copies a text, and has each byte that is not UTF-8 written in another way.
 func eachByte(s string, write func(*strings.Builder, byte)) string {

@@ -39,11 +39,10 @@ func TestLines(t *testing.T) {
 // What a program reads is the same, and has nothing that a person cannot see.
 func TestJSON(t *testing.T) {
 	for _, name := range []string{"case_01", "肝臓 كبد", "red\x1b[31m", "gpj.\u202egnp", "\x7f\u0085\u009b31m", "tag\U000e0041", `back\slash "quoted"`, "a\tb\n"} {
-		text, err := json.MarshalIndent(map[string]string{name: name}, "", "\t")
+		shown, err := Encode(map[string]string{name: name}, "\t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := JSON(text)
 		var back map[string]string
 		if err := json.Unmarshal(shown, &back); err != nil || back[name] != name {
 			t.Errorf("%q: read back as %q (%v)", name, back, err)
@@ -52,8 +51,36 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%q: %q shows it raw", name, shown)
 		}
 	}
-	if got, want := string(JSON([]byte("\"\U000e0041\""))), `"\udb40\udc41"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	if got, err := Encode("\U000e0041", ""); err != nil || string(got) != `"\udb40\udc41"`+"\n" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// What Python 3.13 makes of the same paths: json.dumps(os.fsdecode(b"...")).
+func TestBytesInJSON(t *testing.T) {
+	type file struct {
+		Path  string `json:"path"`
+		Names map[string][]any
+		own   string
+	}
+	latin, private := "Gr\xf6\xdfe", "\U0010FE41"
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{latin, `"Gr\udcf6\udcdfe"`},
+		{private, `"\udbff\ude41"`},
+		{"\ufffd", "\"\ufffd\""},
+		{[]any{latin, private}, `["Gr\udcf6\udcdfe","\udcf4\udc8f\udcb9\udc81"]`},
+		{&file{latin, map[string][]any{"a\xff": {1, nil, &latin}}, latin}, `{"path":"Gr\udcf6\udcdfe","Names":{"a\udcff":[1,null,"Gr\udcf6\udcdfe"]}}`},
+		{map[string]error{"\xff": nil}, `{"\udcff":null}`},
+	} {
+		if got, err := Encode(c.v, ""); err != nil || string(got) != c.want+"\n" {
+			t.Errorf("%q: got %s (%v), want %s", c.v, got, err, c.want)
+		}
+	}
+	if latin != "Gr\xf6\xdfe" {
+		t.Error("the value itself was changed")
 	}
 }
 

@@ -2,7 +2,6 @@ package table
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -56,6 +55,6 @@ func jsonText(cell any) ([]byte, error) {
 			return []byte(strconv.Quote(exact(v))), nil
 		}
 	}
-	text, err := json.Marshal(cell)
-	return safetext.JSON(text), err
+	text, err := safetext.Encode(cell, "")
+	return bytes.TrimSpace(text), err
 }
