@@ -65,6 +65,14 @@ func (h fileHeader) read(path string, o nifti.Options) (*volume.Volume, error) {
 	return readFile(path, o)
 }
 
+// readAll reads all volumes of the file at the path, whose header this is.
+func (h fileHeader) readAll(path string, o nifti.Options) ([]*volume.Volume, error) {
+	if h.nifti != nil {
+		return h.nifti.ReadAll(o)
+	}
+	return readFileAll(path, o)
+}
+
 // readFile reads a volume. What the options say about shear is NIfTI's alone.
 func readFile(path string, o nifti.Options) (*volume.Volume, error) {
 	if itk.IsName(path) {

@@ -497,9 +497,16 @@ func (e *Entry) setStatistics(volumes ...voxelStatistics) {
 // may be many.
 var spares = sync.Pool{New: func() any { return new([]int16) }}
 
+// tellBehind tells what lies behind the voxels of a file that has been read.
+func (e *Entry) tellBehind(h fileHeader) {
+	if h.nifti != nil && h.nifti.Behind() != "" {
+		e.problem("%s", h.nifti.Behind())
+	}
+}
+
 // inspectFile describes a file of voxels, of several volumes the one that is chosen, or all.
-func inspectFile(path string, chosen int, files *seen) Entry {
-	e := Entry{Path: path, Kind: "NIfTI"}
+func inspectFile(path string, chosen int, files *seen) (e Entry) {
+	e = Entry{Path: path, Kind: "NIfTI"}
 	if itk.IsName(path) {
 		e.Kind = "NRRD or MetaImage"
 	}
@@ -516,6 +523,7 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 	e.Shape = slices.Clone(h.dims)
 	e.Problems = append(e.Problems, h.problems...)
 	e.volumes = h.volumes
+	defer e.tellBehind(h)
 	need := h.extentOf(chosen == 0).bytes()
 	if e.calledLabels() || len(h.segments) > 0 { // which may be read once more, as labels
 		need += h.labelsAtOnce()
@@ -528,7 +536,7 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 	defer release()
 	if h.volumes > 1 && chosen == 0 {
 		e.several = true
-		all, err := readFileAll(path, nifti.Options{})
+		all, err := h.readAll(path, nifti.Options{})
 		if err != nil {
 			e.cannotBeRead(err)
 		}

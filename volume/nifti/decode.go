@@ -84,6 +84,9 @@ func eachPiece(h *Header, index int, take func(first int64, src []byte) bool) er
 	if err == nil && got < skip+total {
 		err = h.truncated(got - skip)
 	}
+	if err == nil && behind > 0 {
+		h.behind.Store(got - skip - total)
+	}
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 
@@ -30,7 +31,9 @@ type Header struct {
 	offset      int64       // of the first voxel in it
 	datatype    int32       // NIfTI's code
 	size        int         // bytes a voxel
-	order       byteOrder   // of header and voxels
+	// bytes behind the voxels of a compressed file, once it has been read; nil: nobody has looked
+	behind *atomic.Int64
+	order  byteOrder // of header and voxels
 }
 
 // Extension is a piece of a header that other programs have put there.
@@ -78,6 +81,7 @@ func ReadHeader(path string) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.behind = new(atomic.Int64)
 	if h.image != header {
 		if _, size, err = head(h.image, 2); err != nil {
 			return nil, err
@@ -87,9 +91,13 @@ func ReadHeader(path string) (*Header, error) {
 		return nil, err
 	}
 	// the product may be too large for int64
-	if room := size - h.offset; h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
+	room := size.bytes - h.offset
+	if h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
 		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
-			numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size)}
+			numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size.bytes)}
+	}
+	if more := room - h.bytes()*int64(h.Volumes); size.exact && more > 0 {
+		h.problem("%s", h.unread(more))
 	}
 	return h, nil
 }
@@ -336,6 +344,30 @@ func (h *Header) recognise(raw []byte) error {
 		return bad("is a DICOM file with the name of a NIfTI file: rename it")
 	}
 	return bad("is not a NIfTI file")
+}
+
+// unread says that a file goes on behind its voxels: often the header has lost a volume or a slice.
+func (h *Header) unread(more int64) string {
+	what := numbers.Count(int(more), "byte")
+	for _, part := range []struct {
+		bytes int64
+		name  string
+	}{{h.bytes(), "volume"}, {h.bytes() / int64(h.Shape[2]), "slice"}} {
+		if more%part.bytes == 0 {
+			what = numbers.Count(int(more/part.bytes), part.name)
+			break
+		}
+	}
+	return fmt.Sprintf("holds %s more than its header says, which other readers pass over, too: not read", what)
+}
+
+// Behind says what lies behind the voxels of a compressed file, once they have been read; "" where it
+// ends with them. Of a file that is not compressed Problems says so at once.
+func (h *Header) Behind() string {
+	if more := h.behind.Load(); more > 0 {
+		return h.unread(more)
+	}
+	return ""
 }
 
 // problem notes what is odd.

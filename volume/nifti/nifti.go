@@ -81,15 +81,31 @@ func (h *Header) Read(o Options) (*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.noteBehind(h)
 	return h.straightened(v, o.Shear)
+}
+
+// noteBehind tells what lies behind the voxels of a file that has been read.
+func (o Options) noteBehind(h *Header) {
+	if problem := h.Behind(); problem != "" && o.Note != nil {
+		o.Note(problem)
+	}
 }
 
 // ReadAll reads all volumes of a file, however many there are, as [ReadWith] reads each of them:
 // voxels are int16 if those of all volumes can be. MaxBytes bounds them together.
 func ReadAll(path string, o Options) ([]*volume.Volume, error) {
-	o.Volume = 1
-	h, _, err := prepare(path, o)
+	h, err := ReadHeader(path)
 	if err != nil {
+		return nil, err
+	}
+	return h.ReadAll(o)
+}
+
+// ReadAll reads all volumes of the file whose header this is, as [ReadAll] does.
+func (h *Header) ReadAll(o Options) ([]*volume.Volume, error) {
+	o.Volume = 1
+	if _, err := h.prepare(o); err != nil {
 		return nil, err
 	}
 	tall := *h // all volumes stacked up, to be read in one go
@@ -98,6 +114,7 @@ func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.noteBehind(h)
 	volumes := make([]*volume.Volume, h.Volumes)
 	for n := range volumes {
 		v := &volume.Volume{Grid: h.Grid}
@@ -196,6 +213,9 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	}
 	l := &volume.LabelMap{Grid: h.Grid, Names: h.LabelNames()}
 	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes, nil)
+	if err == nil {
+		o.noteBehind(h)
+	}
 	switch {
 	case err == nil && o.Shear == ShearResample && h.sheared():
 		g, err := h.Grid.Straightened()

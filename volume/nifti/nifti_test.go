@@ -177,6 +177,7 @@ func TestProblemsAreNamed(t *testing.T) {
 		"mended: sform code 200":                              "the sform has the code 200, which NIfTI does not know: taken for none",
 		"slope infinite":                                      "scl_slope is +Inf: values are not scaled",
 		"mended: qform code -1":                               "the qform has the code -1, which NIfTI does not know: taken for none",
+		"bytes behind the voxels": "holds 25 slices more than its header says",
 	}
 	for _, c := range goldenCases(t) {
 		path := c.file(t)
@@ -856,5 +857,42 @@ func TestWriteChannels(t *testing.T) {
 	}
 	if err := WriteChannels(filepath.Join(t.TempDir(), "x.nii"), volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, make([]float32, 12), nil); err == nil {
 		t.Error("one channel and a half was written")
+	}
+}
+
+// What lies behind the voxels is told: often the header has lost a slice or a volume.
+func TestMoreThanTheHeaderSays(t *testing.T) {
+	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Affine{{1}, {0, 1}, {0, 0, 1}, {0, 0, 0, 1}}}, Int16: make([]int16, 24)}
+	folder := t.TempDir()
+	for _, ext := range []string{".nii", ".nii.gz"} {
+		path := filepath.Join(folder, "whole"+ext)
+		if err := Write(path, v); err != nil {
+			t.Fatal(err)
+		}
+		for bytes, want := range map[int]string{0: "", 1: "holds 1 byte more", 24: "holds 1 slice more", 48: "holds 1 volume more", 72: "holds 3 slices more", 96: "holds 2 volumes more"} {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more := make([]byte, bytes)
+			if ext == ".nii.gz" && bytes > 0 { // a member of its own, as cat would add
+				var b strings.Builder
+				w := gzip.NewWriter(&b)
+				w.Write(more)
+				w.Close()
+				more = []byte(b.String())
+			}
+			long := filepath.Join(folder, "long"+ext)
+			if err := os.WriteFile(long, append(data, more...), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var notes []string
+			if _, err := ReadWith(long, Options{Note: func(s string) { notes = append(notes, s) }}); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(notes, "; "); want == "" && got != "" || !strings.HasPrefix(got, want) {
+				t.Errorf("%s and %d bytes: %q, want %q", ext, bytes, got, want)
+			}
+		}
 	}
 }

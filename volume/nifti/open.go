@@ -146,20 +146,25 @@ func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte)
 	return got, &volume.FormatError{Path: c.path, Problem: problem, Err: err}
 }
 
-// head returns the first n bytes of a file's content, or fewer, and how many bytes it can hold at
-// most.
-func head(path string, n int) ([]byte, int64, error) {
+// A length is how many bytes a file's content has: at most, where it is compressed.
+type length struct {
+	bytes int64
+	exact bool
+}
+
+// head returns the first n bytes of a file's content, or fewer, and its length.
+func head(path string, n int) ([]byte, length, error) {
 	c, err := open(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, length{}, err
 	}
 	defer c.Close()
 	if !c.gzip {
 		raw := make([]byte, min(int64(n), c.size))
 		if _, err := io.ReadFull(c.file, raw); err != nil {
-			return nil, 0, &volume.FormatError{Path: path, Problem: "cannot be read", Err: err}
+			return nil, length{}, &volume.FormatError{Path: path, Problem: "cannot be read", Err: err}
 		}
-		return raw, c.most(), nil
+		return raw, length{c.most(), !c.gzip}, nil
 	}
 	raw := make([]byte, min(int64(max(n, standin.Enough)), c.most()))
 	got, err := c.inflate(int64(len(raw)), 0, func(offset int64, piece []byte) error {
@@ -167,11 +172,11 @@ func head(path string, n int) ([]byte, int64, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, length{}, err
 	}
 	raw = raw[:min(got, int64(len(raw)))]
 	if what := standin.Instead(raw); what != "" { // a server may have compressed it
-		return nil, 0, &volume.FormatError{Path: path, Problem: what}
+		return nil, length{}, &volume.FormatError{Path: path, Problem: what}
 	}
-	return raw[:min(n, len(raw))], c.most(), nil
+	return raw[:min(n, len(raw))], length{c.most(), !c.gzip}, nil
 }

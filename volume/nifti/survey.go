@@ -46,6 +46,7 @@ func (h *Header) Survey(o Options) (Survey, error) {
 	if err != nil {
 		return Survey{}, err
 	}
+	o.noteBehind(h)
 	found := Survey{Statistics: s.tally.Statistics(), Labels: !s.noLabels && s.values.labels()}
 	if !s.notWhole {
 		found.Counts = s.counts
