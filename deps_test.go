@@ -44,11 +44,12 @@ var mayImport = map[string][]string{
 	"internal/voc/voctest": {},
 	"internal/photo/fixed": {},
 
+	"sample":          {},
 	"volume":          {"internal/ballot"},
 	"volume/nifti":    {"volume", "internal/folders"},
 	"volume/itk":      {"volume", "internal/folders"},
 	"volume/dicom":    {"volume", "internal/folders"},
-	"volume/prepared": {"volume", "internal/outdir", "internal/folders", "internal/seed"},
+	"volume/prepared": {"sample", "volume", "internal/outdir", "internal/folders", "internal/seed"},
 
 	"volume/dicom/internal/tag":          {},
 	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
@@ -82,11 +83,11 @@ var mayImport = map[string][]string{
 	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
-	"internal/pretext":               {".", "volume", "volume/prepared", "internal/backbone", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},
-	"internal/patches":               {"volume/prepared", "internal/backbone", "internal/puzzle"},
+	"internal/pretext":               {".", "sample", "volume", "internal/backbone", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},
+	"internal/patches":               {"sample", "internal/backbone", "internal/puzzle"},
 	"internal/rot90":                 {},
 	"internal/classify":              slices.Concat(guest, []string{"internal/patches"}),
-	"internal/classify/classifytest": slices.Concat(guest, []string{"internal/classify", "internal/train/traintest"}),
+	"internal/classify/classifytest": slices.Concat(guest, []string{"volume/prepared", "internal/classify", "internal/train/traintest"}),
 	"internal/position":              slices.Concat(guest, []string{"internal/classify", "internal/puzzle", "internal/tiles"}),
 	"internal/rotation":              slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/rot90"}),
 	"internal/restoration":           slices.Concat(guest, []string{"internal/tiles"}),
@@ -96,10 +97,10 @@ var mayImport = map[string][]string{
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/outdir", "internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},
-	"puzzle3d":            slices.Concat(guest, []string{"internal/patches", "internal/jigsaw", "internal/puzzle", "internal/restoration", "internal/tiles"}),
-	"segment":             {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
+	"puzzle3d":            slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw", "internal/puzzle", "internal/restoration", "internal/tiles"}),
+	"segment":             {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
-	"puzzle2d/photos": {"internal/folders", "internal/photo"},
+	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
 
 	"internal/verify":  {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 }
 
 // guest is what a pretext task may import.
-var guest = []string{".", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
+var guest = []string{".", "sample", "volume", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
 
 // everybodys are the rooms that all others may import.
 var everybodys = []string{

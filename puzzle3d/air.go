@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -23,13 +24,13 @@ func (s sampler) airNote() (string, error) {
 	layout := s.config.layout()
 	patches := make([]float32, layout.Cells()*layout.Voxels())
 	drawn, blank, solvable := 0, 0, 0.0
-	var looked []*prepared.Case
+	var looked []sample.Sample
 	for n := range min(cases, len(s.cases)) {
 		c := s.cases[n*len(s.cases)/min(cases, len(s.cases))]
 		looked = append(looked, c)
 		for k := range puzzles {
 			r := seed.Rand(s.config.Train.Seed, "air", uint64(n), uint64(k))
-			origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
+			origin, err := sample.RandomOrigin(c, r, s.config.Crop, s.config.MaxAir)
 			if err != nil {
 				return "", err
 			}
@@ -61,26 +62,30 @@ func (s sampler) airNote() (string, error) {
 // airCause says why crops of these cases hold so much air, and what helps: scans that are smaller
 // than the crop, air around the patient that was prepared, or else voxels so large that the crop
 // goes beyond the patient.
-func (c Config) airCause(cases []*prepared.Case) string {
-	var padded []*prepared.Case
+func (c Config) airCause(cases []sample.Sample) string {
+	var padded []sample.Sample
 	for _, one := range cases {
-		if one.Padded(c.Crop) {
+		if sample.Padded(one, c.Crop) {
 			padded = append(padded, one)
 		}
 	}
 	switch how := c.Preparation.Crop; {
 	case len(padded) > 0:
+		size := padded[0].Size()
 		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].ID, numbers.Extents(padded[0].Shape[:]), c.smallerCrop())
+			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(), numbers.Extents(size[:]), c.smallerCrop())
 	case how == "" || how == volume.CropNone:
 		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
-	mm := [3]float64{}
-	for axis, spacing := range cases[0].Spacing {
-		mm[axis] = float64(c.Crop[axis]) * spacing
+	extent := ""
+	if of, ok := cases[0].(*prepared.Case); ok {
+		var mm [3]float64
+		for axis, spacing := range of.Spacing {
+			mm[axis] = float64(c.Crop[axis]) * spacing
+		}
+		extent = fmt.Sprintf("; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s", numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], of.ID)
 	}
-	return fmt.Sprintf("The air around the patient is left out already; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-		numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], cases[0].ID, c.smallerCrop())
+	return fmt.Sprintf("The air around the patient is left out already%s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", extent, c.smallerCrop())
 }
 
 // smallerCrop advises a smaller crop, as far as the network takes its patches: below that, the grid

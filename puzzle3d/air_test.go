@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -25,7 +26,7 @@ func TestCauseOfAir(t *testing.T) {
 	} {
 		config := Config{Crop: [3]int{c.size, c.size, c.size}, Preparation: volume.Preparation{Crop: c.crop}}
 		one := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{40, 40, 40}}, Spacing: [3]float64{2, 2, 3}}}
-		if got := config.airCause([]*prepared.Case{one}); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {
+		if got := config.airCause([]sample.Sample{one}); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {
 			t.Errorf("crop %q, %d voxels: %s", c.crop, c.size, got)
 		}
 	}
@@ -57,7 +58,7 @@ func TestAdviceOnCropsCanBeFollowed(t *testing.T) {
 		// 46x63x96: an abdomen at 3 mm
 		small := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{46, 63, 96}}, Spacing: [3]float64{3, 3, 3}}}
 		smaller := least[0] < c.Crop[0]
-		if got := c.airCause([]*prepared.Case{small}); strings.Contains(got, "take a smaller crop (--crop, with") != smaller || !strings.Contains(got, numbers.Extents(least[:])) {
+		if got := c.airCause([]sample.Sample{small}); strings.Contains(got, "take a smaller crop (--crop, with") != smaller || !strings.Contains(got, numbers.Extents(least[:])) {
 			t.Errorf("crop %v, at least %v: %s", c.Crop, least, got)
 		}
 	}

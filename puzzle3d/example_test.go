@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -56,7 +57,7 @@ func ExamplePretrain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := player.Evaluate(context.Background(), []*prepared.Case{unseen})
+	e, err := player.Evaluate(context.Background(), []sample.Sample{unseen})
 	if err != nil {
 		log.Fatal(err)
 	}

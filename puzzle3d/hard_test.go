@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -64,9 +65,9 @@ func golden(t *testing.T, air int) (*prepared.Store, func(value float32) [3]int)
 	}
 	t.Cleanup(func() { store.Close() })
 	// The voxels as they are prepared, whatever the axes and the rounding.
-	c := opened(t, store, "golden")[0]
+	c := opened(t, store, "golden")[0].(*prepared.Case)
 	whole := make([]float32, c.Len())
-	if err := c.Image(whole, [3]int{}, c.Shape); err != nil {
+	if err := c.Crop(whole, [3]int{}, c.Shape); err != nil {
 		t.Fatal(err)
 	}
 	places := map[float32][3]int{}
@@ -127,12 +128,12 @@ func TestHardTargets(t *testing.T) {
 const air = -1
 
 // inOneCrop says whether there is a crop in whose cells all patches lie.
-func inOneCrop(t *testing.T, c Config, from *prepared.Case, patches map[int][]float32, place func(float32) [3]int) {
+func inOneCrop(t *testing.T, c Config, from sample.Sample, patches map[int][]float32, place func(float32) [3]int) {
 	t.Helper()
 	layout := puzzle.Layout{Grid: c.grid(), Crop: c.Crop[:], Patch: c.Patch[:]}
 	low, high := [3]int{}, [3]int{} // where the crop may begin
 	for axis := range high {
-		high[axis] = from.Shape[axis] - c.Crop[axis]
+		high[axis] = from.Size()[axis] - c.Crop[axis]
 	}
 	for cell, patch := range patches {
 		first, last := patch[0], patch[len(patch)-1]

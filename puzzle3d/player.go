@@ -7,7 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A Player solves puzzles of whole cases with trained weights: centre crops, patches in the middle
@@ -112,12 +112,12 @@ func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 
 // Evaluate plays Config.ValidateShuffles puzzles of each case, always the same ones for the same
 // seed, number of cases and order of cases.
-func (p *Player) Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error) {
+func (p *Player) Evaluate(ctx context.Context, cases []sample.Sample) (Evaluation, error) {
 	return p.evaluateAmong(ctx, train.Group{}, cases)
 }
 
 // evaluateAmong is Evaluate by ranks that share out the cases.
-func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []*prepared.Case) (Evaluation, error) {
+func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []sample.Sample) (Evaluation, error) {
 	e, err := p.player.EvaluateAmong(ctx, g, held{p.config, cases})
 	if err != nil {
 		return Evaluation{}, err
@@ -177,12 +177,12 @@ func (p Play) present() int {
 
 // Play plays the first puzzle that the seed makes of a case, of several grids on the finest, and
 // keeps every arrangement until the iteration ends.
-func (p *Player) Play(c *prepared.Case) (Play, error) {
-	play, err := p.player.Finest().Play(held{p.config, []*prepared.Case{c}}, 0)
+func (p *Player) Play(c sample.Sample) (Play, error) {
+	play, err := p.player.Finest().Play(held{p.config, []sample.Sample{c}}, 0)
 	if err != nil {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(), Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(0), Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
-// Data is prepared cases by their role. No labels are used.
+// Data is samples, such as prepared cases, by their role. No labels are used.
 type Data struct {
-	Store    *prepared.Store
-	Train    []string // case IDs
-	Validate []string // held-out case IDs; may be empty
+	Store    sample.Store
+	Train    []string // names
+	Validate []string // of those held out; may be empty
 }
 
 // Pretrain trains encoder and head to solve puzzles. The configuration is a resolved one
@@ -58,7 +58,7 @@ type learner struct {
 	*jigsaw.Learner
 	sampler   sampler
 	air       string // what is wrong with puzzles that are mostly air, if they are
-	held      []*prepared.Case
+	held      []sample.Sample
 	restoring *restoration.Beside   // nil: puzzles alone
 	restorer  *restoration.Restorer // nil: there is nothing to validate restoration on
 }

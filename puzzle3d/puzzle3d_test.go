@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -118,15 +119,11 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	}
 }
 
-func opened(t testing.TB, store *prepared.Store, ids ...string) []*prepared.Case {
+func opened(t testing.TB, store *prepared.Store, ids ...string) []sample.Sample {
 	t.Helper()
-	var cases []*prepared.Case
-	for _, id := range ids {
-		c, err := store.Open(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, c)
+	cases, err := sample.Open(store, ids)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return cases
 }
@@ -136,8 +133,8 @@ func opened(t testing.TB, store *prepared.Store, ids ...string) []*prepared.Case
 func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	cache, c := phantoms(t, 2, [3]int{20, 18, 16}), resolved(t, tiny())
 	cases := opened(t, cache, "case00", "case01")
-	whole := make([]float32, cases[1].Len())
-	if err := cases[1].Image(whole, [3]int{}, cases[1].Shape); err != nil {
+	whole := make([]float32, cases[1].(*prepared.Case).Len())
+	if err := cases[1].Crop(whole, [3]int{}, cases[1].Size()); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]float32, 8*c.layout().Voxels())

@@ -12,7 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // This file: puzzles and masked restoration in one step. Puzzles teach the encoder alone, and what
@@ -107,7 +107,7 @@ func (l *learner) validateBeside(ctx context.Context, v *voxsaw.Validation) erro
 
 // evaluateBeside adds the measures of restoration to the table of the puzzles. They do not depend
 // on the round.
-func (e evaluator) evaluateBeside(ctx context.Context, cases []*prepared.Case, out *pretext.Evaluation) error {
+func (e evaluator) evaluateBeside(ctx context.Context, cases []sample.Sample, out *pretext.Evaluation) error {
 	restored, err := e.restorer.Evaluate(ctx, cases)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A sampler makes batches of puzzles of prepared cases. Every puzzle is a function of the seed, the
@@ -17,7 +17,7 @@ import (
 type sampler struct {
 	config   Config
 	game     jigsaw.Config
-	cases    []*prepared.Case
+	cases    []sample.Sample
 	first, n int // the puzzles of a batch that are made here: this rank's
 }
 
@@ -47,7 +47,7 @@ func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 func (s sampler) puzzle(b *jigsaw.Batch, voxels []float32, r *rand.Rand) error {
 	layout := s.config.layout()
 	c := s.cases[r.IntN(len(s.cases))]
-	origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
+	origin, err := sample.RandomOrigin(c, r, s.config.Crop, s.config.MaxAir)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s sampler) puzzle(b *jigsaw.Batch, voxels []float32, r *rand.Rand) error {
 		}
 	}
 	b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
-	b.Cases = append(b.Cases, c.ID)
+	b.Cases = append(b.Cases, c.Name())
 	missing := s.game.DrawMissing(r)
 	if missing != nil {
 		b.Missing = append(b.Missing, missing)
@@ -80,12 +80,12 @@ func (s sampler) puzzle(b *jigsaw.Batch, voxels []float32, r *rand.Rand) error {
 // their cells. It implements [jigsaw.Held].
 type held struct {
 	config Config
-	cases  []*prepared.Case
+	cases  []sample.Sample
 }
 
 func (h held) Len() int { return len(h.cases) }
 
 func (h held) Cut(i int, grid puzzle.Grid, dst []float32) (name string, err error) {
 	c := h.cases[i]
-	return c.ID, h.config.on(grid).layout().Cut(dst, c, patches.Middle(c, h.config.Crop), nil)
+	return c.Name(), h.config.on(grid).layout().Cut(dst, c, sample.Middle(c, h.config.Crop), nil)
 }

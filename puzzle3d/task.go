@@ -9,8 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // name is what the pretext task is called, and its checkpoints.
@@ -105,7 +105,7 @@ func (e evaluator) Notes() []string {
 }
 
 // Evaluate implements [pretext.Evaluator].
-func (e evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+func (e evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
 	played, err := e.evaluateAmong(ctx, e.options.Group(), cases)
 	if err != nil {
 		return pretext.Evaluation{}, err
@@ -150,7 +150,7 @@ func shares(all Metrics, grids []GridEvaluation, of func(GridEvaluation) Metrics
 }
 
 // Picture implements [pretext.Evaluator].
-func (e evaluator) Picture(c *prepared.Case) (pretext.Picture, error) {
+func (e evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
 	play, err := e.Play(c)
 	if err != nil {
 		return pretext.Picture{}, err

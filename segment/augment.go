@@ -65,12 +65,12 @@ func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, 
 			sliding.Mirror(labels, size, axis)
 		}
 	}
-	a.intensities(image, c.Range(), r)
+	a.intensities(image, c.Range(0), r)
 	return nil
 }
 
 func readCrop(c *prepared.Case, image, labels []float32, origin, size [3]int) error {
-	if err := c.Image(image, origin, size); err != nil {
+	if err := c.Crop(image, origin, size); err != nil {
 		return err
 	}
 	return c.Labels(labels, origin, size)

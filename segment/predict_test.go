@@ -121,7 +121,7 @@ func TestPredictionsOfAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Crop == nil {
+	if c.Box == nil {
 		t.Fatal("the whole scan was prepared: the test says nothing")
 	}
 	original, err := p.PredictOriginal(t.Context(), c)

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -200,9 +201,9 @@ func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, e
 				for axis, n := range size {
 					voxel[axis] += n/2 - r.IntN(n)
 				}
-				return c.OriginAround(voxel, size), nil
+				return sample.OriginAround(c, voxel, size), nil
 			}
 		}
 	}
-	return c.RandomOrigin(r, size, s.config.MaxAir)
+	return sample.RandomOrigin(c, r, size, s.config.MaxAir)
 }

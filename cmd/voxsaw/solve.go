@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -91,13 +92,13 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 			say(stderr, "WARNING: %s", line)
 		}
 	}
-	var cases []*prepared.Case
+	var cases []sample.Sample
 	wanted := among(ids)
 	for info := range store.Records() {
 		if !wanted(info.ID) {
 			continue
 		}
-		opened, err := store.Open(info.ID)
+		opened, err := store.Sample(info.ID)
 		if err != nil {
 			return err
 		}
@@ -134,10 +135,10 @@ func withoutPicture(err error) error {
 }
 
 // sameSolving makes sure that all ranks are about to solve the same puzzles with the same network.
-func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepared.Store, cases []*prepared.Case) error {
+func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepared.Store, cases []sample.Sample) error {
 	names := sha256.New()
 	for _, c := range cases {
-		fmt.Fprintln(names, c.ID)
+		fmt.Fprintln(names, c.Name())
 	}
 	weights, err := checkpoint.Digest(o.Checkpoint)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Settings are those that every task of this kind has.
@@ -76,12 +76,12 @@ type Task struct {
 	// Cut makes the patches (Patches, D, H, W) of the crop at an origin of a case, such that the
 	// truth is right about them. A nil generator stands for no jitter. It is called on several
 	// goroutines at once.
-	Cut func(dst []float32, c *prepared.Case, origin [3]int, truth []int, r *rand.Rand) error
+	Cut func(dst []float32, c sample.Sample, origin [3]int, truth []int, r *rand.Rand) error
 	// Draws is how often the crop in the middle of a held-out case is drawn a truth for. 0: the
 	// only target is asked for in each of its classes, once.
 	Draws int
 	// Picture shows how the task is done on a case.
-	Picture func(e *Evaluator, c *prepared.Case) (pretext.Picture, error)
+	Picture func(e *Evaluator, c sample.Sample) (pretext.Picture, error)
 }
 
 // A Target is something to tell about the patches. Its classes are drawn with equal probabilities.

@@ -11,11 +11,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // An Item is what the network was shown of a held-out case, and what it took it for. Truth and
@@ -53,8 +52,8 @@ func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share
 }
 
 // look calls f for every item that is made of a case, which is the place-th of the list.
-func (g *guesser) look(of *prepared.Case, place int, f func(Item)) error {
-	origin := patches.Middle(of, g.settings.Crop)
+func (g *guesser) look(of sample.Sample, place int, f func(Item)) error {
+	origin := sample.Middle(of, g.settings.Crop)
 	n := g.task.Draws
 	if n == 0 {
 		n = g.task.Targets[0].Classes
@@ -69,7 +68,7 @@ func (g *guesser) look(of *prepared.Case, place int, f func(Item)) error {
 			i.Answer, err = g.answer()
 		}
 		if err != nil {
-			return fmt.Errorf("case %s: %w", of.ID, err)
+			return fmt.Errorf("case %s: %w", of.Name(), err)
 		}
 		f(i)
 	}
@@ -119,7 +118,7 @@ func (t *tally) join(other tally) {
 }
 
 // evaluate counts the right answers about cases, which the ranks of a group share out.
-func (g *guesser) evaluate(ctx context.Context, group train.Group, cases []*prepared.Case) (tally, error) {
+func (g *guesser) evaluate(ctx context.Context, group train.Group, cases []sample.Sample) (tally, error) {
 	t := newTally(len(g.task.Targets))
 	if len(cases) == 0 {
 		return t, errors.New("there are no cases to look at")
@@ -287,10 +286,10 @@ func (e *Evaluator) Close() {
 func (e *Evaluator) Notes() []string { return e.notes }
 
 // Look calls f for every item that is made of a case, which is the first of a list.
-func (e *Evaluator) Look(c *prepared.Case, f func(Item)) error { return e.guesser.look(c, 0, f) }
+func (e *Evaluator) Look(c sample.Sample, f func(Item)) error { return e.guesser.look(c, 0, f) }
 
 // Picture implements [pretext.Evaluator].
-func (e *Evaluator) Picture(c *prepared.Case) (pretext.Picture, error) {
+func (e *Evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
 	return e.guesser.task.Picture(e, c)
 }
 
@@ -304,7 +303,7 @@ type record struct {
 }
 
 // Evaluate implements [pretext.Evaluator].
-func (e *Evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+func (e *Evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
 	scores, err := e.guesser.evaluate(ctx, e.group, cases)
 	if err != nil {
 		return pretext.Evaluation{}, err

@@ -80,7 +80,7 @@ func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
 			return err
 		}
 		truth := l.task.draw(r)
-		b.add(l.task, c.ID, truth)
+		b.add(l.task, c.Name(), truth)
 		return l.task.Cut(b.images[item*voxels:(item+1)*voxels], c, origin, truth, r)
 	})
 	return b, err

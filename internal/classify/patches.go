@@ -5,8 +5,8 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // PatchSettings are the settings of tasks that look at several patches, each out of a cell of the
@@ -50,7 +50,7 @@ func (s *PatchSettings) Check(grid [3]int) error {
 }
 
 // Cut reads the patch (D, H, W) of a cell, varied in training, when there is a generator.
-func (s *PatchSettings) Cut(dst []float32, c *prepared.Case, origin, grid [3]int, cell int, r *rand.Rand) error {
+func (s *PatchSettings) Cut(dst []float32, c sample.Sample, origin, grid [3]int, cell int, r *rand.Rand) error {
 	if err := s.Layout(grid).CutOne(dst, c, origin, cell, r); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -292,13 +293,9 @@ func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pret
 		return e, picture, err
 	}
 	defer store.Close()
-	var held []*prepared.Case
-	for _, id := range p.Held {
-		c, err := store.Open(id)
-		if err != nil {
-			return e, picture, err
-		}
-		held = append(held, c)
+	held, err := sample.Open(store, p.Held)
+	if err != nil {
+		return e, picture, err
 	}
 	evaluator, err := p.Task.Open(s.Device, train.Last(p.Folder), pretext.OpenOptions{Memory: s.Memory})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package patches cuts patches out of the cells of a crop of a prepared case: what pretext tasks
+// Package patches cuts patches out of the cells of a crop of a sample: what pretext tasks
 // with several patches look at.
 //
 // Start at [Layout]. The gap between patches, and their random place in their cells, are what
@@ -13,7 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A Layout says where patches are cut out of a crop. Sizes are in voxels along (i, j, k).
@@ -99,7 +99,7 @@ func (l Layout) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * l.Grid
 
 // Cut reads the patches (Cells, D, H, W) of the crop at an origin of a case, cell after cell in
 // row-major order: anywhere in their cells, or in the middle if r is nil.
-func (l Layout) Cut(dst []float32, c *prepared.Case, origin [3]int, r *rand.Rand) error {
+func (l Layout) Cut(dst []float32, c sample.Sample, origin [3]int, r *rand.Rand) error {
 	voxels := l.Voxels()
 	for cell := range l.Cells() {
 		if err := l.CutOne(dst[cell*voxels:(cell+1)*voxels], c, origin, cell, r); err != nil {
@@ -110,21 +110,16 @@ func (l Layout) Cut(dst []float32, c *prepared.Case, origin [3]int, r *rand.Rand
 }
 
 // CutOne reads the patch (D, H, W) of one cell.
-func (l Layout) CutOne(dst []float32, c *prepared.Case, origin [3]int, cell int, r *rand.Rand) error {
+func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, r *rand.Rand) error {
 	var at [3]int
 	l.puzzle().Corner(at[:], cell, r)
 	for axis := range at {
 		at[axis] += origin[axis]
 	}
-	if err := c.Image(dst, at, l.Patch); err != nil {
+	if err := c.Crop(dst, at, l.Patch); err != nil {
 		return fmt.Errorf("cutting a patch: %w", err)
 	}
 	return nil
-}
-
-// Middle is the origin of the crop in the middle of a case.
-func Middle(c *prepared.Case, crop [3]int) [3]int {
-	return c.OriginAround([3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}, crop)
 }
 
 // Vary changes contrast and brightness of a patch, whose values go from -1 to 1, by up to a share,

@@ -8,7 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Sizes of the picture, in pixels.
@@ -19,7 +19,7 @@ const (
 
 // picture shows the patches of the crop in the middle where they lie. That in the middle has a
 // green frame, a neighbour that is taken for another a red one.
-func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Picture, error) {
+func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
 	slabs := tiles.NewSlabs(grid, c.Patch, tileSize)
 	size := slabs.Size().Add(image.Pt(2*margin, 2*margin))
 	page := tiles.NewPage(size.X, size.Y)
@@ -30,9 +30,9 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 	}
 	voxels, right := c.Layout(grid).Voxels(), 0
 	err := e.Look(of, func(i classify.Item) {
-		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch, of.Range()))
+		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch, of.Range(0)))
 		where := place(neighbour(i.Truth[0]))
-		page.Tile(where, tiles.Slice(i.Patches[voxels:], c.Patch, of.Range()))
+		page.Tile(where, tiles.Slice(i.Patches[voxels:], c.Patch, of.Range(0)))
 		if i.Truth[0] == i.Answer[0] {
 			right++
 		} else {
@@ -43,6 +43,6 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 	return pretext.Picture{
 		Image: page.RGBA,
 		Caption: fmt.Sprintf("The 26 neighbours of the patch in the middle (green frame) of case %s, the topmost slab first: of %d the network says where they lie. A red frame marks the others.",
-			of.ID, right),
+			of.Name(), right),
 	}, err
 }

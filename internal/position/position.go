@@ -17,8 +17,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -92,7 +92,7 @@ func neighbour(class int) int {
 // Task implements [classify.Config]: the patch in the middle, then its neighbour.
 func (c *Config) Task() (classify.Task, error) {
 	voxels := c.Layout(grid).Voxels()
-	cut := func(dst []float32, of *prepared.Case, origin [3]int, truth []int, r *rand.Rand) error {
+	cut := func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
 		err := c.Cut(dst[:voxels], of, origin, grid, middle, r)
 		if err == nil {
 			err = c.Cut(dst[voxels:], of, origin, grid, neighbour(truth[0]), r)

@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A Task is something to learn from scans without labels.
@@ -86,9 +86,9 @@ func (o OpenOptions) Group() train.Group { return train.GroupOf(voxsaw.RunOption
 type Evaluator interface {
 	// Evaluate does the task on cases, without variation: the same cases in the same order give the
 	// same result.
-	Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error)
+	Evaluate(ctx context.Context, cases []sample.Sample) (Evaluation, error)
 	// Picture shows how the task is done on a case.
-	Picture(c *prepared.Case) (Picture, error)
+	Picture(c sample.Sample) (Picture, error)
 	// Notes are what a person should know beforehand.
 	Notes() []string
 	// Close gives the memory back.

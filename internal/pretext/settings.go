@@ -8,7 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Settings are those that tasks have in common, for a task to embed. Sizes are along the axes (i,
@@ -81,8 +81,8 @@ func (s *Settings) Items(ctx context.Context, task string, step, first, n int, i
 }
 
 // RandomCrop draws a case and the origin of a crop of it.
-func (s *Settings) RandomCrop(r *rand.Rand, cases []*prepared.Case) (c *prepared.Case, origin [3]int, err error) {
+func (s *Settings) RandomCrop(r *rand.Rand, cases []sample.Sample) (c sample.Sample, origin [3]int, err error) {
 	c = cases[r.IntN(len(cases))]
-	origin, err = c.RandomOrigin(r, s.Crop, s.MaxAir)
+	origin, err = sample.RandomOrigin(c, r, s.Crop, s.MaxAir)
 	return c, origin, err
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Data is prepared cases by their role. No labels are used.
+// Data is samples by their role. No labels are used.
 type Data struct {
-	Store    *prepared.Store
-	Train    []string // case IDs
-	Validate []string // held-out case IDs; may be empty
+	Store    sample.Store
+	Train    []string // names
+	Validate []string // of those held out; may be empty
 }
 
 // A Job is a task with its settings, as [Train] carries it out. B is what it needs for one step.
@@ -39,7 +40,7 @@ type Job[B any] struct {
 // A Workbench is what a job has to work with.
 type Workbench struct {
 	train.Workbench
-	Train, Held []*prepared.Case // opened
+	Train, Held []sample.Sample // opened
 }
 
 // Train carries out a job on prepared cases, as one rank of the group or else of the options'.
@@ -55,7 +56,7 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	return train.Job[B]{
 		Identity: train.Identity{
 			Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint(),
-			Learnt: checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train), Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), false)},
+			Learnt: data.learnt(),
 		},
 		Options: j.Training,
 		Open: func() (notes []string, err error) {
@@ -70,8 +71,22 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	}.Run(ctx, dev, o, group)
 }
 
+// scans is a store of scans, whose voxels are known in mm and by their digests.
+type scans interface {
+	Spacings(names []string) volume.Range
+	Voxels(names []string) []string
+}
+
+// learnt is what a checkpoint says of the samples that it was trained on.
+func (data Data) learnt() (l checkpoint.Learnt) {
+	if of, ok := data.Store.(scans); ok {
+		l.Spacings, l.Scans = of.Spacings(data.Train), checkpoint.ScansOf(data.Train, of.Voxels(data.Train), false)
+	}
+	return l
+}
+
 // open opens the cases.
-func (data Data) open(crop [3]int, validateCases int) (training, validation []*prepared.Case, notes []string, err error) {
+func (data Data) open(crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string, err error) {
 	if len(data.Train) == 0 {
 		return nil, nil, nil, errors.New("there are no cases to pretrain on")
 	}
@@ -88,31 +103,20 @@ func (data Data) open(crop [3]int, validateCases int) (training, validation []*p
 	if validateCases > 0 {
 		validate = validate[:min(len(validate), validateCases)]
 	}
-	if training, err = openAll(data.Store, data.Train); err != nil {
+	if training, err = sample.Open(data.Store, data.Train); err != nil {
 		return nil, nil, nil, err
 	}
-	if validation, err = openAll(data.Store, validate); err != nil {
+	if validation, err = sample.Open(data.Store, validate); err != nil {
 		return nil, nil, nil, err
 	}
 	var padded []string
 	for _, c := range slices.Concat(training, validation) {
-		if c.Padded(crop) {
-			padded = append(padded, c.ID)
+		if sample.Padded(c, crop) {
+			padded = append(padded, c.Name())
 		}
 	}
 	if slices.Sort(padded); len(padded) > 0 {
 		notes = append(notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), crop[0], crop[1], crop[2], safetext.List(padded)))
 	}
 	return training, validation, notes, nil
-}
-
-func openAll(store *prepared.Store, ids []string) ([]*prepared.Case, error) {
-	cases := make([]*prepared.Case, len(ids))
-	for i, id := range ids {
-		var err error
-		if cases[i], err = store.Open(id); err != nil {
-			return nil, err
-		}
-	}
-	return cases, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Beside is masked restoration in the steps of another task: a part of that task's program, with
@@ -55,7 +55,7 @@ type Examples struct {
 }
 
 // Draw makes the n examples of a step from the given number on, each of a crop of its own.
-func (b *Beside) Draw(ctx context.Context, cases []*prepared.Case, step, first, n int) (Examples, error) {
+func (b *Beside) Draw(ctx context.Context, cases []sample.Sample, step, first, n int) (Examples, error) {
 	drawn, err := b.draw(ctx, cases, step, first, n)
 	return Examples{b.loss, drawn}, err
 }
@@ -119,7 +119,7 @@ func (b *Beside) Open(dev voxsaw.Device, path string, memory int64) (*Restorer, 
 }
 
 // Evaluate is the share of the variance of masked voxels that is explained, as task mae scores it.
-func (r *Restorer) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+func (r *Restorer) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
 	return r.restorer.evaluate(ctx, train.Group{}, cases)
 }
 

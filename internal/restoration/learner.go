@@ -10,7 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A batch is the examples of one step, one after another.
@@ -37,7 +37,7 @@ func (b *batch) example(item int, size [3]int) example {
 
 // make makes the example of an item. The crops are read from what place gives. Their usual
 // intensities are -1 to 1 for the corruption, whatever they are for the network.
-func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (*prepared.Case, [3]int, error)) error {
+func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (sample.Sample, [3]int, error)) error {
 	crops, usual := make([][]float32, t.crops()), [2]float32{}
 	for n := range crops {
 		c, origin, err := place(n)
@@ -45,11 +45,11 @@ func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (*prep
 			return err
 		}
 		crops[n] = make([]float32, t.voxels())
-		if err := c.Image(crops[n], origin, t.Crop); err != nil {
+		if err := c.Crop(crops[n], origin, t.Crop); err != nil {
 			return err
 		}
-		b.cases = append(b.cases, c.ID)
-		usual = c.Range() // all cases are prepared by one scheme
+		b.cases = append(b.cases, c.Name())
+		usual = c.Range(0) // all cases are prepared by one scheme
 	}
 	e := b.example(item, t.Crop)
 	if usual == [2]float32{-1, 1} {
@@ -125,10 +125,10 @@ func (l *learner) Batch(ctx context.Context, step int) (*batch, error) {
 }
 
 // draw makes the examples of a step that this rank has, of random crops of the cases.
-func (t task) draw(ctx context.Context, cases []*prepared.Case, step, first, n int) (*batch, error) {
+func (t task) draw(ctx context.Context, cases []sample.Sample, step, first, n int) (*batch, error) {
 	b := t.newBatch(n)
 	err := t.Items(ctx, t.name, step, first, n, func(item int, r *rand.Rand) error {
-		return t.make(r, b, item, func(int) (*prepared.Case, [3]int, error) { return t.RandomCrop(r, cases) })
+		return t.make(r, b, item, func(int) (sample.Sample, [3]int, error) { return t.RandomCrop(r, cases) })
 	})
 	return b, err
 }

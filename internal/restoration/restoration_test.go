@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -86,13 +87,9 @@ func TestPretrainingLearns(t *testing.T) {
 		if description.Kind != name || len(description.TrainedOn) != 7 {
 			t.Errorf("a checkpoint of kind %s, trained on %v", description.Kind, description.TrainedOn)
 		}
-		var held []*prepared.Case
-		for _, id := range data.Validate {
-			c, err := store.Open(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			held = append(held, c)
+		held, err := sample.Open(store, data.Validate)
+		if err != nil {
+			t.Fatal(err)
 		}
 		got, err := e.Evaluate(t.Context(), held)
 		if err != nil || got.Final()[got.Score] != summary.Validation.Score || got.Items != 2*len(held) {
@@ -102,7 +99,7 @@ func TestPretrainingLearns(t *testing.T) {
 			t.Errorf("%s: %.3f, by chance %.3f", name, got.Final(), got.Chance)
 		}
 		picture, err := e.Picture(held[0])
-		if err != nil || picture.Image.Bounds().Dx() < 3*tileSize || picture.Image.Bounds().Dy() < 2*tileSize || !strings.Contains(picture.Caption, held[0].ID) {
+		if err != nil || picture.Image.Bounds().Dx() < 3*tileSize || picture.Image.Bounds().Dy() < 2*tileSize || !strings.Contains(picture.Caption, held[0].Name()) {
 			t.Errorf("%q, %v", picture.Caption, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/tiles"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // crops that are made of each case to see how well it is restored.
@@ -47,17 +47,17 @@ func newRestorer(dev device.Device, t task, params *nn.Params, share *nn.Program
 }
 
 // restore calls f for every example of a case.
-func (r *restorer) restore(cases []*prepared.Case, at int, f func(example)) error {
+func (r *restorer) restore(cases []sample.Sample, at int, f func(example)) error {
 	c := cases[at]
 	for n := range r.repeats {
 		draw := seed.Rand(0, r.name+"/evaluation", uint64(at), uint64(n))
 		b := r.newBatch(1)
-		err := r.make(draw, b, 0, func(crop int) (*prepared.Case, [3]int, error) {
+		err := r.make(draw, b, 0, func(crop int) (sample.Sample, [3]int, error) {
 			if crop == 0 {
-				return c, c.OriginAround([3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}, r.Crop), nil
+				return c, sample.Middle(c, r.Crop), nil
 			}
 			next := cases[(at+crop)%len(cases)]
-			origin, err := next.RandomOrigin(draw, r.Crop, r.MaxAir)
+			origin, err := sample.RandomOrigin(next, draw, r.Crop, r.MaxAir)
 			return next, origin, err
 		})
 		if err == nil {
@@ -70,7 +70,7 @@ func (r *restorer) restore(cases []*prepared.Case, at int, f func(example)) erro
 			err = r.program.Read("outputs", r.told)
 		}
 		if err != nil {
-			return fmt.Errorf("case %s: %w", c.ID, err)
+			return fmt.Errorf("case %s: %w", c.Name(), err)
 		}
 		f(b.example(0, r.Crop))
 	}
@@ -78,7 +78,7 @@ func (r *restorer) restore(cases []*prepared.Case, at int, f func(example)) erro
 }
 
 // evaluate counts how well cases are restored, which the ranks of a group share out.
-func (r *restorer) evaluate(ctx context.Context, group train.Group, cases []*prepared.Case) (e pretext.Evaluation, err error) {
+func (r *restorer) evaluate(ctx context.Context, group train.Group, cases []sample.Sample) (e pretext.Evaluation, err error) {
 	if len(cases) == 0 {
 		return e, errors.New("there are no cases to restore")
 	}
@@ -141,7 +141,7 @@ func (e *evaluator) Close() {
 func (e *evaluator) Notes() []string { return e.notes }
 
 // Evaluate implements [pretext.Evaluator].
-func (e *evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+func (e *evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
 	return e.evaluate(ctx, e.group, cases)
 }
 
@@ -156,7 +156,7 @@ const (
 
 // Picture implements [pretext.Evaluator]: a row for each example, the middle slice of what the
 // network is shown, of what it makes of it, and of what was to be found.
-func (e *evaluator) Picture(of *prepared.Case) (pretext.Picture, error) {
+func (e *evaluator) Picture(of sample.Sample) (pretext.Picture, error) {
 	titles, what := [3]string{"input", "restored", "original"}, "restored"
 	if e.outputs() > 1 {
 		titles, what = [3]string{"mixed", "shares told", "shares"}, "mixed with another crop of it, and each voxel's share of the first told, black for none and white for all"
@@ -168,16 +168,16 @@ func (e *evaluator) Picture(of *prepared.Case) (pretext.Picture, error) {
 		page.Write(face, tiles.Ink, image.Pt(margin+x*(tileSize+tileGap), margin+16), title)
 	}
 	row := 0
-	err := e.restore([]*prepared.Case{of}, 0, func(x example) {
+	err := e.restore([]sample.Sample{of}, 0, func(x example) {
 		if row < rows {
-			for column, voxels := range [][]float32{x.input, e.shown(e.told, of.Range()), e.shown(x.target, of.Range())} {
+			for column, voxels := range [][]float32{x.input, e.shown(e.told, of.Range(0)), e.shown(x.target, of.Range(0))} {
 				corner := image.Pt(margin+column*(tileSize+tileGap), margin+titleRoom+row*(tileSize+tileGap))
-				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop, of.Range()))
+				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop, of.Range(0)))
 			}
 		}
 		row++
 	})
-	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.ID, what)}, err
+	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.Name(), what)}, err
 }
 
 // shown are intensities of a range for a picture: of outputs of the network or of targets.

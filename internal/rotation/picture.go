@@ -7,7 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/tiles"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Sizes of the picture, in pixels.
@@ -20,7 +20,7 @@ const (
 
 // picture shows the middle slice of the crop, turned in every way. What the network takes for
 // another rotation has a red frame.
-func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Picture, error) {
+func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
 	rows := (c.Rotations + columns - 1) / columns
 	page := tiles.NewPage(2*margin+min(columns, c.Rotations)*(tileSize+tileGap)-tileGap, 2*margin+rows*(tileSize+tileGap)-tileGap)
 	right := 0
@@ -28,7 +28,7 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 		truth := i.Truth[0]
 		corner := image.Pt(margin+truth%columns*(tileSize+tileGap), margin+truth/columns*(tileSize+tileGap))
 		place := image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner)
-		page.Tile(place, tiles.Slice(i.Patches, c.Crop, of.Range()))
+		page.Tile(place, tiles.Slice(i.Patches, c.Crop, of.Range(0)))
 		if truth == i.Answer[0] {
 			right++
 		} else {
@@ -37,6 +37,6 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Pict
 	})
 	return pretext.Picture{
 		Image:   page.RGBA,
-		Caption: fmt.Sprintf("The crop in the middle of case %s, turned in all %d ways, the first not at all: %d are told right. A red frame marks the others.", of.ID, c.Rotations, right),
+		Caption: fmt.Sprintf("The crop in the middle of case %s, turned in all %d ways, the first not at all: %d are told right. A red frame marks the others.", of.Name(), c.Rotations, right),
 	}, err
 }

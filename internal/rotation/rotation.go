@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -91,9 +91,9 @@ func (c *Config) Task() (classify.Task, error) {
 	if c.Rotations == 24 {
 		list = rot90.All()
 	}
-	cut := func(dst []float32, of *prepared.Case, origin [3]int, truth []int, _ *rand.Rand) error {
+	cut := func(dst []float32, of sample.Sample, origin [3]int, truth []int, _ *rand.Rand) error {
 		crop := make([]float32, len(dst))
-		err := of.Image(crop, origin, c.Crop)
+		err := of.Crop(crop, origin, c.Crop)
 		if err == nil {
 			list[truth[0]].Apply(dst, crop, c.Crop)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Sizes of the picture, in pixels.
@@ -24,7 +24,7 @@ const (
 // picture shows the first cube of a case twice: as the network sees it, and as its answer puts it
 // right. In the latter a patch that lies in another place than it should has a red frame, one that
 // is in its place but turned wrong a pale one.
-func (c *Config) picture(e *classify.Evaluator, of *prepared.Case, orders puzzle.Selection) (pretext.Picture, error) {
+func (c *Config) picture(e *classify.Evaluator, of sample.Sample, orders puzzle.Selection) (pretext.Picture, error) {
 	var cube classify.Item
 	err := e.Look(of, func(i classify.Item) {
 		if cube.Truth == nil {
@@ -44,11 +44,11 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case, orders puzzle
 	voxels, turned, placed, upright := c.Layout(c.Grid).Voxels(), make([]float32, c.Layout(c.Grid).Voxels()), 0, 0
 	for slot := range orders[0] {
 		patch := cube.Patches[slot*voxels : (slot+1)*voxels]
-		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch, of.Range()))
+		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch, of.Range(0)))
 		truth, answer := orders[cube.Truth[0]][slot], orders[cube.Answer[0]][slot]
 		c.halves()[cube.Answer[1+slot]].Apply(turned, patch, c.Patch)
 		where := c.place(slabs, column, answer)
-		page.Tile(where, tiles.Slice(turned, c.Patch, of.Range()))
+		page.Tile(where, tiles.Slice(turned, c.Patch, of.Range(0)))
 		right := cube.Truth[1+slot] == cube.Answer[1+slot]
 		if right {
 			upright++
@@ -66,7 +66,7 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case, orders puzzle
 	return pretext.Picture{
 		Image: page.RGBA,
 		Caption: fmt.Sprintf("A %v cube of case %s: shuffled and turned, then as the network puts it right. %d of %d patches are in their place, of %d it is told how they were turned. A red frame marks a wrong place, a pale one a wrong rotation alone.",
-			puzzle.Grid(c.Grid[:]), of.ID, placed, len(orders[0]), upright),
+			puzzle.Grid(c.Grid[:]), of.Name(), placed, len(orders[0]), upright),
 	}, nil
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -133,17 +133,17 @@ func (c *Config) Task() (classify.Task, error) {
 			{Name: "order", Classes: c.Classes, Hidden: c.Hidden, Weight: 0.5},
 			{Name: "rotation", Classes: 1 + c.Axes, Each: true, Hidden: c.Hidden, Weight: 0.5},
 		},
-		Cut: func(dst []float32, of *prepared.Case, origin [3]int, truth []int, r *rand.Rand) error {
+		Cut: func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
 			return c.cut(dst, of, origin, orders[truth[0]], truth[1:], r)
 		},
-		Picture: func(e *classify.Evaluator, of *prepared.Case) (pretext.Picture, error) {
+		Picture: func(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
 			return c.picture(e, of, orders)
 		},
 	}, nil
 }
 
 // cut makes a cube: of each slot the patch that the order puts there, turned.
-func (c *Config) cut(dst []float32, of *prepared.Case, origin [3]int, order puzzle.Configuration, turned []int, r *rand.Rand) error {
+func (c *Config) cut(dst []float32, of sample.Sample, origin [3]int, order puzzle.Configuration, turned []int, r *rand.Rand) error {
 	voxels, halves := c.Layout(c.Grid).Voxels(), c.halves()
 	patch := make([]float32, voxels)
 	for slot, cell := range order {

@@ -301,7 +301,7 @@ func onto(t *testing.T, prepared, scan volume.Grid, how volume.Preparation) *vol
 // naiveSums keeps the sums of the whole scan, in float64: of both outputs and of the weights.
 func naiveSums(t *testing.T, s *Inferer, src Source) map[string][]float64 {
 	t.Helper()
-	shape := src.Extent()
+	shape := src.Size()
 	n, voxels := shape[0]*shape[1]*shape[2], s.Size[0]*s.Size[1]*s.Size[2]
 	sums := map[string][]float64{"probability": make([]float64, s.classes*n), "logits": make([]float64, s.classes*n), "weight": make([]float64, n)}
 	bell := func(i, n int) float64 {
@@ -313,7 +313,7 @@ func naiveSums(t *testing.T, s *Inferer, src Source) map[string][]float64 {
 			for _, x := range positions(shape[0], s.Size[0], s.Overlap) {
 				image := make([]float32, s.Batch*voxels)
 				outputs := map[string][]float32{"probability": make([]float32, s.Batch*s.classes*voxels), "logits": make([]float32, s.Batch*s.classes*voxels)}
-				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
+				if err := src.Crop(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.run(image, outputs); err != nil {

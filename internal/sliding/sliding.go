@@ -239,7 +239,7 @@ func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progres
 
 // Infer slides the window over a source. progress, if not nil, is told how many windows are done.
 func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wanted, progress func(done, total int)) (r Result, err error) {
-	shape := src.Extent()
+	shape := src.Size()
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
 	}
@@ -408,7 +408,7 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
 		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))], voxels: make([]float32, s.Batch*patch)}
 		for n, origin := range c.origins {
-			if err := src.Image(c.voxels[n*patch:(n+1)*patch], origin, s.Size); err != nil {
+			if err := src.Crop(c.voxels[n*patch:(n+1)*patch], origin, s.Size); err != nil {
 				return c, err
 			}
 		}

@@ -65,7 +65,7 @@ type part struct {
 	extent [3]int
 }
 
-func (p part) Extent() [3]int { return p.extent }
+func (p part) Size() [3]int { return p.extent }
 
 func TestPositionsCoverTheAxis(t *testing.T) {
 	for _, c := range []struct {
@@ -91,7 +91,7 @@ func TestPositionsCoverTheAxis(t *testing.T) {
 // naive keeps the sums of the whole scan, in float64, and looks at every window once.
 func naive(t *testing.T, s *Inferer, src Source) []uint16 {
 	t.Helper()
-	shape := src.Extent()
+	shape := src.Size()
 	n := shape[0] * shape[1] * shape[2]
 	sums := make([]float64, s.classes*n)
 	voxels := s.Size[0] * s.Size[1] * s.Size[2]
@@ -103,7 +103,7 @@ func naive(t *testing.T, s *Inferer, src Source) []uint16 {
 		for _, y := range positions(shape[1], s.Size[1], s.Overlap) {
 			for _, x := range positions(shape[0], s.Size[0], s.Overlap) {
 				image, probability := make([]float32, s.Batch*voxels), make([]float32, s.Batch*s.classes*voxels)
-				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
+				if err := src.Crop(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.run(image, map[string][]float32{"probability": probability}); err != nil {
@@ -175,7 +175,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in
 				// these few voxels.
 				if different > 0 || len(got) != len(want) {
-					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.Extent(), different, len(want))
+					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.Size(), different, len(want))
 				}
 				if calls != total || total == 0 {
 					t.Errorf("progress ended at %d of %d", calls, total)
@@ -214,7 +214,7 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
 		size := [3]int{9, 7, 5}
 		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)
-		if err := errors.Join(c.Image(a, origin, size), h.Image(b, origin, size)); err != nil {
+		if err := errors.Join(c.Crop(a, origin, size), h.Crop(b, origin, size)); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(a, b) {

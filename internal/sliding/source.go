@@ -7,20 +7,17 @@ import (
 
 // A Source is what windows are cut from.
 type Source interface {
-	// Image reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network
+	// Crop reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network
 	// wants them, and air outside of the scan.
-	Image(dst []float32, origin, size [3]int) error
-	// Extent is the scan's size along (i, j, k).
-	Extent() [3]int
+	Crop(dst []float32, origin, size [3]int) error
+	// Size is the scan's along (i, j, k).
+	Size() [3]int
 	// Bytes is the memory that the source takes, as far as it counts towards a limit.
 	Bytes() int64
 }
 
 // Case is a prepared case as a source. It is read where it lies.
 type Case struct{ *prepared.Case }
-
-// Extent implements [Source].
-func (c Case) Extent() [3]int { return c.Shape }
 
 // Bytes implements [Source].
 func (c Case) Bytes() int64 { return 0 }
@@ -44,14 +41,14 @@ func Hold(scan, prepared *volume.Volume, how volume.Intensities) Held {
 	return h
 }
 
-// Extent implements [Source].
-func (h Held) Extent() [3]int { return h.volume.Shape }
+// Size implements [Source].
+func (h Held) Size() [3]int { return h.volume.Shape }
 
 // Bytes implements [Source].
 func (h Held) Bytes() int64 { return h.bytes }
 
-// Image implements [Source].
-func (h Held) Image(dst []float32, origin, size [3]int) error {
+// Crop implements [Source].
+func (h Held) Crop(dst []float32, origin, size [3]int) error {
 	crop, err := h.volume.Crop(origin, size, float32(h.how.Outside))
 	if err != nil {
 		return err

@@ -24,6 +24,8 @@ type Store struct {
 	dir   string
 	index index
 
+	numbers func() map[string]int // of photographs by their names, made once
+
 	mutex  sync.Mutex
 	mapped []mmap.MMap // of each shard, once it is asked for
 	closed bool
@@ -36,7 +38,9 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening prepared photographs in %s: %w", dir, err)
 	}
-	return &Store{dir: dir, index: i, mapped: make([]mmap.MMap, len(i.Shards))}, nil
+	s := &Store{dir: dir, index: i, mapped: make([]mmap.MMap, len(i.Shards))}
+	s.numbers = sync.OnceValue(s.numberByName)
+	return s, nil
 }
 
 func readIndex(dir string) (i index, err error) {

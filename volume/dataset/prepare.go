@@ -110,7 +110,7 @@ func (s *Summary) add(r Result) {
 		s.Prepared++
 	}
 	s.spacings = append(s.spacings, r.Record.Spacing)
-	if r.Record.Crop != nil {
+	if r.Record.Box != nil {
 		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -33,6 +32,8 @@ type Case struct {
 	verify   sync.Once
 	verified error
 }
+
+var _ sample.Sample = (*Case)(nil)
 
 // begin is called before voxels are read, and gives the case's file, which stays mapped until end
 // is called. By the first of all readers, the file is compared with its checksum. The function end
@@ -96,12 +97,20 @@ func (c *Case) openFile() (*os.File, error) {
 // Intensities say what the whole numbers of the case's voxels stand for.
 func (c *Case) Intensities() volume.Intensities { return c.preparation.Intensities(c.Levels) }
 
-// Range is [volume.Preparation.Range] of how the case was prepared.
-func (c *Case) Range() [2]float32 { return c.preparation.Range() }
+// Name implements [sample.Sample]: it is the case's ID.
+func (c *Case) Name() string { return c.ID }
 
-// Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees
-// it, i fastest: (D, H, W) with D = size[2]. What lies outside the scan is air.
-func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
+// Size implements [sample.Sample].
+func (c *Case) Size() [3]int { return c.Shape }
+
+// Channels implements [sample.Sample].
+func (c *Case) Channels() int { return 1 }
+
+// Range implements [sample.Sample]: it is [volume.Preparation.Range] of how the case was prepared.
+func (c *Case) Range(int) [2]float32 { return c.preparation.Range() }
+
+// Crop implements [sample.Sample]: values are normalised as the network sees them.
+func (c *Case) Crop(dst []float32, origin, size [3]int) (err error) {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
@@ -125,7 +134,7 @@ func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
 	return nil
 }
 
-// Labels reads the labels of a crop, as numbers, in the order of [Case.Image]; outside the scan is
+// Labels reads the labels of a crop, as numbers, in the order of [Case.Crop]; outside the scan is
 // background.
 func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 	if err := checkCrop(len(dst), size); err != nil {
@@ -156,55 +165,6 @@ func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 		fill(row[left+n:], 0)
 	})
 	return nil
-}
-
-// RandomOrigin draws where to take a crop of the given size, wholly inside the scan; along an axis
-// where the scan is smaller than the crop, the scan is centred in it. Crops with at most the share
-// maxAir of air are preferred: it draws up to eight times and otherwise takes the one with the
-// least. maxAir 1 takes the first.
-func (c *Case) RandomOrigin(r *rand.Rand, size [3]int, maxAir float64) ([3]int, error) {
-	const attempts = 8
-	var best [3]int
-	least := math.Inf(1)
-	for range attempts {
-		var origin [3]int
-		for axis := range origin {
-			if room := c.Shape[axis] - size[axis]; room >= 0 {
-				origin[axis] = r.IntN(room + 1)
-			} else {
-				origin[axis] = -(-room / 2)
-			}
-		}
-		if maxAir >= 1 {
-			return origin, nil
-		}
-		air, err := c.AirFraction(origin, size)
-		if err != nil {
-			return origin, err
-		}
-		if air < least {
-			best, least = origin, air
-		}
-		if least <= maxAir {
-			break
-		}
-	}
-	return best, nil
-}
-
-// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed
-// for the crop to lie inside the scan.
-func (c *Case) OriginAround(voxel, size [3]int) [3]int {
-	var origin [3]int
-	for axis := range origin {
-		room := c.Shape[axis] - size[axis]
-		if room < 0 {
-			origin[axis] = -(-room / 2)
-			continue
-		}
-		origin[axis] = min(max(voxel[axis]-size[axis]/2, 0), room)
-	}
-	return origin
 }
 
 // Volume reads the whole prepared image: whole numbers, whose meaning is [Case.Intensities].

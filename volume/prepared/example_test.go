@@ -5,6 +5,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -43,7 +44,7 @@ func Example() {
 	}
 	size := [3]int{16, 16, 16}
 	crop := make([]float32, size[0]*size[1]*size[2])
-	if err := c.Image(crop, c.OriginAround([3]int{24, 20, 16}, size), size); err != nil {
+	if err := c.Crop(crop, sample.OriginAround(c, [3]int{24, 20, 16}, size), size); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(c.ID, c.Shape, "with", len(c.LabelCounts), "labels")

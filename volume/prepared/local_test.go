@@ -45,7 +45,7 @@ func readAll(s *Store) error {
 			return err
 		}
 		dst := make([]float32, small)
-		if err := c.Image(dst, [3]int{}, [3]int{4, 3, 2}); err != nil {
+		if err := c.Crop(dst, [3]int{}, [3]int{4, 3, 2}); err != nil {
 			return err
 		}
 		for _, v := range dst {
@@ -170,7 +170,7 @@ func TestLocalCopiesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Image(make([]float32, small), [3]int{}, [3]int{4, 3, 2}); err != nil {
+	if err := c.Crop(make([]float32, small), [3]int{}, [3]int{4, 3, 2}); err != nil {
 		t.Fatal(err)
 	}
 	after, bytes, ledger := copiesIn(t, local)
@@ -325,7 +325,7 @@ func TestLocalCopiesOfManyReaders(t *testing.T) {
 				}
 				c, err := s.Open(fmt.Sprintf("case%03d", next))
 				if err == nil {
-					err = c.Image(make([]float32, small), [3]int{}, [3]int{4, 3, 2})
+					err = c.Crop(make([]float32, small), [3]int{}, [3]int{4, 3, 2})
 				}
 				if err != nil {
 					t.Error(err)

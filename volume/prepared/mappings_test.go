@@ -105,7 +105,7 @@ func TestMappingsWithReadersAtWork(t *testing.T) {
 				if err != nil || v.Int16[0] != int16(number) || v.Int16[23] != int16(number) {
 					t.Errorf("case %d holds %v (%v)", number, v, err)
 				}
-				if err := c.Image(crop, [3]int{1, 1, 0}, [3]int{2, 2, 2}); err != nil {
+				if err := c.Crop(crop, [3]int{1, 1, 0}, [3]int{2, 2, 2}); err != nil {
 					t.Error(err)
 				}
 			}

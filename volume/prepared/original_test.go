@@ -109,8 +109,8 @@ func TestOriginalLabelsBeyondThePart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Crop == nil || c.Part().Share() > 0.6 || c.Original.Shape != shape {
-			t.Fatalf("prepared %v of %v", c.Crop, c.Original.Shape)
+		if c.Box == nil || c.Part().Share() > 0.6 || c.Original.Shape != shape {
+			t.Fatalf("prepared %v of %v", c.Box, c.Original.Shape)
 		}
 		if last := len(c.Notes) - 1; last < 0 || !strings.HasPrefix(c.Notes[last], "outside the patient's box: 2 labelled voxels, ") {
 			t.Errorf("notes %q", c.Notes)

@@ -22,7 +22,7 @@ type Record struct {
 	Spacing  [3]float64  `json:"spacing"`
 	Original volume.Grid `json:"original"`
 	// the voxels of the scan that were prepared; nil: all
-	Crop *volume.Box `json:"crop,omitempty"`
+	Box *volume.Box `json:"crop,omitempty"`
 	// how the scan's values became what a network sees, where that goes by the scan
 	Levels    *volume.Levels `json:"levels,omitempty"`
 	HasLabels bool           `json:"has_labels"`
@@ -82,8 +82,8 @@ func (r Record) resampled() bool {
 // Part is what of the scan was prepared.
 func (r Record) Part() volume.Part {
 	part := r.Original.Whole()
-	if r.Crop != nil {
-		part.Box = *r.Crop
+	if r.Box != nil {
+		part.Box = *r.Box
 	}
 	return part
 }
@@ -115,7 +115,7 @@ func (r Record) check() error {
 	if slices.Contains(r.Undrawn, 0) || !slices.IsSorted(r.Undrawn) {
 		return fmt.Errorf("labels %s are said not to be drawn", numbers.List(r.Undrawn))
 	}
-	if r.Crop != nil {
+	if r.Box != nil {
 		if err := r.Part().Check(); err != nil {
 			return err
 		}

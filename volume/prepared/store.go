@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -314,6 +315,15 @@ func (s *Store) Open(id string) (*Case, error) {
 	opened := &Case{Record: r, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
 	s.open[id] = opened
 	return opened, nil
+}
+
+// Sample implements [sample.Store]: it is [Store.Open].
+func (s *Store) Sample(id string) (sample.Sample, error) {
+	c, err := s.Open(id)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Close unmaps all cases, and lets go of the folder. None may be in use.

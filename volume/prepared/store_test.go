@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -96,7 +97,7 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 		origin, size := crop[0], crop[1]
 		image := make([]float32, size[0]*size[1]*size[2])
 		numbers := make([]float32, len(image))
-		if err := errors.Join(c.Image(image, origin, size), c.Labels(numbers, origin, size)); err != nil {
+		if err := errors.Join(c.Crop(image, origin, size), c.Labels(numbers, origin, size)); err != nil {
 			t.Fatal(err)
 		}
 		wantImage, err := prepared.Crop(origin, size, -125)
@@ -128,7 +129,7 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 	if err := unlabelled.Labels(make([]float32, 8), [3]int{}, [3]int{2, 2, 2}); err == nil {
 		t.Error("labels of a case without any")
 	}
-	if err := c.Image(make([]float32, 7), [3]int{}, [3]int{2, 2, 2}); err == nil {
+	if err := c.Crop(make([]float32, 7), [3]int{}, [3]int{2, 2, 2}); err == nil {
 		t.Error("a crop into a slice of the wrong length")
 	}
 	if _, err := store.Open("c"); err == nil {
@@ -242,7 +243,7 @@ func TestCaseAir(t *testing.T) {
 	}
 	air := func(maxAir float64) (sum float64) {
 		for range 200 {
-			origin, err := c.RandomOrigin(r, [3]int{16, 16, 40}, maxAir)
+			origin, err := sample.RandomOrigin(c, r, [3]int{16, 16, 40}, maxAir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +261,7 @@ func TestCaseAir(t *testing.T) {
 	if all, few := air(1), air(0.5); few > all-0.1 {
 		t.Errorf("air %g where little is wanted, %g otherwise", few, all)
 	}
-	if got := c.OriginAround([3]int{49, 3, 20}, [3]int{16, 16, 40}); got != [3]int{34, 0, -5} {
+	if got := sample.OriginAround(c, [3]int{49, 3, 20}, [3]int{16, 16, 40}); got != [3]int{34, 0, -5} {
 		t.Errorf("crop around a voxel at %v", got)
 	}
 }
@@ -420,7 +421,7 @@ func BenchmarkCaseImage(b *testing.B) {
 	b.Run("Image", func(b *testing.B) {
 		b.SetBytes(2 * 96 * 96 * 96)
 		for b.Loop() {
-			if err := c.Image(dst, [3]int{30, 31, 32}, size); err != nil {
+			if err := c.Crop(dst, [3]int{30, 31, 32}, size); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -455,14 +456,14 @@ func TestDamagedCaseIsRefused(t *testing.T) {
 	damage(t, dir, "hurt")
 	size, crop := [3]int{4, 4, 4}, make([]float32, 64)
 	readers := map[string]func(*Case) error{
-		"Image":       func(c *Case) error { return c.Image(crop, [3]int{}, size) },
+		"Crop":        func(c *Case) error { return c.Crop(crop, [3]int{}, size) },
 		"Labels":      func(c *Case) error { return c.Labels(crop, [3]int{}, size) },
 		"Volume":      func(c *Case) error { _, err := c.Volume(); return err },
 		"LabelMap":    func(c *Case) error { _, err := c.LabelMap(); return err },
 		"AirFraction": func(c *Case) error { _, err := c.AirFraction([3]int{}, size); return err },
 		"Foreground":  func(c *Case) error { _, _, err := c.Foreground(1, rand.New(rand.NewPCG(1, 1))); return err },
 		"RandomOrigin": func(c *Case) error {
-			_, err := c.RandomOrigin(rand.New(rand.NewPCG(1, 1)), size, 0.5)
+			_, err := sample.RandomOrigin(c, rand.New(rand.NewPCG(1, 1)), size, 0.5)
 			return err
 		},
 	}
@@ -508,14 +509,14 @@ func TestTruncatedWhileMapped(t *testing.T) {
 	}
 	size := [3]int{64, 64, 20}
 	crop := make([]float32, v.Len())
-	if err := c.Image(crop, [3]int{}, size); err != nil {
+	if err := c.Crop(crop, [3]int{}, size); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(voxelPath(dir, "a"), 4096); err != nil {
 		t.Fatal(err)
 	}
 	for name, read := range map[string]func() error{
-		"Image":    func() error { return c.Image(crop, [3]int{}, size) },
+		"Crop":     func() error { return c.Crop(crop, [3]int{}, size) },
 		"Labels":   func() error { return c.Labels(crop, [3]int{}, size) },
 		"Volume":   func() error { _, err := c.Volume(); return err },
 		"LabelMap": func() error { _, err := c.LabelMap(); return err },

@@ -150,7 +150,7 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.HasLabels {
 		flags |= hasLabels
 	}
-	if r.Crop != nil {
+	if r.Box != nil {
 		flags |= isCropped
 	}
 	if r.Original != r.Grid {
@@ -174,8 +174,8 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.Original != r.Grid {
 		out = appendGrid(out, r.Original)
 	}
-	if r.Crop != nil {
-		out = appendShape(appendShape(out, r.Crop.Origin), r.Crop.Size)
+	if r.Box != nil {
+		out = appendShape(appendShape(out, r.Box.Origin), r.Box.Size)
 	}
 	if l := r.Levels; l != nil {
 		for _, x := range []float64{l.Centre, l.Width, l.Low, l.High} {
@@ -286,7 +286,7 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 		r.Original = d.grid()
 	}
 	if flags&isCropped != 0 {
-		r.Crop = &volume.Box{Origin: d.shape(), Size: d.shape()}
+		r.Box = &volume.Box{Origin: d.shape(), Size: d.shape()}
 	}
 	if flags&isLevelled != 0 {
 		r.Levels = &volume.Levels{Centre: d.float(), Width: d.float(), Low: d.float(), High: d.float()}

@@ -69,7 +69,7 @@ func filled(t *testing.T, id string) Record {
 
 func TestTableKeepsEveryField(t *testing.T) {
 	same := filled(t, "b")
-	same.Original, same.Crop, same.LabelCounts, same.LabelNames, same.Notes, same.Sources = same.Grid, nil, nil, nil, nil, nil
+	same.Original, same.Box, same.LabelCounts, same.LabelNames, same.Notes, same.Sources = same.Grid, nil, nil, nil, nil, nil
 	records := []Record{filled(t, "a"), same, {ID: "c"}}
 	e := &tableEncoder{known: map[string]uint64{}}
 	for _, want := range records {

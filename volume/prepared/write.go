@@ -324,7 +324,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	}
 	record.Notes = slices.Concat(record.Notes, odd)
 	if !part.IsWhole() {
-		record.Crop = &part.Box
+		record.Box = &part.Box
 	}
 	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	var labels []uint16

@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -32,7 +33,7 @@ func Tiny() voxsaw.Network {
 
 // Numbered is a store of one case whose voxels say where they lie, and a function that tells where
 // a value of it comes from.
-func Numbered(t testing.TB, shape [3]int) (of *prepared.Case, where func(float32) [3]int) {
+func Numbered(t testing.TB, shape [3]int) (of sample.Sample, where func(float32) [3]int) {
 	t.Helper()
 	const high = 1 << 14
 	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{1, 1, 1})}}
@@ -48,14 +49,11 @@ func Numbered(t testing.TB, shape [3]int) (of *prepared.Case, where func(float32
 }
 
 // Open opens cases.
-func Open(t testing.TB, s *prepared.Store, ids ...string) (cases []*prepared.Case) {
+func Open(t testing.TB, s *prepared.Store, ids ...string) (cases []sample.Sample) {
 	t.Helper()
-	for _, id := range ids {
-		c, err := s.Open(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, c)
+	cases, err := sample.Open(s, ids)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return cases
 }
@@ -113,7 +111,7 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 			t.Errorf("%s: %.3f of the answers are right; guessing has %.3f and reaches %.3f once in a thousand times", target.Name, share, got.Chance[k], bound)
 		}
 	}
-	if picture, err := e.Picture(cases[0]); err != nil || picture.Image.Bounds().Dx() < 100 || !strings.Contains(picture.Caption, cases[0].ID) {
+	if picture, err := e.Picture(cases[0]); err != nil || picture.Image.Bounds().Dx() < 100 || !strings.Contains(picture.Caption, cases[0].Name()) {
 		t.Errorf("%q, %v", picture.Caption, err)
 	}
 }

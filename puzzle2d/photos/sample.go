@@ -1,0 +1,85 @@
+package photos
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/sample"
+)
+
+// A Photo is a prepared photograph as a sample of three channels and depth 1. Its values are the
+// bytes of its pixels.
+type Photo struct {
+	store  *Store
+	number int
+}
+
+var (
+	_ sample.Sample = Photo{}
+	_ sample.Store  = (*Store)(nil)
+)
+
+// Photo gives photograph n.
+func (s *Store) Photo(n int) Photo { return Photo{s, n} }
+
+// Sample implements [sample.Store]: the name is the photograph's path.
+func (s *Store) Sample(name string) (sample.Sample, error) {
+	n, found := s.numbers()[name]
+	if !found {
+		return nil, fmt.Errorf("no photograph %q among the %d prepared in %s", name, s.Len(), s.dir)
+	}
+	return s.Photo(n), nil
+}
+
+// numberByName numbers the photographs by their names.
+func (s *Store) numberByName() map[string]int {
+	numbers := make(map[string]int, s.Len())
+	for n := range s.Len() {
+		numbers[s.Name(n)] = n
+	}
+	return numbers
+}
+
+// Name implements [sample.Sample].
+func (p Photo) Name() string { return p.store.Name(p.number) }
+
+// Size implements [sample.Sample].
+func (p Photo) Size() [3]int { return [3]int{p.store.index.Size[0], p.store.index.Size[1], 1} }
+
+// Channels implements [sample.Sample]: red, green and blue.
+func (p Photo) Channels() int { return 3 }
+
+// Range implements [sample.Sample].
+func (p Photo) Range(int) [2]float32 { return [2]float32{0, 255} }
+
+// AirFraction implements [sample.Sample]: on a photograph nothing is air.
+func (p Photo) AirFraction(_, _ [3]int) (float64, error) { return 0, nil }
+
+// Crop implements [sample.Sample]. The crop must lie on the photograph.
+func (p Photo) Crop(dst []float32, origin, size [3]int) error {
+	for axis, extent := range p.Size() {
+		if origin[axis] < 0 || size[axis] < 1 || origin[axis]+size[axis] > extent {
+			return fmt.Errorf("%s: a crop of %s pixels at %s is not on the photograph of %s", p.Name(), numbers.Extents(size[:]), numbers.List(origin[:]), numbers.Extents(p.store.index.Size[:]))
+		}
+	}
+	n := size[0] * size[1]
+	if len(dst) != 3*n {
+		return fmt.Errorf("%s: a crop of %s pixels does not go into %d values", p.Name(), numbers.Extents(size[:]), len(dst))
+	}
+	pixels, err := p.store.At(p.number)
+	if err != nil {
+		return err
+	}
+	for y := range size[1] {
+		row := pixels[3*((origin[1]+y)*p.store.index.Size[0]+origin[0]):][:3*size[0]]
+		at := 0
+		for pixel := range slices.Chunk(row, 3) {
+			for c, v := range pixel {
+				dst[c*n+y*size[0]+at] = float32(v)
+			}
+			at++
+		}
+	}
+	return nil
+}
