@@ -79,6 +79,33 @@ func (g Grid) offset(l Grid) (origin [3]int, beside float64, ok bool) {
 	return origin, beside, true
 }
 
+// shifted says how far between g's voxels those of l lie, along each axis of g and in voxels, where
+// l has the axes and voxel size of g, another shape, and lies on a part of it.
+func (g Grid) shifted(l Grid) (by [3]float64, ok bool) {
+	turned, err := l.Oriented(g.Axcodes())
+	if err != nil || turned.Shape == g.Shape {
+		return by, false
+	}
+	m, err := between(g, turned)
+	if err != nil {
+		return by, false
+	}
+	for a := range 3 {
+		first := math.Round(m[a][3])
+		if by[a] = m[a][3] - first; !(first < float64(g.Shape[a]) && first+float64(turned.Shape[a]) > 0) {
+			return by, false
+		}
+	}
+	moved := turned
+	for r := range 3 {
+		for a := range 3 {
+			moved.Affine[r][3] -= g.Affine[r][a] * by[a]
+		}
+	}
+	_, ok = g.Shares(moved)
+	return by, ok
+}
+
 // Place returns labels that lie on a part of g's voxels, see [Grid.Shares], on all of g: the rest
 // is background. Of labels that reach beyond g, lost voxels that are no background lie there. It
 // returns nil where the labels do not lie on voxels of g.

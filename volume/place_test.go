@@ -1,8 +1,10 @@
 package volume
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -86,5 +88,33 @@ func TestPlaceRefusesOtherLattices(t *testing.T) {
 		if placed, _ := (&LabelMap{Grid: l, Labels: make([]uint16, l.Len())}).Place(g); placed != nil {
 			t.Errorf("%s: placed", name)
 		}
+	}
+}
+
+// Labels on a part of the image, between its voxels, are refused with how far.
+func TestPartBetweenVoxels(t *testing.T) {
+	image := Grid{Shape: [3]int{20, 16, 12}, Affine: Affine{{0, -2, 0, 30}, {3, 0, 0, -20}, {0, 0, 4, 7}, {0, 0, 0, 1}}}
+	for _, by := range [][3]float64{{0.5, 0, 0}, {0.3, -0.4, 0.45}, {0, 0, -0.3}} {
+		at := [3]float64{4 + by[0], 3 + by[1], 2 + by[2]}
+		part := Grid{Shape: [3]int{10, 9, 8}, Affine: image.Affine}
+		for r, x := range image.World(at) {
+			part.Affine[r][3] = x
+		}
+		want := fmt.Sprintf("between its voxels: (%.2f, %.2f, %.2f) of a voxel", by[0], by[1], by[2])
+		for _, axcodes := range []string{image.Axcodes(), "RAS", "LPI"} {
+			turned, err := part.Oriented(axcodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := image.Match(turned); err == nil || by[0] != 0.5 && !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "between its voxels") {
+				t.Errorf("%v, %s: %v, want %q", by, axcodes, err, want)
+			}
+		}
+	}
+	far := Grid{Shape: [3]int{10, 9, 8}, Affine: image.Affine}
+	far.Affine[0][3] += 1000
+	if _, err := image.Match(far); err == nil || !strings.Contains(err.Error(), "do not fill the same box") {
+		t.Errorf("a part of nothing: %v", err)
 	}
 }

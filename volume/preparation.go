@@ -202,6 +202,11 @@ func (e *GeometryError) Error() string {
 		return fmt.Sprintf("%dx%dx%d voxels of %.4gx%.4gx%.4g mm, %s, from (%.1f, %.1f, %.1f)",
 			g.Shape[0], g.Shape[1], g.Shape[2], s[0], s[1], s[2], g.Axcodes(), p[0], p[1], p[2])
 	}
+	if by, ok := e.Image.shifted(e.Labels); ok {
+		return fmt.Sprintf("labels lie on a part of the image, but between its voxels: (%.2f, %.2f, %.2f) of a voxel beside them along i, j and k: "+
+			"the image has %s; the labels have %s. Resample the labels onto the image's voxels, or mend the header that is wrong",
+			by[0], by[1], by[2], describe(e.Image), describe(e.Labels))
+	}
 	where := ""
 	if f, err := e.Image.fit(e.Labels); err == nil {
 		spacing := e.Image.Spacing()

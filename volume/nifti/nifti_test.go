@@ -177,7 +177,7 @@ func TestProblemsAreNamed(t *testing.T) {
 		"mended: sform code 200":                              "the sform has the code 200, which NIfTI does not know: taken for none",
 		"slope infinite":                                      "scl_slope is +Inf: values are not scaled",
 		"mended: qform code -1":                               "the qform has the code -1, which NIfTI does not know: taken for none",
-		"bytes behind the voxels": "holds 25 slices more than its header says",
+		"bytes behind the voxels":                             "holds 25 slices more than its header says",
 	}
 	for _, c := range goldenCases(t) {
 		path := c.file(t)
