@@ -163,6 +163,44 @@ func TestContoursThatCross(t *testing.T) {
 	}
 }
 
+// A contour that goes round something twice loses it by the even-odd rule, and is named. A figure of
+// eight loses nothing, and round a hole that a keyhole cuts out a contour goes both ways.
+func TestContourThatCrossesItself(t *testing.T) {
+	const z = 7.5
+	contour := func(points ...[2]float64) string {
+		var all []string
+		for _, p := range points {
+			all = append(all, fmt.Sprintf(`%g\%g\%g`, p[0], p[1], z))
+		}
+		return strings.Join(all, `\`)
+	}
+	outer := [][2]float64{{-20, 20}, {-8, 20}, {-8, 32}, {-20, 32}, {-20, 20}}
+	inner := [][2]float64{{-17, 23}, {-11, 23}, {-11, 29}, {-17, 29}, {-17, 23}}
+	back := slices.Clone(inner)
+	slices.Reverse(back)
+	for name, c := range map[string]struct {
+		points  [][2]float64
+		crosses bool
+	}{
+		"a square":        {outer, false},
+		"twice round":     {slices.Concat(outer, inner), true},
+		"a keyhole":       {slices.Concat(outer, back), false},
+		"a loop":          {[][2]float64{{-20, 20}, {-8, 20}, {-8, 32}, {-16, 32}, {-16, 24}, {-4, 24}, {-4, 36}, {-20, 36}}, true},
+		"figure of eight": {[][2]float64{{-20, 20}, {-8, 32}, {-8, 20}, {-20, 32}}, false},
+	} {
+		far := square(5000, 3)
+		s, g := redrawn(t, map[int]string{0: contour(c.points...), 1: far, 2: far, 3: far, 4: far})
+		var notes []string
+		if _, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := "WARNING: contours that cross themselves, of which what they go round twice is left out: " + g.Structures[0].Name + " (1 contour)"
+		if slices.Contains(notes, want) != c.crosses || strings.Contains(strings.Join(notes, ""), "twice") != c.crosses {
+			t.Errorf("%s: notes %q", name, notes)
+		}
+	}
+}
+
 // A contour that is drawn twice counts once, wherever it begins, whichever way it goes and whether
 // its first point comes again: by the even-odd rule alone nothing would be left of the structure.
 func TestContoursDrawnTwice(t *testing.T) {

@@ -144,6 +144,9 @@ func (c *canvas) draw(number int, line contour) error {
 		return nil
 	}
 	f.add(away, cut, c.distance)
+	if enclosesTwice(outline, c.columns, c.rows) {
+		f.twice++
+	}
 	if c.masks[number] == nil {
 		c.masks[number] = map[int][]bool{}
 	}
@@ -155,24 +158,53 @@ func (c *canvas) draw(number int, line contour) error {
 	return nil
 }
 
-// invert changes the pixels whose centres lie within a polygon (column, row): those with an odd
-// number of its edges to their left. An edge holds its upper end and not its lower one.
-func invert(mask []bool, columns, rows int, polygon [][2]float64) {
-	crossings := make([][]float64, rows) // columns where edges cross each row
+// An edge crosses a row of pixels at a column, downwards or upwards (-1).
+type edge struct {
+	column float64
+	down   int
+}
+
+// edgesOf are the edges of a polygon (column, row) that cross each row, from the left. An edge holds
+// its upper end and not its lower one.
+func edgesOf(polygon [][2]float64, rows int) [][]edge {
+	edges := make([][]edge, rows)
 	for n, a := range polygon {
-		b := polygon[(n+1)%len(polygon)]
+		b, down := polygon[(n+1)%len(polygon)], 1
 		if a[1] > b[1] {
-			a, b = b, a
+			a, b, down = b, a, -1
 		}
 		first, last := math.Ceil(max(a[1], 0)), min(math.Ceil(b[1]), float64(rows))
 		for row := first; row < last; row++ {
-			crossings[int(row)] = append(crossings[int(row)], a[0]+(row-a[1])/(b[1]-a[1])*(b[0]-a[0]))
+			edges[int(row)] = append(edges[int(row)], edge{a[0] + (row-a[1])/(b[1]-a[1])*(b[0]-a[0]), down})
 		}
 	}
-	for row, at := range crossings {
-		slices.Sort(at)
+	for _, at := range edges {
+		slices.SortFunc(at, func(a, b edge) int { return cmp.Compare(a.column, b.column) })
+	}
+	return edges
+}
+
+// enclosesTwice reports whether a polygon goes round a pixel twice, or another even number of times
+// in one direction: [invert] leaves it out as it does a hole, round which a polygon goes both ways.
+func enclosesTwice(polygon [][2]float64, columns, rows int) bool {
+	for _, at := range edgesOf(polygon, rows) {
+		times := 0
+		for n, e := range at {
+			times += e.down
+			if times != 0 && times%2 == 0 && max(math.Ceil(e.column), 0) < min(math.Ceil(at[n+1].column), float64(columns)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// invert changes the pixels whose centres lie within a polygon (column, row): those with an odd
+// number of its edges to their left.
+func invert(mask []bool, columns, rows int, polygon [][2]float64) {
+	for row, at := range edgesOf(polygon, rows) {
 		for n := 0; n+1 < len(at); n += 2 {
-			for column := max(math.Ceil(at[n]), 0); column < min(math.Ceil(at[n+1]), float64(columns)); column++ {
+			for column := max(math.Ceil(at[n].column), 0); column < min(math.Ceil(at[n+1].column), float64(columns)); column++ {
 				pixel := row*columns + int(column)
 				mask[pixel] = !mask[pixel]
 			}

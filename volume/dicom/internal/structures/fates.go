@@ -20,6 +20,7 @@ type fate struct {
 	all, open, outside, gap int     // gap: too far from the slices on both sides
 	cut                     int     // drawn, but partly outside the slice
 	crossed                 int     // slices on which two cross in part
+	twice                   int     // that cross themselves and go round something twice
 	repeated                int     // drawn before, on the same slice
 	empty                   bool    // some are drawn, and there is no pixel within them
 	between                 int     // drawn on the nearest slice, though they lie between two
@@ -188,6 +189,14 @@ func (c *canvas) notes() (notes []string) {
 		return fmt.Sprintf(" (%s)", numbers.Count(f.crossed, "slice"))
 	}); list != nil {
 		notes = append(notes, "WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+safetext.List(list))
+	}
+	if list := c.list(func(f *fate) string {
+		if f.twice == 0 {
+			return ""
+		}
+		return fmt.Sprintf(" (%s)", numbers.Count(f.twice, "contour"))
+	}); list != nil {
+		notes = append(notes, "WARNING: contours that cross themselves, of which what they go round twice is left out: "+safetext.List(list))
 	}
 	return notes
 }
