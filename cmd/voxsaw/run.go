@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -63,6 +64,10 @@ func resumed(cmd *cobra.Command) string {
 // is resumed, --config, flags.
 func resolve(cmd *cobra.Command, o any) error {
 	if path := resumed(cmd); path != "" {
+		if study := experiment.StudyOf(filepath.Dir(path)); study != "" {
+			return withHint(usagef("%s is a run of the study %s, which alone goes on with it", filepath.Dir(path), study),
+				"voxsaw crossval --config %s --out %s", experiment.PlanOf(study), study)
+		}
 		if err := config.Load(path, o); err != nil {
 			return otherRun(cmd, filepath.Dir(path), err)
 		}

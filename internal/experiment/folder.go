@@ -1,6 +1,9 @@
 package experiment
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 )
@@ -34,6 +37,25 @@ func (s Setting) take() error {
 	return outdir.TakeOld(s.Out, trialsFolder+"/*", owner,
 		append(ReportFiles(), planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)...)
 }
+
+// StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
+func StudyOf(run string) string {
+	path, err := filepath.Abs(run)
+	if err != nil {
+		return ""
+	}
+	for up := filepath.Dir(path); up != filepath.Dir(up); up = filepath.Dir(up) {
+		if name := filepath.Base(up); name == trialsFolder || name == pretrainingFolder {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(up), planFile)); err == nil {
+				return filepath.Dir(up)
+			}
+		}
+	}
+	return ""
+}
+
+// PlanOf is the path of the plan in an experiment's folder.
+func PlanOf(study string) string { return filepath.Join(study, planFile) }
 
 // Seal keeps the digests of what the command of an experiment has made of its results.
 func (s Setting) Seal() error {
