@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
-
-var firstChannel = regexp.MustCompile(`_0000$`)
 
 // OneChannel looks for scans of several channels among files that were found one by one: nnU-Net's
 // CASE_0000, CASE_0001, ... on the same voxels. They are no patients of their own. Of each such

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -201,3 +203,51 @@ func wholeLabel(value any) (uint16, error) {
 	}
 	return uint16(x), nil
 }
+
+// readNames reads the names of labels from the dataset.json that may lie in a tree of scans.
+func (d *Dataset) readNames(root string) error {
+	var file struct {
+		Labels json.RawMessage `json:"labels"` // of other programs, it may be something else
+	}
+	path := filepath.Join(root, "dataset.json")
+	if _, err := readJSON(path, &file); err != nil {
+		return err
+	}
+	var keys labelKeys
+	if json.Unmarshal(file.Labels, &keys.labels) != nil || !slices.ContainsFunc(keys.labels, labelEntry.isLabel) {
+		return nil
+	}
+	return d.nameLabels(path, keys)
+}
+
+// readLookup takes the names of labels from a table of BIDS, *_dseg.tsv, with the columns index and
+// name. One number of two names is noted.
+func (d *Dataset) readLookup(path string) error {
+	text, err := smallfile.Read(path, smallfile.List)
+	if err != nil {
+		return err
+	}
+	rows, _, err := table(text, '\t')
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, row := range rows {
+		label, err := strconv.ParseUint(row["index"], 10, 16)
+		if name := row["name"]; err == nil && label > 0 && name != "" {
+			if other := d.LabelNames[uint16(label)]; other != "" && safetext.Fold(other) != safetext.Fold(name) {
+				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together", path, label, name, other)
+			}
+			d.nameLabel(uint16(label), name)
+		}
+	}
+	return nil
+}
+
+// nnUNetKeys are what the dataset.json of nnU-Net's second version has, and no other.
+type nnUNetKeys struct {
+	Channels map[string]any `json:"channel_names"`
+	Ending   string         `json:"file_ending"`
+}
+
+// given says whether a dataset.json has any of them.
+func (k nnUNetKeys) given() bool { return k.Channels != nil || k.Ending != "" }

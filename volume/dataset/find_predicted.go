@@ -3,7 +3,6 @@ package dataset
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -54,25 +53,6 @@ func dropPredictedLabels[K comparable](d *Dataset, labels map[K]string, o Option
 	maps.DeleteFunc(labels, func(_ K, path string) bool { return dropped[path] })
 }
 
-// dropPredicted removes predictions from what is to be paired.
-func (p *pairing) dropPredicted(d *Dataset, o Options) {
-	var paths []string
-	for _, list := range p.labels {
-		paths = append(paths, list...)
-	}
-	for _, list := range p.scans {
-		for _, c := range list {
-			if c.series == nil {
-				paths = append(paths, c.path)
-			}
-		}
-	}
-	slices.SortFunc(paths, compareNatural)
-	dropped := d.dropPredicted(paths, o)
-	p.dropLabels(func(path string) bool { return dropped[path] })
-	p.dropScans(func(c candidate) bool { return dropped[c.path] })
-}
-
 // withoutPredicted removes the pairs of the scans below a folder whose labels are predictions.
 func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool {
@@ -116,14 +96,6 @@ func (d *Dataset) notePredicted(o Options) {
 	if len(used) > 0 {
 		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"), safetext.List(used))
 	}
-}
-
-func baseNames(paths []string) []string {
-	names := make([]string, len(paths))
-	for n, path := range paths {
-		names[n] = filepath.Base(path)
-	}
-	return names
 }
 
 // onlyPredicted explains why a folder of predictions alone has no case.

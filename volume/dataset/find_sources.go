@@ -84,25 +84,92 @@ func publishedBelow(root string) (found []source, err error) {
 	return found, err
 }
 
-// read reads the source in its layout.
-func (s source) read(o Options) (*Dataset, error) {
-	if s.layout == LayoutScans {
-		return s.readScans(o)
-	}
-	d, err := readers[s.layout](s.root, o)
+// layoutOf is the layout that is asked for, or that a folder seems to have.
+func layoutOf(root string, o Options) (string, error) {
+	stat, err := os.Stat(root)
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("looking for a data set: %w", err)
 	}
-	for n := range d.Cases {
-		d.Cases[n].ID = FileName(d.Cases[n].ID)
+	layout := o.Layout
+	if o.Pairs != "" && (layout == "" || layout == LayoutScans) {
+		return LayoutScans, nil
 	}
-	return d, nil
+	if o.Pairs != "" {
+		return "", fmt.Errorf("layout %s pairs scans and labels by its own names: --pairs is for layout scans", layout)
+	}
+	if layout == "" {
+		layout = LayoutScans
+		if stat.IsDir() {
+			if layout, err = detectLayout(root); err != nil {
+				return "", fmt.Errorf("looking for a data set in %s: %w", root, err)
+			}
+		}
+	}
+	if readers[layout] == nil && layout != LayoutScans {
+		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
+	}
+	if o.Contrast != "" && layout != LayoutScans {
+		return "", fmt.Errorf("--contrast is for names of BIDS, and %s has the layout %s: --volume chooses among channels", root, layout)
+	}
+	if o.Labels != "" && layout != LayoutNIH {
+		return "", fmt.Errorf("--labels is for layout nih, and %s has the layout %s: %s", root, layout, placeOfLabels(root, layout, o.Labels))
+	}
+	return layout, nil
 }
 
-// isBelow says whether a path, or a text that begins with one, lies in any of the folders.
-func isBelow(text string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(folder string) bool {
-		rest, inside := strings.CutPrefix(text, folder)
-		return inside && (rest == "" || strings.HasPrefix(rest, string(filepath.Separator)) || strings.HasPrefix(rest, ":"))
+// placeOfLabels says what to do about a folder of labels that the layout of the scans has no flag
+// for.
+func placeOfLabels(root, layout, labels string) string {
+	both := filepath.Join(root, "..")
+	switch {
+	case layout != LayoutScans:
+		return fmt.Sprintf("put the labels of %s into %s", labels, filepath.Join(root, "labelsTr"))
+	case absoluteOf(both) == absoluteOf(filepath.Join(labels, "..")):
+		return fmt.Sprintf("give %s alone, which holds both folders: scans and labels are paired by their names, or by --pairs where names do not tell", both)
+	}
+	return "say with --pairs which labels belong to which scan"
+}
+
+// detectLayout looks at names only.
+func detectLayout(root string) (string, error) {
+	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
+		images, numbered, channels, paired := 0, 0, 0, 0
+		for _, e := range folder {
+			if stem, ok := stemOf(e.Name()); ok {
+				images++
+				if channelSuffix.MatchString(stem) {
+					numbered++
+				}
+				// A label map of the whole name says that the digits are the case's, as in
+				// amos_0001, not a channel's.
+				if m := channelSuffix.FindString(stem); m != "" && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
+					channels++
+					if isFile(filepath.Join(root, "labelsTr", strings.Replace(e.Name(), stem, strings.TrimSuffix(stem, m), 1))) {
+						paired++
+					}
+				}
+			}
+		}
+		var keys nnUNetKeys
+		if _, err := readJSON(filepath.Join(root, "dataset.json"), &keys); err != nil {
+			return "", err
+		}
+		switch {
+		case images > 0 && (images == channels || paired > 0 || numbered > 0 && keys.given()):
+			// some names may be wrong
+			return LayoutNNUNet, nil
+		case images > 0 && isFile(filepath.Join(root, "dataset.json")):
+			return LayoutMSD, nil
+		}
+		return LayoutScans, nil
+	}
+	layout := LayoutScans
+	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isVoxels(entry.Name())) {
+			layout = LayoutNIH
+			return fs.SkipAll
+		}
+		return nil
 	})
+	return layout, err
 }

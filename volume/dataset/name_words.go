@@ -1,8 +1,15 @@
 package dataset
 
 import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
 // This file knows the words in names of files and folders that mean an image or labels, in the
@@ -69,3 +76,41 @@ func stripWords(stem string) (bare string, labels bool) {
 
 // isLetter tells whether a character is part of a word: a letter, or an accent on one.
 func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.Is(unicode.Mn, r) }
+
+// numberedWord is a word at the end of a name that has a number: c_seg1, p_img0001.
+var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([\pL\p{Mn}]+)(\d+)$`)
+
+// outputs are words in the names of files that a program has made: they are no reference.
+var outputs = regexp.MustCompile(`(?i)(^|[_\-. /])(pred|preds|prediction|predictions|predicted|output|outputs|result|results|prob|probs)($|[_\-. /\d])`)
+
+// people are words for somebody who draws labels, with the number or letter that tells one from
+// another.
+var people = regexp.MustCompile(`(?i)^(rater|reader|observer|obs|annotator|expert|reviewer|radiologist)[_\-. ]?(\d+|[a-z])$`)
+
+// maybePeople says whether what is left of the name of a file of labels names no structure: a
+// number alone, as in c_seg1 and c_seg_1, or a person, as in c_rater1.
+func maybePeople(rest string) bool {
+	bare, _ := stripWords(rest)
+	_, err := strconv.Atoi(bare)
+	return err == nil || people.MatchString(bare)
+}
+
+// calledLabels says whether a folder has a name such as labels or masks.
+func calledLabels(folder string) bool { return labelWords[foldWord(baseName(folder))] }
+
+// onlyLabels is the error of a folder of labels that was given as if it held scans.
+func onlyLabels(folder string) error {
+	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and the labels, such as %s, where they are paired by their names; where names do not tell, say with --pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
+}
+
+// isWanted says whether a structure is among those that somebody names, whatever their spelling;
+// none named means all. A * stands for anything.
+func isWanted(name string, wanted []string) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
+		parts := strings.Split(w, "*")
+		for n := range parts {
+			parts[n] = regexp.QuoteMeta(safetext.Fold(parts[n]))
+		}
+		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(safetext.Fold(name))
+	})
+}

@@ -1,8 +1,7 @@
 package dataset
 
 import (
-	"maps"
-	"regexp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -25,18 +24,6 @@ func (s *chosenStructures) takes(name string) bool {
 	return isWanted(name, s.wanted)
 }
 
-// isWanted says whether a structure is among those that somebody names, whatever their spelling;
-// none named means all. A * stands for anything.
-func isWanted(name string, wanted []string) bool {
-	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
-		parts := strings.Split(w, "*")
-		for n := range parts {
-			parts[n] = regexp.QuoteMeta(safetext.Fold(parts[n]))
-		}
-		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(safetext.Fold(name))
-	})
-}
-
 // choose leaves masks that are taken. Of several spellings of one name, somebody may choose those
 // that are spelled as asked for, letter by letter.
 func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
@@ -54,24 +41,34 @@ func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
 	return taken
 }
 
-// addStructures takes over names of structures that were met.
-func (d *Dataset) addStructures(names []string) {
-	d.Structures = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(d.Structures, names)), compareNatural))
-}
-
-// Unmet lists the names, as [Options.Structures] has them, that no structure of the data set is
-// called by.
-func (d *Dataset) Unmet(wanted []string) (unmet []string) {
-	for _, name := range wanted {
-		if !slices.ContainsFunc(d.Structures, func(s string) bool { return isWanted(s, []string{name}) }) {
-			unmet = append(unmet, name)
+// setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures
+// that are wanted; nobody naming any, all that have contours and may be anatomy. A note says which
+// were left out.
+func (c *Case) setObject(o object, choice *chosenStructures) (note string) {
+	c.withoutLabels()
+	c.Labels, c.segmentation, c.structures = o.path, o.segmentation, o.structures
+	if o.structures == nil {
+		return ""
+	}
+	var left []string
+	chosen := len(choice.wanted) > 0
+	for at, s := range o.structures.Structures {
+		if s.Drawn {
+			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name, at: at})
 		}
 	}
-	return unmet
-}
-
-// StructureNames are the names of all structures that labels are of, in natural order.
-func (d *Dataset) StructureNames() []string {
-	names := slices.Concat(d.Structures, slices.Collect(maps.Values(d.LabelNames)))
-	return slices.Compact(slices.SortedFunc(slices.Values(names), compareNatural))
+	c.Masks = slices.DeleteFunc(choice.choose(c.Masks), func(m Mask) bool { return !chosen && !o.structures.Structures[m.at].Anatomy() })
+	for at, s := range o.structures.Structures {
+		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return m.at == at }) {
+			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))
+		}
+	}
+	if len(c.Masks) == 0 {
+		c.withoutLabels()
+		return fmt.Sprintf("%s: none of its structures is taken: %s", o.path, strings.Join(left, ", "))
+	}
+	if len(left) > 0 && !chosen {
+		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.path, strings.Join(left, ", "))
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -184,5 +185,79 @@ func (l losses) failure(dir string) error {
 	}
 	slices.SortFunc(refused.Cases, compareNatural)
 	refused.Cases = slices.Compact(refused.Cases)
+	return refused
+}
+
+// An OthersError says that preparing would remove cases of another data set.
+type OthersError struct {
+	Dir   string
+	Cases []string
+	From  string // a file that the first of them was prepared from, which is none of the data set's
+}
+
+func (e *OthersError) Error() string {
+	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases))
+	if e.From != "" {
+		text += fmt.Sprintf(" (%s was prepared from %s)", e.Cases[0], e.From)
+	}
+	return text
+}
+
+// A SettingsError says that preparing would replace cases that were prepared with other settings.
+type SettingsError struct {
+	Dir         string
+	Cases       []string
+	Differences []volume.Difference // of the first of them
+}
+
+func (e *SettingsError) Error() string {
+	var parts []string
+	for _, d := range e.Differences {
+		parts = append(parts, fmt.Sprintf("%s %s there, %s now", d.Key, d.Old, d.New))
+	}
+	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases), strings.Join(parts, "; "))
+}
+
+// checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
+// what cases of this one were prepared to with other settings, or with more than now.
+func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation) error {
+	if err := cmp.Or(d.checkOthers(w, dir), d.checkSettings(w, dir, p)); err != nil {
+		return err
+	}
+	paths, err := pathsOf(d.Cases)
+	if err != nil {
+		return err
+	}
+	return checkLosses(w, dir, d.Cases, paths, p)
+}
+
+// checkSettings refuses to replace what cases of this data set were prepared to with other
+// settings.
+func (d *Dataset) checkSettings(w *prepared.Writer, dir string, p volume.Preparation) error {
+	paths, err := pathsOf(d.Cases)
+	if err != nil {
+		return err
+	}
+	ids, before, err := w.Unlike(paths)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
+}
+
+// checkOthers refuses to remove what another data set's scans were prepared to.
+func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
+	cases, err := pathsOf(d.Cases)
+	if err != nil {
+		return err
+	}
+	others, err := w.Others(cases)
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	refused := &OthersError{Dir: dir, Cases: slices.SortedFunc(maps.Keys(others), compareNatural)}
+	if from := others[refused.Cases[0]]; len(from) > 0 {
+		refused.From = from[0]
+	}
 	return refused
 }

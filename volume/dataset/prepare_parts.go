@@ -28,42 +28,6 @@ import (
 // and the last one writes the manifest. It has the folder alone then, and removes parts/.
 const partsFolder = "parts"
 
-// A Part is a share of a list: of every Of things, the one of this number, 1 for the first. The
-// zero value is the whole list.
-type Part struct{ Number, Of int }
-
-// ParsePart reads a part as 3/16; an empty text is the whole.
-func ParsePart(text string) (p Part, err error) {
-	if text == "" {
-		return p, nil
-	}
-	var rest string
-	n, _ := fmt.Sscanf(text, "%d/%d%s", &p.Number, &p.Of, &rest)
-	if n != 2 || p.Number < 1 || p.Number > p.Of {
-		return Part{}, fmt.Errorf("part %q: must be such as 3/16, the third of 16", text)
-	}
-	return p, nil
-}
-
-// Has says whether thing n of a list, 0 for the first, is in the part.
-func (p Part) Has(n int) bool { return p.Of == 0 || n%p.Of == p.Number-1 }
-
-// Len is how many of n things are in the part.
-func (p Part) Len(n int) int {
-	if p.Of == 0 {
-		return n
-	}
-	return (n + p.Of - p.Number) / p.Of
-}
-
-// String is the part as [ParsePart] reads it.
-func (p Part) String() string {
-	if p.Of == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%d", p.Number, p.Of)
-}
-
 // file is the path of the part's record, and without its extension that of the folder that is held.
 func (p Part) file(dir string) string {
 	return filepath.Join(dir, partsFolder, fmt.Sprintf("%d-of-%d.json", p.Number, p.Of))

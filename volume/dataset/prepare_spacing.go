@@ -99,17 +99,3 @@ func (c Case) grid() (volume.Grid, bool) {
 	}
 	return s.Grid, true
 }
-
-// medianSpacing is the median along each axis, with as many digits as a header's float32 has.
-func medianSpacing(spacings [][3]float64) (median [3]float64) {
-	sizes := make([]float64, len(spacings))
-	for axis := range median {
-		for n, s := range spacings {
-			sizes[n] = s[axis]
-		}
-		slices.Sort(sizes)
-		middle := (sizes[(len(sizes)-1)/2] + sizes[len(sizes)/2]) / 2
-		median[axis], _ = strconv.ParseFloat(strconv.FormatFloat(middle, 'g', 7, 64), 64)
-	}
-	return median
-}

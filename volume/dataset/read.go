@@ -3,88 +3,20 @@ package dataset
 import (
 	"fmt"
 	"maps"
-	"math"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-// Flips says what to do about labels whose axes run against their scan's.
-type Flips string
-
-// What can be done about labels that fit their scan better when they are flipped.
-const (
-	FlipsCheck Flips = "check" // refuse the case, and say which flip fits
-	FlipsFix   Flips = "fix"   // flip them, and say so
-	FlipsOff   Flips = "off"   // do not look
-)
-
-// ReadOptions say what is done about scans and labels that are not as they should be.
-type ReadOptions struct {
-	Tilt     dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
-	Gaps     dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
-	Shear    nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
-	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"structures that share voxels: error; last: the one with the highest number has them; or order: and names, such as order:tumour,pancreas: the first that is named has them"`
-	LabelsBy LabelsBy      `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files, for labels whose header is wrong or missing" oneof:"header index"`
-	Flips    Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
-}
-
-// DefaultReadOptions repairs what can be repaired exactly.
-func DefaultReadOptions() ReadOptions {
-	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
-}
-
-// origin is how files are read, for the record of a case. It keeps the form of older versions,
-// whose cases are kept where nothing has changed.
-func (o ReadOptions) origin() string {
-	text := fmt.Sprintf("{Tilt:%s Gaps:%s Shear:%s Overlap:%s Flips:%s}", o.Tilt, o.Gaps, o.Shear, o.Overlap, o.Flips)
-	if o.LabelsBy == LabelsByIndex {
-		text += " labels by index"
-	}
-	return text
-}
-
-// check says what is wrong with the options; empty ones are the defaults.
-func (o ReadOptions) check() error {
-	if err := o.Overlap.Check(); err != nil {
-		return fmt.Errorf("segment overlap %w", err)
-	}
-	for _, option := range []struct {
-		name, value string
-		known       []string
-	}{
-		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
-		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
-		{"labels by", string(o.LabelsBy), []string{"", string(LabelsByHeader), string(LabelsByIndex)}},
-		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
-	} {
-		if !slices.Contains(option.known, option.value) {
-			return fmt.Errorf("%s %q: must be one of %s", option.name, option.value, strings.Join(option.known[1:], ", "))
-		}
-	}
-	return nil
-}
 
 // ReadImage reads a scan: a NIfTI file, or of DICOM files (one, or a folder with all below it) the
 // only series, or the largest axial CT. Notes say what was chosen and repaired.
 func ReadImage(path string, o ReadOptions) (v *volume.Volume, notes []string, err error) {
 	return Case{Image: path}.ReadImage(o)
-}
-
-// dicom are the options that concern DICOM.
-func (o ReadOptions) dicom(note func(string)) dicom.Options {
-	return dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
-}
-
-// nifti are the options that concern NIfTI, for one of a file's volumes.
-func (o ReadOptions) nifti(volume int, note func(string)) nifti.Options {
-	return nifti.Options{Volume: volume, Shear: o.Shear, Note: note}
 }
 
 // ReadImage reads the case's scan. Notes say what was chosen and repaired.
@@ -134,51 +66,6 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	}
 	return v, nil, notes, nil
 }
-
-// doubtsAboutGrid says what no scan of a patient is like: voxels of an impossible size.
-func doubtsAboutGrid(g volume.Grid) (doubts []string) {
-	const least, most = 0.01, 100 // mm
-	if s := g.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
-		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
-	}
-	return doubts
-}
-
-// doubtsAbout says what no CT of a patient is like: values that are no Hounsfield units: all alike,
-// hardly different, or none of air and fat.
-func doubtsAbout(v *volume.Volume) (doubts []string) {
-	const (
-		leastRange  = 20   // HU
-		leastVoxels = 1000 // of which anything is to be said
-	)
-	switch low, high := valuesOf(v); {
-	case low > high: // none is a number
-	case low == high:
-		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", low))
-	case (low >= 0 || high-low <= leastRange) && v.Len() >= leastVoxels && !nifti.VolumeMayBeLabels(v):
-		doubts = append(doubts, fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted; --modality says what it is if it is no CT", low, high))
-	}
-	return doubts
-}
-
-// valuesOf is the range of the values that are numbers; upside down where none is.
-func valuesOf(v *volume.Volume) (low, high float32) {
-	if v.Int16 != nil {
-		return float32(slices.Min(v.Int16)), float32(slices.Max(v.Int16))
-	}
-	low, high = float32(math.Inf(1)), float32(math.Inf(-1))
-	for _, x := range v.Float32 { // a NaN is neither below nor above
-		if x < low {
-			low = x
-		}
-		if x > high {
-			high = x
-		}
-	}
-	return low, high
-}
-
-const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
 // scan's voxels where they go by index. Labels are called by the given names, unless their file has
@@ -309,18 +196,80 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
-// besideRounding is how far (voxels) labels may lie beside the scan's voxels unsaid: what rounding
-// in headers does.
-const besideRounding = 0.05
+// readSeries reads the case's series. Notes say what was chosen and repaired.
+func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
+	s, why, err := c.findSeries()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if why != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
+	}
+	v, err = dicom.ReadWith(s, o.dicom(func(note string) { notes = append(notes, note) }))
+	if err != nil {
+		return nil, nil, nil, named(c.Image, err)
+	}
+	notes = append(notes, doubtsAboutGrid(v.Grid)...)
+	if mayBeCT(s) {
+		notes = append(notes, doubtsAbout(v)...)
+	}
+	return v, s, notes, nil
+}
 
-// onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where
-// they lie on the scan's voxels, but for rounding.
-func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
-	if !exact {
-		return prepared.NoteOtherVoxels
+// readStructures reads a case whose labels are contours on the slices of its series.
+func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	v, s, notes, err := c.readImage(o)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	if beside := scan.Misalignment(labels); beside > besideRounding {
-		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
+	if s == nil {
+		return nil, nil, nil, fmt.Errorf("%s is contours on the slices of a DICOM series: they cannot be brought onto %s", c.Labels, c.Image)
 	}
-	return ""
+	labels := map[int]uint16{}
+	for _, m := range c.Masks {
+		labels[m.at] = m.Label
+	}
+	l, err = c.structures.ReadOn(s, labels, o.dicom(func(note string) {
+		level := ""
+		if text, ok := strings.CutPrefix(note, "WARNING: "); ok {
+			level, note = "WARNING: ", text
+		}
+		notes = append(notes, level+filepath.Base(c.Labels)+": "+note)
+	}))
+	return v, l, notes, err
+}
+
+// readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a
+// series, is the one that the object refers to.
+func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	g := c.segmentation
+	if g == nil {
+		if g, err = dicom.OpenSegmentation(c.Labels); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if c.IsDICOM() && c.series == nil && c.Series == "" && c.refused == nil {
+		all, _, err := scanDICOM(c.Image)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if c.series = g.Find(all); c.series == nil {
+			return nil, nil, nil, fmt.Errorf("%s refers to none of the series in %s", c.Labels, c.Image)
+		}
+	}
+	if v, _, notes, err = c.readImage(o); err != nil {
+		return nil, nil, nil, err
+	}
+	options := o.dicom(func(note string) { notes = append(notes, filepath.Base(c.Labels)+": "+note) })
+	if !c.IsDICOM() {
+		l, err = g.ReadOnGrid(v.Grid, options)
+	} else if s, failed := c.DICOM(); failed == nil {
+		l, err = g.ReadOn(s, options)
+	} else {
+		err = failed
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return v, l, notes, nil
 }

@@ -7,18 +7,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file brings labels onto a scan whose header, or whose extent, is another than theirs.
-
-// LabelsBy says where labels lie on their scan.
-type LabelsBy string
-
-// How labels are brought onto their scan.
-const (
-	LabelsByHeader LabelsBy = "header" // where their header says
-	LabelsByIndex  LabelsBy = "index"  // voxel by voxel, in the order of the files
-)
 
 const indexHint = "; where the labels' header is wrong, or missing, and each of their voxels belongs to the scan's voxel of the same index, --labels-by index takes them so"
 
@@ -87,23 +79,18 @@ func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series,
 	return on, nil
 }
 
-// alike brings a prediction and its reference onto one grid, where one of them lies on a part of
-// the other's voxels, or where they go by index. The note says what was done; "" is nothing.
-func alike(p, r *volume.LabelMap, o ReadOptions) (*volume.LabelMap, *volume.LabelMap, string) {
-	const rounding = 1e-2 // mm
-	if p.Same(r.Grid, rounding) {
-		return p, r, ""
+// besideRounding is how far (voxels) labels may lie beside the scan's voxels unsaid: what rounding
+// in headers does.
+const besideRounding = 0.05
+
+// onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where
+// they lie on the scan's voxels, but for rounding.
+func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
+	if !exact {
+		return prepared.NoteOtherVoxels
 	}
-	if o.LabelsBy == LabelsByIndex && p.Shape == r.Shape {
-		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn, Emptied: r.Emptied}, "compared by index (--labels-by index), whatever its header says"
+	if beside := scan.Misalignment(labels); beside > besideRounding {
+		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
 	}
-	if beyond, ok := p.Shares(r.Grid); ok && !beyond && r.Len() < p.Len() {
-		placed, _ := r.Place(p.Grid)
-		return p, placed, onPart(p.Grid, r.Grid)
-	}
-	if beyond, ok := r.Shares(p.Grid); ok && !beyond && p.Len() < r.Len() {
-		placed, _ := p.Place(r.Grid)
-		return placed, r, "prediction: " + onPart(r.Grid, p.Grid)
-	}
-	return p, r, ""
+	return ""
 }

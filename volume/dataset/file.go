@@ -1,6 +1,10 @@
 package dataset
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/itk"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -86,26 +90,6 @@ func readFile(path string, o nifti.Options) (*volume.Volume, error) {
 	return nifti.ReadWith(path, o)
 }
 
-// readLabelFile reads the labels that a file of voxels holds, by the one rule of all that reads
-// labels: one volume of whole numbers (see [volume.ToLabel]), or several, each a label or a layer
-// of segments. Labels of several volumes that have no name in the file take those given. Notes say
-// what was made of the volumes; what is odd about the file goes to note, which may be nil.
-func readLabelFile(path string, o ReadOptions, names map[uint16]string, note func(string)) (
-	l *volume.LabelMap, notes []string, err error) {
-	h, err := readFileHeader(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case len(h.segments) > 0:
-		return readSegments(path, h, o, note)
-	case h.volumes > 1:
-		return readOneHot(path, o, names, note)
-	}
-	l, err = readFileLabels(path, o.nifti(0, note))
-	return l, nil, err
-}
-
 // readFileLabels reads one volume of labels.
 func readFileLabels(path string, o nifti.Options) (*volume.LabelMap, error) {
 	if itk.IsName(path) {
@@ -132,14 +116,19 @@ func readFileAll(path string, o nifti.Options) ([]*volume.Volume, error) {
 	return volumes, nil
 }
 
-// mayBeLabels says whether a file holds labels by its values; see [nifti.MayBeLabels].
-func mayBeLabels(path string, o nifti.Options) (bool, error) {
-	if !itk.IsName(path) {
-		return nifti.MayBeLabels(path, o)
+// filesIn lists the files of voxels in a folder; nil for a file.
+func filesIn(folder string) (files []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if stat, wrong := os.Stat(folder); wrong == nil && !stat.IsDir() {
+		return nil, nil
 	}
-	v, err := itk.Read(path, o.Volume)
-	if err != nil {
-		return false, err
+	for _, e := range entries {
+		if path := filepath.Join(folder, e.Name()); isVoxels(path) {
+			files = append(files, path)
+		}
 	}
-	return nifti.VolumeMayBeLabels(v), nil
+	if err == nil && files == nil {
+		err = fmt.Errorf("pairs: %s holds no masks", folder)
+	}
+	return files, err
 }

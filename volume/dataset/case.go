@@ -1,0 +1,126 @@
+package dataset
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/itk"
+)
+
+// A Mask is the voxels of one structure: those of a file that are not 0.
+type Mask struct {
+	Path string
+	Name string // of the structure
+	// Label is its number in the label map. [Detect] gives one number to a name in all cases.
+	Label uint16
+	at    int // place among the structures of a set
+}
+
+// A Case is a scan and, where there are any, its labels.
+type Case struct {
+	ID    string
+	Group string // "" or GroupTest
+	Image string // a NIfTI file, or a folder that holds a DICOM series
+	// More are the files of its further channels, on the same voxels; see [AllChannels].
+	More []string
+	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
+	// axial CT
+	Series string
+	// a NIfTI file, a DICOM SEG object or an RT structure set; "" for none. Where there is a file
+	// for each structure, their folder, or the only one.
+	Labels string
+	Masks  []Mask // the files of such labels, or the structures of the set
+	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
+	Volume int
+	// Patient names the patient of a case, if other cases are of the same patient as far as folders
+	// and studies tell; "" otherwise. See [Patients].
+	Patient string
+	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
+	// slices, whatever their headers say.
+	ByIndex bool
+	// its name without and with that of its data set's folder
+	name, nameWithFolder string
+	folders              []string            // that it lies in, without those that only say images
+	series               *dicom.Series       // where Detect found it
+	why                  string              // it was chosen, where that was put off
+	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
+	structures           *dicom.StructureSet // likewise
+	channel              bool                // Volume has chosen the file
+	modality             Modality            // of a file, as far as it was found
+	unnamed              bool                // its labels are numbers that nothing names
+	site                 string              // its folder below the data set's, or the data set's
+	own                  map[uint16]string   // names of labels in the file of its labels
+	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
+	drawn []uint16
+	// all labels that cases of the data set have, and those that nobody drew in this one
+	labels, undrawn []uint16
+	// where the evidence of flips goes, if it is wanted; zero where none was looked for
+	seenFlips *flipEvidence
+	refused   error // why no scan of the folder could be chosen
+}
+
+// withoutLabels takes a case's labels away.
+func (c *Case) withoutLabels() {
+	c.Labels, c.Masks, c.segmentation, c.structures = "", nil, nil, nil
+}
+
+// setMasks gives a case its masks, in the order of their names.
+func (c *Case) setMasks(masks []Mask) {
+	c.Masks = slices.SortedStableFunc(slices.Values(masks), func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
+	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
+	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
+		c.Labels = folder
+	}
+}
+
+// maskPaths lists the files, each once.
+func maskPaths(masks []Mask) (paths []string) {
+	for _, m := range masks {
+		if !slices.Contains(paths, m.Path) {
+			paths = append(paths, m.Path)
+		}
+	}
+	return paths
+}
+
+// sourcePaths are the files and folders that a case is read from.
+func (c Case) sourcePaths() []string {
+	var paths []string
+	files := append([]string{c.Image}, c.More...)
+	if c.Masks != nil {
+		files = append(files, maskPaths(c.Masks)...)
+	} else {
+		files = append(files, c.Labels)
+	}
+	for _, path := range files {
+		if path == "" {
+			continue
+		}
+		paths = append(paths, path)
+		if itk.IsName(path) {
+			if h, err := itk.ReadHeader(path); err == nil {
+				paths = append(paths, h.Files()[1:]...)
+			}
+		}
+		// The other half of a pair.
+		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
+			if base, found := strings.CutSuffix(path, ext[0]); found && isFile(base+ext[1]) {
+				paths = append(paths, base+ext[1])
+			}
+		}
+	}
+	return paths
+}
+
+func absolute(paths []string) ([]string, error) {
+	for n, path := range paths {
+		full, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		paths[n] = full
+	}
+	return paths, nil
+}

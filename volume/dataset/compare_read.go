@@ -1,0 +1,290 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file: two label maps that are to be compared, on one grid.
+
+// ReadPair reads a prediction and its reference onto one grid, as [ReadLabelPair] does. Where both
+// name their labels and the prediction has other numbers for the reference's names, it gets the
+// reference's numbers, and a note says so.
+func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *volume.LabelMap, notes []string, err error) {
+	switch {
+	case prediction.parts == nil && reference.parts == nil:
+		p, r, notes, err = ReadLabelPair(prediction.Path, reference.Path, scans, o)
+	case reference.parts == nil:
+		r, p, notes, err = readWithParts(prediction, reference, scans, o)
+	default:
+		p, r, notes, err = readWithParts(reference, prediction, scans, o)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, one := range []struct {
+		l     *volume.LabelMap
+		names map[uint16]string
+	}{{p, prediction.Names}, {r, reference.Names}} {
+		if one.l.Names == nil {
+			one.l.Names = maps.Clone(one.names)
+		}
+	}
+	if reference.masks() { // a case may lack some
+		r.Names = maps.Clone(reference.Names)
+	}
+	if prediction.masks() && len(r.Names) == 0 {
+		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(prediction.Names)))
+	}
+	for _, label := range reference.undrawn {
+		if !slices.Contains(r.Labels, label) {
+			r.Undrawn = append(r.Undrawn, label)
+		}
+	}
+	slices.Sort(r.Undrawn)
+	r.Undrawn = slices.Compact(r.Undrawn)
+	p, r, placed := alike(p, r, o)
+	if placed != "" {
+		notes = append(notes, reference.Path+": "+placed)
+	}
+	note, err := byNames(p, r, reference)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", reference.Path, err)
+	}
+	if note != "" {
+		notes = append(notes, prediction.Path+": "+note)
+	}
+	return p, r, notes, nil
+}
+
+// readWithParts reads the labels of a case, and another label map.
+func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *volume.LabelMap, notes []string, err error) {
+	if parts, notes, err = of.parts.readOwnLabels(o, of.Names); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", of.Path, err)
+	}
+	note := func(text string) { notes = append(notes, other.Path+": "+text) }
+	switch {
+	case other.parts != nil:
+		var more []string
+		l, more, err = other.parts.readOwnLabels(o, other.Names)
+		notes = append(notes, more...)
+	case isVoxels(other.Path):
+		var more []string
+		l, more, err = readLabelFile(other.Path, o, nil, note)
+		notes = append(notes, more...)
+	default:
+		var g *dicom.Segmentation
+		if g, err = dicom.OpenSegmentation(other.Path); err == nil {
+			l, err = readOnGrid(g, parts.Grid, scans, o.dicom(note))
+		}
+	}
+	return l, parts, notes, err
+}
+
+// readOwnLabels reads a case's labels, with its scan where they depend on it.
+func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
+	if c.structures != nil || c.ByIndex || c.onParts() {
+		_, l, notes, err := c.Read(o, names)
+		return l, notes, err
+	}
+	return c.readLabels(o, names, nil)
+}
+
+// onParts reports whether masks lie on different voxels, so that the scan tells where.
+func (c Case) onParts() bool {
+	if len(c.Masks) < 2 {
+		return false
+	}
+	const rounding = 1e-2 // mm
+	first, err := readFileHeader(c.Masks[0].Path)
+	return err == nil && slices.ContainsFunc(c.Masks[1:], func(m Mask) bool {
+		h, err := readFileHeader(m.Path)
+		return err == nil && !h.Same(first.Grid, rounding)
+	})
+}
+
+// byNames gives the labels of a prediction the numbers that a reference has for their names. If the
+// two have names in common, a label whose name the reference does not know is left out, whatever
+// its number means there; that does not depend on which labels a case happens to have. If they have
+// none in common, numbers count, which is said. The numbers of masks are this program's: there,
+// only names count.
+func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
+	masks, known := reference.masks(), r.Names
+	numbers := map[string]uint16{}
+	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
+		numbers[safetext.Fold(known[label])] = label
+	}
+	common := masks
+	for label, name := range p.Names {
+		common = common || label > 0 && numbers[safetext.Fold(name)] > 0
+	}
+	table := map[uint16]uint16{}
+	var changes, clashes []string
+	for _, label := range slices.Sorted(maps.Keys(p.Counts())) {
+		name := p.Names[label]
+		to := numbers[safetext.Fold(name)]
+		switch {
+		case label == 0 || to == label && name != "":
+		case name == "" && masks:
+			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
+		case name == "": // its number is all there is
+		case to > 0:
+			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
+		case common:
+			table[label], changes = 0, append(changes, fmt.Sprintf("%s left out, because no reference has it", name))
+		case known[label] != "":
+			clashes = append(clashes, fmt.Sprintf("label %d is %q here and %q there", label, name, known[label]))
+		}
+	}
+	if len(clashes) > 0 {
+		return fmt.Sprintf("compared by number, because no label has a name that %s knows: %s", reference.Path, strings.Join(clashes, ", ")), nil
+	}
+	if len(table) == 0 {
+		return "", nil
+	}
+	for n, label := range p.Labels {
+		if to, moved := table[label]; moved {
+			p.Labels[n] = to
+		}
+	}
+	p.Names = known
+	return "labels go by their names: " + strings.Join(changes, ", "), nil
+}
+
+// Scans is the DICOM series below a folder, which are found when they are first needed.
+type Scans struct {
+	folder string
+	find   func() ([]*dicom.Series, error)
+}
+
+// ScansIn returns the series below a folder.
+func ScansIn(folder string) *Scans {
+	return &Scans{folder, sync.OnceValues(func() ([]*dicom.Series, error) {
+		series, _, err := scanDICOM(folder)
+		return series, err
+	})}
+}
+
+// readOn reads a SEG object onto the series that it refers to.
+func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap, error) {
+	all, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	series := g.Find(all)
+	if series == nil {
+		return nil, fmt.Errorf("%s refers to none of the series in %s", g.Path, s.folder)
+	}
+	return g.ReadOn(series, o)
+}
+
+// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object stores no
+// empty slices, so it is read onto the grid of the series that it refers to, which must be among
+// the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
+// series has another grid.
+func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
+	if isVoxels(b) && !isVoxels(a) {
+		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
+		return la, lb, notes, err
+	}
+	if !isVoxels(a) && scans == nil {
+		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
+	}
+	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
+		note := func(text string) { notes = append(notes, path+": "+text) }
+		if isVoxels(path) {
+			l, more, err := readLabelFile(path, o, nil, note)
+			notes = append(notes, more...)
+			return l, err
+		}
+		g, err := dicom.OpenSegmentation(path)
+		if err != nil {
+			return nil, err
+		}
+		if like == nil {
+			return scans.readOn(g, o.dicom(note))
+		}
+		return readOnGrid(g, *like, scans, o.dicom(note))
+	}
+	if la, err = read(a, nil); err != nil {
+		return nil, nil, nil, err
+	}
+	if isVoxels(a) {
+		lb, err = read(b, &la.Grid)
+	} else {
+		lb, err = read(b, nil)
+	}
+	return la, lb, notes, err
+}
+
+// ErrNoScans says that a folder of scans is needed, and was not given.
+var ErrNoScans = errors.New("where these are is not said")
+
+// readOnGrid reads a SEG object onto a grid: that of its series, as it was straightened or
+// resampled, or any other whose voxels are the pixels of the object.
+func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+	if scans != nil {
+		l, err := scans.readOn(g, o)
+		if err != nil {
+			return nil, err
+		}
+		const rounding = 0.05 // voxels
+		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Misalignment(l.Grid) < rounding {
+			return l.Orient(grid.Axcodes())
+		}
+	}
+	l, err := g.ReadOnGrid(grid, o)
+	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
+		return nil, fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
+	}
+	return l, err
+}
+
+// alike brings a prediction and its reference onto one grid, where one of them lies on a part of
+// the other's voxels, or where they go by index. The note says what was done; "" is nothing.
+func alike(p, r *volume.LabelMap, o ReadOptions) (*volume.LabelMap, *volume.LabelMap, string) {
+	const rounding = 1e-2 // mm
+	if p.Same(r.Grid, rounding) {
+		return p, r, ""
+	}
+	if o.LabelsBy == LabelsByIndex && p.Shape == r.Shape {
+		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn, Emptied: r.Emptied}, "compared by index (--labels-by index), whatever its header says"
+	}
+	if beyond, ok := p.Shares(r.Grid); ok && !beyond && r.Len() < p.Len() {
+		placed, _ := r.Place(p.Grid)
+		return p, placed, onPart(p.Grid, r.Grid)
+	}
+	if beyond, ok := r.Shares(p.Grid); ok && !beyond && p.Len() < r.Len() {
+		placed, _ := p.Place(r.Grid)
+		return placed, r, "prediction: " + onPart(r.Grid, p.Grid)
+	}
+	return p, r, ""
+}
+
+// PairMemory is the bytes that reading and comparing two label maps takes, at most, beside the
+// distances from their surfaces; of files that have to be read to tell, nothing.
+func PairMemory(prediction, reference Labels) (need int64) {
+	for _, l := range []Labels{prediction, reference} {
+		paths := []string{l.Path}
+		if l.parts != nil {
+			need += l.parts.reading()
+			paths = maskPaths(l.parts.Masks)
+		}
+		for _, path := range paths {
+			if h, err := readFileHeader(path); err == nil && isVoxels(path) {
+				// as they are read, and again without what is not to be scored
+				need += 2*labelBytes*int64(h.Len()) + h.labelsAtOnce() - labelBytes*int64(h.Len())
+				break // the others take turns
+			}
+		}
+	}
+	return need
+}

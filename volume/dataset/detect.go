@@ -1,0 +1,231 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/safetext"
+)
+
+// This file: from folders to cases.
+
+// Options say how [Detect] reads a folder.
+type Options struct {
+	Layout         string   `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
+	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
+	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern of paths as they are below the data set's folder, such as images/*.nii.gz=masks/*_organs.nii.gz"`
+	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
+	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat the scan of case 2: 80 cases, not 82"`
+	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
+	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
+	Contrast       string   `yaml:"contrast" help:"which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's name, or all; empty: there must be only one"`
+	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
+	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
+	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
+	LabelsPredicted bool `yaml:"labels_predicted" help:"take label maps that voxsaw predict wrote for labels, as after correcting them by hand; otherwise they are passed over"`
+	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
+	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
+	SameLabels      bool `yaml:"same_labels" help:"where labels of some cases are only numbers, or have other names than those of others: a number means the same in all cases"`
+	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
+	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
+
+	seen *seen // nil: nothing was looked at before
+	// labels of a subject of BIDS count for each of its contrasts, whose predictions they may be
+	// compared with
+	everyContrast bool
+}
+
+// Detect finds the cases in a folder; a single file is a data set of one case. An error says what
+// was looked for.
+func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]string{root}, o) }
+
+// DetectAll finds the cases of several folders and makes one data set of them, such as labelled
+// scans and unlabelled ones. A folder of published data sets, such as nnUNet_raw, counts as all of
+// them. No two cases may have one name, and no label two.
+func DetectAll(roots []string, o Options) (*Dataset, error) {
+	if o.seen == nil {
+		o.seen = newSeen()
+	}
+	all := &Dataset{}
+	sources, notes, err := sourcesOf(roots, o)
+	if err != nil {
+		return nil, err
+	}
+	all.Notes = notes
+	var layouts, patients []string
+	for _, source := range sources {
+		d, err := source.detect(o)
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Cases) == 0 { // beside data sets below the folder
+			all.addNotes(d)
+			continue
+		}
+		prefix := ""
+		if len(sources) > 1 {
+			prefix = baseName(d.Root) + "/"
+		}
+		patients = append(patients, d.patients(prefix, o)...)
+		if err := all.add(d, o.NameByFolder); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(layouts, d.Layout) {
+			layouts = append(layouts, d.Layout)
+		}
+	}
+	all.Layout = strings.Join(layouts, " and ")
+	if !o.PatientPerCase {
+		all.addStudies(patients)
+		all.setPatients(patients)
+	}
+	if o.SameLabels {
+		all.shareNames()
+	}
+	if err := all.numberMasks(); err != nil {
+		return nil, err
+	}
+	if !o.AllDrawn {
+		all.setUndrawn()
+	}
+	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
+	for n, c := range all.Cases {
+		if n > 0 && c.ID == all.Cases[n-1].ID {
+			return nil, all.clash(all.Cases[n-1], c, len(sources) > 1, o.NameByFolder)
+		}
+	}
+	return all, nil
+}
+
+// clash is the error of two cases of one name, in one folder or in several, whose names they may
+// have already.
+func (d *Dataset) clash(a, b Case, folders, byFolder bool) error {
+	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout, a.Image, b.Image, a.ID)
+	for _, c := range []Case{a, b} {
+		if folder := filepath.Dir(c.Image); folders && calledLabels(folder) {
+			return clashError{fmt.Errorf("%w: %w", err, onlyLabels(folder))}
+		}
+	}
+	switch {
+	case folders && byFolder:
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of the folders another name", err)
+	case folders:
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
+	}
+	return clashError{err}
+}
+
+// add takes over the cases of another data set, and the names of its labels, if it has labels.
+func (d *Dataset) add(o *Dataset, byFolder bool) error {
+	names := o.LabelNames
+	if d.Root != "" && !o.hasLabels() { // it takes part in nothing that the names are about
+		names = nil
+	}
+	if !d.hasLabels() {
+		d.LabelNames = nil
+	}
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		name := names[label]
+		if other, known := d.LabelNames[label]; known && safetext.Fold(other) != safetext.Fold(name) {
+			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
+		} else if !known {
+			d.nameLabel(label, name)
+		}
+	}
+	for _, c := range o.Cases {
+		c.name, c.nameWithFolder = c.ID, FileName(baseName(o.Root)+"_"+c.ID)
+		if byFolder {
+			c.ID = c.nameWithFolder
+		}
+		d.Cases = append(d.Cases, c)
+	}
+	if d.Root != "" {
+		d.Root += ", "
+	}
+	d.Root += o.Root
+	d.addNotes(o)
+	return nil
+}
+
+// addNotes takes over what is to be said of another data set.
+func (d *Dataset) addNotes(o *Dataset) {
+	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
+	d.addStructures(o.Structures)
+	d.contradictions = append(d.contradictions, o.contradictions...)
+	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
+	for label := range o.regions {
+		d.addRegion(label)
+	}
+}
+
+func (d *Dataset) hasLabels() bool {
+	return slices.ContainsFunc(d.Cases, func(c Case) bool { return c.Labels != "" })
+}
+
+// readers read the published layouts.
+var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet}
+
+// detect finds the cases of one source. None is an error, but for what lies beside other data sets.
+func (s source) detect(o Options) (*Dataset, error) {
+	root, layout := s.root, s.layout
+	d, err := s.read(o)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
+	}
+	d.Root, d.Layout = root, layout
+	d.notePredicted(o)
+	if len(d.Cases) == 0 && len(s.without) > 0 {
+		return d, nil
+	}
+	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
+		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
+			return nil, fmt.Errorf("%w; --layout scans takes each file for a case", err)
+		}
+	}
+	if len(d.Cases) == 0 {
+		return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", root, layout)
+	}
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		if layout != LayoutNNUNet && !c.channel { // where it has chosen the file
+			c.Volume = o.Volume
+		}
+		if o.Unlabelled && c.Labels != "" {
+			d.Unused = append(d.Unused, c.Labels)
+			c.withoutLabels()
+		}
+		if layout == LayoutNIH {
+			if o.Series == SeriesAll {
+				return nil, errors.New("a case of NIH Pancreas-CT is one series: all of them cannot be taken")
+			}
+			c.Series = o.Series
+		}
+	}
+	d.setModalities(root, o.Volume)
+	named := maps.Clone(d.LabelNames)
+	d.nameLabelsOfFiles(o.seen)
+	d.setDrawn(named)
+	if !o.SameLabels { // somebody says that numbers mean the same everywhere
+		d.setSites()
+	}
+	return d, nil
+}
+
+// read reads the source in its layout.
+func (s source) read(o Options) (*Dataset, error) {
+	if s.layout == LayoutScans {
+		return s.readScans(o)
+	}
+	d, err := readers[s.layout](s.root, o)
+	if err != nil {
+		return nil, err
+	}
+	for n := range d.Cases {
+		d.Cases[n].ID = FileName(d.Cases[n].ID)
+	}
+	return d, nil
+}

@@ -1,0 +1,308 @@
+package dataset
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file: the DICOM series of a tree, and which of them are cases.
+
+// SeriesAll asks for every series of a study.
+const SeriesAll = "all"
+
+// seriesCase is a DICOM series found in a tree, or a study of which none can be chosen.
+type seriesCase struct {
+	folder string // the deepest one that holds all its files
+	series *dicom.Series
+	labels object // of the series; no path for none
+	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
+	suffix  string
+	refused error // why there is no series
+}
+
+// listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
+// where none is named the one that package dicom's Choose takes. Series that cannot be read are
+// among them: preparing them says why. Notes say what was chosen of several; others, what was
+// passed over. The SEG object or structure set of each, or the one of several that is wanted, is
+// its labels; those that keep leaves out are not looked at.
+func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
+	wanted, segmentation := o.Series, o.Segmentation
+	all, passed, err := o.seen.scanDICOM(root)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	objects, passed := openObjects(passed)
+	objects = keep(objects)
+	others = passedOver(passed)
+	for _, study := range studies(all) {
+		var chosen []*dicom.Series
+		for _, s := range study {
+			switch folder := commonFolder(s.Files); {
+			case wanted != "" && wanted != SeriesAll:
+				if s.Is(wanted) {
+					chosen = append(chosen, s)
+				}
+			case s.Localizer || s.Shape[2] < 2 && s.Err != nil:
+				others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
+			case s.Fragment() && s.Shape[2] > 1:
+				others = append(others, fragment(folder, s, all))
+			default:
+				chosen = append(chosen, s)
+			}
+		}
+		folder := commonFolder(studyFiles(study))
+		switch {
+		case len(chosen) == 0 && wanted != "" && wanted != SeriesAll:
+			notes = append(notes, fmt.Sprintf("%s: passed over, because there is no series %s", folder, wanted))
+		case len(chosen) > 1 && wanted != SeriesAll:
+			s, why, err := dicom.Choose(chosen, wanted)
+			if err != nil {
+				if wanted == "" {
+					notes = append(notes, fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
+				}
+				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
+				continue
+			}
+			if wanted == "" {
+				why += "; --series chooses another, --series all takes each"
+				if n := countElsewhere(chosen, s); n > 0 {
+					why += fmt.Sprintf(". %d of them lie in other folders and frames of reference: if those are other patients whose studies were given one UID, take each", n)
+				}
+			}
+			notes = append(notes, fmt.Sprintf("%s: %s: %s", folder, s, why))
+			chosen = []*dicom.Series{s}
+		}
+		for _, s := range chosen {
+			found = append(found, seriesCase{folder: commonFolder(s.Files), series: s})
+		}
+	}
+	if len(found) == 0 && len(all) > 0 && wanted != "" && wanted != SeriesAll {
+		_, _, err := dicom.Choose(all, wanted)
+		return nil, nil, nil, err
+	}
+	if wanted == "" {
+		var fragments []*dicom.Series
+		found, fragments = refuseSingles(found)
+		for _, s := range fragments {
+			others = append(others, fragment(commonFolder(s.Files), s, all))
+		}
+	}
+	nameSuffixes(found)
+	notes = append(notes, pairObjects(found, objects, all, segmentation)...)
+	return found, notes, others, nil
+}
+
+// fragment says that a series is passed over for its few slices, and what takes it.
+func fragment(folder string, s *dicom.Series, all []*dicom.Series) string {
+	return fmt.Sprintf("%s: passed over %s: too few slices for a scan; --series %s takes it", folder, s, nameOf(s, all))
+}
+
+// refuseSingles refuses the single slices of a folder that look alike. They are of different
+// studies, by their UIDs, and do not stack up: they may be what is left of a scan whose UIDs were
+// replaced file by file. Other single slices are fragments.
+func refuseSingles(found []seriesCase) (kept []seriesCase, fragments []*dicom.Series) {
+	singles := map[string][]*dicom.Series{} // by folder
+	for _, c := range found {
+		if c.series != nil && c.series.Shape[2] == 1 {
+			singles[c.folder] = append(singles[c.folder], c.series)
+		}
+	}
+	refused := map[string]bool{}
+	for _, c := range found {
+		if c.series == nil || c.series.Shape[2] > 1 {
+			kept = append(kept, c)
+			continue
+		}
+		count := 0
+		for _, s := range singles[c.folder] {
+			if c.series.LooksLike(s) {
+				count++
+			}
+		}
+		switch {
+		case count < 2:
+			fragments = append(fragments, c.series)
+		case !refused[c.folder]:
+			refused[c.folder] = true
+			err := fmt.Errorf("%s: %d single slices that look alike have UIDs of their own and do not stack up evenly: slices of one scan may be missing or have wrong UIDs; --series all takes each as a case", c.folder, count)
+			kept = append(kept, seriesCase{folder: c.folder, refused: err})
+		}
+	}
+	return kept, fragments
+}
+
+// countElsewhere counts the scans in other folders and frames of reference than one.
+func countElsewhere(series []*dicom.Series, one *dicom.Series) int {
+	n := 0
+	for _, s := range series {
+		if !s.Projection() && elsewhere(s, one) {
+			n++
+		}
+	}
+	return n
+}
+
+// studies puts the series of one study together, in the order of their first files. Without a
+// StudyInstanceUID, a folder is a study.
+func studies(all []*dicom.Series) (grouped [][]*dicom.Series) {
+	at := map[string]int{}
+	for _, s := range all {
+		key := s.Study
+		if key == "" {
+			key = filepath.Dir(s.Files[0])
+		}
+		if _, known := at[key]; !known {
+			at[key] = len(grouped)
+			grouped = append(grouped, nil)
+		}
+		grouped[at[key]] = append(grouped[at[key]], s)
+	}
+	return grouped
+}
+
+func studyFiles(study []*dicom.Series) (files []string) {
+	for _, s := range study {
+		files = append(files, s.Files...)
+	}
+	return files
+}
+
+// nameSuffixes tells the series of one folder apart, by number. File names are arbitrary: the
+// cases' names must not depend on them.
+func nameSuffixes(found []seriesCase) {
+	inFolder := map[string][]*seriesCase{}
+	for n := range found {
+		inFolder[found[n].folder] = append(inFolder[found[n].folder], &found[n])
+	}
+	for _, cases := range inFolder {
+		if len(cases) == 1 {
+			continue
+		}
+		refused := 0
+		for _, c := range cases {
+			if c.series == nil { // studies whose folders lie among each other
+				refused++
+				c.suffix = fmt.Sprintf("_study%d", refused)
+			}
+		}
+		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
+		slices.SortFunc(cases, func(a, b *seriesCase) int {
+			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID), a.series.Part-b.series.Part)
+		})
+		suffixes := map[string]int{}
+		for _, c := range cases {
+			c.suffix = "_s" + c.series.Number
+			if c.series.Part > 0 {
+				c.suffix += fmt.Sprintf("_%d", c.series.Part)
+			}
+			if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
+				c.suffix += "_" + letters(suffixes[c.suffix])
+			}
+		}
+	}
+}
+
+// openObjects opens the SEG objects and structure sets among files that were passed over. Those
+// that cannot be opened stay there, with the reason, and so do copies.
+func openObjects(passed []dicom.Passed) (objects []object, others []dicom.Passed) {
+	for _, p := range passed {
+		if p.What == dicom.WhatSEG || p.What == dicom.WhatRTSTRUCT {
+			o, err := openObject(p.Path)
+			switch {
+			case err != nil:
+				p.Err = err
+			case slices.ContainsFunc(objects, o.same):
+				p.What = "copy"
+			default:
+				objects = append(objects, o)
+				continue
+			}
+		}
+		others = append(others, p)
+	}
+	return objects, others
+}
+
+// pairObjects gives series their labels: the SEG object or structure set that was drawn on it, or
+// the one of several that is wanted. Notes say which was not taken, and why.
+func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, wanted string) (notes []string) {
+	drawn := map[*dicom.Series][]object{}
+	for _, o := range objects {
+		if s := o.find(all); s != nil {
+			drawn[s] = append(drawn[s], o)
+		} else {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.path, o))
+		}
+	}
+	for n := range found {
+		c := &found[n]
+		candidates := drawn[c.series]
+		delete(drawn, c.series)
+		if wanted != "" && len(candidates) > 0 {
+			asked := slices.DeleteFunc(slices.Clone(candidates), func(o object) bool { return !o.is(wanted) })
+			if len(asked) == 0 {
+				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its %s is %s:%s", c.folder, kindsOf(candidates), wanted, listObjects(candidates)))
+			}
+			candidates = asked
+		}
+		switch {
+		case len(candidates) == 1:
+			c.labels = candidates[0]
+		case len(candidates) > 1:
+			notes = append(notes, fmt.Sprintf("%s: used without labels, because it has %s: --segmentation chooses one by number, UID or file name:%s", c.folder, countKinds(candidates), listObjects(candidates)))
+		}
+	}
+	for _, s := range all { // in their order
+		for _, o := range drawn[s] {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o, s, nameOf(s, all)))
+		}
+	}
+	return notes
+}
+
+// kindsOf names what objects are, in the plural.
+func kindsOf(objects []object) string {
+	segmentations, structures := divideKinds(objects)
+	switch {
+	case structures == 0:
+		return "SEG objects"
+	case segmentations == 0:
+		return "RT structure sets"
+	}
+	return "SEG objects and RT structure sets"
+}
+
+// countKinds counts what objects are.
+func countKinds(objects []object) string {
+	segmentations, structures := divideKinds(objects)
+	switch {
+	case structures == 0:
+		return numbers.Count(segmentations, "SEG object")
+	case segmentations == 0:
+		return numbers.Count(structures, "RT structure set")
+	}
+	return numbers.Count(segmentations, "SEG object") + " and " + numbers.Count(structures, "RT structure set")
+}
+
+func divideKinds(objects []object) (segmentations, structures int) {
+	for _, o := range objects {
+		if o.structures != nil {
+			structures++
+		}
+	}
+	return len(objects) - structures, structures
+}
+
+func listObjects(objects []object) string {
+	var b strings.Builder
+	for _, o := range objects {
+		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(o.path), o)
+	}
+	return b.String()
+}

@@ -1,0 +1,64 @@
+package dataset
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+)
+
+// This file: the Medical Segmentation Decathlon.
+
+// readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names
+// of the labels.
+func readMSD(root string, o Options) (*Dataset, error) {
+	d := &Dataset{}
+	parts, err := d.parts(root, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range parts {
+		images, labels := group.images, group.labels
+		for _, stem := range slices.Sorted(maps.Keys(images)) {
+			image := images[stem]
+			d.Cases = append(d.Cases, Case{ID: stem, Group: group.name, Image: image, Labels: labels[stem]})
+			if group.name == "" && labels[stem] == "" {
+				d.note("%s has no labels", image)
+			}
+			delete(labels, stem)
+		}
+		for _, stem := range slices.Sorted(maps.Keys(labels)) {
+			d.withoutScan(labels[stem])
+		}
+	}
+	var file struct {
+		Labels   labelEntries      `json:"labels"`
+		Order    []json.RawMessage `json:"regions_class_order"`
+		Training []struct {
+			Image string `json:"image"`
+		} `json:"training"`
+		nnUNetKeys
+	}
+	path := filepath.Join(root, "dataset.json")
+	if found, err := readJSON(path, &file); !found || err != nil {
+		return d, err
+	}
+	if err := d.nameLabels(path, labelKeys{file.Labels, file.Order}); err != nil {
+		return nil, err
+	}
+	if file.given() && !slices.ContainsFunc(d.Cases, func(c Case) bool { return channelSuffix.MatchString(c.ID) }) {
+		d.note("dataset.json is nnU-Net's, but no image has the number of a channel in its name, such as _0000: each file is taken for a scan, as in the Medical Segmentation Decathlon")
+	}
+	missing := 0
+	for _, t := range file.Training {
+		if !isFile(filepath.Join(root, filepath.FromSlash(t.Image))) {
+			missing++
+		}
+	}
+	if missing > 0 {
+		d.note("dataset.json lists %s, not on disk", numbers.Count(missing, "training case"))
+	}
+	return d, nil
+}

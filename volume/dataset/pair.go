@@ -1,0 +1,97 @@
+package dataset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// This file: what may become a case: the scans and the labels of a tree, by what their names have in
+// common.
+
+// candidate is what may become a case: a NIfTI file, or a DICOM series and its folder.
+type candidate struct {
+	name   scanName
+	path   string
+	series *seriesCase // nil for a NIfTI file
+}
+
+// pairing is the scans and the files of labels of a tree, by what their names have in common.
+type pairing struct {
+	root       string
+	scans      map[string][]candidate
+	labels     map[string][]string
+	parts      map[string][]Mask // labels of a scan that lie in a file for each structure
+	structures chosenStructures
+	lookups    []string             // tables of BIDS with the names of labels
+	bidsOf     map[string]*bidsName // what the names of files of labels say
+	bidsFound  []bidsFile           // labels by their values
+}
+
+// toCase makes a case without labels.
+func (s candidate) toCase() Case {
+	c := Case{ID: FileName(s.name.id), Image: s.path, folders: s.name.folders}
+	if s.name.test {
+		c.Group = GroupTest
+	}
+	if s.series == nil {
+		return c
+	}
+	c.series, c.refused = s.series.series, s.series.refused
+	if c.series != nil {
+		c.Series = seriesUID(c.series)
+	}
+	return c
+}
+
+// foldCase gives labels the key of the scan whose key differs in capital letters only, if there is
+// one such scan and it has no labels.
+func (p *pairing) foldCase() {
+	byLower := map[string][]string{}
+	for key := range p.scans {
+		byLower[strings.ToLower(key)] = append(byLower[strings.ToLower(key)], key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		scans := byLower[strings.ToLower(key)]
+		if p.scans[key] == nil && len(scans) == 1 && p.labels[scans[0]] == nil {
+			p.rename(key, scans[0])
+		}
+	}
+}
+
+// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if
+// that is the only channel and has no labels: images/a_0000 and labels/a.
+func (p *pairing) dropChannel() {
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		first, second := key+"_0000", key+"_0001"
+		if p.scans[key] == nil && p.scans[first] != nil && p.labels[first] == nil && p.scans[second] == nil {
+			p.rename(key, first)
+		}
+	}
+}
+
+// rename gives labels another key.
+func (p *pairing) rename(from, to string) {
+	p.labels[to] = p.labels[from]
+	delete(p.labels, from)
+}
+
+// dropLabels removes files of labels.
+func (p *pairing) dropLabels(unwanted func(path string) bool) {
+	for key := range p.labels {
+		left := slices.DeleteFunc(p.labels[key], unwanted)
+		if p.labels[key] = left; len(left) == 0 {
+			delete(p.labels, key)
+		}
+	}
+}
+
+// dropScans removes scans.
+func (p *pairing) dropScans(unwanted func(candidate) bool) {
+	for key := range p.scans {
+		left := slices.DeleteFunc(p.scans[key], unwanted)
+		if p.scans[key] = left; len(left) == 0 {
+			delete(p.scans, key)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/itk"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file: files of voxels that hold labels, in one volume or in several.
+
+// readLabelFile reads the labels that a file of voxels holds, by the one rule of all that reads
+// labels: one volume of whole numbers (see [volume.ToLabel]), or several, each a label or a layer
+// of segments. Labels of several volumes that have no name in the file take those given. Notes say
+// what was made of the volumes; what is odd about the file goes to note, which may be nil.
+func readLabelFile(path string, o ReadOptions, names map[uint16]string, note func(string)) (
+	l *volume.LabelMap, notes []string, err error) {
+	h, err := readFileHeader(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case len(h.segments) > 0:
+		return readSegments(path, h, o, note)
+	case h.volumes > 1:
+		return readOneHot(path, o, names, note)
+	}
+	l, err = readFileLabels(path, o.nifti(0, note))
+	return l, nil, err
+}
+
+// readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
+// volume, the first is the background; otherwise the first is label 1.
+func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(string)) (
+	*volume.LabelMap, []string, error) {
+	volumes, err := readFileAll(path, o.nifti(0, note))
+	if err != nil {
+		return nil, nil, err
+	}
+	sum := make([]uint16, volumes[0].Len())
+	masks := make([]*volume.LabelMap, len(volumes))
+	for n, v := range volumes {
+		l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
+		for i := range l.Labels {
+			x := v.At(i%v.Shape[0], i/v.Shape[0]%v.Shape[1], i/v.Shape[0]/v.Shape[1])
+			inside, ok := volume.ToLabel(float64(x))
+			if !ok || inside > 1 {
+				return nil, nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
+			}
+			l.Labels[i] = inside
+			sum[i] += inside
+		}
+		masks[n] = l
+	}
+	first, background := uint16(1), ""
+	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
+		first, background = 0, ", the first of them the background"
+	}
+	all := layers{rule: o.Overlap}
+	for n, l := range masks {
+		label := first + uint16(n)
+		name := names[label]
+		if name == "" {
+			name = fmt.Sprintf("volume %d", n+1)
+		}
+		if err := all.add(Mask{Path: path, Name: name, Label: label}, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, notes, err := all.done(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.Names = maps.Clone(names)
+	return l, append(notes, fmt.Sprintf("%s: %s of one label each%s",
+		filepath.Base(path), numbers.Count(len(volumes), "volume"), background)), nil
+}
+
+// readSegments reads a segmentation of 3D Slicer whose segments lie in several layers. Every value
+// of a layer must be a segment's.
+func readSegments(path string, h fileHeader, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
+	all := layers{rule: o.Overlap}
+	for layer := range h.volumes {
+		l, err := readFileLabels(path, o.nifti(layer+1, note))
+		if err != nil {
+			return nil, nil, err
+		}
+		counts := l.Counts()
+		delete(counts, 0)
+		for _, s := range h.segments {
+			if s.Layer != layer {
+				continue
+			}
+			mask := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
+			for n, value := range l.Labels {
+				if value == s.Value {
+					mask.Labels[n] = 1
+				}
+			}
+			delete(counts, s.Value)
+			name := s.Name
+			if name == "" {
+				name = fmt.Sprintf("label %d", s.Label)
+			}
+			if err := all.add(Mask{Path: path, Name: name, Label: s.Label}, mask); err != nil {
+				return nil, nil, err
+			}
+		}
+		if strange := slices.Sorted(maps.Keys(counts)); len(strange) > 0 {
+			return nil, nil, &volume.FormatError{Path: path, Problem: fmt.Sprintf("holds %d in its layer %d (%s), "+
+				"which is the LabelValue of no segment there: save it again with 3D Slicer",
+				strange[0], layer, numbers.Count(counts[strange[0]], "voxel"))}
+		}
+	}
+	l, notes, err := all.done(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	l.Names = maps.Clone(h.names)
+	return l, append(notes, fmt.Sprintf("%s: %s in %d layers",
+		filepath.Base(path), numbers.Count(len(h.segments), "segment"), h.volumes)), nil
+}
+
+// isMask reports whether a file holds one label beside the background.
+func isMask(path string) bool {
+	if labels, err := mayBeLabels(path, nifti.Options{}); err != nil || !labels {
+		return false
+	}
+	l, err := readFileLabels(path, nifti.Options{})
+	return err == nil && len(l.Counts()) <= 2
+}
+
+// holdsSeveral reports whether a file holds several labels beside the background.
+func holdsSeveral(path string) bool {
+	l, _, err := readLabelFile(path, ReadOptions{Overlap: dicom.OverlapLast}, nil, nil)
+	return err == nil && len(l.Counts()) > 2
+}
+
+// mayBeLabels says whether a file holds labels by its values; see [nifti.MayBeLabels].
+func mayBeLabels(path string, o nifti.Options) (bool, error) {
+	if !itk.IsName(path) {
+		return nifti.MayBeLabels(path, o)
+	}
+	v, err := itk.Read(path, o.Volume)
+	if err != nil {
+		return false, err
+	}
+	return nifti.VolumeMayBeLabels(v), nil
+}

@@ -1,0 +1,126 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file plans memory: what is known from headers says how much reading, preparing or comparing
+// will take, before any of it is taken. The figures are upper bounds of what was measured
+// (TestPreparingTakesWhatIsPlanned); what a header does not say is held by the readers, which ask
+// internal/memory themselves.
+
+// Bytes for each voxel.
+const (
+	labelBytes = 2
+	// preparing: a scan as it was read and once more, cropped, windowed or turned
+	copiesOfScan = 3
+	// labels as they were read and turned; what else is made of them comes when the scan is gone
+	copiesOfLabels = 2
+	// what is resampled linearly is made plane by plane, in the scan's type and then as int16;
+	// other ways hold float32 of both grids
+	otherBytes         = 16
+	preparedLabelBytes = 4
+)
+
+// An extent is what a header says of voxels: how many there are, and the bytes of one in memory.
+type extent struct {
+	voxels, voxelBytes int64
+	grid               volume.Grid
+}
+
+func (e extent) bytes() int64 { return e.voxels * e.voxelBytes }
+
+// extentOf is that of one volume of a file, or, where all are read, of them together.
+func (h fileHeader) extentOf(all bool) extent {
+	e := extent{int64(h.Len()), int64(h.voxelBytes), h.Grid}
+	if all {
+		e.voxels *= int64(max(h.volumes, 1))
+	}
+	return e
+}
+
+func extentOfSeries(s *dicom.Series) extent {
+	return extent{int64(s.Grid.Len()), 2, s.Grid}
+}
+
+// located is the case with its series, where that is one that nobody has chosen yet: the header
+// tells how large it is.
+func (c Case) located() Case {
+	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !isVoxels(c.Labels) && c.Series == ""
+	if c.refused != nil || c.series != nil || asksSegments || !c.IsDICOM() {
+		return c
+	}
+	if s, why, err := c.findSeries(); err == nil { // reading says what is wrong
+		c.series, c.why = s, why
+	}
+	return c
+}
+
+// scanExtent is that of the case's scan; unknown before it is read where known is false.
+func (c Case) scanExtent() (e extent, known bool) {
+	switch {
+	case c.series != nil:
+		return extentOfSeries(c.series), c.series.Err == nil
+	case c.refused != nil || c.IsDICOM():
+		return e, false
+	}
+	h, err := readFileHeader(c.Image)
+	return h.extentOf(false), err == nil
+}
+
+// labelsAtOnce is the bytes that reading labels from a file takes: of several volumes, each is
+// there as it was read and as a mask.
+func (h fileHeader) labelsAtOnce() int64 {
+	if h.volumes > 1 {
+		return 3 * labelBytes * int64(h.Len()) * int64(h.volumes)
+	}
+	return labelBytes * int64(h.Len())
+}
+
+// labelBytesOf is the bytes of a case's labels once they are read, and those that reading them
+// takes beside: masks are read one after another.
+func (c Case) labelBytesOf(scan extent) (labels, beside int64) {
+	if c.Labels == "" {
+		return 0, 0
+	}
+	paths := []string{c.Labels}
+	if c.Masks != nil && c.structures == nil {
+		paths = maskPaths(c.Masks)
+	}
+	labels = labelBytes * scan.voxels // contours, segments and what cannot be read
+	for _, path := range paths {
+		if !isVoxels(path) {
+			continue
+		}
+		if h, err := readFileHeader(path); err == nil {
+			labels = max(labels, labelBytes*int64(h.Len()))
+			beside = max(beside, h.labelsAtOnce())
+		}
+	}
+	return labels, beside
+}
+
+// reading is the bytes that reading the case's scan and labels takes; 0: that is not known.
+func (c Case) reading() int64 {
+	scan, known := c.scanExtent()
+	if !known {
+		return 0
+	}
+	labels, beside := c.labelBytesOf(scan)
+	return scan.bytes() + labels + beside
+}
+
+// tooLarge is an error about memory with the name of what needs it.
+func (c Case) tooLarge(err error) error {
+	var tooMuch *memory.Error
+	if e, known := c.scanExtent(); known && errors.As(err, &tooMuch) {
+		return fmt.Errorf("%s, with %s voxels, %w", c.Image, numbers.Extents(e.grid.Shape[:]), err)
+	}
+	return err
+}

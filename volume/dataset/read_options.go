@@ -1,0 +1,87 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file: how scans and labels are read that are not as they should be.
+
+// Flips says what to do about labels whose axes run against their scan's.
+type Flips string
+
+// What can be done about labels that fit their scan better when they are flipped.
+const (
+	FlipsCheck Flips = "check" // refuse the case, and say which flip fits
+	FlipsFix   Flips = "fix"   // flip them, and say so
+	FlipsOff   Flips = "off"   // do not look
+)
+
+// ReadOptions say what is done about scans and labels that are not as they should be.
+type ReadOptions struct {
+	Tilt     dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
+	Gaps     dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
+	Shear    nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
+	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"structures that share voxels: error; last: the one with the highest number has them; or order: and names, such as order:tumour,pancreas: the first that is named has them"`
+	LabelsBy LabelsBy      `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files, for labels whose header is wrong or missing" oneof:"header index"`
+	Flips    Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+}
+
+// DefaultReadOptions repairs what can be repaired exactly.
+func DefaultReadOptions() ReadOptions {
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
+}
+
+// origin is how files are read, for the record of a case. It keeps the form of older versions,
+// whose cases are kept where nothing has changed.
+func (o ReadOptions) origin() string {
+	text := fmt.Sprintf("{Tilt:%s Gaps:%s Shear:%s Overlap:%s Flips:%s}", o.Tilt, o.Gaps, o.Shear, o.Overlap, o.Flips)
+	if o.LabelsBy == LabelsByIndex {
+		text += " labels by index"
+	}
+	return text
+}
+
+// check says what is wrong with the options; empty ones are the defaults.
+func (o ReadOptions) check() error {
+	if err := o.Overlap.Check(); err != nil {
+		return fmt.Errorf("segment overlap %w", err)
+	}
+	for _, option := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
+		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
+		{"labels by", string(o.LabelsBy), []string{"", string(LabelsByHeader), string(LabelsByIndex)}},
+		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
+	} {
+		if !slices.Contains(option.known, option.value) {
+			return fmt.Errorf("%s %q: must be one of %s", option.name, option.value, strings.Join(option.known[1:], ", "))
+		}
+	}
+	return nil
+}
+
+// dicom are the options that concern DICOM.
+func (o ReadOptions) dicom(note func(string)) dicom.Options {
+	return dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
+}
+
+// nifti are the options that concern NIfTI, for one of a file's volumes.
+func (o ReadOptions) nifti(volume int, note func(string)) nifti.Options {
+	return nifti.Options{Volume: volume, Shear: o.Shear, Note: note}
+}
+
+// LabelsBy says where labels lie on their scan.
+type LabelsBy string
+
+// How labels are brought onto their scan.
+const (
+	LabelsByHeader LabelsBy = "header" // where their header says
+	LabelsByIndex  LabelsBy = "index"  // voxel by voxel, in the order of the files
+)
