@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// This file: what may become a case: the scans and the labels of a tree, by what their names have in
-// common.
+// This file: what may become a case, the scans and the labels of a tree by what their names share.
 
 // candidate is what may become a case: a NIfTI file, or a DICOM series and its folder.
 type candidate struct {
