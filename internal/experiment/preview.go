@@ -47,6 +47,7 @@ func Look(plan Plan, out string) (Preview, error) {
 	if note != "" {
 		p.Doubts = append(p.Doubts, note)
 	}
+	p.Doubts = append(p.Doubts, plan.ofStore(cache)...)
 	if settings, err := plan.Finetune.Resolve(cache); err != nil {
 		p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err))
 	} else {

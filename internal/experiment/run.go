@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -130,12 +131,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := cache.Outdated(); text != "" {
-		warnings = append(warnings, text)
-	}
-	if text := plan.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
-		warnings = append(warnings, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
-	}
+	warnings = append(warnings, plan.ofStore(cache)...)
 	if err := errors.Join(r.alike(), r.fitting()); err != nil {
 		return nil, err
 	}
@@ -150,6 +146,20 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	err = r.all(ctx, plan.trials(r.result.Cases))
 	r.result.Elapsed = time.Since(start)
 	return r.result, err
+}
+
+// ofStore is what is to be said of the cases before they are learnt from.
+func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
+	if text := cache.Outdated(); text != "" {
+		doubts = append(doubts, text)
+	}
+	if cache.Preparation().Scheme() == volume.CTPercentiles {
+		doubts = append(doubts, "intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with --foreground")
+	}
+	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
+		doubts = append(doubts, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
+	}
+	return doubts
 }
 
 // fitting says, before anything is trained, which checkpoints do not fit the network, or too small
