@@ -164,7 +164,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 			return failed
 		}
 	}
-	if ranks.silent() { // rank 0 has the scores, and writes
+	if ranks.silent() { // rank 0 has the scores, and writes; what has failed it tells, too
 		return nil
 	}
 	switch others := len(result.Elsewhere); {

@@ -404,6 +404,23 @@ func (s mpiSite) trials(t *testing.T) {
 		traintest.Close(t, weights(filepath.Join(alone, run)), weights(filepath.Join(shared, run)), 1e-4)
 	}
 	sameScores(t, filepath.Join(alone, "scores.csv"), filepath.Join(shared, "scores.csv"))
+
+	// A trial that fails ends the job; the table has those before it.
+	plan, err := os.ReadFile(s.in("study.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Replace(string(plan), "- {name: slower, encoder: rotation, finetune: {train: {lr: 5e-4}}}", "- {name: broken, finetune: {train: {lr: 1e38}}}", 1)
+	if broken == string(plan) {
+		t.Fatal("the plan has no arm to break")
+	}
+	if err := os.WriteFile(s.in("broken.yaml"), []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = s.ranks(t, "MPICH", 2, "crossval", "--config", s.in("broken.yaml"), "--data", s.data, "--out", s.in("study-broken"), "--ranks", "2")
+	if r.code != 1 || strings.Count(r.stdout, "report: ") != 1 || !strings.Contains(r.stdout, "scratch") || !strings.Contains(r.stderr, "trial broken/fold-1/fraction-1/seed-1: step ") {
+		t.Errorf("a trial that fails: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
 }
 
 // sameScores wants the same rows of two tables of scores, whose numbers differ by no more than a

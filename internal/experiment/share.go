@@ -82,6 +82,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				delete(waiting, n)
 				done++
 			default:
+				r.result.Failed = r.group.Size > 1 && r.others(ctx, err) // what is finished has its table
 				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))...)
 			}
 		}
@@ -102,13 +103,20 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 	}
 }
 
-// goesOn says whether other trials may do better than one that failed: not where somebody stopped
-// the experiment, where the disk is full, where the folder holds other runs, where nothing was
-// asked for but this trial, and where there is but one initialisation. Ranks stop together.
+// goesOn says whether the trials of other initialisations are run after one has failed. Ranks stop
+// together.
 func (r *runner) goesOn(ctx context.Context, err error) bool {
+	return r.others(ctx, err) && r.group.Size < 2 && len(r.plan.Inits) > 1
+}
+
+// others says whether a failure says nothing about other trials: not where somebody stopped the
+// experiment, where the disk is full, where the folder holds other runs, and where nothing was asked
+// for but this trial.
+func (r *runner) others(ctx context.Context, err error) bool {
 	var stopped *voxsaw.InterruptedError
 	var changed *voxsaw.ChangedError
-	return ctx.Err() == nil && !errors.As(err, &stopped) && !errors.As(err, &changed) && !atomicfile.OfMachine(err) && r.Trial == 0 && r.group.Size < 2 && len(r.plan.Inits) > 1
+	return ctx.Err() == nil && !errors.As(err, &stopped) && !errors.As(err, &changed) &&
+		!atomicfile.OfMachine(err) && r.Trial == 0
 }
 
 // errUnfinished says that a trial, or its encoder, is not finished where only finished ones are
