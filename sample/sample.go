@@ -1,9 +1,9 @@
-// Package sample says what a network learns from: something with a name, a size and channels, out of
-// which crops are cut.
+// Package sample says what a network learns from: something with a name, a size and channels, out
+// of which crops are cut.
 //
-// Start at [Sample]. Prepared scans (volume/prepared) and photographs (puzzle2d/photos) are samples;
-// a photograph has three channels and a depth of 1. What is learnt from samples knows them by this
-// interface. Labels are not here: fine-tuning reads them from prepared scans.
+// Start at [Sample]. Prepared scans (volume/prepared) and photographs (puzzle2d/photos) are
+// samples; a photograph has three channels and a depth of 1. What is learnt from samples knows them
+// by this interface. Labels are not here: fine-tuning reads them from prepared scans.
 package sample
 
 import (
@@ -11,8 +11,8 @@ import (
 	"math/rand/v2"
 )
 
-// A Sample is one scan or photograph. Sizes and origins are in voxels along the axes (i, j, k): width,
-// height and depth. Its methods may be called from any number of goroutines.
+// A Sample is one scan or photograph. Sizes and origins are in voxels along the axes (i, j, k):
+// width, height and depth. Its methods may be called from any number of goroutines.
 type Sample interface {
 	Name() string
 	Size() [3]int
@@ -46,17 +46,17 @@ func Open(s Store, names []string) ([]Sample, error) {
 	return samples, nil
 }
 
-// Padded reports whether a crop of this size is larger than the sample along any axis, so that air is
-// added wherever it is taken.
+// Padded reports whether a crop of this size is larger than the sample along any axis, so that air
+// is added wherever it is taken.
 func Padded(s Sample, size [3]int) bool {
 	extent := s.Size()
 	return size[0] > extent[0] || size[1] > extent[1] || size[2] > extent[2]
 }
 
-// RandomOrigin draws where to take a crop of the given size, wholly inside the sample; along an axis
-// where the sample is smaller than the crop, the sample is centred in it. Crops with at most the share
-// maxAir of air are preferred: it draws up to eight times and otherwise takes the one with the least.
-// maxAir 1 takes the first.
+// RandomOrigin draws where to take a crop of the given size, wholly inside the sample; along an
+// axis where the sample is smaller than the crop, the sample is centred in it. Crops with at most
+// the share maxAir of air are preferred: it draws up to eight times and otherwise takes the one
+// with the least. maxAir 1 takes the first.
 func RandomOrigin(s Sample, r *rand.Rand, size [3]int, maxAir float64) ([3]int, error) {
 	const attempts = 8
 	var best [3]int
@@ -87,8 +87,8 @@ func RandomOrigin(s Sample, r *rand.Rand, size [3]int, maxAir float64) ([3]int, 
 	return best, nil
 }
 
-// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed for
-// the crop to lie inside the sample.
+// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed
+// for the crop to lie inside the sample.
 func OriginAround(s Sample, voxel, size [3]int) [3]int {
 	var origin [3]int
 	for axis, extent := range s.Size() {

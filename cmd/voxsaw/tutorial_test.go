@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTutorial types every command of docs/tutorial.md, on made-up scans, which are small: so crops and
-// networks are, too, and trainings are short.
+// TestTutorial types every command of docs/tutorial.md, on made-up scans, which are small: so crops
+// and networks are, too, and trainings are short.
 func TestTutorial(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {

@@ -77,8 +77,8 @@ type Result struct {
 	// Elsewhere are the trials that other processes were at work on, or that are not finished where
 	// only finished ones are asked for.
 	Elsewhere []Trial
-	// Failed says that trials of some initialisations failed, and the others were carried out: by ranks,
-	// those before.
+	// Failed says that trials of some initialisations failed, and the others were carried out: by
+	// ranks, those before.
 	Failed bool
 }
 

@@ -110,8 +110,8 @@ func (r *runner) goesOn(ctx context.Context, err error) bool {
 }
 
 // others says whether a failure says nothing about other trials: not where somebody stopped the
-// experiment, where the disk is full, where the folder holds other runs, and where nothing was asked
-// for but this trial.
+// experiment, where the disk is full, where the folder holds other runs, and where nothing was
+// asked for but this trial.
 func (r *runner) others(ctx context.Context, err error) bool {
 	var stopped *voxsaw.InterruptedError
 	var changed *voxsaw.ChangedError

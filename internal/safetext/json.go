@@ -8,13 +8,14 @@ import (
 	"unicode/utf16"
 )
 
-// Encode writes a value as JSON for a program, and ends it with a new line. Characters that cannot be
-// seen become \u escapes, for it may come to a terminal all the same. A byte that is not UTF-8, as a
-// path may have, becomes \udc80 to \udcff, as in Python (PEP 383): there os.fsencode gives back the
-// bytes.
+// Encode writes a value as JSON for a program, and ends it with a new line. Characters that cannot
+// be seen become \u escapes, for it may come to a terminal all the same. A byte that is not UTF-8,
+// as a path may have, becomes \udc80 to \udcff, as in Python (PEP 383): there os.fsencode gives
+// back the bytes.
 func Encode(v any, indent string) ([]byte, error) {
 	text, err := marshal(v, indent)
-	// what encoding/json writes for a byte that is not UTF-8; a U+FFFD of the text itself it does not escape
+	// what encoding/json writes for a byte that is not UTF-8; a U+FFFD of the text itself it does
+	// not escape
 	lost := err == nil && bytes.Contains(text, []byte(`\ufffd`))
 	if lost {
 		text, err = marshal(packedCopy(reflect.ValueOf(v)).Interface(), indent)
@@ -34,8 +35,9 @@ func marshal(v any, indent string) ([]byte, error) {
 // JSON shows JSON that is UTF-8: characters that cannot be seen become \u escapes.
 func JSON(data []byte) []byte { return escapeJSON(data, false) }
 
-// escapeJSON has \u escapes for characters that cannot be seen, which JSON allows for any character of
-// a text, and for what stands for bytes. It means the same to who reads it. Line ends and tabs stay.
+// escapeJSON has \u escapes for characters that cannot be seen, which JSON allows for any character
+// of a text, and for what stands for bytes. It means the same to who reads it. Line ends and tabs
+// stay.
 func escapeJSON(data []byte, packed bool) []byte {
 	seen := func(r rune) bool {
 		return r == '\n' || r == '\r' || r == '\t' || !hidden(r) && !(packed && isPacked(r))

@@ -3,10 +3,10 @@
 // terminal, marks that reverse the direction of the text around them, or bytes that are no text
 // at all.
 //
-// Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as
-// an escape. [Quote] and [Unquote] are for files that are read back, and [Encode] is for JSON. [Name]
-// and [Pack] make UTF-8 of names and paths that are not. The package knows of no markup;
-// escaping that is up to who writes it.
+// Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as an
+// escape. [Quote] and [Unquote] are for files that are read back, and [Encode] is for JSON. [Name]
+// and [Pack] make UTF-8 of names and paths that are not. The package knows of no markup; escaping
+// that is up to who writes it.
 package safetext
 
 import (

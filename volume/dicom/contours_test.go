@@ -163,8 +163,8 @@ func TestContoursThatCross(t *testing.T) {
 	}
 }
 
-// A contour that goes round something twice loses it by the even-odd rule, and is named. A figure of
-// eight loses nothing, and round a hole that a keyhole cuts out a contour goes both ways.
+// A contour that goes round something twice loses it by the even-odd rule, and is named. A figure
+// of eight loses nothing, and round a hole that a keyhole cuts out a contour goes both ways.
 func TestContourThatCrossesItself(t *testing.T) {
 	const z = 7.5
 	contour := func(points ...[2]float64) string {

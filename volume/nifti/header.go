@@ -361,8 +361,8 @@ func (h *Header) unread(more int64) string {
 	return fmt.Sprintf("holds %s more than its header says, which other readers pass over, too: not read", what)
 }
 
-// Behind says what lies behind the voxels of a compressed file, once they have been read; "" where it
-// ends with them. Of a file that is not compressed Problems says so at once.
+// Behind says what lies behind the voxels of a compressed file, once they have been read; "" where
+// it ends with them. Of a file that is not compressed Problems says so at once.
 func (h *Header) Behind() string {
 	if more := h.behind.Load(); more > 0 {
 		return h.unread(more)

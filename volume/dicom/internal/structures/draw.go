@@ -164,8 +164,8 @@ type edge struct {
 	down   int
 }
 
-// edgesOf are the edges of a polygon (column, row) that cross each row, from the left. An edge holds
-// its upper end and not its lower one.
+// edgesOf are the edges of a polygon (column, row) that cross each row, from the left. An edge
+// holds its upper end and not its lower one.
 func edgesOf(polygon [][2]float64, rows int) [][]edge {
 	edges := make([][]edge, rows)
 	for n, a := range polygon {
