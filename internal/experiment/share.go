@@ -82,7 +82,8 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				delete(waiting, n)
 				done++
 			default:
-				r.result.Failed = r.group.Size > 1 && r.others(ctx, err) // what is finished has its table
+				// what is finished has its table
+				r.result.Failed = r.group.Size > 1 && r.others(ctx, err)
 				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))...)
 			}
 		}
