@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"internal/restoration":           slices.Concat(guest, []string{"internal/tiles"}),
 	"internal/rubik":                 slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle", "internal/tiles", "internal/rot90"}),
 	"puzzle2d": {
-		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
+		".", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/outdir", "internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},

@@ -16,6 +16,7 @@ package puzzle2d
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 
@@ -25,8 +26,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
-// The heads: how the features of the patches become costs of positions. Paper, Symmetric and Both
-// are those of package puzzle3d.
+// The heads: how the features of the patches become costs of positions. Paper, Symmetric,
+// Both and Attention are those of package puzzle3d.
 //
 //   - kway: the features of all patches, through one hidden layer, to a choice among K orders
 //     (Noroozi and Favaro, ECCV 2016): the puzzle that the paper compares itself with.
@@ -34,6 +35,7 @@ const (
 	HeadPaper     = jigsaw.Paper
 	HeadSymmetric = jigsaw.Symmetric
 	HeadBoth      = jigsaw.Both
+	HeadAttention = jigsaw.Attention
 	HeadKWay      = jigsaw.KWay
 )
 
@@ -48,20 +50,29 @@ type Config struct {
 	// InitPartial is that of segment.Config.
 	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
 
-	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2" range:"[1,)"`
-	Cell   int    `yaml:"cell" help:"width and height of a cell" range:"[1,)"`
-	Patch  int    `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell" range:"[1,)"`
-	Mirror bool   `yaml:"mirror" help:"each patch is mirrored with probability one half"`
-	Batch  int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
+	Grid [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2; where there are grids, the finest of them" range:"[1,)"`
+	// Grids are several, written as 2x2. Resolve makes Grid the finest of them.
+	Grids  []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2,3x3: each step draws one of them, of crops of the finest; empty: grid alone"`
+	Cell   int      `yaml:"cell" help:"width and height of a cell" range:"[1,)"`
+	Patch  int      `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell" range:"[1,)"`
+	Mirror bool     `yaml:"mirror" help:"each patch is mirrored with probability one half"`
+	Batch  int      `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric, both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
+	Head     string  `yaml:"head" help:"paper, symmetric, both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head" range:"[1,)"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head" range:"[1,)"`
 	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one" range:"[1,)"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
 	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3" range:"[2,3]"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
+
+	// Layers and AttentionHeads are zero where the head is another.
+	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2" range:"[0,)"`
+	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4" range:"[0,)"`
+
+	Missing   float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place" range:"[0,1)"`
+	Identical bool    `yaml:"identical,omitempty" help:"patches that are the same pixel for pixel are one class in the loss: any of their places is right"`
 
 	Classes   int    `yaml:"classes" help:"head kway: orders to choose among" range:"[2,)"`
 	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
@@ -92,6 +103,13 @@ func (c Config) Resolve(data Data) (Config, error) {
 	var err error
 	if c.Input, err = c.Input.Of(data); err != nil {
 		return c, err
+	}
+	byDefault := DefaultConfig().Grid
+	if err := jigsaw.ResolveGrid(c.Grid[:], byDefault[:], c.Grids); err != nil {
+		return c, err
+	}
+	if c.Head == HeadAttention {
+		c.Layers, c.AttentionHeads = cmp.Or(c.Layers, 2), cmp.Or(c.AttentionHeads, 4)
 	}
 	if err := c.fits(data.Photos); err != nil {
 		return c, err
@@ -135,14 +153,25 @@ func (c Config) Check() error {
 	if c.Cell < 1 || c.Cell > 1<<12 || c.Grid[0] > 64 || c.Grid[1] > 64 {
 		return fmt.Errorf("a grid of %v cells of %d pixels: must be at most 64x64 cells of at most 4096", c.grid(), c.Cell)
 	}
-	if err := c.layout().Check(); err != nil {
+	grids, err := jigsaw.ReadGrids(c.Grids, len(c.Grid))
+	if err != nil {
 		return err
+	}
+	for _, grid := range append(grids, c.grid()) {
+		layout := c.layout()
+		layout.Grid = grid
+		if err := layout.Check(); err != nil {
+			return err
+		}
+		if err := puzzle.CheckShare(grid.Cells(), c.Share); err != nil {
+			return err
+		}
 	}
 	if _, err := c.Network.net(c.Patch, c.Patch); err != nil {
 		return err
 	}
-	if err := puzzle.CheckShare(c.grid().Cells(), c.Share); err != nil {
-		return err
+	if c.Head != HeadAttention && (c.Layers != 0 || c.AttentionHeads != 0) {
+		return fmt.Errorf("layers and attention_heads are for head %s, not %s: leave them 0", HeadAttention, c.Head)
 	}
 	if c.ValidatePhotos < 0 || c.ValidatePhotos > math.MaxInt32 {
 		return fmt.Errorf("validate_photos is %d, must be 0 or more", c.ValidatePhotos)
@@ -165,12 +194,13 @@ func (c Config) game() (jigsaw.Config, error) {
 	game := jigsaw.Config{
 		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
 		ColumnSum: c.ColSum, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
+		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
 	}
-	if c.Head != HeadKWay {
-		return game, nil
+	var err error
+	if game.Grids, err = jigsaw.ReadGrids(c.Grids, len(c.Grid)); err != nil || c.Head != HeadKWay {
+		return game, err
 	}
 	game.Binary, game.ColumnSum = false, 0 // there is nothing for them to be terms of
-	var err error
 	game.Orders, err = c.orders(c.Classes)
 	return game, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -23,27 +24,22 @@ type Data struct {
 // identity is what a run on photographs is.
 func (d Data) identity(kind string, settings any) (train.Identity, error) {
 	text, err := config.Marshal(settings)
+	of := d.named()
 	return train.Identity{
-		Kind: kind, Settings: text, TrainedOn: d.describe(d.Train), ValidatedOn: d.describe(d.Validate), Fingerprint: d.Photos.Fingerprint(),
+		Kind: kind, Settings: text, TrainedOn: d.Photos.Summarize(of.Train), ValidatedOn: d.Photos.Summarize(of.Validate), Fingerprint: d.Photos.Fingerprint(),
 	}, err
 }
 
-// describe counts photographs by their split. Their names would be longer than the weights; with
-// the folder's fingerprint this says as much.
-func (d Data) describe(photographs []int) []string {
-	var splits []string
-	counts := map[string]int{}
-	for _, n := range photographs {
-		split := d.Photos.Split(n)
-		if counts[split] == 0 {
-			splits = append(splits, split)
+// named is the data by the photographs' names.
+func (d Data) named() pretext.Data {
+	names := func(photographs []int) []string {
+		list := make([]string, len(photographs))
+		for i, n := range photographs {
+			list[i] = d.Photos.Name(n)
 		}
-		counts[split]++
+		return list
 	}
-	for i, split := range splits {
-		splits[i] = fmt.Sprintf("%s: %s", split, numbers.Count(counts[split], "photograph"))
-	}
-	return splits
+	return pretext.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
 }
 
 // open checks the roles of the photographs.
@@ -87,14 +83,14 @@ func (d Data) labelled() (_ Data, notes []string, err error) {
 	return d, notes, nil
 }
 
-// Spread takes at most n of the numbers, spread evenly; 0: all.
-func Spread(numbers []int, n int) []int {
-	if n == 0 || len(numbers) <= n {
-		return numbers
+// Spread takes at most n photographs, spread evenly; 0: all.
+func Spread[T any](photographs []T, n int) []T {
+	if n == 0 || len(photographs) <= n {
+		return photographs
 	}
-	chosen := make([]int, n)
+	chosen := make([]T, n)
 	for k := range chosen {
-		chosen[k] = numbers[k*len(numbers)/n]
+		chosen[k] = photographs[k*len(photographs)/n]
 	}
 	return chosen
 }

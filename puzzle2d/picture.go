@@ -9,7 +9,8 @@ import (
 )
 
 // The picture of a puzzle, as the paper's Figure 3: the arrangements side by side, from the
-// shuffled one to the truth; patches that lie where they do not belong have a red frame.
+// shuffled one to the truth; patches that lie where they do not belong have a red frame. The slots
+// of missing patches are empty, with a thin frame.
 
 // Sizes in pixels.
 const (
@@ -28,11 +29,18 @@ const (
 type column struct {
 	title, count string
 	patches      puzzle.Configuration
+	solved       bool
 }
 
 // columns lists what is drawn.
 func (p Play) columns() []column {
 	n := p.Grid[0] * p.Grid[1]
+	there := n
+	for patch := range n {
+		if p.missing(patch) {
+			there--
+		}
+	}
 	last := len(p.Arrangements) - 1
 	var list []column
 	for r, patches := range p.Arrangements {
@@ -43,10 +51,10 @@ func (p Play) columns() []column {
 		if r == 0 {
 			title = "shuffled"
 		}
-		list = append(list, column{title, fmt.Sprintf("%d of %d in place", n-p.Misplaced(r), n), patches})
+		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches, p.Misplaced(r) == 0})
 	}
 	if p.Misplaced(last) > 0 {
-		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", n, n), puzzle.Identity(n)})
+		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", there, there), puzzle.Identity(n), false})
 	}
 	return list
 }
@@ -64,7 +72,7 @@ func (p Play) Picture() image.Image {
 		corner := image.Pt(margin+x*(width+columnGap), margin)
 		page.Write(titles, tiles.Ink, corner.Add(image.Pt(0, 16)), c.title)
 		tint := tiles.Faint
-		if c.patches.Solved() && c.title != "truth" {
+		if c.solved {
 			tint = tiles.Right
 		}
 		page.Write(counts, tint, corner.Add(image.Pt(0, 36)), c.count)
@@ -72,6 +80,10 @@ func (p Play) Picture() image.Image {
 		for slot, patch := range c.patches {
 			grid.Coordinates(at[:], slot)
 			place := image.Rect(0, 0, tileSize, tileSize).Add(corner).Add(image.Pt(at[1]*step, at[0]*step))
+			if p.missing(patch) {
+				page.Frame(place, 1, tiles.Pale)
+				continue
+			}
 			page.Tile(place, p.image(patch))
 			if patch != slot {
 				page.Frame(place, frame, tiles.Wrong)

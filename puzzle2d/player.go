@@ -7,7 +7,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -92,7 +91,7 @@ func (p *Player) Close() { p.player.Close() }
 type Metrics struct {
 	Correct float64 `json:"correct"` // puzzles wholly solved
 	Near    float64 `json:"near"`    // puzzles within Hamming distance 2 of the truth
-	Patches float64 `json:"patches"` // patches in their place
+	Patches float64 `json:"patches"` // patches in their place, of those that are there
 }
 
 // An Evaluation is how well the puzzles of some photographs were solved.
@@ -104,6 +103,18 @@ type Evaluation struct {
 	Rounds []Metrics `json:"rounds"`
 	Mean   float64   `json:"mean_rounds"` // rounds played, on average
 	Chance Metrics   `json:"chance"`      // what blind guessing scores
+	// Grids is each of several grids; the metrics above are the means over them then.
+	Grids []GridEvaluation `json:"grids,omitempty"`
+}
+
+// A GridEvaluation is how well the puzzles of one grid of several were solved: see [Evaluation].
+type GridEvaluation struct {
+	Grid    string    `json:"grid"` // such as 3x3
+	Puzzles int       `json:"puzzles"`
+	Loss    float64   `json:"loss"`
+	Rounds  []Metrics `json:"rounds"`
+	Mean    float64   `json:"mean_rounds"`
+	Chance  Metrics   `json:"chance"`
 }
 
 // Final are the metrics after the last round.
@@ -120,11 +131,19 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 	if err != nil {
 		return Evaluation{}, err
 	}
-	out := Evaluation{Photos: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Mean: e.Mean, Chance: Metrics(e.Chance)}
-	for _, m := range e.Rounds {
-		out.Rounds = append(out.Rounds, Metrics(m))
+	out := Evaluation{Photos: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Rounds: metricsOf(e.Rounds), Mean: e.Mean, Chance: Metrics(e.Chance)}
+	for _, g := range e.Grids {
+		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean, Metrics(g.Chance)})
 	}
 	return out, nil
+}
+
+func metricsOf(rounds []jigsaw.Metrics) []Metrics {
+	list := make([]Metrics, len(rounds))
+	for i, m := range rounds {
+		list[i] = Metrics(m)
+	}
+	return list
 }
 
 // fits says whether a grid fits into the photographs.
@@ -151,18 +170,27 @@ type Play struct {
 	Patch int
 	// Patches are the pixels, RGB, (cells, Patch, Patch, 3), in their natural order
 	Patches []byte
+	Missing []bool // the patches that were left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
 }
 
-// Misplaced is how many patches lie wrong after a round.
+// Misplaced is how many patches lie wrong after a round, of those that are there.
 func (p Play) Misplaced(round int) int {
-	c := puzzle.Configuration(p.Arrangements[round])
-	return c.Distance(puzzle.Identity(len(c)))
+	wrong := 0
+	for slot, patch := range p.Arrangements[round] {
+		if patch != slot && !p.missing(patch) {
+			wrong++
+		}
+	}
+	return wrong
 }
 
-// Play plays the first puzzle that the seed makes of a photograph, and keeps every arrangement
+// missing says whether a patch was left out.
+func (p Play) missing(patch int) bool { return p.Missing != nil && p.Missing[patch] }
+
+// Play plays the first puzzle that the seed makes of a photograph, of several grids on the finest, and keeps every arrangement
 // until the iteration ends.
 func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 	h, err := p.held(store, []int{photo})
@@ -174,7 +202,7 @@ func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 		return Play{}, err
 	}
 	pixels, err := h.pixels(photo)
-	return Play{Photo: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: pixels, Arrangements: play.Arrangements, End: play.End}, err
+	return Play{Photo: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: pixels, Missing: play.Missing, Arrangements: play.Arrangements, End: play.End}, err
 }
 
 // pixels are those of the patches of a photograph, from the middle of their cells.

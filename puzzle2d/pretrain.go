@@ -6,7 +6,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -33,39 +33,27 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	identity, err := data.identity(kind, &c)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	return train.Job[*jigsaw.Batch]{
-		Identity: identity, Options: c.Train, Open: data.open, Start: start(c.Checkpoint, c.InitPartial, c.Network),
-		Undivided: "take the backbone alexnet, which has none",
-		Declare:   func(params *nn.Params) error { return game.Declare(network, params) },
-		Compile: func(w train.Workbench) (train.Learner[*jigsaw.Batch], error) {
-			return newLearner(c, game, network, data, w)
+	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
+		Task: kind, Settings: &c, Training: c.Train, Start: start(c.Checkpoint, c.InitPartial, c.Network), Undivided: undivided,
+		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
+		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
+			first, n, err := w.Group.Share(c.Batch)
+			if err != nil {
+				return nil, err
+			}
+			cut := cutter{c, data.Photos}
+			l := learner{Sampler: cut.sampler(game, data.Train, first, n)}
+			l.Learner, err = jigsaw.NewLearner(w.Workbench, game, network, held{cut, Spread(data.Validate, c.ValidatePhotos)})
+			return l, err
 		},
-	}.Run(ctx, dev, o, train.Group{})
+	}, data.named(), o, train.Group{})
 }
+
+// undivided says what to choose where a ResNet's batches would have to be divided.
+const undivided = "take the backbone alexnet, which has none"
 
 // learner is pretraining with puzzles of photographs.
 type learner struct {
 	*jigsaw.Learner
-	sampler sampler
-}
-
-func newLearner(c Config, game jigsaw.Config, network *photonet.Network, data Data, w train.Workbench) (*learner, error) {
-	first, n, err := w.Group.Share(c.Batch)
-	if err != nil {
-		return nil, err
-	}
-	cut := cutter{c, data.Photos}
-	held := held{cut, Spread(data.Validate, c.ValidatePhotos)}
-	l := &learner{sampler: sampler{cutter: cut, game: game, train: data.Train, first: first, n: n}}
-	l.Learner, err = jigsaw.NewLearner(w, game, network, held)
-	return l, err
-}
-
-// Batch implements [train.Task].
-func (l *learner) Batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
-	return l.sampler.batch(ctx, step)
+	jigsaw.Sampler
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
@@ -76,6 +77,10 @@ func TestPretrainLearns(t *testing.T) {
 			c.Train.Steps = 120
 		},
 		func(c *Config) { c.Head, c.Grid, c.Cell, c.Classes, c.Train.Steps = HeadKWay, [2]int{2, 2}, 30, 6, 120 },
+		func(c *Config) {
+			c.Head, c.Grids, c.Missing, c.Binary, c.Rounds = HeadAttention, []string{"2x2", "3x3"}, 0.25, false, 2
+			c.Train.Optimizer, c.Train.LR, c.Train.Steps = "adamw", 0.003, 160
+		},
 	} {
 		c := small()
 		variant(&c)
@@ -103,8 +108,11 @@ func TestPretrainLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Photos != len(data.Validate) || e.Puzzles != 2*e.Photos || e.Final().Patches < patches+0.3 || e.Chance.Correct != chance {
+		if e.Photos != len(data.Validate) || e.Puzzles != 2*e.Photos*max(1, len(c.Grids)) || e.Final().Patches < patches+0.3 || len(c.Grids) == 0 && e.Chance.Correct != chance {
 			t.Errorf("head %s: %+v", c.Head, e)
+		}
+		if len(e.Grids) != len(c.Grids) {
+			t.Errorf("%d evaluations of %d grids", len(e.Grids), len(c.Grids))
 		}
 		play, err := p.Play(store, data.Validate[0])
 		if err != nil {
@@ -206,6 +214,32 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, resnet, data, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "several micro-batches cannot share: take the backbone alexnet, which has none, or train without accumulate") {
 		t.Errorf("batch norm: %v", err)
 	}
+}
+
+// Two ranks leave the weights of one, of puzzles with missing patches on several grids.
+func TestTwoRanksEqualOne(t *testing.T) {
+	data := Split(prepare(t, 8, 192, 128))
+	c := small()
+	c.Network = Network{Backbone: "alexnet", Width: 0.0625}
+	c.Grids, c.Cell, c.Patch, c.Missing, c.Identical, c.Train.Steps = []string{"2x2", "2x3"}, 64, 64, 0.25, true, 6
+	c, err := c.Resolve(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, ranks := t.TempDir(), traintest.Of(2)
+	run := func(dev voxsaw.Device, folder string, ranks voxsaw.Ranks) error {
+		_, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: folder, Ranks: ranks})
+		return err
+	}
+	alone, together := filepath.Join(out, "alone"), filepath.Join(out, "together")
+	if err := run(open(t), alone, nil); err != nil {
+		t.Fatal(err)
+	}
+	devices := []voxsaw.Device{open(t), open(t)}
+	traintest.Both(t, func(rank int, _ train.Group) error {
+		return run(devices[rank], []string{together, ""}[rank], ranks[rank])
+	})
+	traintest.Close(t, filepath.Join(alone, "last.safetensors"), filepath.Join(together, "last.safetensors"), 1e-6)
 }
 
 // A run that is stopped and resumed leaves the same bytes; with other settings it is not resumed.

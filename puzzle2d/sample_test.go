@@ -88,7 +88,7 @@ func TestPatchesAreMirroredOneByOne(t *testing.T) {
 	dst := make([]float32, 9*cut.size())
 	mirrored, both := 0, 0
 	for k := range 100 {
-		if _, err := cut.cut(dst, k%store.Len(), rand.New(rand.NewPCG(uint64(k), 1))); err != nil {
+		if _, err := cut.cut(dst, k%store.Len(), c.grid(), rand.New(rand.NewPCG(uint64(k), 1))); err != nil {
 			t.Fatal(err)
 		}
 		ways := [2]bool{}

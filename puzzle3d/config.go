@@ -111,7 +111,8 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 		return c, err
 	}
 	c.Network = b.Settings()
-	if err := c.finest(); err != nil {
+	byDefault := DefaultConfig().Grid
+	if err := jigsaw.ResolveGrid(c.Grid[:], byDefault[:], c.Grids); err != nil {
 		return c, err
 	}
 	if c.Head == Attention {

@@ -98,9 +98,9 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	c.Train.Steps = 1
 	c = resolved(t, c)
 	for want, d := range map[string]Data{
-		"no cases to pretrain on": {Store: cache, Validate: []string{"case00"}},
-		"is both to train":        {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
-		"no case \"x\"":           {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
+		"nothing to pretrain on": {Store: cache, Validate: []string{"case00"}},
+		"is both to train":       {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
+		"no case \"x\"":          {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
 		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
@@ -162,7 +162,11 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 		}
 	}
 	// A batch depends on seed and step alone.
-	s := sampler{config: c, cases: cases, n: 2}
+	game, err := c.game()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sampler{config: c, game: game, cases: cases, n: 2}
 	a, _ := s.batch(t.Context(), 7)
 	b, _ := s.batch(t.Context(), 7)
 	other, _ := s.batch(t.Context(), 8)

@@ -3,17 +3,14 @@ package puzzle3d
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// A sampler makes batches of puzzles of prepared cases. Every puzzle is a function of the seed, the
-// step and its number in the batch.
+// A sampler makes batches of puzzles of prepared cases.
 type sampler struct {
 	config   Config
 	game     jigsaw.Config
@@ -21,59 +18,23 @@ type sampler struct {
 	first, n int // the puzzles of a batch that are made here: this rank's
 }
 
-// batch draws the puzzles of a step, all on one grid.
+// batch draws the puzzles of a step.
 func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
-	b := &jigsaw.Batch{}
-	if grids := s.game.Grids; len(grids) > 0 {
-		b.Grid = seed.Rand(s.config.Train.Seed, "grid", uint64(step)).IntN(len(grids))
-		s.config, s.game = s.config.on(grids[b.Grid]), s.game.On(b.Grid)
+	puzzles := jigsaw.Sampler{Config: s.game, Share: s.config.Share, Elements: s.config.layout().Voxels(), First: s.first, N: s.n, Cut: s.cut}
+	if s.config.Intensity > 0 {
+		puzzles.Vary = func(patch []float32, r *rand.Rand) { patches.Vary(patch, s.config.Intensity, r) }
 	}
-	layout := s.config.layout()
-	voxels := make([]float32, layout.Cells()*layout.Voxels())
-	b.Patches = make([]float32, 0, s.n*len(voxels))
-	for item := range s.n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(s.first+item))
-		if err := s.puzzle(b, voxels, r); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
+	return puzzles.Batch(ctx, step)
 }
 
-// puzzle draws one and adds it to the batch. voxels is memory for all of its patches.
-func (s sampler) puzzle(b *jigsaw.Batch, voxels []float32, r *rand.Rand) error {
-	layout := s.config.layout()
+// cut draws a case and the origin of a crop, and cuts that.
+func (s sampler) cut(dst []float32, grid puzzle.Grid, r *rand.Rand) (name string, err error) {
 	c := s.cases[r.IntN(len(s.cases))]
 	origin, err := sample.RandomOrigin(c, r, s.config.Crop, s.config.MaxAir)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.config.on(grid).layout().Cut(dst, c, origin, r)
 	}
-	if err := layout.Cut(voxels, c, origin, r); err != nil {
-		return err
-	}
-	if s.config.Identical { // as they are in the scan: the variation makes air and air differ
-		b.Alike = append(b.Alike, jigsaw.Alike(voxels, layout.Cells()))
-	}
-	if s.config.Intensity > 0 {
-		for patch := range slices.Chunk(voxels, layout.Voxels()) {
-			patches.Vary(patch, s.config.Intensity, r)
-		}
-	}
-	b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
-	b.Cases = append(b.Cases, c.Name())
-	missing := s.game.DrawMissing(r)
-	if missing != nil {
-		b.Missing = append(b.Missing, missing)
-	}
-	for p := range layout.Cells() {
-		if missing == nil || !missing[p] {
-			b.Patches = append(b.Patches, voxels[p*layout.Voxels():(p+1)*layout.Voxels()]...)
-		}
-	}
-	return nil
+	return c.Name(), err
 }
 
 // held is cases to solve puzzles of: of each the crop in the middle, with patches in the middle of

@@ -68,6 +68,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		printChoices(cmd.ErrOrStderr(), preset, choices)
 		return nil
 	}
+	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
 

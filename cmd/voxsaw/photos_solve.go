@@ -105,5 +105,11 @@ func photoSolveTable(e puzzle2d.Evaluation) table.Table {
 	for i, m := range e.Rounds {
 		row(fmt.Sprint(i+1), m)
 	}
+	if len(e.Grids) > 0 {
+		t.Notes = append(t.Notes, "these are the means over the grids, each of which counts the same; the last round of each:")
+		for _, g := range e.Grids {
+			row("grid "+g.Grid, g.Rounds[len(g.Rounds)-1])
+		}
+	}
 	return t
 }

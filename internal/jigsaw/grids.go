@@ -3,6 +3,8 @@ package jigsaw
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
@@ -96,4 +98,43 @@ func (c Config) position(g *nn.Graph, x *nn.Node) *nn.Node {
 	w := g.GatherRows(g.Param(name+".weight", nn.KaimingUniform(), all, c.Hidden), of)
 	b := g.GatherRows(g.Reshape(g.Param(name+".bias", nn.Constant(0), all), all, 1), of)
 	return g.LinearWith(x, w, g.Reshape(b, n))
+}
+
+// ReadGrids reads the grids of a list, each of so many axes, such as 3x3x3; none where there are
+// none. A list has two or more.
+func ReadGrids(list []string, axes int) ([]puzzle.Grid, error) {
+	if len(list) == 1 {
+		return nil, fmt.Errorf("grids has one grid, %s: use grid for that, and leave grids empty", list[0])
+	}
+	var grids []puzzle.Grid
+	for _, text := range list {
+		parts := strings.Split(text, "x")
+		grid := make(puzzle.Grid, len(parts))
+		for axis, part := range parts {
+			var err error
+			if grid[axis], err = strconv.Atoi(part); err != nil || len(parts) != axes {
+				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes, strings.Repeat("x3", axes)[1:])
+			}
+		}
+		if err := grid.Check(); err != nil {
+			return nil, err
+		}
+		grids = append(grids, grid)
+	}
+	return grids, nil
+}
+
+// ResolveGrid makes a grid the one of the most cells of a list, if there is one. Another one that
+// the user has chosen, so that it is not the default, is a mistake.
+func ResolveGrid(grid, byDefault puzzle.Grid, list []string) error {
+	grids, err := ReadGrids(list, len(grid))
+	if err != nil || len(grids) == 0 {
+		return err
+	}
+	most := slices.MaxFunc(grids, func(a, b puzzle.Grid) int { return a.Cells() - b.Cells() })
+	if !slices.Equal(grid, byDefault) && !slices.Equal(grid, most) {
+		return fmt.Errorf("grid is %v, but grids lists %s: leave one of them out", grid, strings.Join(list, ", "))
+	}
+	copy(grid, most)
+	return nil
 }

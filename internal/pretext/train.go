@@ -33,6 +33,9 @@ type Job[B any] struct {
 	ValidateCases int
 	// Declare declares the parameters of the whole model.
 	Declare func(*nn.Params) error
+	// Start and Undivided are those of [train.Job].
+	Start     func(*nn.Params) (note string, err error)
+	Undivided string
 	// Compile makes the programs. What it returns is closed by Train.
 	Compile func(Workbench) (train.Learner[B], error)
 }
@@ -55,10 +58,10 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	var w Workbench
 	return train.Job[B]{
 		Identity: train.Identity{
-			Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint(),
+			Kind: j.Task, Settings: settings, TrainedOn: data.list(data.Train), ValidatedOn: data.list(data.Validate), Fingerprint: data.Store.Fingerprint(),
 			Learnt: data.learnt(),
 		},
-		Options: j.Training,
+		Options: j.Training, Start: j.Start, Undivided: j.Undivided,
 		Open: func() (notes []string, err error) {
 			w.Train, w.Held, notes, err = data.open(j.Crop, j.ValidateCases)
 			return notes, err
@@ -77,6 +80,20 @@ type scans interface {
 	Voxels(names []string) []string
 }
 
+// summarized is a store of so many samples that a checkpoint counts them: their names would be
+// longer than the weights.
+type summarized interface {
+	Summarize(names []string) []string
+}
+
+// list is what a checkpoint lists of samples.
+func (data Data) list(names []string) []string {
+	if of, ok := data.Store.(summarized); ok {
+		return of.Summarize(names)
+	}
+	return names
+}
+
 // learnt is what a checkpoint says of the samples that it was trained on.
 func (data Data) learnt() (l checkpoint.Learnt) {
 	if of, ok := data.Store.(scans); ok {
@@ -88,7 +105,7 @@ func (data Data) learnt() (l checkpoint.Learnt) {
 // open opens the cases.
 func (data Data) open(crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string, err error) {
 	if len(data.Train) == 0 {
-		return nil, nil, nil, errors.New("there are no cases to pretrain on")
+		return nil, nil, nil, errors.New("there is nothing to pretrain on")
 	}
 	held := make(map[string]bool, len(data.Validate))
 	for _, id := range data.Validate {
@@ -96,7 +113,7 @@ func (data Data) open(crop [3]int, validateCases int) (training, validation []sa
 	}
 	for _, id := range data.Train {
 		if held[id] {
-			return nil, nil, nil, fmt.Errorf("case %s is both to train and to validate on", id)
+			return nil, nil, nil, fmt.Errorf("%s is both to train and to validate on", id)
 		}
 	}
 	validate := data.Validate

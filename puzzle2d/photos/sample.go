@@ -41,6 +41,24 @@ func (s *Store) numberByName() map[string]int {
 	return numbers
 }
 
+// Summarize counts photographs by their split. With the fingerprint this says as much as their
+// names.
+func (s *Store) Summarize(names []string) []string {
+	var splits []string
+	counts := map[string]int{}
+	for _, name := range names {
+		split := s.Split(s.numbers()[name])
+		if counts[split] == 0 {
+			splits = append(splits, split)
+		}
+		counts[split]++
+	}
+	for i, split := range splits {
+		splits[i] = fmt.Sprintf("%s: %s", split, numbers.Count(counts[split], "photograph"))
+	}
+	return splits
+}
+
 // Name implements [sample.Sample].
 func (p Photo) Name() string { return p.store.Name(p.number) }
 
