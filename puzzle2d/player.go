@@ -190,8 +190,8 @@ func (p Play) Misplaced(round int) int {
 // missing says whether a patch was left out.
 func (p Play) missing(patch int) bool { return p.Missing != nil && p.Missing[patch] }
 
-// Play plays the first puzzle that the seed makes of a photograph, of several grids on the finest, and keeps every arrangement
-// until the iteration ends.
+// Play plays the first puzzle that the seed makes of a photograph, of several grids on the finest,
+// and keeps every arrangement until the iteration ends.
 func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 	h, err := p.held(store, []int{photo})
 	if err != nil {

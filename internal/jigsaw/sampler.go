@@ -15,8 +15,8 @@ type Sampler struct {
 	Share    float64 // of all configurations
 	Elements int     // values of a patch
 	First, N int     // the puzzles of a batch that are made here: this rank's
-	// Cut draws what a puzzle is made of, writes its patches, cut by a grid, in their natural order,
-	// and gives its name.
+	// Cut draws what a puzzle is made of, writes its patches, cut by a grid, in their natural
+	// order, and gives its name.
 	Cut func(patches []float32, grid puzzle.Grid, r *rand.Rand) (name string, err error)
 	// Vary varies a patch; nil: they stay as they are.
 	Vary func(patch []float32, r *rand.Rand)
