@@ -102,10 +102,11 @@ var mayImport = map[string][]string{
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
 
-	"internal/verify":  {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
-	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
-	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
-	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
+	"internal/verify":   {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
+	"internal/predict":  {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
+	"internal/bench":    {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
+	"internal/planning": {"."},
+	"internal/tuning":   {"internal/device", "internal/device/cpu", "internal/config"},
 
 	"eval":               {"volume", "internal/memory"},
 	"internal/safetext":  {},

@@ -55,7 +55,7 @@ func foldZero(cmd *cobra.Command) bool {
 		return fold.Changed && !share.Changed
 	}
 	file := cmd.Flags().Lookup(config.FileFlag)
-	return file.Changed && config.Gives(file.Value.String(), config.Key(fold)) && !config.Gives(file.Value.String(), config.Key(share))
+	return file.Changed && config.Gives(file.Value.String(), section(cmd), config.Key(fold)) && !config.Gives(file.Value.String(), section(cmd), config.Key(share))
 }
 
 // checkSplits refuses a file of folds beside settings that say how folds are made.
@@ -80,7 +80,7 @@ type setting struct {
 func settingOf(cmd *cobra.Command, flag string) setting {
 	f := cmd.Flags().Lookup(flag)
 	s := setting{flag: flag, key: config.Key(f), value: f.Value.String(), byFlag: f.Changed}
-	if file := cmd.Flags().Lookup(config.FileFlag); file.Changed && s.value != f.DefValue && config.Gives(file.Value.String(), s.key) {
+	if file := cmd.Flags().Lookup(config.FileFlag); file.Changed && s.value != f.DefValue && config.Gives(file.Value.String(), section(cmd), s.key) {
 		s.file = file.Value.String()
 	}
 	return s

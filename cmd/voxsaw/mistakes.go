@@ -109,7 +109,7 @@ func helpOnVerbs(root *cobra.Command) {
 var verbsElsewhere = map[string][]string{
 	"train": {"pretrain", "finetune"}, "fit": {"pretrain", "finetune"}, "training": {"pretrain", "finetune"},
 	"infer": {"predict"}, "inference": {"predict"}, "segment": {"predict"}, "apply": {"predict"}, "ensemble": {"predict"},
-	"preprocess": {"prepare"}, "plan": {"prepare"}, "plan_and_preprocess": {"prepare"}, "convert-dataset": {"prepare"}, "convert_dataset": {"prepare"}, "convert_msd_dataset": {"prepare"}, "import": {"prepare"},
+	"preprocess": {"prepare"}, "plan_and_preprocess": {"plan", "prepare"}, "plan_experiment": {"plan"}, "convert-dataset": {"prepare"}, "convert_dataset": {"prepare"}, "convert_msd_dataset": {"prepare"}, "import": {"prepare"},
 	"extract_fingerprint": {"inspect"}, "analyze": {"inspect"}, "info": {"inspect"}, "benchmark": {"bench"},
 	"eval": {"evaluate"}, "test": {"evaluate"}, "validate": {"evaluate"}, "score": {"evaluate"}, "metrics": {"evaluate"},
 	"evaluate_folder": {"evaluate"}, "evaluate_simple": {"evaluate"},

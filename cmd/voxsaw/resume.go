@@ -45,7 +45,7 @@ func findAgain(cmd *cobra.Command, folder string) error {
 // givenNow says whether the command line, or its --config, gives a flag's value.
 func givenNow(cmd *cobra.Command, f *pflag.Flag) bool {
 	file := cmd.Flags().Lookup(config.FileFlag)
-	return f.Changed || file.Changed && config.Gives(file.Value.String(), config.Key(f))
+	return f.Changed || file.Changed && config.Gives(file.Value.String(), section(cmd), config.Key(f))
 }
 
 // foundAgain lists the settings that [findAgain] has replaced: they name the same files as before.

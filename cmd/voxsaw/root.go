@@ -53,7 +53,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 			root.AddCommand(v)
 		}
 	}
-	add("data", newInspect(), newPrepare())
+	add("data", newInspect(), newPlan(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
 	add("result", newPredict(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())

@@ -75,10 +75,15 @@ func resolve(cmd *cobra.Command, o any) error {
 			return err
 		}
 	}
-	if err := config.Resolve(cmd.Flags(), o); err != nil {
+	if err := config.Resolve(cmd.Flags(), section(cmd), o); err != nil {
 		return &usageError{err}
 	}
 	return nil
+}
+
+// section is what a file for several commands calls the settings of this one.
+func section(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // otherRun explains why the configuration of a run that is to be resumed cannot be read: perhaps

@@ -222,7 +222,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	if err := flags.Parse([]string{"--config", path, "--steps=9", "--window", "-5,5", "--mirror", "--cases", "a,b", "--cases=d", "--crop", "32", "--teacher-channels", "2", "--output", "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Resolve(flags, &cfg); err != nil {
+	if err := Resolve(flags, "", &cfg); err != nil {
 		t.Fatal(err)
 	}
 	want := defaults()
@@ -407,5 +407,39 @@ func TestWordsForNumbers(t *testing.T) {
 	}
 	if err := flags.Parse([]string{"--spacing", "own", "--batch", "auto"}); err != nil || s.Spacing != [3]float64{} {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// A file for several commands has a section for each; a file without the key of plans is one's own.
+func TestSections(t *testing.T) {
+	type options struct {
+		Steps int    `yaml:"steps" help:"steps"`
+		Plan  string `yaml:"name" help:"name"`
+	}
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	text := "plan: {decisions: []}\nfinetune: {steps: 7}\nphotos pretrain:\n  steps: 8\nempty:\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resolve := func(command string) (int, error) {
+		o := options{Steps: 1}
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		Bind(flags, &o)
+		if err := flags.Parse([]string{"--config", path}); err != nil {
+			t.Fatal(err)
+		}
+		err := Resolve(flags, command, &o)
+		return o.Steps, err
+	}
+	for command, want := range map[string]int{"finetune": 7, "photos pretrain": 8, "empty": 1} {
+		if got, err := resolve(command); got != want || err != nil {
+			t.Errorf("%s: %d steps, %v, want %d", command, got, err, want)
+		}
+	}
+	if _, err := resolve("pretrain"); err == nil || !strings.Contains(err.Error(), `has no section "pretrain"`) {
+		t.Errorf("a section that is not there: %v", err)
+	}
+	if !Gives(path, "finetune", "steps") || Gives(path, "finetune", "name") || Gives(path, "pretrain", "steps") {
+		t.Error("Gives looks elsewhere than into the section")
 	}
 }

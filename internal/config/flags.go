@@ -248,11 +248,12 @@ func (f *flagValue) String() string {
 func (f *flagValue) Type() string { return kindName(f.value.Type()) }
 
 // Resolve gives cfg its final values after the flags it was bound to were parsed: it reads the file
-// named by --config, if any, and puts the flags that the user set back on top.
-func Resolve(flags *pflag.FlagSet, cfg any) error {
+// named by --config, if any, and puts the flags that the user set back on top. Of a file for
+// several commands, which has the key [PlanKey], it reads the section of that name.
+func Resolve(flags *pflag.FlagSet, command string, cfg any) error {
 	pointee(cfg)
 	if file := flags.Lookup(FileFlag); file != nil && file.Value.String() != "" {
-		if err := (reader{file: file.Value.String(), flags: flags}).load(cfg); err != nil {
+		if err := (reader{file: file.Value.String(), flags: flags, command: command}).load(cfg); err != nil {
 			return err
 		}
 	}

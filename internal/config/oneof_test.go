@@ -52,7 +52,7 @@ func resolve(t *testing.T, w *work, file string, args ...string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return Resolve(flags, w)
+	return Resolve(flags, "", w)
 }
 
 func TestOneOfIsChosenByTheFile(t *testing.T) {

@@ -61,7 +61,35 @@ func (r reader) parse(data []byte, cfg any) error {
 	if err != nil || root == nil {
 		return err
 	}
-	return r.mapping(root, v, "")
+	if r.command == "" || find(root, PlanKey) == nil {
+		return r.mapping(root, v, "")
+	}
+	section := find(root, r.command)
+	if section == nil {
+		return fmt.Errorf("%s is a plan, and has no section %q: it says nothing of this command", r.file, r.command)
+	}
+	if section.Type() == ast.NullType {
+		return nil
+	}
+	return r.mapping(section, v, r.command+".")
+}
+
+// PlanKey is the key of a file that has a section for each of several commands, as voxsaw plan
+// writes it.
+const PlanKey = "plan"
+
+// find is the value of a key; nil where there is none.
+func find(n ast.Node, key string) ast.Node {
+	values, _, err := reader{}.entries(n, "")
+	if err != nil {
+		return nil
+	}
+	for _, e := range values {
+		if e.Key.GetToken().Value == key {
+			return e.Value
+		}
+	}
+	return nil
 }
 
 // Part does what [Parse] does with one section: the mapping under the keys of path, joined with
@@ -74,43 +102,31 @@ func Part(name string, data []byte, path string, cfg any) error {
 		return err
 	}
 	for key := range strings.SplitSeq(path, ".") {
-		values, _, err := reader{file: name}.entries(node, "")
-		if err != nil || node == nil {
+		if node = find(node, key); node == nil {
 			return fmt.Errorf("%s: no section %q", name, path)
 		}
-		var next ast.Node
-		for _, e := range values {
-			if e.Key.GetToken().Value == key {
-				next = e.Value
-			}
-		}
-		if next == nil {
-			return fmt.Errorf("%s: no section %q", name, path)
-		}
-		node = next
 	}
 	return reader{file: name}.mapping(node, v, path+".")
 }
 
-// Gives tells whether a file that [Load] reads has a key, such as train.steps. A file that cannot
-// be read has none.
-func Gives(path, key string) bool {
+// Gives tells whether a file that a command reads as its settings has a key, such as train.steps.
+// A file that cannot be read has none.
+func Gives(path, command, key string) bool {
 	data, err := smallfile.Read(path, maxSize)
 	if err != nil {
 		return false
 	}
 	node, err := document(path, data)
-	for _, name := range strings.Split(key, ".") {
-		if err != nil || node == nil {
+	if err != nil || node == nil {
+		return false
+	}
+	if command != "" && find(node, PlanKey) != nil {
+		key = command + "." + key
+	}
+	for name := range strings.SplitSeq(key, ".") {
+		if node = find(node, name); node == nil {
 			return false
 		}
-		var values []*ast.MappingValueNode
-		values, _, err = reader{file: path}.entries(node, "")
-		at := slices.IndexFunc(values, func(e *ast.MappingValueNode) bool { return e.Key.GetToken().Value == name })
-		if at < 0 {
-			return false
-		}
-		node = values[at].Value
 	}
 	return true
 }
@@ -190,6 +206,8 @@ type reader struct {
 	stored bool // any number is taken
 	// of the command that reads the file: what it calls its keys, and what has none; nil: no flags
 	flags *pflag.FlagSet
+	// command has a section of its own in a file for several; "" where there is no such file
+	command string
 }
 
 func (r reader) errorf(n ast.Node, format string, args ...any) error {

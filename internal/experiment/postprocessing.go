@@ -87,14 +87,14 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
 	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve, t.Test, p.Inference, p.Metrics}
 	path := train.ConfigOf(folder)
-	if !config.Gives(path, "inference.largest_component") {
+	if !config.Gives(path, "", "inference.largest_component") {
 		return now.text()
 	}
 	of := p.Inference
 	older := earlierInference{of.Window, of.Overlap, of.Batch, of.Components == segment.ComponentsLargest, of.Components == segment.ComponentsAll, of.Mirror}
 	if len(t.Curve) == 0 && !older.Largest {
 		// nothing decided there: with and without the key, all components were kept
-		older.Whole = config.Gives(path, "inference.all_components")
+		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
 	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, t.Test, older, p.Metrics}.text()
 }

@@ -1,0 +1,125 @@
+package planning
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"reflect"
+	"testing"
+)
+
+// golden is what testdata/nnunet_plans.py makes. Spacings and shapes are along (k, j, i).
+type golden struct {
+	Name      string
+	Gigabytes float64
+	Spacings  [][3]float64
+	Shapes    [][3]int
+	Outputs   int
+	Plans     map[string]struct {
+		Forward [3]int
+		Full    *goldenConfiguration `json:"3d_fullres"`
+		Low     *goldenConfiguration `json:"3d_lowres"`
+	}
+}
+
+type goldenConfiguration struct {
+	Spacing, Median           [3]float64
+	Patch                     [3]int
+	Batch                     int
+	BatchDice                 bool `json:"batch_dice"`
+	Features, Blocks, Decoder []int
+	Strides, Kernels          [][3]int
+}
+
+func goldens(t *testing.T) (all []golden) {
+	t.Helper()
+	data, err := os.ReadFile("../../testdata/nnunet_plans.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 10 {
+		t.Fatalf("%d sets", len(all))
+	}
+	return all
+}
+
+// reversed turns triples along (k, j, i) into ones along (i, j, k), and back.
+func reversed[T any](all [][3]T) (r [][3]T) {
+	for _, one := range all {
+		r = append(r, [3]T{one[2], one[1], one[0]})
+	}
+	return r
+}
+
+// Spacing, transposition, patch, batch, strides, kernels and widths are nnU-Net's, of both
+// resolutions, for its default network and its residual one.
+func TestNNUNetPlans(t *testing.T) {
+	low := 0
+	for _, g := range goldens(t) {
+		for key, e := range map[string]Encoder{"plain": Plain, "residual": Residual} {
+			want := g.Plans[key]
+			p, err := NNUNetPlan(reversed(g.Spacings), reversed(g.Shapes), g.Outputs, e, g.Gigabytes)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", g.Name, key, err)
+			}
+			if p.Forward != want.Forward {
+				t.Errorf("%s, %s: transposition %v, nnU-Net has %v", g.Name, key, p.Forward, want.Forward)
+			}
+			same(t, g.Name+", "+key, p.Full, *want.Full)
+			if got := p.Low == nil; got != want.Full.BatchDice && p.Low != nil {
+				t.Errorf("%s, %s: batch_dice %v", g.Name, key, want.Full.BatchDice)
+			}
+			if (p.Low == nil) != (want.Low == nil) {
+				t.Errorf("%s, %s: low resolution %+v, nnU-Net has %+v", g.Name, key, p.Low, want.Low)
+				continue
+			}
+			if p.Low != nil {
+				low++
+				same(t, g.Name+", "+key+", low", *p.Low, *want.Low)
+			}
+		}
+	}
+	if low < 4 {
+		t.Errorf("only %d low resolutions were compared", low)
+	}
+}
+
+func same(t *testing.T, name string, got Configuration, want goldenConfiguration) {
+	t.Helper()
+	for a := range 3 {
+		if math.Abs(got.Spacing[a]-want.Spacing[a]) > 1e-9*want.Spacing[a] {
+			t.Errorf("%s: spacing %v, nnU-Net has %v", name, got.Spacing, want.Spacing)
+		}
+	}
+	w := Configuration{
+		Spacing: got.Spacing, Median: want.Median, Patch: want.Patch, Batch: want.Batch, Features: want.Features,
+		Strides: want.Strides, Kernels: want.Kernels, Blocks: want.Blocks, Decoder: want.Decoder,
+	}
+	if !reflect.DeepEqual(got, w) {
+		t.Errorf("%s:\n%+v, nnU-Net has\n%+v", name, got, w)
+	}
+}
+
+func TestNNUNetRefuses(t *testing.T) {
+	one := [][3]float64{{1, 1, 1}}
+	for name, call := range map[string]func() (*NNUNet, error){
+		"no scan":    func() (*NNUNet, error) { return NNUNetPlan(nil, nil, 2, Plain, 8) },
+		"no voxel":   func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{0, 5, 5}}, 2, Plain, 8) },
+		"no spacing": func() (*NNUNet, error) { return NNUNetPlan([][3]float64{{0, 1, 1}}, [][3]int{{5, 5, 5}}, 2, Plain, 8) },
+		"not a number": func() (*NNUNet, error) {
+			return NNUNetPlan([][3]float64{{math.NaN(), 1, 1}}, [][3]int{{5, 5, 5}}, 2, Plain, 8)
+		},
+		"no memory": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{5, 5, 5}}, 2, Plain, 0) },
+	} {
+		if p, err := call(); err == nil {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	// A target that nothing fits into ends with the smallest patch.
+	if p, err := NNUNetPlan(one, [][3]int{{64, 64, 64}}, 2, Plain, 1e-9); err != nil || p.Full.Batch != leastBatch {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

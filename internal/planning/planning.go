@@ -1,0 +1,406 @@
+// Package planning decides what to train on a set of scans: the spacing, the intensities, the crop,
+// the network, the steps. Each decision has its reason in a sentence.
+//
+// Start at [Make], which goes from a [Fingerprint] of the set to a [Plan]. Spacing and the largest
+// crop are nnU-Net's ([NNUNetPlan]); how large a network and a crop the time allows, and whether
+// pretraining pays, are rules of this program's own studies, in this file. Nothing here reads a
+// file or runs a network: what a step takes is asked of a [Machine].
+package planning
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+)
+
+// The rules' numbers.
+const (
+	deepest       = 4            // voxels along the shortest axis of the deepest stage, as nnU-Net has it
+	mostLevels    = 4            // down-samplings of the default network
+	widest        = 16           // channels of its first stage
+	narrowest     = 4            // below which nothing was tried
+	middle        = 96 * 96 * 96 // voxels of a crop, from which on fewer channels are taken, too
+	smallestCrop  = 64 * 64 * 64
+	enoughSteps   = 2500  // of fine-tuning, after which most of what there is to learn is learnt
+	plateauSteps  = 5000  // twice as many add less than a point
+	mostSteps     = 10000 // after which nothing was gained any more
+	pretrainSteps = 4000  // of puzzles
+	worthwhile    = 1000  // fewer steps of puzzles are not begun
+	training      = 0.9   // of the time; the rest is for validations and checkpoints
+	mostFolds     = 5
+)
+
+// A Scan is one of the set. Sizes are along the axes (i, j, k).
+type Scan struct {
+	Spacing [3]float64 // mm, axes turned as cases are prepared
+	Shape   [3]int     // of the part that is prepared, in these voxels
+	Labels  bool
+}
+
+// A Fingerprint is what is known of a set before anything is planned.
+type Fingerprint struct {
+	Scans     []Scan
+	Modality  string
+	Intensity string // scheme
+	Channels  int
+	Classes   int        // with the background
+	Prepared  [3]float64 // spacing of cases that are prepared already; zeros: none are
+	Limit     int64      // bytes of memory; 0: unknown
+}
+
+// Labelled counts the scans with labels.
+func (f Fingerprint) Labelled() (n int) {
+	for _, s := range f.Scans {
+		if s.Labels {
+			n++
+		}
+	}
+	return n
+}
+
+// A Work is a training step.
+type Work struct {
+	Network voxsaw.Network
+	Crop    [3]int
+	Batch   int
+}
+
+// A Cost is what a step takes.
+type Cost struct {
+	FLOPs float64
+	Bytes int64 // of memory
+}
+
+// A Machine tells what steps take on it.
+type Machine interface {
+	// Needs says what a step takes without running it.
+	Needs(w Work) (Cost, error)
+	// Finetune times steps of fine-tuning, Pretrain of solving puzzles.
+	Finetune(w Work) (time.Duration, error)
+	Pretrain(p Puzzle) (time.Duration, error)
+}
+
+// A Puzzle is a step of pretraining: a crop is cut into patches, which are put back.
+type Puzzle struct {
+	Work
+	Grid, Patch [3]int
+}
+
+// A Decision is one of the plan's, with its reason.
+type Decision struct {
+	What    string `yaml:"what"`
+	Is      string `yaml:"is"`
+	Because string `yaml:"because"`
+}
+
+// A Plan is what to do.
+type Plan struct {
+	Spacing   [3]float64 // mm
+	NNUNet    *NNUNet    // what nnU-Net would do
+	Finetune  Work
+	Steps     int
+	Step      time.Duration // that one of them takes
+	Puzzle    Puzzle
+	Pretrain  int // steps; 0: it does not pay
+	Puzzling  time.Duration
+	Folds     int // 0: too few labelled cases
+	Bytes     int64
+	Decisions []Decision
+
+	fits int // steps of fine-tuning alone that the time has room for
+}
+
+// decide notes a decision.
+func (p *Plan) decide(what, is, because string, args ...any) {
+	p.Decisions = append(p.Decisions, Decision{what, is, fmt.Sprintf(because, args...)})
+}
+
+// Make plans for a set, a machine and a time: that of one training with its pretraining.
+func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
+	p := &Plan{}
+	if err := p.shapes(f); err != nil {
+		return nil, err
+	}
+	p.decide("intensities", f.Intensity, "%s", intensityReason(f.Modality))
+	if err := p.size(f, m, hours); err != nil {
+		return nil, err
+	}
+	if err := p.pretraining(f, m, hours); err != nil {
+		return nil, err
+	}
+	p.steps(f, hours)
+	p.divide(f)
+	return p, nil
+}
+
+// shapes decides on the spacing, and on what nnU-Net would train.
+func (p *Plan) shapes(f Fingerprint) (err error) {
+	var spacings [][3]float64
+	var shapes [][3]int
+	for _, s := range f.Scans {
+		spacings, shapes = append(spacings, s.Spacing), append(shapes, s.Shape)
+	}
+	if p.NNUNet, err = NNUNetPlan(spacings, shapes, max(f.Classes, 2), Plain, targetGB); err != nil {
+		return err
+	}
+	for a := range 3 { // with as many digits as a header's float32 has
+		s := p.NNUNet.Spacing[2-a]
+		digits := math.Pow(10, 6-math.Floor(math.Log10(s)))
+		p.Spacing[a] = math.Round(s*digits) / digits
+	}
+	because := "it is the median of the %d scans along each axis, as nnU-Net has it"
+	if p.NNUNet.Separate {
+		because = "it is the median of the %d scans in plane, and the tenth percentile between their slices, which are thick and few: the median would blur the thinner ones"
+	}
+	if f.Prepared != [3]float64{} {
+		text := spacingText(p.Spacing)
+		p.Spacing = f.Prepared
+		p.decide("spacing", spacingText(p.Spacing), "the cases are prepared with it; from the scans it would be %s: "+because, text, len(f.Scans))
+		return nil
+	}
+	p.decide("spacing", spacingText(p.Spacing), because, len(f.Scans))
+	return nil
+}
+
+// intensityReason is why the usual scheme of a modality is what it is.
+func intensityReason(modality string) string {
+	if modality == "CT" {
+		return "the values of CT are Hounsfield units, which mean the same in every scan"
+	}
+	return fmt.Sprintf("the values of %s have no unit: each scan is brought to the same mean and spread", modality)
+}
+
+// Median is the median shape of the scans at a spacing, along (i, j, k).
+func (f Fingerprint) median(spacing [3]float64) (median [3]float64) {
+	for a := range 3 {
+		var sizes []float64
+		for _, s := range f.Scans {
+			size := spacing[a]
+			if size == 0 {
+				size = s.Spacing[a]
+			}
+			sizes = append(sizes, math.Round(float64(s.Shape[a])*s.Spacing[a]/size))
+		}
+		median[a] = percentile(sizes, 50)
+	}
+	return median
+}
+
+// rungs are the trainings to choose from, the largest first. Each takes about half the time of the
+// one before: crops shrink, then channels are halved.
+func (p *Plan) rungs(f Fingerprint) (all []Work) {
+	var largestCrop [3]float64 // nnU-Net's patch, its axes put back
+	for a, from := range p.NNUNet.Forward {
+		largestCrop[2-from] = float64(p.NNUNet.Full.Patch[a])
+	}
+	median := f.median(p.Spacing)
+	for a := range 3 {
+		largestCrop[a] = min(largestCrop[a], median[a])
+	}
+	network := voxsaw.DefaultNetwork()
+	network.Channels, network.Classes = widest, max(f.Classes, 2)
+	for voxels := product(largestCrop); ; {
+		scale := math.Cbrt(min(1, voxels/product(largestCrop)))
+		w := Work{Network: network, Batch: 1}
+		w.Crop, w.Network.Levels = cropOf(largestCrop, scale)
+		if !slices.ContainsFunc(all, func(o Work) bool { return o.Crop == w.Crop && o.Network.Channels == w.Network.Channels }) {
+			all = append(all, w)
+		}
+		switch {
+		case voxels > middle:
+			voxels = max(voxels/2, middle)
+		case network.Channels > widest/2:
+			network.Channels /= 2
+		case voxels > smallestCrop:
+			voxels = max(voxels/2, smallestCrop)
+		case network.Channels > narrowest:
+			network.Channels /= 2
+		default:
+			return all
+		}
+	}
+}
+
+// cropOf is a crop of about a size that a network can halve, and how often it does: until the
+// shortest axis has few voxels.
+func cropOf(size [3]float64, scale float64) (crop [3]int, levels int) {
+	shortest := min(size[0], size[1], size[2]) * scale
+	for levels = mostLevels; levels > 1 && shortest < float64(int(deepest)<<levels)*0.9; levels-- {
+	}
+	for a := range 3 {
+		multiple := float64(int(1) << levels)
+		crop[a] = int(max(math.Round(size[a]*scale/multiple), 2) * multiple)
+	}
+	return crop, levels
+}
+
+// size decides on crop, network and steps: the largest of the rungs that fits into memory and of
+// which enough steps fit into the time.
+func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
+	budget := budgetOf(hours)
+	rungs := p.rungs(f)
+	var costs []Cost
+	var fitting []Work
+	var tooLarge error
+	for _, w := range rungs {
+		c, err := m.Needs(w)
+		if err == nil && f.Limit > 0 && c.Bytes > f.Limit {
+			err = fmt.Errorf("a step on crops of %s with %s takes %d MiB of memory, and there are %d", numbers.Extents(w.Crop[:]), numbers.Count(w.Network.Channels, "channel"), c.Bytes>>20, f.Limit>>20)
+		}
+		if err != nil {
+			tooLarge = err
+			continue
+		}
+		fitting, costs = append(fitting, w), append(costs, c)
+	}
+	if len(fitting) == 0 {
+		return fmt.Errorf("no training fits into the memory: %w", tooLarge)
+	}
+	// One measurement tells about how long the others take.
+	at := len(fitting) - 1
+	step, err := m.Finetune(fitting[at])
+	if err != nil {
+		return err
+	}
+	small := costs[at].FLOPs / step.Seconds()
+	for at > 0 && int(budget.Seconds()*small/costs[at-1].FLOPs) >= enoughSteps {
+		at--
+	}
+	for measured := at == len(fitting)-1; !measured || int(budget/step) < enoughSteps && at < len(fitting)-1; measured = true {
+		if measured {
+			at++
+		}
+		if step, err = m.Finetune(fitting[at]); err != nil {
+			return err
+		}
+	}
+	p.Finetune, p.Step, p.Bytes = fitting[at], step, costs[at].Bytes
+	fits := int(budget / max(step, 1))
+	if fits < 1 {
+		return fmt.Errorf("not one step fits into %s: a step takes %s here", duration(budget), duration(step))
+	}
+	p.Steps, p.fits = min(fits, mostSteps), fits
+	w := p.Finetune
+	crop := numbers.Extents(w.Crop[:])
+	switch {
+	case at == 0 && len(fitting) == len(rungs):
+		p.decide("crop", crop, "nnU-Net's patch for this spacing and these scans is %s, and there is time and memory for it", p.patchText())
+	case at == 0:
+		p.decide("crop", crop, "nnU-Net's patch is %s; this is the largest of its shape that fits into %d MiB of memory", p.patchText(), f.Limit>>20)
+	case fits < enoughSteps:
+		p.decide("crop", crop, "nnU-Net's patch is %s; this is the smallest of its shape that is planned, for want of time", p.patchText())
+	default:
+		p.decide("crop", crop, "nnU-Net's patch is %s; this is the largest of its shape of which %d steps fit into %s with %s", p.patchText(), enoughSteps, duration(budget), numbers.Count(w.Network.Channels, "channel"))
+	}
+	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"), numbers.Count(w.Network.Levels, "level")),
+		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
+	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d", p.NNUNet.Full.Batch)
+	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20), "that is what a step of fine-tuning takes; what is read of scans comes on top")
+	return nil
+}
+
+// patchText is nnU-Net's patch along (i, j, k).
+func (p *Plan) patchText() string {
+	var patch [3]int
+	for a, from := range p.NNUNet.Forward {
+		patch[2-from] = p.NNUNet.Full.Patch[a]
+	}
+	return numbers.Extents(patch[:])
+}
+
+// pretraining decides on the puzzles and their steps. In the study of equal compute, more steps of
+// fine-tuning were worth as much as an encoder, up to the plateau: what is left beyond it is time
+// for puzzles.
+func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) {
+	median := f.median(p.Spacing)
+	multiple := 1 << p.Finetune.Network.Levels
+	q := Puzzle{Work: Work{Network: p.Finetune.Network, Batch: 2}}
+	for a := range 3 {
+		// The instance norm needs two voxels of a patch at the deepest stage along one axis.
+		q.Patch[a] = max(2*multiple, 16)
+		cell := float64(q.Patch[a]) / 0.8
+		switch {
+		case median[a] >= 3*cell:
+			q.Grid[a] = 3
+		case median[a] >= 2*cell:
+			q.Grid[a] = 2
+		default:
+			q.Grid[a], q.Patch[a] = 1, min(q.Patch[a], max(int(median[a])/multiple, 1)*multiple)
+		}
+		q.Crop[a] = q.Grid[a] * int(math.Ceil(float64(q.Patch[a])/0.8))
+	}
+	p.Puzzle = q
+	grid, patch := numbers.Extents(q.Grid[:]), numbers.Extents(q.Patch[:])
+	if q.Grid == [3]int{1, 1, 1} {
+		p.decide("pretraining", "none", "the scans are too small to be cut into patches of %s", patch)
+		return nil
+	}
+	budget := budgetOf(hours)
+	left := budget - plateauSteps*p.Step
+	if f.Labelled() == 0 {
+		left = budget
+	}
+	if left <= 0 {
+		p.decide("pretraining", "none", "the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
+		return nil
+	}
+	if p.Puzzling, err = m.Pretrain(q); err != nil {
+		return err
+	}
+	steps := min(int(left/max(p.Puzzling, 1)), pretrainSteps)
+	if steps < worthwhile {
+		p.decide("pretraining", "none", "there is time for %d steps of puzzles, of %s each, too few to learn from", steps, duration(p.Puzzling))
+		return nil
+	}
+	p.Pretrain = steps
+	if f.Labelled() > 0 {
+		p.Steps = max(plateauSteps, min(mostSteps, int((budget-time.Duration(steps)*p.Puzzling)/p.Step)))
+	}
+	p.decide("pretraining", fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
+		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step takes %s here", plateauSteps, duration(p.Puzzling))
+	return nil
+}
+
+// steps tells why there are so many of fine-tuning.
+func (p *Plan) steps(f Fingerprint, hours float64) {
+	step, budget, is := duration(p.Step), duration(budgetOf(hours)), fmt.Sprint(p.Steps)
+	switch {
+	case p.fits < enoughSteps:
+		p.decide("steps", is, "a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed", step, budget, enoughSteps, duration(time.Duration(float64(p.Step)*enoughSteps/training)))
+	case p.Steps >= mostSteps:
+		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step, mostSteps)
+	case p.Pretrain > 0:
+		p.decide("steps", is, "a step takes %s here, and so many fit into %s beside pretraining", step, budget)
+	default:
+		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget, mostSteps)
+	}
+}
+
+// divide decides on the folds.
+func (p *Plan) divide(f Fingerprint) {
+	n := f.Labelled()
+	if n < 2 {
+		p.decide("folds", "none", "%s", numbers.Count(n, "scan has labels", "scans have labels"))
+		return
+	}
+	p.Folds = min(mostFolds, n)
+	p.decide("folds", fmt.Sprint(p.Folds), "as nnU-Net has it, of %s with labels; all of them take %d times as long as one", numbers.Count(n, "scan"), p.Folds)
+}
+
+// budgetOf is the time of the steps in so many hours.
+func budgetOf(hours float64) time.Duration {
+	return time.Duration(hours * training * float64(time.Hour))
+}
+
+func spacingText(s [3]float64) string { return fmt.Sprintf("%gx%gx%g mm", s[0], s[1], s[2]) }
+
+func duration(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return d.Round(time.Second / 10).String()
+}

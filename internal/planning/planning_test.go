@@ -1,0 +1,139 @@
+package planning
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// aMachine computes so many FLOPs a second, and forgets the time of puzzles.
+type aMachine struct {
+	speed    float64
+	puzzle   time.Duration
+	most     float64 // bytes a step may take before its network is refused; 0: any
+	measured []Work
+}
+
+func (m *aMachine) flops(w Work) float64 {
+	return 1e4 * float64(w.Crop[0]*w.Crop[1]*w.Crop[2]*w.Network.Channels)
+}
+
+func (m *aMachine) Needs(w Work) (Cost, error) {
+	bytes := 100 * float64(w.Crop[0]*w.Crop[1]*w.Crop[2]*w.Network.Channels)
+	if m.most > 0 && bytes > m.most {
+		return Cost{}, errors.New("too large")
+	}
+	return Cost{m.flops(w), int64(bytes)}, nil
+}
+
+func (m *aMachine) Finetune(w Work) (time.Duration, error) {
+	m.measured = append(m.measured, w)
+	return time.Duration(m.flops(w) / m.speed * 1e9), nil
+}
+
+func (m *aMachine) Pretrain(Puzzle) (time.Duration, error) { return m.puzzle, nil }
+
+// setOf is so many scans, all labelled.
+func setOf(n int, spacing [3]float64, shape [3]int) Fingerprint {
+	f := Fingerprint{Modality: "CT", Intensity: "ct-window", Channels: 1, Classes: 3, Limit: 1 << 34}
+	for range n {
+		f.Scans = append(f.Scans, Scan{spacing, shape, true})
+	}
+	return f
+}
+
+func plan(t *testing.T, f Fingerprint, m *aMachine, hours float64) *Plan {
+	t.Helper()
+	p, err := Make(f, m, hours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, d := range p.Decisions {
+		if d.Is == "" || len(strings.Fields(d.Because)) < 3 || strings.Contains(d.Because, "%!") || seen[d.What] {
+			t.Errorf("a decision without a reason, or twice: %+v", d)
+		}
+		seen[d.What] = true
+	}
+	for _, what := range []string{"spacing", "intensities", "crop", "network", "batch", "memory", "pretraining", "steps", "folds"} {
+		if !seen[what] {
+			t.Errorf("no decision on %s", what)
+		}
+	}
+	for a, size := range p.Finetune.Crop {
+		if size%(1<<p.Finetune.Network.Levels) != 0 {
+			t.Errorf("axis %d of the crop %v cannot be halved %d times", a, p.Finetune.Crop, p.Finetune.Network.Levels)
+		}
+	}
+	return p
+}
+
+// More time, or a faster machine, makes for a larger network and crop, and then for more steps; what
+// is planned fits into the time.
+func TestTimeDecides(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	before := 0.0
+	for _, speed := range []float64{1e9, 1e10, 1e11, 1e12, 1e13} {
+		m := &aMachine{speed: speed, puzzle: time.Millisecond}
+		p := plan(t, f, m, 1)
+		work := m.flops(p.Finetune)
+		if work < before {
+			t.Errorf("speed %g: a smaller training than on a slower machine: %+v", speed, p.Finetune)
+		}
+		before = work
+		if takes := p.Step*time.Duration(p.Steps) + p.Puzzling*time.Duration(p.Pretrain); takes > time.Hour {
+			t.Errorf("speed %g: the plan takes %v", speed, takes)
+		}
+		if len(m.measured) > 3 {
+			t.Errorf("speed %g: %d measurements", speed, len(m.measured))
+		}
+		t.Logf("%g: %v %d channels, %d steps, %d of puzzles", speed, p.Finetune.Crop, p.Finetune.Network.Channels, p.Steps, p.Pretrain)
+	}
+	slow, fast := plan(t, f, &aMachine{speed: 1e9, puzzle: time.Second}, 1), plan(t, f, &aMachine{speed: 1e13, puzzle: time.Millisecond}, 1)
+	if slow.Pretrain != 0 || slow.Steps >= enoughSteps || slow.Finetune.Network.Channels != narrowest {
+		t.Errorf("a slow machine: %+v", slow)
+	}
+	if fast.Pretrain != pretrainSteps || fast.Steps != mostSteps || fast.Finetune.Network.Channels != widest || fast.Finetune.Crop != [3]int{128, 128, 128} {
+		t.Errorf("a fast machine: %d of puzzles, %d steps, %+v", fast.Pretrain, fast.Steps, fast.Finetune)
+	}
+}
+
+// A crop is no larger than the scans, and a flat scan is halved less often.
+func TestSmallScans(t *testing.T) {
+	p := plan(t, setOf(4, [3]float64{1, 1, 1}, [3]int{46, 63, 96}), &aMachine{speed: 1e12, puzzle: time.Millisecond}, 1)
+	if p.Finetune.Crop != [3]int{48, 64, 96} || p.Folds != 4 {
+		t.Errorf("crop %v, %d folds", p.Finetune.Crop, p.Folds)
+	}
+	p = plan(t, setOf(9, [3]float64{0.6, 0.6, 3.5}, [3]int{320, 320, 18}), &aMachine{speed: 1e12, puzzle: time.Millisecond}, 1)
+	if p.Finetune.Network.Levels != 2 || p.Finetune.Crop[2] > 20 {
+		t.Errorf("thick slices: %+v", p.Finetune)
+	}
+	if p.Spacing != [3]float64{0.6, 0.6, 3.5} {
+		t.Errorf("spacing %v", p.Spacing)
+	}
+}
+
+// Memory bounds the plan as time does, and what cannot be is an error.
+func TestLimits(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	p := plan(t, f, &aMachine{speed: 1e13, puzzle: time.Second, most: 4e8}, 10)
+	if bytes := 100 * float64(p.Finetune.Crop[0]*p.Finetune.Crop[1]*p.Finetune.Crop[2]*p.Finetune.Network.Channels); bytes > 4e8 {
+		t.Errorf("%+v takes %g bytes", p.Finetune, bytes)
+	}
+	if _, err := Make(f, &aMachine{speed: 1e13, most: 1}, 1); err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("no memory: %v", err)
+	}
+	if _, err := Make(f, &aMachine{speed: 1e5}, 1); err == nil || !strings.Contains(err.Error(), "not one step") {
+		t.Errorf("no time: %v", err)
+	}
+	if _, err := Make(Fingerprint{}, &aMachine{speed: 1}, 1); err == nil {
+		t.Error("a plan for no scan")
+	}
+	for n := range f.Scans {
+		f.Scans[n].Labels = false
+	}
+	if p := plan(t, f, &aMachine{speed: 1e10, puzzle: time.Second}, 1); p.Pretrain == 0 || p.Folds != 0 {
+		t.Errorf("scans without labels are pretrained on: %+v", p)
+	}
+}
