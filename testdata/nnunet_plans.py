@@ -105,7 +105,6 @@ def plan(number, name, target):
                 "median": [float(s) for s in q["median_image_size_in_voxels"]],
                 "patch": [int(s) for s in q["patch_size"]],
                 "batch": int(q["batch_size"]),
-                "batch_dice": q["batch_dice"],
                 "features": list(a["features_per_stage"]),
                 "strides": a["strides"],
                 "kernels": a["kernel_sizes"],

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // This file: the rules by which nnU-Net v2's ExperimentPlanner chooses a spacing, a patch and a
@@ -96,7 +98,7 @@ func NNUNetPlan(spacings [][3]float64, shapes [][3]int, outputs int, e Encoder, 
 		for a := range 3 {
 			s, v := spacings[n][2-a], shapes[n][2-a]
 			if !(s > 0) || math.IsInf(s, 1) || v < 1 {
-				return nil, fmt.Errorf("a scan of %v voxels of %v mm", shapes[n], spacings[n])
+				return nil, fmt.Errorf("a scan of %s voxels of %s mm", numbers.Extents(shapes[n][:]), numbers.Extents(spacings[n][:]))
 			}
 			at[a], size[a] = append(at[a], s), append(size[a], float64(v))
 		}

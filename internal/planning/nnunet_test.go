@@ -26,7 +26,6 @@ type goldenConfiguration struct {
 	Spacing, Median           [3]float64
 	Patch                     [3]int
 	Batch                     int
-	BatchDice                 bool `json:"batch_dice"`
 	Features, Blocks, Decoder []int
 	Strides, Kernels          [][3]int
 }
@@ -69,9 +68,6 @@ func TestNNUNetPlans(t *testing.T) {
 				t.Errorf("%s, %s: transposition %v, nnU-Net has %v", g.Name, key, p.Forward, want.Forward)
 			}
 			same(t, g.Name+", "+key, p.Full, *want.Full)
-			if got := p.Low == nil; got != want.Full.BatchDice && p.Low != nil {
-				t.Errorf("%s, %s: batch_dice %v", g.Name, key, want.Full.BatchDice)
-			}
 			if (p.Low == nil) != (want.Low == nil) {
 				t.Errorf("%s, %s: low resolution %+v, nnU-Net has %+v", g.Name, key, p.Low, want.Low)
 				continue

@@ -19,11 +19,11 @@ import (
 
 // The rules' numbers.
 const (
-	deepest       = 4            // voxels along the shortest axis of the deepest stage, as nnU-Net has it
+	deepest       = 4            // voxels along the shortest axis of the deepest stage
 	mostLevels    = 4            // down-samplings of the default network
 	widest        = 16           // channels of its first stage
 	narrowest     = 4            // below which nothing was tried
-	middle        = 96 * 96 * 96 // voxels of a crop, from which on fewer channels are taken, too
+	middle        = 96 * 96 * 96 // voxels of a crop, below which there are fewer channels first
 	smallestCrop  = 64 * 64 * 64
 	enoughSteps   = 2500  // of fine-tuning, after which most of what there is to learn is learnt
 	plateauSteps  = 5000  // twice as many add less than a point

@@ -69,8 +69,8 @@ func plan(t *testing.T, f Fingerprint, m *aMachine, hours float64) *Plan {
 	return p
 }
 
-// More time, or a faster machine, makes for a larger network and crop, and then for more steps; what
-// is planned fits into the time.
+// A faster machine makes for a larger network and crop, and then for more steps; what is planned
+// fits into the time.
 func TestTimeDecides(t *testing.T) {
 	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
 	before := 0.0
