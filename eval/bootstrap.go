@@ -8,11 +8,11 @@ import (
 )
 
 // Bootstrap is the percentile interval of the mean difference at a level such as 0.95, from
-// resamples at three levels: folds are drawn with replacement, of each fold drawn its pairs of runs
-// (replicates), and its test cases, which all pairs of the fold share. A resample's value is the
-// mean over the pairs drawn of the mean over the cases drawn. Drawing the cases once for all pairs
-// of a fold keeps what the pairs have in common (Owen's pigeonhole bootstrap, Annals of Applied
-// Statistics 1(2), 2007).
+// resamples at three levels: folds are drawn with replacement; then, in each fold, its pairs of
+// runs (replicates); and its test cases, which all pairs of the fold share. A resample's value is
+// the mean over the pairs drawn of the mean over the cases drawn. Drawing the cases once for all
+// pairs of a fold keeps what the pairs have in common (Owen's pigeonhole bootstrap, Annals of
+// Applied Statistics 1(2), 2007).
 //
 // The same seed gives the same interval. With few folds and pairs the interval is too narrow; rely
 // on that of [MeanTest] then. It is NaN for fewer than two pairs.

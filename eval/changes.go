@@ -73,8 +73,8 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 	return gains, nil
 }
 
-// series is what every test case of every run of an initialisation has, or its difference to the
-// baseline.
+// series is the scores of every test case in every run of an initialisation, or their differences
+// to the baseline.
 type series struct {
 	Initialisation, Baseline string
 	values                   map[runKey]map[string]float64

@@ -91,8 +91,8 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	return t, nil
 }
 
-// unlearntIn counts the runs whose training cases do not show a label, of each such label, in their
-// order.
+// unlearntIn counts, for each label, the runs whose training cases do not show it. Labels are in
+// ascending order, and those that all runs show are left out.
 func unlearntIn(runs []Trial, only uint16) (all []UnlearntLabel) {
 	of := map[uint16]*UnlearntLabel{}
 	for _, r := range runs {

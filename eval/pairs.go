@@ -13,9 +13,8 @@ type Pair struct {
 	Fold     int
 	Fraction float64
 	Seed     uint64
-	// Differences are initialisation minus baseline, or the second minus the first of what is
-	// compared, for every test case that both runs have, the mean over its labels. Ratios are in
-	// percent.
+	// Differences are initialisation minus baseline (or the second experiment minus the first) for
+	// every test case of both runs: means over its labels. Ratios are in percent.
 	Differences map[string]float64
 }
 

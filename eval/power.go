@@ -134,8 +134,8 @@ func SDLimit(sd float64, n int, confidence float64) float64 {
 	return sd * math.Sqrt(nu/distuv.ChiSquared{K: nu}.Quantile(1-confidence))
 }
 
-// Pilot is what a small experiment tells about the size of the next: how much the gain of an
-// initialisation over the baseline scatters, and how many replicates find a difference then.
+// Pilot is a small experiment that tells how large the next must be: how much the gain of an
+// initialisation over the baseline scatters, and how many replicates find a difference.
 type Pilot struct {
 	Initialisation string
 	Fraction       float64

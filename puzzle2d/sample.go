@@ -55,7 +55,8 @@ func (c cutter) sampler(game jigsaw.Config, train []int, first, n int) jigsaw.Sa
 	}
 }
 
-// held is photographs to solve puzzles of, of each the middle. It implements [jigsaw.Held].
+// held is the held-out photographs. Each puzzle is cut from the centre. It implements
+// [jigsaw.Held].
 type held struct {
 	cutter
 	photos []int

@@ -37,8 +37,8 @@ func (s sampler) cut(dst []float32, grid puzzle.Grid, r *rand.Rand) (name string
 	return c.Name(), err
 }
 
-// held is cases to solve puzzles of: of each the crop in the middle, with patches in the middle of
-// their cells. It implements [jigsaw.Held].
+// held is the held-out cases. Each puzzle is cut from the centre of its case, each patch from the
+// centre of its cell. It implements [jigsaw.Held].
 type held struct {
 	config Config
 	cases  []sample.Sample

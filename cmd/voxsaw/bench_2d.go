@@ -106,7 +106,7 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 	return errors.Join(printJSONLine(w, line), failed)
 }
 
-// cpuTime is what the process has taken of the processor, in all threads; 0 where the system does
+// cpuTime is the CPU time of the process, in all threads; 0 where the system does
 // not say.
 func cpuTime() time.Duration {
 	const ticks = 100 // a second: Linux tells programs no others

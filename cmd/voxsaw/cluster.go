@@ -145,7 +145,7 @@ const (
 	leastBytes = 2 << 30
 )
 
-// size is what a process of a trial is to have.
+// size is the resources of one process of a trial.
 type size struct {
 	cores    int
 	memory   int64 // bytes

@@ -198,7 +198,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	return nil
 }
 
-// cudaSays is what there is of a GPU, or why there is none.
+// cudaSays describes the GPU, or says why there is none.
 func cudaSays(o deviceOptions) string {
 	if o.Device == "cuda" {
 		return "cuda is what this tells about"
@@ -219,7 +219,7 @@ func libraries(dev voxsaw.Device) []string {
 	return []string{}
 }
 
-// largest is how many rows a table of what is in memory has.
+// largest is the number of rows in the table of what fills the memory.
 const largest = 12
 
 // peakTable shows what is in memory when most is: tensors of the same kernel, which differ in

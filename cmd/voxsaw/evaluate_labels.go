@@ -12,7 +12,7 @@ import (
 
 // This file says which labels of label maps are compared, where they were asked for by name.
 
-// caseScores is what came of comparing one case. It may come from another rank.
+// caseScores is the result of comparing one case. Another rank may have computed it.
 type caseScores struct {
 	Scores []eval.Score
 	Notes  []string

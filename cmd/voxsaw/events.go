@@ -102,7 +102,7 @@ func (e *events) Note(text string) {
 	e.Observer.Note(text)
 }
 
-// scored is what the end of a training scored, which is in a file.
+// scored tells the scores at the end of a training, and the file that has them.
 func (e *events) scored(path string, step int, p puzzle2d.Precision) {
 	e.write(event{Event: "scored", Step: step, Path: path, Metrics: map[string]*float64{"map_11_points": number(p.ElevenPoints), "map_area": number(p.Area)}})
 }

@@ -43,8 +43,8 @@ func run(args []string, toOut, toErr io.Writer) int {
 	return j.end(ctx, root.ExecuteContext(ctx))
 }
 
-// complaint is what a user is told of an error, and what to do about it; nothing where whoever
-// reads the results wants no more of them.
+// complaint is an error in words for the user, and a hint what to do. It is empty where the reader
+// of the results has closed the pipe.
 func complaint(err error) (text, hint string) {
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return "", ""
@@ -67,8 +67,8 @@ func complain(w io.Writer, text, hint string) {
 	}
 }
 
-// message is an error's text for a user, who pressed Ctrl-C and has never heard of a context, and
-// for whom a file is not there, whichever system call has found that out.
+// message is an error's text for a user. Ctrl-C is "interrupted" there, and names of system calls
+// are left out.
 func message(err error) string {
 	return strings.ReplaceAll(safetext.Error(err), context.Canceled.Error(), "interrupted")
 }

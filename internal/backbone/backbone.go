@@ -41,8 +41,8 @@ type Renamer interface {
 	Rename(name string) string
 }
 
-// Rename is what a network calls a tensor of another program's file; the name itself where the
-// network is no [Renamer].
+// Rename turns the name of a tensor in another program's file into the network's own. A network
+// that is no [Renamer] has the same names.
 func Rename(b Backbone, name string) string {
 	if r, ok := b.(Renamer); ok {
 		return r.Rename(name)

@@ -9,8 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Learnt is what is known of the scans that weights have learnt from, in this run and in those
-// before it whose weights it began with.
+// Learnt lists the scans that weights have learnt from: in this run, and in the runs before it
+// whose weights it began with.
 type Learnt struct {
 	// Spacings are the voxel sizes of the scans of this run, as it saw them, where each kept its
 	// own along some axis; the zero value: they had one spacing, or nobody knows.

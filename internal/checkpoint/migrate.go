@@ -15,8 +15,8 @@ import (
 // the configuration of the whole command stands for the settings of the task. `cases` is there a
 // selection in one command and a list of names in another, and a mistyped key was passed over.
 
-// ErrForeign is what the error of reading a safetensors file wraps that says nothing about itself:
-// another program's weights, most likely.
+// ErrForeign is wrapped by the error for a safetensors file without a description: most likely
+// another program's weights.
 var ErrForeign = errors.New("not a checkpoint of this program")
 
 // oldKinds are the kinds of format 1 and what they are called now.
@@ -37,7 +37,7 @@ var oldRunKeys = []string{"data", "cases", "held", "test", "trained_on", "machin
 func migrate(path string, meta map[string]string) (Description, error) {
 	d := Description{Kind: oldKinds[meta["kind"]], Run: meta["config"], Version: meta["version"], Device: meta["device"], Fingerprint: meta["fingerprint"], path: path}
 	if d.Kind == "" {
-		return d, fmt.Errorf("%s: %w: its metadata do not say what it is of", path, ErrForeign)
+		return d, fmt.Errorf("%s: %w: its metadata have no kind: voxsaw did not write it", path, ErrForeign)
 	}
 	for _, number := range []struct {
 		key string

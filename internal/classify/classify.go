@@ -116,8 +116,8 @@ func (t Task) draw(r *rand.Rand) []int {
 }
 
 // logits adds the network to a graph of n items: the input "image" (n x Patches, 1, D, H, W)
-// becomes scores of the classes of each target, (n, Classes) or, of each patch, (n x Patches,
-// Classes).
+// becomes scores of the classes of each target: (n, Classes), or (n x Patches, Classes) where each
+// patch has a target of its own.
 //
 // The encoder looks at each patch alone. The features of all patches, side by side, go through a
 // hidden layer to the scores, for each target another one: so do Siamese networks for jigsaws and

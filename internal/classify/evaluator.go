@@ -17,9 +17,8 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// An Item is what the network was shown of a held-out case, and what it took it for. Truth and
-// Answer have the classes of one target after another; of a target that is told about each patch,
-// one for each.
+// An Item is patches of a held-out case, and the network's answer. Truth and Answer have the class
+// of one target after the other. A target of each patch has as many classes as there are patches.
 type Item struct {
 	Patches       []float32 // (Patches, D, H, W); overwritten by the next item
 	Truth, Answer []int

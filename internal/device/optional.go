@@ -83,15 +83,15 @@ type Peer struct {
 	GPU     string // tells it from all others
 }
 
-// A Balancer says how much arithmetic takes it as long as a byte that it reads or writes: the
-// planner weighs what is computed again against memory by it.
+// A Balancer is a device that states its arithmetic intensity: the FLOPs that it does while it
+// moves one byte. The planner weighs memory against arithmetic that is done again by it.
 type Balancer interface {
 	Device
 	FLOPsPerByte() float64
 }
 
-// FLOPsPerByte asks a device for its balance. One that does not say is taken for a CPU, for which
-// it was measured.
+// FLOPsPerByte is the arithmetic intensity of a device. The number for a device that states none
+// was measured on a CPU.
 func FLOPsPerByte(d Device) float64 {
 	if b, ok := d.(Balancer); ok {
 		return b.FLOPsPerByte()

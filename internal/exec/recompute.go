@@ -131,7 +131,7 @@ func newRecomputer(s *schedule, flopsPerByte float64, arena, held int64) *recomp
 	return r
 }
 
-// trial is what comes of a set of repeats.
+// trial is the plan that follows from a set of repeats.
 type trial struct {
 	*expanded
 	*layout

@@ -264,7 +264,7 @@ func Need(launch Launch) error {
 	return fmt.Errorf("%d ranks were started (%s), and this build has no MPI: they would be %d runs that write over each other", launch.Ranks, launch.By, launch.Ranks)
 }
 
-// A Place is what a rank may use of its host, and where the others are.
+// A Place says which part of its host a rank may use, and where the other ranks are.
 type Place struct {
 	Cores  int // for this rank
 	OnHost int // ranks that share the host's memory and GPUs
@@ -305,8 +305,8 @@ func (w *World) Place() (Place, error) {
 	return p, nil
 }
 
-// coresOf is how many cores a rank has of those that it is bound to, of each as much as is left by
-// the other ranks of the host that are bound to it, too. A list of cores is that of numbers.List.
+// coresOf is how many cores a rank has for itself: ranks of a host that are bound to the same core
+// share it equally. A list of cores is that of numbers.List.
 func coresOf(rank int, onHost []string) int {
 	sharers := map[string]int{}
 	for _, cores := range onHost {

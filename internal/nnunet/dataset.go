@@ -14,8 +14,8 @@ import (
 // ignored is nnU-Net's name of the label that no loss counts.
 const ignored = "ignore"
 
-// Structure is what a head of the network finds: a label, or in region-based models a region, which
-// is a union of labels.
+// Structure is one output of the network: a label, or in region-based models a region, which is a
+// union of labels.
 type Structure struct {
 	Name  string
 	Label uint16 // that its voxels are written as

@@ -221,8 +221,8 @@ func cut(dst []float32, x array[float32], corner, before, patch [3]int) {
 	}
 }
 
-// mirrored computes the logits of a window: the mean over its mirror images along the given sets of
-// axes, of which the first has none, turned back and summed in float32.
+// mirrored computes the logits of a window: the mean over its mirror images, which are turned back
+// and summed in float32. mirror has the axes of each image; the first is the window itself.
 func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run window) error {
 	for n, axes := range mirror {
 		in := x

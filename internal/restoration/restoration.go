@@ -28,8 +28,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A corruption is what one task has of its own: how examples are made, and what is told of them.
-// Its fields are settings.
+// A corruption is the part in which these tasks differ: how examples are made, and what is
+// predicted. Its fields are settings.
 type corruption interface {
 	// check says what is wrong with the settings, for crops of a size.
 	check(crop [3]int) error

@@ -44,8 +44,8 @@ func (t *tallies) join(other tallies) {
 	t.Crops += other.Crops
 }
 
-// restoredTally adds up squared errors over the voxels that count: of what is restored, and of two
-// simple answers, the input as it is and the mean of each crop.
+// restoredTally adds up squared errors over the voxels that count: those of the restored crop, and
+// those of two simple answers, the input as it is and the crop's mean.
 type restoredTally struct {
 	Restored, Input, Mean float64 // squares
 	Voxels                int

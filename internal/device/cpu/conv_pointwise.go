@@ -199,8 +199,8 @@ func (k *pointwise) copyRows(rows []float32, n, endN, first, end, c, depth int) 
 	}
 }
 
-// setBias fills the outputs of an item with the bias: with a step those of all pixels, of which the
-// product reaches some.
+// setBias fills the outputs of an item with the bias. Where outputs lie a step apart, it fills all
+// pixels, though the product adds to some of them only.
 func (k *pointwise) setBias(n, endN, first, end, ob, endB int) {
 	for i := n; i < endN; i++ {
 		for b := ob; b < endB; b++ {

@@ -2,9 +2,9 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// slabSums is what the direct kernels of weight gradients share. The voxels are dealt to slabs, for
-// parallelism and for accuracy: each slab sums from zero, and the sums are then added up in their
-// order.
+// slabSums has the sums that the direct kernels of weight gradients make. The voxels are divided
+// into slabs, for parallelism and for accuracy: each slab sums from zero, and the slabs' sums are
+// added up in a fixed order.
 type slabSums struct {
 	gradientSink
 	cpu   *CPU

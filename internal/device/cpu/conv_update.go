@@ -19,8 +19,8 @@ func (c *CPU) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
 	return k, nil
 }
 
-// gradientSink is what a kernel of weight gradients does with them: it keeps them, or it takes a
-// step of SGD with each pair of channel blocks while that lies in a core's cache, and keeps none.
+// gradientSink takes the gradients that a kernel computes. It keeps them, or it takes a step of SGD
+// with each pair of channel blocks while that lies in a core's cache, and keeps none.
 type gradientSink struct {
 	w  weightLayout
 	dw Slice // where they are kept
