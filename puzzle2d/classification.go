@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -148,25 +149,29 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			return voxsaw.Summary{}, err
 		}
 	}
-	identity, err := data.identity("photo-"+c.Task, &c)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	l := &classifier{config: c, data: data}
-	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, c.Batch) }
-	return train.Job[*labelled]{
-		Undivided: smallerBatch,
-		Identity:  identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
-		Open: func() ([]string, error) {
-			more, err := data.open()
-			return append(notes, more...), err
+	l := &classifier{config: c, data: data, notes: notes, held: Spread(data.Validate, c.ValidatePhotos)}
+	l.pass = c.Batch // until it is known
+	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, l.pass) }
+	return pretext.Train(ctx, dev, pretext.Job[*labelled]{
+		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Declare: l.declare,
+		Compile: func(w pretext.Workbench) (_ train.Learner[*labelled], err error) {
+			l.workbench = w
+			if l.first, l.n, err = w.Group.Share(c.Batch); err != nil {
+				return nil, err
+			}
+			l.pass = w.Group.PerPass(l.n)
+			l.graph = nn.NewGraph(nn.Train, w.Device.Activations())
+			if l.out, err = l.build(l.graph); err != nil {
+				return nil, err
+			}
+			return l, l.compile(w.Workbench, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
 		},
-		Compile: func(w train.Workbench) (train.Learner[*labelled], error) {
-			l.held = Spread(data.Validate, c.ValidatePhotos)
-			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
-		},
-	}.Run(ctx, dev, o, train.Group{})
+	}, data.named(), o, train.Group{})
 }
+
+// Notes implements [train.Learner].
+func (l *classifier) Notes() []string { return append(l.notes, l.programs.Notes()...) }
 
 // labelled is the photographs of a step.
 type labelled struct {
@@ -181,6 +186,11 @@ type classifier struct {
 	config Classification
 	data   Data
 	held   []int
+	notes  []string
+
+	workbench pretext.Workbench
+	first, n  int // the photographs of a batch that are this rank's
+	pass      int // of these, how many go through the network at once
 }
 
 // network builds the classifier of so many photographs.
@@ -205,12 +215,12 @@ func (c Classification) network(g *nn.Graph, n int) (outputs, error) {
 
 // Batch implements [train.Task].
 func (l *classifier) Batch(ctx context.Context, step int) (*labelled, error) {
-	b := l.config.empty(l.config.Batch)
-	for item := range l.config.Batch {
+	b := l.config.empty(l.n)
+	for item := range l.n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(item))
+		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(l.first+item))
 		photo := l.data.Train[r.IntN(len(l.data.Train))]
 		if err := l.config.cut(b, item, l.data, photo, r.IntN(len(l.config.Classes)), r); err != nil {
 			return nil, err
@@ -298,22 +308,37 @@ func (l *classifier) Ahead(b *labelled) error { return l.program.Ahead("images",
 // Step implements [train.Task].
 func (l *classifier) Step(step int, b *labelled) (train.Result, error) {
 	r := train.Result{Cases: b.names, Items: l.config.Batch}
-	if err := l.program.SetStep(l.config.Train.Seed, uint64(step)); err != nil {
+	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.workbench.Group.Part()); err != nil {
 		return r, err
 	}
-	right, loss, err := l.look(l.program, b, l.config.Batch)
-	if r.Loss = loss; err != nil || !numbers.Finite(loss) {
+	right, _, err := l.look(l.program, b, len(b.truth))
+	if err != nil {
 		return r, err
 	}
-	r.Metrics = []voxsaw.Metric{{Name: "right", Value: float64(right) / float64(l.config.Batch)}}
-	return r, l.program.Backward()
+	if r.Loss, err = l.workbench.Loss(l.program); err != nil {
+		return r, err
+	}
+	share := float64(right) / float64(len(b.truth))
+	if !l.workbench.Group.Alone() {
+		share, err = l.workbench.Share(right, len(b.truth))
+	}
+	if err != nil || !numbers.Finite(r.Loss) {
+		return r, err
+	}
+	r.Metrics = []voxsaw.Metric{{Name: "right", Value: share}}
+	return r, l.workbench.Group.Backward(l.program)
+}
+
+// Part implements [train.Divider].
+func (l *classifier) Part(b *labelled, i, n int) *labelled {
+	return &labelled{train.Part(b.images, i, n), train.Part(b.truth, i, n), train.Part(b.names, i, n)}
 }
 
 // look counts the right answers among the first n of a batch.
 func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss float64, err error) {
 	loss, err = forward(p, map[string][]float32{"images": b.images, "truth": b.truth})
 	classes := len(l.config.Classes)
-	logits := make([]float32, l.config.Batch*classes)
+	logits := make([]float32, l.pass*classes)
 	if err == nil {
 		err = p.Read("logits", logits)
 	}
@@ -343,14 +368,14 @@ func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, er
 		return voxsaw.Validation{}, nil
 	}
 	right, sum := 0, 0.0
-	for from := 0; from < len(l.held); from += l.config.Batch {
+	for from := 0; from < len(l.held); from += l.pass {
 		if err := ctx.Err(); err != nil {
 			return voxsaw.Validation{}, err
 		}
-		b := l.config.empty(l.config.Batch)
-		part := l.held[from:min(from+l.config.Batch, len(l.held))]
+		b := l.config.empty(l.pass)
+		part := l.held[from:min(from+l.pass, len(l.held))]
 		// the last batch is filled up with photographs that do not count
-		for item := range l.config.Batch {
+		for item := range l.pass {
 			photo := part[min(item, len(part)-1)]
 			if err := l.config.cut(b, item, l.data, photo, (from+item)%len(l.config.Classes), nil); err != nil {
 				return voxsaw.Validation{}, err

@@ -226,18 +226,32 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, ranks := t.TempDir(), traintest.Of(2)
-	run := func(dev voxsaw.Device, folder string, ranks voxsaw.Ranks) error {
-		_, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: folder, Ranks: ranks})
+	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
+		_, err := Pretrain(t.Context(), dev, c, data, o)
 		return err
+	})
+	k := DefaultClassification(Rotation)
+	k.Network, k.Train, k.Crop, k.Batch = c.Network, c.Train, 128, 4
+	if k, err = k.Resolve(data); err != nil {
+		t.Fatal(err)
 	}
+	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
+		_, err := TrainClassifier(t.Context(), dev, k, data, o)
+		return err
+	})
+}
+
+// twoRanks compares a run of two ranks with that of one.
+func twoRanks(t *testing.T, training func(voxsaw.Device, voxsaw.RunOptions) error) {
+	t.Helper()
+	out, ranks := t.TempDir(), traintest.Of(2)
 	alone, together := filepath.Join(out, "alone"), filepath.Join(out, "together")
-	if err := run(open(t), alone, nil); err != nil {
+	if err := training(open(t), voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)
 	}
 	devices := []voxsaw.Device{open(t), open(t)}
 	traintest.Both(t, func(rank int, _ train.Group) error {
-		return run(devices[rank], []string{together, ""}[rank], ranks[rank])
+		return training(devices[rank], voxsaw.RunOptions{Folder: []string{together, ""}[rank], Ranks: ranks[rank]})
 	})
 	traintest.Close(t, filepath.Join(alone, "last.safetensors"), filepath.Join(together, "last.safetensors"), 1e-6)
 }
