@@ -51,7 +51,6 @@ type Case struct {
 	modality             Modality            // of a file, as far as it was found
 	unnamed              bool                // its labels are numbers that nothing names
 	site                 string              // its folder below the data set's, or the data set's
-	own                  map[uint16]string   // names of labels in the file of its labels
 	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
 	drawn []uint16
 	// all labels that cases of the data set have, and those that nobody drew in this one

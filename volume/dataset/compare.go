@@ -89,9 +89,9 @@ func MasksIn(folder string) (l Labels, ok bool) {
 		stem, _ := stemOf(filepath.Base(path))
 		masks = append(masks, Mask{Path: path, Name: stem})
 	}
-	d := &Dataset{Root: folder, Cases: make([]Case, 1)}
+	d := Dataset{Root: folder, Cases: make([]Case, 1)}
 	d.Cases[0].setMasks(masks)
-	if err := d.numberMasks(); err != nil {
+	if d, err = d.numberMasks(Options{}); err != nil {
 		return l, false
 	}
 	return Labels{Path: folder, Names: d.LabelNames, parts: &d.Cases[0]}, true

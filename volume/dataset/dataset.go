@@ -55,6 +55,7 @@ type Dataset struct {
 	predicted []string
 	said      bool // somebody says of what modality its cases are
 	chosen    bool // they are of one
+	several   bool // they are, or it is one, of several folders
 	// labels that dataset.json makes part of a region, which has the name
 	regions map[uint16]bool
 }
@@ -92,6 +93,17 @@ func (d *Dataset) IDs(group string, labelled bool) []string {
 		}
 	}
 	return ids
+}
+
+// each is the data set with its cases changed.
+func (d *Dataset) each(change func(*Case)) Dataset {
+	cases := slices.Clone(d.Cases)
+	for n := range cases {
+		change(&cases[n])
+	}
+	after := *d
+	after.Cases = cases
+	return after
 }
 
 func (d *Dataset) note(format string, args ...any) {

@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
-// This file: from folders to cases.
+// This file: from folders to cases. Each folder is read in its layout, then passes go over the cases.
 
 // Options say how [Detect] reads a folder.
 type Options struct {
@@ -56,9 +56,9 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	all.Notes = notes
-	var layouts, patients []string
+	var layouts []string
 	for _, source := range sources {
-		d, err := source.detect(o)
+		d, err := source.detect(o, len(sources) > 1)
 		if err != nil {
 			return nil, err
 		}
@@ -66,11 +66,6 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 			all.addNotes(d)
 			continue
 		}
-		prefix := ""
-		if len(sources) > 1 {
-			prefix = baseName(d.Root) + "/"
-		}
-		patients = append(patients, d.patients(prefix, o)...)
 		if err := all.add(d, o.NameByFolder); err != nil {
 			return nil, err
 		}
@@ -78,27 +73,54 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 			layouts = append(layouts, d.Layout)
 		}
 	}
-	all.Layout = strings.Join(layouts, " and ")
-	if !o.PatientPerCase {
-		all.addStudies(patients)
-		all.setPatients(patients)
-	}
-	if o.SameLabels {
-		all.shareNames()
-	}
-	if err := all.numberMasks(); err != nil {
-		return nil, err
-	}
-	if !o.AllDrawn {
-		all.setUndrawn()
-	}
-	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
-	for n, c := range all.Cases {
-		if n > 0 && c.ID == all.Cases[n-1].ID {
-			return nil, all.clash(all.Cases[n-1], c, len(sources) > 1, o.NameByFolder)
+	all.Layout, all.several = strings.Join(layouts, " and "), len(sources) > 1
+	return all.through(passesOfAll, o)
+}
+
+// A pass is one look at the cases of a data set. It changes nothing that it is given: what it found
+// out is in the data set that it returns.
+type pass func(Dataset, Options) (Dataset, error)
+
+// passesOfOne follow the reading of a layout, for each folder by itself.
+var passesOfOne = []pass{
+	Dataset.chooseChannels,    // of scans with a file for each: what lies on the same voxels is one case
+	Dataset.chooseFiles,       // which volume and which series; whether labels are used
+	Dataset.stateModalities,   // what names and dataset.json say of it
+	Dataset.nameLabelsOfFiles, // what files of labels call them, and what was drawn
+	Dataset.stateSites,        // the folder below the data set's
+	Dataset.findPatients,      // by folders, and by what is published
+}
+
+// passesOfAll follow once the folders are put together.
+var passesOfAll = []pass{
+	Dataset.joinPatients, // by DICOM studies, and who has several cases
+	Dataset.shareNames,   // of labels, where somebody says that numbers mean the same
+	Dataset.numberMasks,  // a number for each structure that has a file of its own
+	Dataset.findUndrawn,  // what others have and a case lacks
+	Dataset.order,        // by name; no two of one
+}
+
+// through is the data set after some passes.
+func (d *Dataset) through(passes []pass, o Options) (*Dataset, error) {
+	after := *d
+	for _, pass := range passes {
+		var err error
+		if after, err = pass(after, o); err != nil {
+			return nil, err
 		}
 	}
-	return all, nil
+	return &after, nil
+}
+
+// order sorts the cases by their names.
+func (d Dataset) order(o Options) (Dataset, error) {
+	d.Cases = slices.SortedFunc(slices.Values(d.Cases), func(a, b Case) int { return compareNatural(a.ID, b.ID) })
+	for n, c := range d.Cases {
+		if n > 0 && c.ID == d.Cases[n-1].ID {
+			return d, d.clash(d.Cases[n-1], c, d.several, o.NameByFolder)
+		}
+	}
+	return d, nil
 }
 
 // clash is the error of two cases of one name, in one folder or in several, whose names they may
@@ -169,50 +191,53 @@ func (d *Dataset) hasLabels() bool {
 // readers read the published layouts.
 var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet}
 
-// detect finds the cases of one source. None is an error, but for what lies beside other data sets.
-func (s source) detect(o Options) (*Dataset, error) {
-	root, layout := s.root, s.layout
+// detect finds the cases of one source, or of one of several. None is an error, but for what lies
+// beside other data sets.
+func (s source) detect(o Options, several bool) (*Dataset, error) {
 	d, err := s.read(o)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
+		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", s.root, s.layout, err)
 	}
-	d.Root, d.Layout = root, layout
+	d.Root, d.Layout, d.several = s.root, s.layout, several
 	d.notePredicted(o)
-	if len(d.Cases) == 0 && len(s.without) > 0 {
+	switch {
+	case len(d.Cases) > 0:
+		return d.through(passesOfOne, o)
+	case len(s.without) > 0:
 		return d, nil
 	}
-	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
+	return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", s.root, s.layout)
+}
+
+// chooseChannels joins the channels of a scan, unless somebody has said that numbers are those of
+// cases.
+func (d Dataset) chooseChannels(o Options) (_ Dataset, err error) {
+	if d.Layout == LayoutScans && o.Layout == "" {
 		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
-			return nil, fmt.Errorf("%w; --layout scans takes each file for a case", err)
+			err = fmt.Errorf("%w; --layout scans takes each file for a case", err)
 		}
 	}
-	if len(d.Cases) == 0 {
-		return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", root, layout)
+	return d, err
+}
+
+// chooseFiles says which volume and which series of its files a case is, and takes labels away that
+// are not wanted.
+func (d Dataset) chooseFiles(o Options) (Dataset, error) {
+	if d.Layout == LayoutNIH && o.Series == SeriesAll {
+		return d, errors.New("a case of NIH Pancreas-CT is one series: all of them cannot be taken")
 	}
-	for n := range d.Cases {
-		c := &d.Cases[n]
-		if layout != LayoutNNUNet && !c.channel { // where it has chosen the file
+	return d.each(func(c *Case) {
+		if d.Layout != LayoutNNUNet && !c.channel { // where it has chosen the file
 			c.Volume = o.Volume
 		}
 		if o.Unlabelled && c.Labels != "" {
 			d.Unused = append(d.Unused, c.Labels)
 			c.withoutLabels()
 		}
-		if layout == LayoutNIH {
-			if o.Series == SeriesAll {
-				return nil, errors.New("a case of NIH Pancreas-CT is one series: all of them cannot be taken")
-			}
+		if d.Layout == LayoutNIH {
 			c.Series = o.Series
 		}
-	}
-	d.setModalities(root, o.Volume)
-	named := maps.Clone(d.LabelNames)
-	d.nameLabelsOfFiles(o.seen)
-	d.setDrawn(named)
-	if !o.SameLabels { // somebody says that numbers mean the same everywhere
-		d.setSites()
-	}
-	return d, nil
+	}), nil
 }
 
 // read reads the source in its layout.

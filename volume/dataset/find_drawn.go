@@ -13,17 +13,15 @@ import (
 // lack is not drawn, and nor is a structure of a structure set that has no contour on the scan:
 // reading it finds that. Where there are no names, nothing is known, and all counts as drawn.
 
-// setDrawn notes which labels the cases of one data set may have: those that their own files name,
-// or else the data set. Masks are not numbered yet: they say it themselves.
-func (d *Dataset) setDrawn(named map[uint16]string) {
-	for n := range d.Cases {
-		c := &d.Cases[n]
-		if c.Labels == "" || c.Masks != nil || c.unnamed {
-			continue
-		}
-		if c.drawn = labelsOf(c.own); c.own == nil {
-			c.drawn = labelsOf(named)
-		}
+// setDrawn notes which labels a case may have: those that its own file names, or else the data set.
+// Masks are not numbered yet: they say it themselves.
+func (c *Case) setDrawn(own, named map[uint16]string) {
+	switch {
+	case c.Labels == "" || c.Masks != nil || c.unnamed:
+	case own == nil:
+		c.drawn = labelsOf(named)
+	default:
+		c.drawn = labelsOf(own)
 	}
 }
 
@@ -47,16 +45,19 @@ func (c Case) drawnLabels() []uint16 {
 	return slices.Compact(labels)
 }
 
-// setUndrawn says for each case which labels others have and it lacks.
-func (d *Dataset) setUndrawn() {
+// findUndrawn says for each case which labels others have and it lacks, unless somebody says that
+// such structures are not in the patient.
+func (d Dataset) findUndrawn(o Options) (Dataset, error) {
+	if o.AllDrawn {
+		return d, nil
+	}
 	var all []uint16
 	for _, c := range d.Cases {
 		all = append(all, c.drawnLabels()...)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	for n := range d.Cases {
-		c := &d.Cases[n]
+	return d.each(func(c *Case) {
 		if drawn := c.drawnLabels(); drawn != nil {
 			c.labels = all
 			c.undrawn = slices.DeleteFunc(slices.Clone(all), func(label uint16) bool {
@@ -64,5 +65,5 @@ func (d *Dataset) setUndrawn() {
 				return known
 			})
 		}
-	}
+	}), nil
 }

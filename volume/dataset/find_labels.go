@@ -37,15 +37,15 @@ func (c Case) ownNames(files *seen) map[uint16]string {
 // nameLabelsOfFiles takes the labels' names from the cases' SEG objects, Slicer's segmentations and
 // label maps of [nifti.WriteLabels], and remembers labels that two of them give different names.
 // Where the data set names no labels, cases whose files do not either are without.
-func (d *Dataset) nameLabelsOfFiles(files *seen) {
-	named := len(d.LabelNames) > 0
+func (d Dataset) nameLabelsOfFiles(o Options) (Dataset, error) {
+	named := d.LabelNames
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
-	for n := range d.Cases {
-		c := &d.Cases[n]
-		names := c.ownNames(files)
-		c.own = names
-		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && !named
+	d.LabelNames = maps.Clone(named)
+	return d.each(func(c *Case) {
+		names := c.ownNames(o.seen)
+		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && len(named) == 0
+		c.setDrawn(names, named)
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]
 			switch {
@@ -58,20 +58,18 @@ func (d *Dataset) nameLabelsOfFiles(files *seen) {
 					label, other, cmp.Or(from[label], d.Root), names[label], c.Labels))
 			}
 		}
-	}
+	}), nil
 }
 
 // shareNames gives labels without names those that the same numbers have elsewhere, because
 // somebody says that they mean the same, whatever their names are. Masks are not numbered yet:
 // their numbers say nothing.
-func (d *Dataset) shareNames() {
+func (d Dataset) shareNames(o Options) (Dataset, error) {
+	if !o.SameLabels {
+		return d, nil
+	}
 	d.contradictions = nil
-	if len(d.LabelNames) == 0 {
-		return
-	}
-	for n := range d.Cases {
-		d.Cases[n].unnamed = false
-	}
+	return d.each(func(c *Case) { c.unnamed = c.unnamed && len(d.LabelNames) == 0 }), nil
 }
 
 // What can be done about names of labels that do not fit together.
@@ -117,14 +115,17 @@ func (d *Dataset) checkNames() error {
 	}
 }
 
-// setSites says where cases are from: the first folder below that of the data set.
-func (d *Dataset) setSites() {
-	for n := range d.Cases {
-		c := &d.Cases[n]
+// stateSites says where cases are from, the first folder below that of the data set, unless numbers
+// mean the same everywhere.
+func (d Dataset) stateSites(o Options) (Dataset, error) {
+	if o.SameLabels {
+		return d, nil
+	}
+	return d.each(func(c *Case) {
 		if c.site = d.Root; len(c.folders) > 0 {
 			c.site = filepath.Join(d.Root, c.folders[0])
 		}
-	}
+	}), nil
 }
 
 // A NamesError says that labels with names and labels without would be mixed.
@@ -134,3 +135,42 @@ type NamesError struct {
 }
 
 func (e *NamesError) Error() string { return e.problem }
+
+// numberMasks gives each name of a structure one number in all cases: the one that the data set has
+// for it, or the next that is free, in the order of the names.
+func (d Dataset) numberMasks(Options) (Dataset, error) {
+	numbers := map[string]uint16{}
+	var next uint16
+	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
+		if name := safetext.Fold(d.LabelNames[label]); numbers[name] == 0 {
+			numbers[name] = label
+		}
+		next = label
+	}
+	var names []string
+	for _, c := range d.Cases {
+		for _, m := range c.Masks {
+			if numbers[safetext.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	slices.SortFunc(names, compareNatural)
+	d.LabelNames = maps.Clone(d.LabelNames)
+	for _, name := range names {
+		if numbers[safetext.Fold(name)] != 0 {
+			continue // another spelling of it came before
+		}
+		if next++; next == 0 {
+			return d, fmt.Errorf("%s: more than 65535 structures", d.Root)
+		}
+		numbers[safetext.Fold(name)] = next
+		d.nameLabel(next, name)
+	}
+	return d.each(func(c *Case) {
+		c.Masks = slices.Clone(c.Masks)
+		for n := range c.Masks {
+			c.Masks[n].Label = numbers[safetext.Fold(c.Masks[n].Name)]
+		}
+	}), nil
+}

@@ -14,25 +14,24 @@ import (
 
 // This file: what the files of a data set say of their modality.
 
-// setModalities says of the cases of a data set's folder what they are, as far as that is known
+// stateModalities says of the cases of a data set's folder what they are, as far as that is known
 // without reading them. Of DICOM, that is the header's to say.
-func (d *Dataset) setModalities(root string, chosen int) {
+func (d Dataset) stateModalities(o Options) (Dataset, error) {
 	var file struct {
 		Channels map[string]any `json:"channel_names"`
 		Modality map[string]any `json:"modality"`
 	}
 	stated := ""
 	// What is wrong with the file, its other readers say.
-	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); found && err == nil {
+	if found, err := readJSON(filepath.Join(d.Root, "dataset.json"), &file); found && err == nil {
 		channels := file.Channels
 		if channels == nil {
 			channels = file.Modality
 		}
-		channel, _ := channels[fmt.Sprint(max(chosen, 1)-1)].(string)
+		channel, _ := channels[fmt.Sprint(max(o.Volume, 1)-1)].(string)
 		stated = ModalityOfChannel(channel)
 	}
-	for n := range d.Cases {
-		c := &d.Cases[n]
+	return d.each(func(c *Case) {
 		switch {
 		case d.Layout == LayoutNIH:
 			c.modality = Modality{volume.ModalityCT, "layout", true}
@@ -42,7 +41,7 @@ func (d *Dataset) setModalities(root string, chosen int) {
 		default:
 			c.modality = modalityOfName(c.Image)
 		}
-	}
+	}), nil
 }
 
 // A MixedError says that the cases of a data set are of several modalities.

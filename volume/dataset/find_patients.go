@@ -11,72 +11,75 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
-// patients looks for cases that are of one patient: by what is published of NIH Pancreas-CT, or by
-// folders. It returns what the cases of a patient have in common, "" where nothing is known.
-func (d *Dataset) patients(prefix string, o Options) []string {
-	if d.Layout != LayoutNIH || o.PatientPerCase {
-		return d.patientsByFolder(prefix, o)
+// findPatients looks for cases that are of one patient: by what is published of NIH Pancreas-CT, or
+// by folders. A patient is what its cases have in common, "" where nothing is known.
+func (d Dataset) findPatients(o Options) (Dataset, error) {
+	if o.PatientPerCase {
+		return d, nil
 	}
-	found := make([]string, len(d.Cases))
-	var repeats []int
-	for n, c := range d.Cases {
-		if number, ok := Number(c.ID); ok && repeatsOneScan(number) {
-			repeats = append(repeats, n)
+	switch d.Layout {
+	case LayoutNIH:
+		repeated := func(c Case) bool {
+			number, ok := Number(c.ID)
+			return ok && repeatsOneScan(number)
 		}
-	}
-	if len(repeats) > 1 {
-		for _, n := range repeats {
-			found[n] = nihPatient
+		if first := slices.IndexFunc(d.Cases, repeated); first >= 0 && slices.ContainsFunc(d.Cases[first+1:], repeated) {
+			return d.each(func(c *Case) {
+				if repeated(*c) {
+					c.Patient = nihPatient
+				}
+			}), nil
 		}
+	case LayoutScans:
+		return d.patientsByFolder(), nil
 	}
-	return found
+	return d, nil
 }
 
 // patientsByFolder looks for cases that are of one patient, by their folders: scans below one, if
 // the tree has at least as many such folders as the fullest of them has cases. A folder of many
-// patients, such as a hospital's or one for training, is no patient. It returns what the cases of a
-// patient have in common, "" where nothing is known; prefix tells the folders of data sets apart.
-func (d *Dataset) patientsByFolder(prefix string, o Options) []string {
-	found := make([]string, len(d.Cases))
-	if d.Layout != LayoutScans || o.PatientPerCase {
-		return found
+// patients, such as a hospital's or one for training, is no patient.
+func (d *Dataset) patientsByFolder() Dataset {
+	prefix := "" // tells the folders of data sets apart
+	if d.several {
+		prefix = baseName(d.Root) + "/"
 	}
 	for depth := 0; ; depth++ {
-		counts, deeper := map[string]int{}, false
+		counts, fullest := map[string]int{}, 0
 		folder := func(c Case) string {
 			if len(c.folders) <= depth {
 				return ""
 			}
 			return strings.Join(c.folders[:depth+1], "/")
 		}
-		fullest := 0
 		for _, c := range d.Cases {
 			if name := folder(c); name != "" {
-				deeper = true
 				counts[name]++
 				fullest = max(fullest, counts[name])
 			}
 		}
-		if !deeper {
-			return found
-		}
-		if fullest > 1 && len(counts) >= fullest {
-			for n, c := range d.Cases {
-				if name := folder(c); counts[name] > 1 {
-					found[n] = "folder " + prefix + name
+		switch {
+		case fullest == 0:
+			return *d
+		case fullest > 1 && len(counts) >= fullest:
+			return d.each(func(c *Case) {
+				if name := folder(*c); counts[name] > 1 {
+					c.Patient = "folder " + prefix + name
 				}
-			}
-			return found
+			})
 		}
 	}
 }
 
-// setPatients gives the cases their patients, and says whose there are several of.
-func (d *Dataset) setPatients(found []string) {
+// joinPatients joins the cases of one DICOM study, and says whose cases there are several of.
+func (d Dataset) joinPatients(o Options) (Dataset, error) {
+	if o.PatientPerCase {
+		return d, nil
+	}
+	d = d.joinStudies()
 	patients := map[string][]string{}
-	for n := range d.Cases {
-		c := &d.Cases[n]
-		if c.Patient = found[n]; c.Patient != "" {
+	for _, c := range d.Cases {
+		if c.Patient != "" {
 			patients[c.Patient] = append(patients[c.Patient], c.ID)
 		}
 	}
@@ -87,9 +90,10 @@ func (d *Dataset) setPatients(found []string) {
 				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
 			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case", safetext.List(ids), evidence(c.Patient), more)
-			return
+			break
 		}
 	}
+	return d, nil
 }
 
 // evidence is what a patient is known by.
@@ -100,14 +104,15 @@ func evidence(patient string) string {
 	return "their folder or DICOM study"
 }
 
-// addStudies gives one patient to the cases of one DICOM study, if folders name none. Of the study,
-// only a hash of its UID is kept. Cases in
-// different folders and frames of reference are taken for different patients, and a note says so,
-// unless a third case links them. A case that shares its patient with no other gets none.
-func (d *Dataset) addStudies(found []string) {
+// joinStudies gives one patient to the cases of one DICOM study, if folders name none. Of the study,
+// only a hash of its UID is kept. Cases in different folders and frames of reference are taken for
+// different patients, and a note says so, unless a third case links them. A case that shares its
+// patient with no other gets none.
+func (d Dataset) joinStudies() Dataset {
+	d.Cases = slices.Clone(d.Cases)
 	together := map[string][][]int{} // of each study, the cases of each patient
 	for n, c := range d.Cases {
-		if found[n] != "" || c.series == nil || c.series.Study == "" {
+		if c.Patient != "" || c.series == nil || c.series.Study == "" {
 			continue
 		}
 		joined := []int{n}
@@ -130,14 +135,15 @@ func (d *Dataset) addStudies(found []string) {
 		for k, cases := range patients {
 			if len(cases) > 1 {
 				for _, n := range cases {
-					found[n] = fmt.Sprintf("study %x", sha256.Sum256([]byte(study)))[:24]
+					d.Cases[n].Patient = fmt.Sprintf("study %x", sha256.Sum256([]byte(study)))[:24]
 					if k > 0 {
-						found[n] += fmt.Sprintf(" %d", k+1)
+						d.Cases[n].Patient += fmt.Sprintf(" %d", k+1)
 					}
 				}
 			}
 		}
 	}
+	return d
 }
 
 // nihPatient is what case 2 and its repeats have in common.

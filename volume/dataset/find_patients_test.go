@@ -106,7 +106,7 @@ func TestPatientsOfOneStudy(t *testing.T) {
 	writeStudy(t, filepath.Join(root, "p3"), "1.2.6", "1.2.9", 6, "CT", v, nil)
 	// one frame of reference: that of their folder's folder
 	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil)
-	d := &Dataset{}
+	d := Dataset{}
 	found, _, _, err := listSeries(root, Options{Series: SeriesAll}, all)
 	if err != nil {
 		t.Fatal(err)
@@ -114,9 +114,9 @@ func TestPatientsOfOneStudy(t *testing.T) {
 	for _, s := range found {
 		d.Cases = append(d.Cases, Case{ID: s.folder, series: s.series})
 	}
-	patientOf := make([]string, len(d.Cases))
-	d.addStudies(patientOf)
-	d.setPatients(patientOf)
+	if d, err = d.joinPatients(Options{}); err != nil {
+		t.Fatal(err)
+	}
 	patients := map[string]string{}
 	for _, c := range d.Cases {
 		if c.Patient != "" {

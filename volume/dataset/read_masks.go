@@ -2,53 +2,13 @@ package dataset
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
 // This file reads labels that have a file for each structure, such as those of TotalSegmentator.
-
-// numberMasks gives each name of a structure one number in all cases: the one that the data set has
-// for it, or the next that is free, in the order of the names.
-func (d *Dataset) numberMasks() error {
-	numbers := map[string]uint16{}
-	var next uint16
-	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
-		if name := safetext.Fold(d.LabelNames[label]); numbers[name] == 0 {
-			numbers[name] = label
-		}
-		next = label
-	}
-	var names []string
-	for _, c := range d.Cases {
-		for _, m := range c.Masks {
-			if numbers[safetext.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
-				names = append(names, m.Name)
-			}
-		}
-	}
-	slices.SortFunc(names, compareNatural)
-	for _, name := range names {
-		if numbers[safetext.Fold(name)] != 0 {
-			continue // another spelling of it came before
-		}
-		if next++; next == 0 {
-			return fmt.Errorf("%s: more than 65535 structures", d.Root)
-		}
-		numbers[safetext.Fold(name)] = next
-		d.nameLabel(next, name)
-	}
-	for _, c := range d.Cases {
-		for n := range c.Masks {
-			c.Masks[n].Label = numbers[safetext.Fold(c.Masks[n].Name)]
-		}
-	}
-	return nil
-}
 
 // readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.
 // Masks that lie on different parts of the scan's voxels are placed on it, where it is known.
