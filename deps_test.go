@@ -44,12 +44,15 @@ var mayImport = map[string][]string{
 	"internal/voc/voctest": {},
 	"internal/photo/fixed": {},
 
-	"sample":          {},
-	"volume":          {"internal/ballot"},
-	"volume/nifti":    {"volume", "internal/folders"},
-	"volume/itk":      {"volume", "internal/folders"},
-	"volume/dicom":    {"volume", "internal/folders"},
-	"volume/prepared": {"sample", "volume", "internal/outdir", "internal/folders", "internal/seed"},
+	"sample":        {},
+	"volume":        {"internal/ballot"},
+	"volume/nifti":  {"volume", "internal/folders"},
+	"volume/itk":    {"volume", "internal/folders"},
+	"volume/dicom":  {"volume", "internal/folders"},
+	"volume/format": {"volume", "volume/nifti", "volume/itk"},
+
+	"volume/format/formattest": {"volume/format"},
+	"volume/prepared":          {"sample", "volume", "internal/outdir", "internal/folders", "internal/seed"},
 
 	"volume/dicom/internal/tag":          {},
 	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
@@ -59,7 +62,7 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/segmentation": {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
 	"internal/provenance":                {"volume/nifti", "volume/dicom"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/provenance"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/provenance"},
 	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},

@@ -3,10 +3,9 @@ package dataset
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/itk"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // A Mask is the voxels of one structure: those of a file that are not 0.
@@ -97,18 +96,7 @@ func (c Case) sourcePaths() []string {
 		if path == "" {
 			continue
 		}
-		paths = append(paths, path)
-		if itk.IsName(path) {
-			if h, err := itk.ReadHeader(path); err == nil {
-				paths = append(paths, h.Files()[1:]...)
-			}
-		}
-		// The other half of a pair.
-		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
-			if base, found := strings.CutSuffix(path, ext[0]); found && isFile(base+ext[1]) {
-				paths = append(paths, base+ext[1])
-			}
-		}
+		paths = append(paths, format.Files(path)...)
 	}
 	return paths
 }

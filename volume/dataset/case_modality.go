@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: what kind of scan a case is. The header of a DICOM series says so, and dataset.json,
@@ -70,7 +71,7 @@ func ModalityOfChannel(channel string) string {
 
 // modalityOfName is what a file's name says: a suffix of BIDS, or a word at its beginning or end.
 func modalityOfName(path string) Modality {
-	stem, ok := stemOf(filepath.Base(path))
+	stem, ok := format.Stem(filepath.Base(path))
 	if !ok {
 		return Modality{}
 	}

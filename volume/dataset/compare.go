@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file finds and reads label maps that are to be compared with others.
@@ -60,7 +62,7 @@ func References(folder string, o Options) []Reference {
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
-		if h, err := readFileHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex || err == nil && h.volumes > 1 {
+		if h, err := format.ReadHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex || err == nil && h.Volumes > 1 {
 			r.parts = c
 		}
 		found = append(found, r)
@@ -76,17 +78,17 @@ func MasksIn(folder string) (l Labels, ok bool) {
 	if err != nil || len(files) < 2 {
 		return l, false
 	}
-	first, err := readFileHeader(files[0])
+	first, err := format.ReadHeader(files[0])
 	if err != nil {
 		return l, false
 	}
 	const rounding = 1e-2 // mm
 	var masks []Mask
 	for _, path := range files {
-		if h, err := readFileHeader(path); err != nil || !h.Same(first.Grid, rounding) || !isMask(path) {
+		if h, err := format.ReadHeader(path); err != nil || !h.Same(first.Grid, rounding) || !isMask(path) {
 			return l, false
 		}
-		stem, _ := stemOf(filepath.Base(path))
+		stem, _ := format.Stem(filepath.Base(path))
 		masks = append(masks, Mask{Path: path, Name: stem})
 	}
 	d := Dataset{Root: folder, Cases: make([]Case, 1)}
@@ -100,10 +102,10 @@ func MasksIn(folder string) (l Labels, ok bool) {
 // calls are the names that a label map of the case may have; none comes twice.
 func (c Case) calls() []string {
 	all := []string{c.ID, c.name, c.nameWithFolder}
-	if stem, ok := stemOf(filepath.Base(c.Image)); ok {
+	if stem, ok := format.Stem(filepath.Base(c.Image)); ok {
 		all = append(all, stem)
 	}
-	if stem, ok := stemOf(filepath.Base(c.Labels)); ok && c.Masks == nil {
+	if stem, ok := format.Stem(filepath.Base(c.Labels)); ok && c.Masks == nil {
 		all = append(all, stem)
 	}
 	for _, name := range slices.Clone(all) { // predict leaves out the channel

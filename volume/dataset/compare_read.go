@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: two label maps that are to be compared, on one grid.
@@ -76,7 +77,7 @@ func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *vol
 		var more []string
 		l, more, err = other.parts.readOwnLabels(o, other.Names)
 		notes = append(notes, more...)
-	case isVoxels(other.Path):
+	case format.IsName(other.Path):
 		var more []string
 		l, more, err = readLabelFile(other.Path, o, nil, note)
 		notes = append(notes, more...)
@@ -104,9 +105,9 @@ func (c Case) onParts() bool {
 		return false
 	}
 	const rounding = 1e-2 // mm
-	first, err := readFileHeader(c.Masks[0].Path)
+	first, err := format.ReadHeader(c.Masks[0].Path)
 	return err == nil && slices.ContainsFunc(c.Masks[1:], func(m Mask) bool {
-		h, err := readFileHeader(m.Path)
+		h, err := format.ReadHeader(m.Path)
 		return err == nil && !h.Same(first.Grid, rounding)
 	})
 }
@@ -191,16 +192,16 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 // the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
 // series has another grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
-	if isVoxels(b) && !isVoxels(a) {
+	if format.IsName(b) && !format.IsName(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if !isVoxels(a) && scans == nil {
+	if !format.IsName(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
-		if isVoxels(path) {
+		if format.IsName(path) {
 			l, more, err := readLabelFile(path, o, nil, note)
 			notes = append(notes, more...)
 			return l, err
@@ -217,7 +218,7 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	if la, err = read(a, nil); err != nil {
 		return nil, nil, nil, err
 	}
-	if isVoxels(a) {
+	if format.IsName(a) {
 		lb, err = read(b, &la.Grid)
 	} else {
 		lb, err = read(b, nil)
@@ -279,9 +280,9 @@ func PairMemory(prediction, reference Labels) (need int64) {
 			paths = maskPaths(l.parts.Masks)
 		}
 		for _, path := range paths {
-			if h, err := readFileHeader(path); err == nil && isVoxels(path) {
+			if h, err := format.ReadHeader(path); err == nil && format.IsName(path) {
 				// as they are read, and again without what is not to be scored
-				need += 2*labelBytes*int64(h.Len()) + h.labelsAtOnce() - labelBytes*int64(h.Len())
+				need += 2*labelBytes*int64(h.Len()) + labelsAtOnce(h) - labelBytes*int64(h.Len())
 				break // the others take turns
 			}
 		}

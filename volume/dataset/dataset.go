@@ -9,7 +9,7 @@
 //
 // The first word of a file's name is its room: prepare, inspect, compare, fold, detect, layout,
 // pair, find, read, case, dataset, name. A room calls only those that come after it, and no two
-// files call each other; rooms_test.go checks both.
+// files call each other; rooms_test.go checks both. Files of voxels are read by package format.
 //
 // It leaves out other formats, and scans with several channels: one is chosen.
 package dataset

@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
-// This file: from folders to cases. Each folder is read in its layout, then passes go over the cases.
+// This file: from folders to cases. Each is read in its layout, then passes go over the cases.
 
 // Options say how [Detect] reads a folder.
 type Options struct {
@@ -83,7 +83,7 @@ type pass func(Dataset, Options) (Dataset, error)
 
 // passesOfOne follow the reading of a layout, for each folder by itself.
 var passesOfOne = []pass{
-	Dataset.chooseChannels,    // of scans with a file for each: what lies on the same voxels is one case
+	Dataset.chooseChannels,    // files on the same voxels are one case
 	Dataset.chooseFiles,       // which volume and which series; whether labels are used
 	Dataset.stateModalities,   // what names and dataset.json say of it
 	Dataset.nameLabelsOfFiles, // what files of labels call them, and what was drawn

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // OneChannel looks for scans of several channels among files that were found one by one: nnU-Net's
@@ -16,7 +17,7 @@ import (
 func OneChannel(cases []Case, chosen int) ([]Case, error) {
 	files := map[string]Case{} // by the path of the file without its ending
 	for _, c := range cases {
-		if stem, ok := stemOf(c.Image); ok && !c.IsDICOM() {
+		if stem, ok := format.Stem(c.Image); ok && !c.IsDICOM() {
 			files[stem] = c
 		}
 	}
@@ -64,14 +65,14 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 func AllChannels(cases []Case, wanted []string) ([]Case, error) {
 	files := map[string]string{} // by the path without its ending
 	for _, c := range cases {
-		if stem, ok := stemOf(c.Image); ok && !c.IsDICOM() {
+		if stem, ok := format.Stem(c.Image); ok && !c.IsDICOM() {
 			files[stem] = c.Image
 		}
 	}
 	var joined []Case
 	used := map[string]bool{}
 	for _, c := range cases {
-		stem, _ := stemOf(c.Image)
+		stem, _ := format.Stem(c.Image)
 		scan := firstChannel.ReplaceAllString(stem, "")
 		if c.IsDICOM() || scan == stem {
 			continue

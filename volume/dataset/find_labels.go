@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file says what labels are called: by a data set, or by the files of its cases. A number
@@ -22,14 +22,8 @@ func (c Case) ownNames(files *seen) map[uint16]string {
 		return nil
 	case c.segmentation != nil:
 		return c.segmentation.Names()
-	case nifti.IsName(c.Labels):
+	case format.IsName(c.Labels):
 		return files.head(c.Labels).names
-	case isVoxels(c.Labels):
-		h, err := readFileHeader(c.Labels)
-		if err != nil {
-			return nil // reading the case says what is wrong
-		}
-		return h.names
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: which files belong together where names do not tell, as somebody says.
@@ -200,7 +201,7 @@ func exampleBelow(roots []string) string {
 		found := false
 		// nothing but an example
 		_ = walk(root, func(path string, entry fs.FileInfo, err error) error {
-			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() && isVoxels(path) {
+			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() && format.IsName(path) {
 				example, found = filepath.ToSlash(relative), true
 				return fs.SkipAll
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file keeps what a network predicted apart from what somebody drew. Label maps, probabilities
@@ -43,8 +44,8 @@ func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
 
 // isLabelMap tells a label map from the network's numbers, which have a volume for each class.
 func isLabelMap(path string) bool {
-	h, err := readFileHeader(path)
-	return err != nil || h.volumes == 1 // a SEG object has no such header
+	h, err := format.ReadHeader(path)
+	return err != nil || h.Volumes == 1 // a SEG object has no such header
 }
 
 // dropPredictedLabels removes predictions from files of labels by their cases.

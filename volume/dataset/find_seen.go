@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -16,7 +17,7 @@ import (
 type seen struct {
 	mutex sync.Mutex
 	dicom map[string]foundDICOM // below a folder
-	heads map[string]head       // of NIfTI files
+	heads map[string]head       // of files of voxels
 }
 
 type foundDICOM struct {
@@ -24,7 +25,7 @@ type foundDICOM struct {
 	passed []dicom.Passed
 }
 
-// head is what the header of a NIfTI file says that finding a data set asks for.
+// head is what the header of a file says that finding a data set asks for.
 type head struct {
 	names   map[uint16]string // of labels
 	stamped bool              // a prediction of this program
@@ -52,9 +53,11 @@ func (s *seen) scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 }
 
 // add remembers the header of a file.
-func (s *seen) add(h *nifti.Header) head {
-	_, stamped := provenance.In(h)
-	found := head{names: h.LabelNames(), stamped: stamped}
+func (s *seen) add(h *format.Header) head {
+	found := head{names: h.Names}
+	if own, isNIfTI := h.Own.(*nifti.Header); isNIfTI {
+		_, found.stamped = provenance.In(own)
+	}
 	if s != nil {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
@@ -63,8 +66,7 @@ func (s *seen) add(h *nifti.Header) head {
 	return found
 }
 
-// head says what is remembered of a NIfTI file, or what its header says; nothing where it cannot be
-// read.
+// head says what is remembered of a file, or what its header says; nothing where it cannot be read.
 func (s *seen) head(path string) head {
 	if s != nil {
 		s.mutex.Lock()
@@ -74,7 +76,7 @@ func (s *seen) head(path string) head {
 			return found
 		}
 	}
-	h, err := nifti.ReadHeader(path)
+	h, err := format.ReadHeader(path)
 	if err != nil {
 		return head{}
 	}
@@ -83,7 +85,7 @@ func (s *seen) head(path string) head {
 
 // stamped says whether a file is a prediction of this program.
 func (s *seen) stamped(path string) bool {
-	if nifti.IsName(path) {
+	if format.IsName(path) {
 		return s.head(path).stamped
 	}
 	_, stamped := provenance.Read(path)

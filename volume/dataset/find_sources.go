@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file finds the data sets below a folder, such as those of nnUNet_raw.
@@ -135,7 +136,7 @@ func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
 		images, numbered, channels, paired := 0, 0, 0, 0
 		for _, e := range folder {
-			if stem, ok := stemOf(e.Name()); ok {
+			if stem, ok := format.Stem(e.Name()); ok {
 				images++
 				if channelSuffix.MatchString(stem) {
 					numbered++
@@ -165,7 +166,7 @@ func detectLayout(root string) (string, error) {
 	}
 	layout := LayoutScans
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isVoxels(entry.Name())) {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || format.IsName(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // InspectOptions say what [Inspect] looks at.
@@ -137,7 +138,7 @@ func findEntries(path string, o InspectOptions, files *seen) (look []sight, note
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting: %w", err)
 	}
-	if !stat.IsDir() && isVoxels(path) {
+	if !stat.IsDir() && format.IsName(path) {
 		return []sight{{path, func() Entry { return inspectFile(path, o.Volume, files) }}}, nil, nil
 	}
 	if stat.IsDir() {
@@ -147,7 +148,7 @@ func findEntries(path string, o InspectOptions, files *seen) (look []sight, note
 		}
 		err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 			// what cannot be looked at, the search for DICOM lists
-			if err == nil && !entry.IsDir() && isVoxels(file) {
+			if err == nil && !entry.IsDir() && format.IsName(file) {
 				look = append(look, sight{file, func() Entry { return inspectFile(file, chosen, files) }})
 			}
 			return nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/itk"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -132,35 +132,30 @@ func (e *Entry) setStatistics(volumes ...voxelStatistics) {
 var spares = sync.Pool{New: func() any { return new([]int16) }}
 
 // tellBehind tells what lies behind the voxels of a file that has been read.
-func (e *Entry) tellBehind(h fileHeader) {
-	if h.nifti != nil && h.nifti.Behind() != "" {
-		e.problem("%s", h.nifti.Behind())
+func (e *Entry) tellBehind(h *format.Header) {
+	if own, can := h.Own.(interface{ Behind() string }); can && own.Behind() != "" {
+		e.problem("%s", own.Behind())
 	}
 }
 
 // inspectFile describes a file of voxels, of several volumes the one that is chosen, or all.
 func inspectFile(path string, chosen int, files *seen) (e Entry) {
-	e = Entry{Path: path, Kind: "NIfTI"}
-	if itk.IsName(path) {
-		e.Kind = "NRRD or MetaImage"
-	}
-	h, err := readFileHeader(path)
+	e = Entry{Path: path, Kind: format.Name(path)}
+	h, err := format.ReadHeader(path)
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
 	}
-	if h.nifti != nil {
-		files.add(h.nifti)
-	}
-	e.Kind, e.Dtype, e.LabelNames = h.kind, h.datatype, h.names
+	files.add(h)
+	e.Kind, e.Dtype, e.LabelNames = h.Kind, h.Datatype, h.Names
 	e.setGrid(h.Grid)
-	e.Shape = slices.Clone(h.dims)
-	e.Problems = append(e.Problems, h.problems...)
-	e.volumes = h.volumes
+	e.Shape = slices.Clone(h.Dims)
+	e.Problems = append(e.Problems, h.Problems...)
+	e.volumes = h.Volumes
 	defer e.tellBehind(h)
-	need := h.extentOf(chosen == 0).bytes()
-	if e.calledLabels() || len(h.segments) > 0 { // which may be read once more, as labels
-		need += h.labelsAtOnce()
+	need := extentOf(h, chosen == 0).bytes()
+	if e.calledLabels() || len(h.Segments) > 0 { // which may be read once more, as labels
+		need += labelsAtOnce(h)
 	}
 	release, err := memory.Take(context.Background(), need)
 	if err != nil {
@@ -168,21 +163,21 @@ func inspectFile(path string, chosen int, files *seen) (e Entry) {
 		return e
 	}
 	defer release()
-	if h.volumes > 1 && chosen == 0 {
+	if h.Volumes > 1 && chosen == 0 {
 		e.several = true
-		all, err := h.readAll(path, nifti.Options{})
+		all, err := h.ReadAll(format.Options{})
 		if err != nil {
 			e.cannotBeRead(err)
 		}
 		e.setValues(all...)
-		if e.calledLabels() || len(h.segments) > 0 {
+		if e.calledLabels() || len(h.Segments) > 0 {
 			e.takeLabels()
 		}
 		return e
 	}
 	spare := spares.Get().(*[]int16)
 	defer spares.Put(spare)
-	v, err := h.read(path, nifti.Options{Volume: chosen, Into: *spare})
+	v, err := h.Read(format.Options{Volume: chosen, Into: *spare})
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
@@ -297,12 +292,15 @@ func countWhole(v *volume.Volume) (table []int) {
 
 // survey describes a volume that there is no memory for, piece by piece: its values and its labels.
 // What else is odd about them is not looked at.
-func (e *Entry) survey(h fileHeader, chosen int, tooLarge error) {
-	if h.nifti == nil || h.volumes > 1 && chosen == 0 {
+func (e *Entry) survey(h *format.Header, chosen int, tooLarge error) {
+	own, can := h.Own.(interface {
+		Survey(format.Options) (nifti.Survey, error)
+	})
+	if !can || h.Volumes > 1 && chosen == 0 {
 		e.cannotBeRead(tooLarge)
 		return
 	}
-	s, err := h.nifti.Survey(nifti.Options{Volume: chosen})
+	s, err := own.Survey(format.Options{Volume: chosen})
 	if err != nil {
 		e.cannotBeRead(err)
 		return

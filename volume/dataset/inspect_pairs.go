@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -60,7 +61,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 		}
 		// they are labels, whatever their names say, and prepared from all volumes of the file
 		again := !labels.asLabels && (!labels.calledLabels() || labels.volumes > 1)
-		if again && !labels.Unreadable && isVoxels(c.Labels) {
+		if again && !labels.Unreadable && format.IsName(c.Labels) {
 			labels.takeLabels()
 		}
 		if labels.LabelNames == nil && labels.Labels != nil && !c.unnamed {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: NIH Pancreas-CT.
@@ -52,10 +53,10 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)
 		case folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator)):
-			if !entry.IsDir() && isVoxels(name) {
+			if !entry.IsDir() && format.IsName(name) {
 				inside[folder] = append(inside[folder], path)
 			}
-		case nihImage.MatchString(name) && (entry.IsDir() || isVoxels(name)):
+		case nihImage.MatchString(name) && (entry.IsDir() || format.IsName(name)):
 			if entry.IsDir() {
 				folder = path
 			}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: nnU-Net, of both versions.
@@ -72,7 +74,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 	if err := d.nameLabels(path, labelKeys{file.Labels, file.Order}); err != nil {
 		return nil, err
 	}
-	if file.Ending != "" && !isVoxels("x"+file.Ending) {
+	if file.Ending != "" && !format.IsName("x"+file.Ending) {
 		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
 	}
 	return d, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: what the published layouts have in common. What is on disk counts; a dataset.json adds
@@ -45,7 +46,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			continue
 		}
 		if !stat.IsDir() {
-			loose = loose || isVoxels(path)
+			loose = loose || format.IsName(path)
 			continue
 		}
 		folders = append(folders, path)
@@ -135,7 +136,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	var passed []dicom.Passed // files of scans by their names
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		stem, ok := stemOf(e.Name())
+		stem, ok := format.Stem(e.Name())
 		stat, err := os.Stat(path)
 		if err == nil && !stat.Mode().IsRegular() && !stat.IsDir() {
 			err = folders.ErrNotFile

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file reads folders that follow no published layout. The rules:
@@ -63,7 +65,7 @@ func (d *Dataset) nameByRoot(root string) {
 	if len(d.Cases) != 1 || d.Cases[0].series != nil || filepath.Dir(d.Cases[0].Image) != filepath.Clean(root) {
 		return
 	}
-	stem, _ := stemOf(filepath.Base(d.Cases[0].Image))
+	stem, _ := format.Stem(filepath.Base(d.Cases[0].Image))
 	if bare, _ := stripWords(stem); bare == "" && filepath.Dir(absoluteOf(root)) != absoluteOf(root) {
 		d.Cases[0].ID = FileName(filepath.Base(absoluteOf(root)))
 	}
@@ -132,7 +134,7 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 
 // readSingle makes a data set of one file.
 func readSingle(path string, o Options) *Dataset {
-	id, ok := stemOf(filepath.Base(path))
+	id, ok := format.Stem(filepath.Base(path))
 	if !ok {
 		id = strings.TrimSuffix(filepath.Base(path), ".dcm")
 	}
@@ -154,7 +156,7 @@ func (p *pairing) addFiles(folder string, without []string) (others map[string]i
 		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
 			return nil
 		}
-		if !isVoxels(path) {
+		if !format.IsName(path) {
 			lower := strings.ToLower(path)
 			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
 			if strings.HasSuffix(lower, "dseg.tsv") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: paths, and what lies at them.
@@ -104,4 +105,21 @@ func withoutPath(message, path string) string {
 		message = strings.TrimPrefix(message, operation+path+": ")
 	}
 	return strings.ReplaceAll(message, path+string(filepath.Separator), "")
+}
+
+// filesIn lists the files of voxels in a folder; nil for a file.
+func filesIn(folder string) (files []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if stat, wrong := os.Stat(folder); wrong == nil && !stat.IsDir() {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(folder, e.Name()); format.IsName(path) {
+			files = append(files, path)
+		}
+	}
+	if err == nil && files == nil {
+		err = fmt.Errorf("pairs: %s holds no masks", folder)
+	}
+	return files, err
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: what the path of a file below a data set's folder says of it.
@@ -24,7 +26,7 @@ type scanName struct {
 func parseName(relative string) scanName {
 	var name scanName
 	parts := strings.Split(filepath.ToSlash(relative), "/")
-	stem, _ := stemOf(parts[len(parts)-1])
+	stem, _ := format.Stem(parts[len(parts)-1])
 	if stem == "" {
 		stem = parts[len(parts)-1]
 	}

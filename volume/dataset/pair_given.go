@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file gives scans the labels that somebody names.
@@ -33,14 +35,14 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				return err
 			case files != nil: // a folder of masks
 				for _, path := range files {
-					stem, _ := stemOf(filepath.Base(path))
+					stem, _ := format.Stem(filepath.Base(path))
 					masks[at] = append(masks[at], Mask{Path: path, Name: stem})
 				}
 			case one.name != "":
 				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
 			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
 				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
-			case isVoxels(one.labels):
+			case format.IsName(one.labels):
 				c.withoutLabels()
 				c.Labels = one.labels
 			default:

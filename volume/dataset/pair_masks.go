@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -31,7 +31,7 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 	for n, path := range unlabelled {
 		group.Go(func() error {
 			// What is wrong with a file is said where it is read.
-			masks[n], _ = mayBeLabels(path, nifti.Options{Volume: volume})
+			masks[n], _ = format.MayBeLabels(path, format.Options{Volume: volume})
 			return nil
 		})
 	}
@@ -58,7 +58,7 @@ func (d *Dataset) leaveOutFragments(p *pairing) {
 			if c.series != nil || p.labels[key] != nil || p.parts[key] != nil {
 				continue
 			}
-			if h, err := readFileHeader(c.path); err == nil && slices.Min(h.Shape[:]) < least {
+			if h, err := format.ReadHeader(c.path); err == nil && slices.Min(h.Shape[:]) < least {
 				fragments[c.path] = numbers.Extents(h.Shape[:])
 			}
 		}

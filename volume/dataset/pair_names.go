@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: scans and labels whose names have something in common become cases.
@@ -72,7 +73,7 @@ func (p *pairing) pattern(scan, labels string) string {
 	if subject := bidsSubject.FindString(sides[0]); subject != "" && strings.Count(sides[0], subject) == strings.Count(sides[1], subject) {
 		return fmt.Sprintf("'%s=%s'", strings.ReplaceAll(sides[0], subject, "sub-*"), strings.ReplaceAll(sides[1], subject, "sub-*"))
 	}
-	stem, _ := stemOf(path.Base(sides[0]))
+	stem, _ := format.Stem(path.Base(sides[0]))
 	for _, name := range []string{stem, path.Base(sides[0]), path.Base(path.Dir(sides[0]))} {
 		if name != "" && name != "." && strings.Contains(sides[1], name) {
 			return fmt.Sprintf("'%s=%s'", strings.Replace(sides[0], name, "*", 1), strings.Replace(sides[1], name, "*", 1))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file pairs scans with labels that lie in a file for each structure.
@@ -70,7 +72,7 @@ func (p *pairing) maybeOthers(key, scan, path string) bool {
 		return false // it is named after the scan
 	}
 	g, _, known := p.scans[scan][0].toCase().Extent()
-	h, err := readFileHeader(path)
+	h, err := format.ReadHeader(path)
 	if !known || err != nil {
 		return false // who reads them says what is wrong
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -36,11 +37,11 @@ func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	if c.refused != nil || c.IsDICOM() {
 		return g, 0, false
 	}
-	h, err := readFileHeader(c.Image)
+	h, err := format.ReadHeader(c.Image)
 	if err != nil {
 		return g, 0, false
 	}
-	return h.Grid, h.voxelBytes, true
+	return h.Grid, h.VoxelBytes, true
 }
 
 // readImage also returns the scan's DICOM series, nil for a NIfTI file.
@@ -51,7 +52,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
-	if v, err = readFile(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
+	if v, err = format.Read(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
 		return nil, nil, nil, err
 	}
 	if nifti.VolumeMayBeLabels(v) {
@@ -77,7 +78,7 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	if c.structures != nil {
 		return c.readStructures(o)
 	}
-	if c.Labels != "" && c.Masks == nil && !isVoxels(c.Labels) {
+	if c.Labels != "" && c.Masks == nil && !format.IsName(c.Labels) {
 		return c.readSegmentation(o)
 	}
 	v, s, notes, err := c.readImage(o)
@@ -146,7 +147,7 @@ func (c Case) readLabels(o ReadOptions, names map[uint16]string, scan *volume.Gr
 // the patient's left, to the back, to the head. Of a DICOM series, slices are counted by instance
 // number; a NIfTI file is taken for one that was scanned like that.
 func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.Volume, *volume.LabelMap, error) {
-	l, err := readFileLabels(c.Labels, nifti.Options{})
+	l, err := format.ReadLabels(c.Labels, format.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

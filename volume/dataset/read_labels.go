@@ -9,8 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/itk"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: files of voxels that hold labels, in one volume or in several.
@@ -21,17 +20,17 @@ import (
 // what was made of the volumes; what is odd about the file goes to note, which may be nil.
 func readLabelFile(path string, o ReadOptions, names map[uint16]string, note func(string)) (
 	l *volume.LabelMap, notes []string, err error) {
-	h, err := readFileHeader(path)
+	h, err := format.ReadHeader(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch {
-	case len(h.segments) > 0:
+	case len(h.Segments) > 0:
 		return readSegments(path, h, o, note)
-	case h.volumes > 1:
+	case h.Volumes > 1:
 		return readOneHot(path, o, names, note)
 	}
-	l, err = readFileLabels(path, o.nifti(0, note))
+	l, err = format.ReadLabels(path, o.nifti(0, note))
 	return l, nil, err
 }
 
@@ -39,7 +38,7 @@ func readLabelFile(path string, o ReadOptions, names map[uint16]string, note fun
 // volume, the first is the background; otherwise the first is label 1.
 func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(string)) (
 	*volume.LabelMap, []string, error) {
-	volumes, err := readFileAll(path, o.nifti(0, note))
+	volumes, err := format.ReadAll(path, o.nifti(0, note))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,16 +83,16 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 
 // readSegments reads a segmentation of 3D Slicer whose segments lie in several layers. Every value
 // of a layer must be a segment's.
-func readSegments(path string, h fileHeader, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
+func readSegments(path string, h *format.Header, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
 	all := layers{rule: o.Overlap}
-	for layer := range h.volumes {
-		l, err := readFileLabels(path, o.nifti(layer+1, note))
+	for layer := range h.Volumes {
+		l, err := format.ReadLabels(path, o.nifti(layer+1, note))
 		if err != nil {
 			return nil, nil, err
 		}
 		counts := l.Counts()
 		delete(counts, 0)
-		for _, s := range h.segments {
+		for _, s := range h.Segments {
 			if s.Layer != layer {
 				continue
 			}
@@ -122,17 +121,17 @@ func readSegments(path string, h fileHeader, o ReadOptions, note func(string)) (
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	l.Names = maps.Clone(h.names)
+	l.Names = maps.Clone(h.Names)
 	return l, append(notes, fmt.Sprintf("%s: %s in %d layers",
-		filepath.Base(path), numbers.Count(len(h.segments), "segment"), h.volumes)), nil
+		filepath.Base(path), numbers.Count(len(h.Segments), "segment"), h.Volumes)), nil
 }
 
 // isMask reports whether a file holds one label beside the background.
 func isMask(path string) bool {
-	if labels, err := mayBeLabels(path, nifti.Options{}); err != nil || !labels {
+	if labels, err := format.MayBeLabels(path, format.Options{}); err != nil || !labels {
 		return false
 	}
-	l, err := readFileLabels(path, nifti.Options{})
+	l, err := format.ReadLabels(path, format.Options{})
 	return err == nil && len(l.Counts()) <= 2
 }
 
@@ -140,16 +139,4 @@ func isMask(path string) bool {
 func holdsSeveral(path string) bool {
 	l, _, err := readLabelFile(path, ReadOptions{Overlap: dicom.OverlapLast}, nil, nil)
 	return err == nil && len(l.Counts()) > 2
-}
-
-// mayBeLabels says whether a file holds labels by its values; see [nifti.MayBeLabels].
-func mayBeLabels(path string, o nifti.Options) (bool, error) {
-	if !itk.IsName(path) {
-		return nifti.MayBeLabels(path, o)
-	}
-	v, err := itk.Read(path, o.Volume)
-	if err != nil {
-		return false, err
-	}
-	return nifti.VolumeMayBeLabels(v), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -44,9 +45,9 @@ func TestSegmentsInLayersAgreeWithSlicer(t *testing.T) {
 		if err := os.WriteFile(path, c.File, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		h, err := readFileHeader(path)
-		if err != nil || !maps.Equal(h.names, labels[c.Name]) {
-			t.Errorf("%s: %v, %v", c.Name, err, h.names)
+		h, err := format.ReadHeader(path)
+		if err != nil || !maps.Equal(h.Names, labels[c.Name]) {
+			t.Errorf("%s: %v, %v", c.Name, err, h.Names)
 		}
 		l, _, err := readLabelFile(path, DefaultReadOptions(), nil, nil)
 		if c.Name == "overlap" {

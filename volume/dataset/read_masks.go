@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file reads labels that have a file for each structure, such as those of TotalSegmentator.
@@ -19,7 +20,7 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 	}
 	first := map[uint16]layer{}
 	for n, m := range c.Masks {
-		l, err := readFileLabels(m.Path, o.nifti(0, nil))
+		l, err := format.ReadLabels(m.Path, o.nifti(0, nil))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -49,16 +50,16 @@ func (c Case) checkVolumes(scan volume.Grid, o ReadOptions) error {
 	if c.Masks != nil || o.LabelsBy == LabelsByIndex {
 		return nil
 	}
-	h, err := readFileHeader(c.Labels)
-	if err != nil || h.volumes < 2 { // what is wrong with it is said where it is read
+	h, err := format.ReadHeader(c.Labels)
+	if err != nil || h.Volumes < 2 { // what is wrong with it is said where it is read
 		return nil
 	}
 	if _, err = scan.Match(h.Grid); err == nil {
 		return nil
 	}
-	if len(h.dims) == 4 && slices.Equal(h.dims[1:], scan.Shape[:]) {
+	if len(h.Dims) == 4 && slices.Equal(h.Dims[1:], scan.Shape[:]) {
 		return &volume.UnsupportedError{Path: c.Labels, Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
-			numbers.Extents(h.dims), numbers.Extents(scan.Shape[:]))}
+			numbers.Extents(h.Dims), numbers.Extents(scan.Shape[:]))}
 	}
 	if _, ok := scan.Shares(h.Grid); ok && h.Shape != scan.Shape {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file plans memory: what is known from headers says how much reading, preparing or comparing
@@ -37,10 +38,10 @@ type extent struct {
 func (e extent) bytes() int64 { return e.voxels * e.voxelBytes }
 
 // extentOf is that of one volume of a file, or, where all are read, of them together.
-func (h fileHeader) extentOf(all bool) extent {
-	e := extent{int64(h.Len()), int64(h.voxelBytes), h.Grid}
+func extentOf(h *format.Header, all bool) extent {
+	e := extent{int64(h.Len()), int64(h.VoxelBytes), h.Grid}
 	if all {
-		e.voxels *= int64(max(h.volumes, 1))
+		e.voxels *= int64(max(h.Volumes, 1))
 	}
 	return e
 }
@@ -52,7 +53,7 @@ func extentOfSeries(s *dicom.Series) extent {
 // located is the case with its series, where that is one that nobody has chosen yet: the header
 // tells how large it is.
 func (c Case) located() Case {
-	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !isVoxels(c.Labels) && c.Series == ""
+	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !format.IsName(c.Labels) && c.Series == ""
 	if c.refused != nil || c.series != nil || asksSegments || !c.IsDICOM() {
 		return c
 	}
@@ -70,15 +71,18 @@ func (c Case) scanExtent() (e extent, known bool) {
 	case c.refused != nil || c.IsDICOM():
 		return e, false
 	}
-	h, err := readFileHeader(c.Image)
-	return h.extentOf(false), err == nil
+	h, err := format.ReadHeader(c.Image)
+	if err != nil {
+		return e, false
+	}
+	return extentOf(h, false), true
 }
 
 // labelsAtOnce is the bytes that reading labels from a file takes: of several volumes, each is
 // there as it was read and as a mask.
-func (h fileHeader) labelsAtOnce() int64 {
-	if h.volumes > 1 {
-		return 3 * labelBytes * int64(h.Len()) * int64(h.volumes)
+func labelsAtOnce(h *format.Header) int64 {
+	if h.Volumes > 1 {
+		return 3 * labelBytes * int64(h.Len()) * int64(h.Volumes)
 	}
 	return labelBytes * int64(h.Len())
 }
@@ -95,12 +99,12 @@ func (c Case) labelBytesOf(scan extent) (labels, beside int64) {
 	}
 	labels = labelBytes * scan.voxels // contours, segments and what cannot be read
 	for _, path := range paths {
-		if !isVoxels(path) {
+		if !format.IsName(path) {
 			continue
 		}
-		if h, err := readFileHeader(path); err == nil {
+		if h, err := format.ReadHeader(path); err == nil {
 			labels = max(labels, labelBytes*int64(h.Len()))
-			beside = max(beside, h.labelsAtOnce())
+			beside = max(beside, labelsAtOnce(h))
 		}
 	}
 	return labels, beside

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -73,8 +74,8 @@ func (o ReadOptions) dicom(note func(string)) dicom.Options {
 }
 
 // nifti are the options that concern NIfTI, for one of a file's volumes.
-func (o ReadOptions) nifti(volume int, note func(string)) nifti.Options {
-	return nifti.Options{Volume: volume, Shear: o.Shear, Note: note}
+func (o ReadOptions) nifti(volume int, note func(string)) format.Options {
+	return format.Options{Volume: volume, Shear: o.Shear, Note: note}
 }
 
 // LabelsBy says where labels lie on their scan.

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/standin"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: the DICOM series that a case is.
@@ -87,7 +88,7 @@ func listed(path string) string {
 // MetaImage by their names. A DICOMDIR stands for the folder that it lists.
 func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 	path = listed(path)
-	return dicom.ScanOnly(func(file string) bool { return file == path || !isVoxels(file) }, path)
+	return dicom.ScanOnly(func(file string) bool { return file == path || !format.IsName(file) }, path)
 }
 
 func describe(p dicom.Passed) string {
@@ -159,7 +160,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 // IsDICOM says whether the case's image is a DICOM series, and no NIfTI file.
 func (c Case) IsDICOM() bool {
 	stat, err := os.Stat(c.Image)
-	return err == nil && (stat.IsDir() || !isVoxels(c.Image))
+	return err == nil && (stat.IsDir() || !format.IsName(c.Image))
 }
 
 // byInstance puts the slices of an array, which count by InstanceNumber, in the order of the
