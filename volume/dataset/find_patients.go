@@ -11,8 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
-// findPatients looks for cases that are of one patient: by what is published of NIH Pancreas-CT, or
-// by folders. A patient is what its cases have in common, "" where nothing is known.
+// findPatients looks for cases that are of one patient: by what is published of NIH Pancreas-CT,
+// or by folders. A patient is what its cases have in common, "" where nothing is known.
 func (d Dataset) findPatients(o Options) (Dataset, error) {
 	if o.PatientPerCase {
 		return d, nil
@@ -104,10 +104,10 @@ func evidence(patient string) string {
 	return "their folder or DICOM study"
 }
 
-// joinStudies gives one patient to the cases of one DICOM study, if folders name none. It keeps only
-// a hash of the study's UID. Cases in different folders and frames of reference are taken for
-// different patients, and a note says so, unless a third case links them. A case that shares its
-// patient with no other gets none.
+// joinStudies gives one patient to the cases of one DICOM study, if folders name none. It keeps
+// only a hash of the study's UID. Cases in different folders and frames of reference are taken
+// for different patients, and a note says so, unless a third case links them. A case that shares
+// its patient with no other gets none.
 func (d Dataset) joinStudies() Dataset {
 	d.Cases = slices.Clone(d.Cases)
 	together := map[string][][]int{} // of each study, the cases of each patient

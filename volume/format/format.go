@@ -1,9 +1,9 @@
 // Package format is the list of the formats in which files hold scans and labels: NIfTI, NRRD and
 // MetaImage, and what other modules add.
 //
-// Start at [Format], which is all that a format has to say, and at [Register]. [ReadHeader], [Read],
-// [ReadLabels] and the rest read a file of whatever format its name has. Package formattest holds a
-// format to what the rest of the program relies on.
+// Start at [Format], which is all that a format has to say, and at [Register]. [ReadHeader],
+// [Read], [ReadLabels] and the rest read a file of whatever format its name has. Package
+// formattest holds a format to what the rest of the program relies on.
 //
 // It leaves out DICOM, where a scan is many files: see package dicom.
 package format
@@ -25,8 +25,8 @@ type Format struct {
 	Stem func(path string) (stem string, ok bool)
 	// Header reads what a file says about itself, without its voxels.
 	Header func(path string) (*Header, error)
-	// Files lists all files that the image lies in, the given one first, whether they can be read or
-	// not. It may be nil: there is no other.
+	// Files lists all files that the image lies in, the given one first, whether they can be read
+	// or not. It may be nil: there is no other.
 	Files func(path string) []string
 	// Read reads a volume of the file whose header this is.
 	Read func(h *Header, o Options) (*volume.Volume, error)
@@ -34,8 +34,8 @@ type Format struct {
 	Labels func(path string, o Options) (*volume.LabelMap, error)
 	// ReadAll reads all volumes of a file at once. It may be nil: they are read one by one.
 	ReadAll func(h *Header, o Options) ([]*volume.Volume, error)
-	// MayBeLabels says whether a file holds labels by its values, as [nifti.VolumeMayBeLabels] does,
-	// without reading more of it than that needs. It may be nil: the volume is read.
+	// MayBeLabels says whether a file holds labels by its values, as [nifti.VolumeMayBeLabels]
+	// does, without reading more of it than that needs. It may be nil: the volume is read.
 	MayBeLabels func(path string, o Options) (bool, error)
 }
 
@@ -119,8 +119,8 @@ func Name(path string) string {
 	return ""
 }
 
-// ReadHeader reads what a file says about itself. A file whose name is that of no format is read as
-// NIfTI, as those are that have a name of their own.
+// ReadHeader reads what a file says about itself. A file whose name is that of no format is read
+// as NIfTI, as those are that have a name of their own.
 func ReadHeader(path string) (*Header, error) {
 	f, _ := of(path)
 	if f == nil {

@@ -42,7 +42,8 @@ func fromGonii(path string) (data *library.Nii, err error) {
 	return r.GetNiiData(), nil
 }
 
-// unlike says how a volume that was read here differs from gonii's first one; "" where it does not.
+// unlike says how a volume that was read here differs from gonii's first one; "" where it does
+// not.
 func unlike(v *volume.Volume, g *library.Nii) string {
 	var found []string
 	if s := g.GetImgShape(); s[0] != int64(v.Shape[0]) || s[1] != int64(v.Shape[1]) || s[2] != int64(v.Shape[2]) {
@@ -86,8 +87,8 @@ func axesOf(words [3]string) (codes string) {
 	return codes
 }
 
-// Every NIfTI file of the data folder that is read here is read by gonii, too, and alike: axes, where
-// they lie, and every voxel of the first volume.
+// Every NIfTI file of the data folder that is read here is read by gonii, too, and alike: axes,
+// where they lie, and every voxel of the first volume.
 func TestFilesAgreeWithGonii(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(expect.Data(t), func(path string, d fs.DirEntry, err error) error {
@@ -114,8 +115,8 @@ func TestFilesAgreeWithGonii(t *testing.T) {
 	}
 }
 
-// What gonii reads otherwise, and whose fault it is. Each is by the standard's text, and nibabel reads
-// these files as they are read here.
+// What gonii reads otherwise, and whose fault it is. Each is by the standard's text, and nibabel
+// reads these files as they are read here.
 func TestWhereGoniiDiffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		order  binary.ByteOrder

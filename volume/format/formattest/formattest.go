@@ -1,6 +1,6 @@
-// Package formattest holds a format to what finding, inspecting and preparing scans rely on. Start at
-// [Conform]: a format's own test calls it with a few files. It leaves out whether values are right,
-// which another program's reading of the same files must tell.
+// Package formattest is a test that every format of scans passes: it does what finding, inspecting
+// and preparing rely on. Start at [Conform], which a format's own test calls with a few files. It
+// leaves out whether values are right: another program's reading of the same files must tell.
 package formattest
 
 import (
