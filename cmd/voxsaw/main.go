@@ -37,7 +37,7 @@ func run(args []string, toOut, toErr io.Writer) int {
 	defer stop()
 
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(forPhotos(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return j.end(ctx, root.ExecuteContext(ctx))

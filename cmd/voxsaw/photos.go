@@ -30,6 +30,31 @@ classes where there are any.`,
 	return cmd
 }
 
+// forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, so that
+// one verb serves scans and photographs. A line that begins otherwise stays as it is.
+func forPhotos(args []string) []string {
+	if len(args) == 0 || args[0] != "pretrain" && args[0] != "solve" {
+		return args
+	}
+	data := ""
+	for k, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--data="); ok {
+			data = value
+		} else if arg == "--data" && k+1 < len(args) {
+			data = args[k+1]
+		}
+	}
+	if data == "" {
+		return args
+	}
+	store, err := photos.Open(data)
+	if err != nil {
+		return args // of scans, or of nothing: the verb says what is wrong
+	}
+	store.Close()
+	return append([]string{"2d"}, args...)
+}
+
 // describePhotos says in a line what a folder of photographs is.
 func describePhotos(s *photos.Set) string {
 	sides := map[string]int{}
