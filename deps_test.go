@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/outdir", "internal/config", "internal/device", "internal/nn", "internal/seed"},
-	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
+	"internal/train/traintest":       {".", "internal/seed", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "sample", "volume", "internal/backbone", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},

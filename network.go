@@ -21,7 +21,14 @@ type Network struct {
 	Activation string  `yaml:"activation" help:"prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own"`
 	Dropout    float64 `yaml:"dropout" help:"rate of the channel dropout; negative: the network's own, 0 switches it off" range:"(,1)"`
 	Classes    int     `yaml:"classes" flag:"-" help:"classes, the background among them"`
+	Inputs     int     `yaml:"inputs,omitempty" flag:"-" help:"channels of a scan, from the data; 0: 1"`
 }
+
+// MaxInputs is the most channels that a scan may have.
+const MaxInputs = 16
+
+// InputChannels is how many channels a scan has that the network takes.
+func (n Network) InputChannels() int { return max(n.Inputs, 1) }
 
 // Equal says whether all settings are equal.
 func (n Network) Equal(other Network) bool {

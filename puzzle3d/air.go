@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -22,7 +23,7 @@ func (s sampler) airNote() (string, error) {
 		puzzles = 4 // of each
 	)
 	layout := s.config.layout()
-	patches := make([]float32, layout.Cells()*layout.Voxels())
+	cut := make([]float32, layout.Cells()*layout.Values())
 	drawn, blank, solvable := 0, 0, 0.0
 	var looked []sample.Sample
 	for n := range min(cases, len(s.cases)) {
@@ -34,13 +35,13 @@ func (s sampler) airNote() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if err := layout.Cut(patches, c, origin, r); err != nil {
+			if err := layout.Cut(cut, c, origin, r); err != nil {
 				return "", err
 			}
-			alike := map[float32]int{} // uniform patches by their value
-			for patch := range slices.Chunk(patches, layout.Voxels()) {
-				if !slices.ContainsFunc(patch, func(x float32) bool { return x != patch[0] }) {
-					alike[patch[0]]++
+			alike := map[string]int{} // uniform patches by their values
+			for patch := range slices.Chunk(cut, layout.Values()) {
+				if values := patches.Uniform(patch, layout.Channels); values != nil {
+					alike[fmt.Sprint(values)]++
 					blank++
 				}
 			}

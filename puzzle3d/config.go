@@ -105,7 +105,7 @@ func DefaultConfig() Config {
 // Resolve completes the configuration: the size of a patch, the network's own values, how the cases
 // were prepared.
 func (c Config) Resolve(p volume.Preparation) (Config, error) {
-	c.Preparation = p
+	c.Preparation, c.Network.Inputs = p, p.Inputs()
 	b, err := backbone.Of(c.Network)
 	if err != nil {
 		return c, err
@@ -174,7 +174,7 @@ func (c Config) Check() error {
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
 func (c Config) layout() patches.Layout {
-	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
+	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch, Channels: c.Network.InputChannels()}
 }
 
 // game is what package jigsaw wants to know.
@@ -182,7 +182,7 @@ func (c Config) game() (jigsaw.Config, error) {
 	game := jigsaw.Config{
 		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
 		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
-		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
+		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical, Channels: c.Network.InputChannels(),
 	}
 	if len(c.Grids) > 0 {
 		var err error

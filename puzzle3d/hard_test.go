@@ -106,7 +106,7 @@ func TestHardTargets(t *testing.T) {
 			patches := map[int][]float32{}
 			for cell, missing := range b.Missing[p] {
 				if !missing {
-					patches[cell], rest = rest[:c.layout().Voxels()], rest[c.layout().Voxels():]
+					patches[cell], rest = rest[:c.layout().Values()], rest[c.layout().Values():]
 				}
 			}
 			if n := len(b.Missing[p]); len(patches) != n-int(0.3*float64(n)+0.5) {

@@ -137,7 +137,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	if err := cases[1].Crop(whole, [3]int{}, cases[1].Size()); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]float32, 8*c.layout().Voxels())
+	got := make([]float32, 8*c.layout().Values())
 	if name, err := (held{c, cases}).Cut(1, c.grid(), got); err != nil || name != "case01" {
 		t.Fatalf("%s, %v", name, err)
 	}

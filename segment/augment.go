@@ -48,7 +48,7 @@ func (a Augmentation) check() error {
 	return nil
 }
 
-// sample reads a crop of a case and its labels, varied by a generator.
+// sample reads a crop of a case, all channels of it, and its labels, varied by a generator.
 func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, size [3]int, r *rand.Rand) error {
 	var err error
 	if r.Float64() < a.Spatial {
@@ -65,7 +65,9 @@ func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, 
 			sliding.Mirror(labels, size, axis)
 		}
 	}
-	a.intensities(image, c.Range(0), r)
+	for channel := range c.Channels() {
+		a.intensities(image[channel*len(labels):(channel+1)*len(labels)], c.Range(channel), r)
+	}
 	return nil
 }
 
@@ -109,7 +111,8 @@ func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, 
 		extent[axis] = int(math.Floor(high[axis])) + 2 - from[axis]
 	}
 	source := [3]int{origin[0] + from[0], origin[1] + from[1], origin[2] + from[2]}
-	values, marks := make([]float32, extent[0]*extent[1]*extent[2]), make([]float32, extent[0]*extent[1]*extent[2])
+	n := extent[0] * extent[1] * extent[2]
+	values, marks := make([]float32, c.Channels()*n), make([]float32, n)
 	if err := readCrop(c, values, marks, source, extent); err != nil {
 		return err
 	}
@@ -120,7 +123,10 @@ func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, 
 				for axis := range p {
 					p[axis] -= float64(from[axis])
 				}
-				image[at], labels[at] = volume.Trilinear(values, extent, p), volume.NearestValue(marks, extent, p)
+				for channel := range c.Channels() {
+					image[channel*len(labels)+at] = volume.Trilinear(values[channel*n:(channel+1)*n], extent, p)
+				}
+				labels[at] = volume.NearestValue(marks, extent, p)
 				at++
 			})
 		}

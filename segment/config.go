@@ -117,7 +117,7 @@ func (c Config) Resolve(store *prepared.Store) (Config, error) {
 		c.Names = append(c.Names, strings.Join(parts, "+"))
 	}
 	c.Preparation = store.Preparation()
-	c.Network.Classes = 1 + len(classes)
+	c.Network.Classes, c.Network.Inputs = 1+len(classes), c.Preparation.Inputs()
 	if c.Network, err = backbone.Resolve(c.Network); err != nil {
 		return c, err
 	}
@@ -294,7 +294,7 @@ func (c Config) Check() error {
 
 // windows are those that held-out cases are segmented in.
 func (c Config) windows() sliding.Options {
-	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror}
+	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror, Inputs: c.Network.InputChannels()}
 }
 
 // loss is the loss by its name.

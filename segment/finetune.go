@@ -14,7 +14,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -108,6 +111,9 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 		return voxsaw.Loaded{}, err
 	}
 	head, why, err := c.leftHead(path, network, params)
+	if err == nil {
+		err = c.sameChannels(path)
+	}
 	if err != nil {
 		return voxsaw.Loaded{}, fmt.Errorf("initial weights: %w", err)
 	}
@@ -157,6 +163,34 @@ func CheckInit(dev voxsaw.Device, c Config, init string) error {
 	return err
 }
 
+// sameChannels refuses a checkpoint whose network takes scans of another number of channels, whose
+// first convolution fits nothing, unless a part of the weights is enough.
+func (c Config) sameChannels(path string) error {
+	d, err := checkpoint.Read(path)
+	if c.InitPartial || errors.Is(err, checkpoint.ErrForeign) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	of, err := d.Network()
+	if err != nil || of.InputChannels() == c.Network.InputChannels() {
+		return err
+	}
+	names := func(p volume.Preparation) string {
+		if p.Channels == "" {
+			return ""
+		}
+		return " (" + safetext.Text(strings.Join(p.ChannelNames(), ", ")) + ")"
+	}
+	how, err := d.Preparation()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin the first convolution afresh with --init-partial",
+		path, numbers.Count(of.InputChannels(), "channel"), names(how), c.Network.InputChannels(), names(c.Preparation))
+}
+
 // leftHead are the parameters that a run does not take over, because they say what other outputs
 // mean than its own, and why: those of a pretext task, or of a segmentation into other classes.
 // Those of another program's file may go on to mean what they mean.
@@ -189,7 +223,7 @@ func outputsOf(network backbone.Backbone, params *nn.Params) (names []string, er
 		return nil, err
 	}
 	g, size := nn.NewGraph(nn.Train, params.Device().Activations()), more.Multiple()
-	if stages := more.Encoder(g, g.Input("image", 1, 1, 2*size[2], 2*size[1], 2*size[0])); g.Err() == nil {
+	if stages := more.Encoder(g, backbone.Input(g, "image", more, 1, [3]int{2 * size[0], 2 * size[1], 2 * size[2]})); g.Err() == nil {
 		more.Decoder(g, stages)
 	}
 	other := nn.NewParams(params.Device(), 0)

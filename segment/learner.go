@@ -53,7 +53,7 @@ func (l *learner) declare(params *nn.Params) error {
 		return err
 	}
 	l.graph = nn.NewGraph(nn.Train, params.Device().Activations())
-	stages := l.network.Encoder(l.graph, l.graph.Input("image", l.pass, 1, c.Crop[2], c.Crop[1], c.Crop[0]))
+	stages := l.network.Encoder(l.graph, backbone.Input(l.graph, "image", l.network, l.pass, c.Crop))
 	if l.graph.Err() != nil {
 		return fmt.Errorf("building the network: %w", l.graph.Err())
 	}

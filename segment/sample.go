@@ -142,7 +142,7 @@ func (s *sampler) shows(r prepared.Record) bool {
 	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return r.LabelCounts[label] > 0 })
 }
 
-// A batch is the crops of a step: images (crops, 1, D, H, W) and the class of each voxel (crops, D,
+// A batch is the crops of a step: images (crops, Channels, D, H, W) and the class of each voxel (crops, D,
 // H, W), -1 where it does not count.
 type batch struct {
 	images, targets []float32
@@ -152,7 +152,8 @@ type batch struct {
 // Batch implements [train.Task].
 func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 	size, n := s.config.Crop, s.config.Crop[0]*s.config.Crop[1]*s.config.Crop[2]
-	b := &batch{images: make([]float32, s.n*n), targets: make([]float32, s.n*n)}
+	values := s.config.Network.InputChannels() * n
+	b := &batch{images: make([]float32, s.n*values), targets: make([]float32, s.n*n)}
 	for item := range s.n {
 		number := uint64(s.first + item)
 		r := seed.Rand(s.config.Train.Seed, "crop", uint64(step), number)
@@ -160,7 +161,7 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 		if err != nil {
 			return b, err
 		}
-		image, target := b.images[item*n:(item+1)*n], b.targets[item*n:(item+1)*n]
+		image, target := b.images[item*values:(item+1)*values], b.targets[item*n:(item+1)*n]
 		origin, err := s.origin(c, size, r)
 		if err != nil {
 			return b, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -13,7 +14,8 @@ import (
 // A Model is a VNet that runs on images of one size, for those who want its numbers and not a label
 // map. Its methods are called from one goroutine at a time.
 //
-// An image is (K, J, I), row-major: voxel (i, j, k) is element i + I (j + J k). Intensities are
+// An image is (K, J, I), row-major: voxel (i, j, k) is element i + I (j + J k). Of several input
+// channels, one image follows another. Intensities are
 // what the network was trained on: for checkpoints of this program the window of the preparation,
 // scaled to [-1, 1].
 type Model struct {
@@ -36,7 +38,7 @@ func New(dev voxsaw.Device, settings voxsaw.Network, size [3]int, seed uint64) (
 	}
 	m := &Model{network: n, params: nn.NewParams(d, seed), size: size}
 	g := nn.NewGraph(nn.Eval, d.Activations())
-	stages := n.Encoder(g, g.Input("image", 1, 1, size[2], size[1], size[0]))
+	stages := n.Encoder(g, backbone.Input(g, "image", n, 1, size))
 	if g.Err() != nil {
 		return nil, g.Err()
 	}

@@ -2,6 +2,7 @@ package vnet
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -39,9 +40,14 @@ func (b *builder) encoder(x *nn.Node) []*nn.Node {
 		b.g.Fail("%w", err)
 		return nil
 	}
-	// The input has one channel, which is added to each of the first stage's.
+	// The input is added to the first stage's channels: its only channel to each; of several, the
+	// first to the first, and over again where they end.
+	residual := x
+	if inputs := b.InputChannels(); inputs > 1 {
+		residual = b.g.Concat(slices.Repeat([]*nn.Node{x}, b.Channels/inputs)...)
+	}
 	y := b.g.Conv("encoder.0.conv0", x, b.Channels, nn.Cube(5, 1, 2), b.bias)
-	y = b.activate("encoder.0.conv0", y, x) // (N, Channels, D, H, W)
+	y = b.activate("encoder.0.conv0", y, residual) // (N, Channels, D, H, W)
 	stages := []*nn.Node{y}
 	for level := 1; level <= b.Levels; level++ {
 		name := fmt.Sprintf("encoder.%d", level)

@@ -118,6 +118,9 @@ func resolve(n voxsaw.Network) (*network, error) {
 		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty", numbers.List(n.Blocks))
 	case n.Channels < 1 || n.Channels > 1024:
 		return nil, fmt.Errorf("%d channels: want 1 to 1024", n.Channels)
+	case n.Channels%n.InputChannels() != 0:
+		return nil, fmt.Errorf("scans of %d channels, which do not divide the %d of the network's first stage, to which a VNet adds them: choose a multiple, such as --channels %d, or --network resenc",
+			n.Inputs, n.Channels, n.InputChannels()*max(n.Channels/n.InputChannels(), 1))
 	case n.Levels < 1 || n.Levels > 4:
 		return nil, fmt.Errorf("%d levels: want 1 to 4", n.Levels)
 	case n.Norm == backbone.NormGroup && n.Channels%n.Groups != 0:

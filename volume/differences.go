@@ -19,13 +19,21 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 	window := func(w [2]float64) string { return fmt.Sprintf("%g to %g", w[0], w[1]) }
 	differ("spacing", SpacingText(old.Spacing), SpacingText(p.Spacing))
 	differ("crop", cmp.Or(old.Crop, CropNone), cmp.Or(p.Crop, CropNone))
-	differ("modality", old.ModalityName(), p.ModalityName())
-	differ("intensity", old.Scheme(), p.Scheme())
-	if old.Scheme() == p.Scheme() {
-		switch p.Scheme() {
-		case CTWindow:
+	differ("channels", cmp.Or(old.Channels, "one"), cmp.Or(p.Channels, "one"))
+	words := func(p Preparation, word func(Preparation) string) string {
+		var all []string
+		for _, channel := range p.channels() {
+			all = append(all, word(channel))
+		}
+		return strings.Join(all, ",")
+	}
+	differ("modality", words(old, Preparation.ModalityName), words(p, Preparation.ModalityName))
+	before, now := words(old, Preparation.Scheme), words(p, Preparation.Scheme)
+	if differ("intensity", before, now); before == now {
+		if strings.Contains(now, CTWindow) {
 			differ("window", window(old.Window), window(p.Window))
-		case CTPercentiles:
+		}
+		if strings.Contains(now, CTPercentiles) {
 			differ("foreground", ForegroundText(old.Foreground), ForegroundText(p.Foreground))
 		}
 	}

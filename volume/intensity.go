@@ -83,11 +83,11 @@ func (p Preparation) scheme() scheme {
 	return schemes[max(at, 0)]
 }
 
-// Scheme is the name of the scheme of intensities.
-func (p Preparation) Scheme() string { return cmp.Or(p.Intensity, CTWindow) }
+// Scheme is the name of the scheme of intensities; of several channels, that of the first.
+func (p Preparation) Scheme() string { return cmp.Or(wordOf(p.Intensity, 0), CTWindow) }
 
-// ModalityName is the modality of the scans. Preparations of older versions were all of CT.
-func (p Preparation) ModalityName() string { return cmp.Or(p.Modality, ModalityCT) }
+// ModalityName is the modality of the scans; of several channels, that of the first. Preparations of older versions were all of CT.
+func (p Preparation) ModalityName() string { return cmp.Or(wordOf(p.Modality, 0), ModalityCT) }
 
 // ForModality is the preparation of scans of a modality, with its usual scheme unless one is chosen
 // already. What older versions did to a CT is written as they wrote it.
@@ -105,7 +105,8 @@ func (p Preparation) ForModality(modality string) Preparation {
 // NeedsForeground says whether the scheme goes by the values of the labelled voxels of all cases,
 // and these are not known yet: [Preparation.Foreground].
 func (p Preparation) NeedsForeground() bool {
-	return p.Scheme() == CTPercentiles && p.Foreground == [4]float64{}
+	goesBy := slices.ContainsFunc(p.channels(), func(c Preparation) bool { return c.Scheme() == CTPercentiles })
+	return goesBy && p.Foreground == [4]float64{}
 }
 
 // Range is what a network sees most of a scan's intensities in: from -1 to 1 where the scheme makes
@@ -126,6 +127,13 @@ func (p Preparation) Range() [2]float32 {
 
 // DescribeIntensities says in words what a network sees of a scan's values.
 func (p Preparation) DescribeIntensities() string {
+	if p.Channels != "" {
+		var parts []string
+		for n, name := range p.ChannelNames() {
+			parts = append(parts, name+": "+p.Channel(n).DescribeIntensities())
+		}
+		return strings.Join(parts, "; ")
+	}
 	switch p.Scheme() {
 	case CTWindow:
 		return fmt.Sprintf("HU %g to %g", p.Window[0], p.Window[1])

@@ -25,7 +25,7 @@ type Backbone interface {
 	Describe() string
 	// Multiple is what sizes must be multiples of, along each axis.
 	Multiple() [3]int
-	// Encoder adds the down-sampling half to the graph of x (N, 1, D, H, W), and returns the output
+	// Encoder adds the down-sampling half to the graph of x (N, Inputs, D, H, W), and returns the output
 	// of each stage, finest first. Mistakes are kept by the graph. Names of parameters begin with
 	// EncoderPrefix.
 	Encoder(g *nn.Graph, x *nn.Node) []*nn.Node
@@ -91,6 +91,12 @@ func Of(n voxsaw.Network) (Backbone, error) {
 	}
 	for _, k := range kinds {
 		if k.Name == n.Kind {
+			if n.Inputs < 0 || n.Inputs > voxsaw.MaxInputs {
+				return nil, fmt.Errorf("scans of %d channels: want 1 to %d", n.Inputs, voxsaw.MaxInputs)
+			}
+			if n.Inputs == 1 {
+				n.Inputs = 0 // one way to say it
+			}
 			return k.New(n)
 		}
 	}
@@ -123,11 +129,12 @@ func Fits(b Backbone, size [3]int) error {
 	return nil
 }
 
-// CheckInput says whether a network can take x as its input: (N, 1, D, H, W) of a size that fits.
+// CheckInput says whether a network can take x as its input: (N, Inputs, D, H, W) of a size that
+// fits.
 func CheckInput(b Backbone, x *nn.Node) error {
-	s := x.Shape()
-	if len(s) != 5 || s[1] != 1 {
-		return fmt.Errorf("the network's input has shape %v, want (N, 1, D, H, W)", numbers.Extents([]int(s)))
+	s, inputs := x.Shape(), b.Settings().InputChannels()
+	if len(s) != 5 || s[1] != inputs {
+		return fmt.Errorf("the network's input has shape %v, want (N, %d, D, H, W)", numbers.Extents([]int(s)), inputs)
 	}
 	return Fits(b, [3]int{s[4], s[3], s[2]})
 }
@@ -156,7 +163,14 @@ type Patches struct {
 }
 
 // Patch is the shape of one patch: (channels, depth, height, width).
-func (p Patches) Patch() [4]int { return [4]int{1, p.Size[2], p.Size[1], p.Size[0]} }
+func (p Patches) Patch() [4]int {
+	return [4]int{p.Settings().InputChannels(), p.Size[2], p.Size[1], p.Size[0]}
+}
+
+// Input adds the input of n crops of a size along (i, j, k) to a graph.
+func Input(g *nn.Graph, name string, b Backbone, n int, size [3]int) *nn.Node {
+	return g.Input(name, n, b.Settings().InputChannels(), size[2], size[1], size[0])
+}
 
 // Encode adds the encoder to the graph of patches (N, Patch). The result is (N, K).
 func (p Patches) Encode(g *nn.Graph, patches *nn.Node) *nn.Node {

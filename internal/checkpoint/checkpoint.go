@@ -307,6 +307,7 @@ var mismatches = map[string]struct{ what, why string }{
 	spacingKey:   {"spacing of the scans", "organs have another size in voxels than the weights know"},
 	"crop":       {"part of the scans", "there is another share of air around the patient than the weights know"},
 	"window":     {"window of HU", "tissue has another brightness than the weights know"},
+	"channels":   {"channels of the scans", "the weights take them for others"},
 	"modality":   {"modality of the scans", "tissue has another brightness than the weights know"},
 	"intensity":  {"scheme of intensities", "tissue has another brightness than the weights know"},
 	"foreground": {"intensities of labelled voxels", "tissue has another brightness than the weights know"},

@@ -42,7 +42,7 @@ func (s *Settings) Base() *Settings { return s }
 // Prepare completes the settings with the network's own values and with how the cases were
 // prepared, and gives the network.
 func (s *Settings) Prepare(how volume.Preparation) (b backbone.Backbone, err error) {
-	s.Preparation = how
+	s.Preparation, s.Network.Inputs = how, how.Inputs()
 	if s.Network, err = backbone.Resolve(s.Network); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ type Task struct {
 	Patches int    // that the network looks at for an answer
 	Patch   [3]int // size of one, along (i, j, k)
 	Targets []Target
-	// Cut makes the patches (Patches, D, H, W) of the crop at an origin of a case, such that the
+	// Cut makes the patches (Patches, Channels, D, H, W) of the crop at an origin of a case, such that the
 	// truth is right about them. A nil generator stands for no jitter. It is called on several
 	// goroutines at once.
 	Cut func(dst []float32, c sample.Sample, origin [3]int, truth []int, r *rand.Rand) error
@@ -101,8 +101,10 @@ func (t Task) count(target Target) int {
 	return 1
 }
 
-// voxels is the number of voxels of all patches of an item.
-func (t Task) voxels() int { return t.Patches * t.Patch[0] * t.Patch[1] * t.Patch[2] }
+// values is the number of values of all patches of an item.
+func (t Task) values(s *Settings) int {
+	return t.Patches * s.Network.InputChannels() * t.Patch[0] * t.Patch[1] * t.Patch[2]
+}
 
 // draw draws the truth about an item.
 func (t Task) draw(r *rand.Rand) []int {
@@ -115,7 +117,7 @@ func (t Task) draw(r *rand.Rand) []int {
 	return truth
 }
 
-// logits adds the network to a graph of n items: the input "image" (n x Patches, 1, D, H, W)
+// logits adds the network to a graph of n items: the input "image" (n x Patches, C, D, H, W)
 // becomes scores of the classes of each target: (n, Classes), or (n x Patches, Classes) where each
 // patch has a target of its own.
 //
@@ -128,7 +130,7 @@ func (t Task) logits(g *nn.Graph, s *Settings, n int) []*nn.Node {
 		g.Fail("%w", err)
 		return nil
 	}
-	x := backbone.Patches{Backbone: b, Size: t.Patch}.Encode(g, g.Input("image", n*t.Patches, 1, t.Patch[2], t.Patch[1], t.Patch[0]))
+	x := backbone.Patches{Backbone: b, Size: t.Patch}.Encode(g, backbone.Input(g, "image", b, n*t.Patches, t.Patch))
 	if g.Err() != nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -20,7 +21,7 @@ import (
 // An Item is patches of a held-out case, and the network's answer. Truth and Answer have the class
 // of one target after the other. A target of each patch has as many classes as there are patches.
 type Item struct {
-	Patches       []float32 // (Patches, D, H, W); overwritten by the next item
+	Patches       []float32 // (Patches, Channels, D, H, W); overwritten by the next item
 	Truth, Answer []int
 }
 
@@ -35,7 +36,7 @@ type guesser struct {
 
 // newGuesser compiles the program. It lies in the memory of another, if there is one.
 func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share *nn.Program, memory int64) (*guesser, error) {
-	g := &guesser{task: t, settings: s, patches: make([]float32, t.voxels())}
+	g := &guesser{task: t, settings: s, patches: make([]float32, t.values(s))}
 	graph := nn.NewGraph(nn.Eval, dev.Activations())
 	outputs := map[string]*nn.Node{}
 	for k, logits := range t.logits(graph, s, 1) {
@@ -154,7 +155,7 @@ func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
 			}
 			switch {
 			case again:
-			case target.Each && uniform(i.patch(p, g.task.Patches)):
+			case target.Each && patches.Uniform(i.patch(p, g.task.Patches), g.settings.Network.InputChannels()) != nil:
 				t.Possible[k] += 1 / float64(target.Classes) // nothing tells the classes apart
 			default:
 				t.Possible[k]++
@@ -168,15 +169,6 @@ func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
 func (i Item) patch(p, n int) []float32 {
 	size := len(i.Patches) / n
 	return i.Patches[p*size:][:size]
-}
-
-func uniform(patch []float32) bool {
-	for _, v := range patch {
-		if v != patch[0] {
-			return false
-		}
-	}
-	return true
 }
 
 // measures are what a task is judged by: the share of right answers to each target, and, of

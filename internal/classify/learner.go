@@ -14,7 +14,7 @@ import (
 
 // A Batch is the items of one step that are made on this rank.
 type Batch struct {
-	images []float32   // (items x Patches, 1, D, H, W)
+	images []float32   // (items x Patches, Channels, D, H, W)
 	truth  [][]float32 // of each target (items) or (items x Patches)
 	cases  []string
 }
@@ -72,8 +72,8 @@ func (l *Learner) Ahead(b *Batch) error { return l.Training.Ahead("image", b.ima
 
 // Batch implements [train.Task].
 func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
-	voxels := l.task.voxels()
-	b := &Batch{images: make([]float32, l.N*voxels), truth: make([][]float32, len(l.task.Targets))}
+	n := l.task.values(l.settings)
+	b := &Batch{images: make([]float32, l.N*n), truth: make([][]float32, len(l.task.Targets))}
 	err := l.settings.Items(ctx, l.task.Name, step, l.First, l.N, func(item int, r *rand.Rand) error {
 		c, origin, err := l.settings.RandomCrop(r, l.Bench.Train)
 		if err != nil {
@@ -81,7 +81,7 @@ func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
 		}
 		truth := l.task.draw(r)
 		b.add(l.task, c.Name(), truth)
-		return l.task.Cut(b.images[item*voxels:(item+1)*voxels], c, origin, truth, r)
+		return l.task.Cut(b.images[item*n:(item+1)*n], c, origin, truth, r)
 	})
 	return b, err
 }

@@ -21,7 +21,7 @@ type PatchSettings struct {
 
 // Layout says where patches lie in a grid.
 func (s *PatchSettings) Layout(grid [3]int) patches.Layout {
-	return patches.Layout{Grid: grid, Crop: s.Crop, Patch: s.Patch}
+	return patches.Layout{Grid: grid, Crop: s.Crop, Patch: s.Patch, Channels: s.Network.InputChannels()}
 }
 
 // Prepare completes the settings as [Settings.Prepare] does, and with the size of a patch.
@@ -49,13 +49,14 @@ func (s *PatchSettings) Check(grid [3]int) error {
 	return patches.CheckVary(s.Intensity)
 }
 
-// Cut reads the patch (D, H, W) of a cell, varied in training, when there is a generator.
+// Cut reads the patch (Channels, D, H, W) of a cell, varied in training, when there is a generator.
 func (s *PatchSettings) Cut(dst []float32, c sample.Sample, origin, grid [3]int, cell int, r *rand.Rand) error {
-	if err := s.Layout(grid).CutOne(dst, c, origin, cell, r); err != nil {
+	layout := s.Layout(grid)
+	if err := layout.CutOne(dst, c, origin, cell, r); err != nil {
 		return err
 	}
 	if r != nil && s.Intensity > 0 {
-		patches.Vary(dst, s.Intensity, r)
+		layout.Vary(dst, s.Intensity, r)
 	}
 	return nil
 }

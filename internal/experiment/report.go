@@ -353,7 +353,7 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	if err != nil {
 		return nil, err
 	}
-	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: shownNumbers(how, c.Intensities())})
+	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: shownNumbers(how.Channel(0), c.Intensities(0))})
 	if err != nil {
 		return nil, err
 	}

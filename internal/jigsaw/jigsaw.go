@@ -52,6 +52,7 @@ type Config struct {
 	Distance  int         // Hamming distance of the search with binary terms: 2 or 3
 	ColumnSum float64     // weight of the column-sum loss; 0: none
 	SkipBlank bool        // patches that are the same everywhere do not count in the loss
+	Channels  int         // of a patch, each of which is the same everywhere; 0: 1
 	Batch     int         // puzzles in a step, over all ranks
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
@@ -210,7 +211,7 @@ func (c Config) blank(patches []float32, n int) []bool {
 		return marks
 	}
 	for p := range n {
-		if marks[p] = uniform(patches[p*size : (p+1)*size]); marks[p] {
+		if marks[p] = uniform(patches[p*size:(p+1)*size], c.Channels); marks[p] {
 			left--
 		}
 	}
@@ -220,9 +221,11 @@ func (c Config) blank(patches []float32, n int) []bool {
 	return marks
 }
 
-func uniform(patch []float32) bool {
-	for _, v := range patch {
-		if v != patch[0] {
+// uniform reports whether each channel of a patch has one value everywhere.
+func uniform(patch []float32, channels int) bool {
+	n := len(patch) / max(channels, 1)
+	for i, v := range patch {
+		if v != patch[i/n*n] {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ package patches
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -20,13 +21,14 @@ import (
 type Layout struct {
 	Grid        [3]int // cells along each axis
 	Crop, Patch [3]int
+	Channels    int // of a sample; 0: 1
 }
 
 // Cells is the number of cells, and so of patches.
 func (l Layout) Cells() int { return l.grid().Cells() }
 
-// Voxels is the number of voxels of a patch.
-func (l Layout) Voxels() int { return l.Patch[0] * l.Patch[1] * l.Patch[2] }
+// Values is the number of values of a patch: of all its voxels in all channels.
+func (l Layout) Values() int { return max(l.Channels, 1) * l.Patch[0] * l.Patch[1] * l.Patch[2] }
 
 func (l Layout) grid() puzzle.Grid { return puzzle.Grid(l.Grid[:]) }
 
@@ -97,19 +99,19 @@ func (l Layout) Least(b backbone.Backbone) (crop [3]int) {
 // cropFor is the smallest crop along an axis of whose cells patches of a size are made.
 func (l Layout) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * l.Grid[axis] }
 
-// Cut reads the patches (Cells, D, H, W) of the crop at an origin of a case, cell after cell in
+// Cut reads the patches (Cells, Channels, D, H, W) of the crop at an origin of a case, cell after cell in
 // row-major order: anywhere in their cells, or in the middle if r is nil.
 func (l Layout) Cut(dst []float32, c sample.Sample, origin [3]int, r *rand.Rand) error {
-	voxels := l.Voxels()
+	n := l.Values()
 	for cell := range l.Cells() {
-		if err := l.CutOne(dst[cell*voxels:(cell+1)*voxels], c, origin, cell, r); err != nil {
+		if err := l.CutOne(dst[cell*n:(cell+1)*n], c, origin, cell, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// CutOne reads the patch (D, H, W) of one cell.
+// CutOne reads the patch (Channels, D, H, W) of one cell.
 func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, r *rand.Rand) error {
 	var at [3]int
 	l.puzzle().Corner(at[:], cell, r)
@@ -122,17 +124,31 @@ func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, 
 	return nil
 }
 
-// Vary changes contrast and brightness of a patch, whose values go from -1 to 1, by up to a share,
-// so that a network cannot rely on absolute intensities.
-func Vary(patch []float32, amount float64, r *rand.Rand) {
-	contrast := float32(1 + amount*(2*r.Float64()-1))
-	brightness := float32(amount * (2*r.Float64() - 1))
-	for i, v := range patch {
-		patch[i] = contrast*v + brightness
+// Vary changes contrast and brightness of each channel of a patch, whose values go from -1 to 1, by
+// up to a share, so that a network cannot rely on absolute intensities.
+func (l Layout) Vary(patch []float32, amount float64, r *rand.Rand) {
+	for channel := range slices.Chunk(patch, len(patch)/max(l.Channels, 1)) {
+		contrast := float32(1 + amount*(2*r.Float64()-1))
+		brightness := float32(amount * (2*r.Float64() - 1))
+		for i, v := range channel {
+			channel[i] = contrast*v + brightness
+		}
 	}
 }
 
-// CheckVary says what is wrong with an amount for [Vary].
+// Uniform gives the value of each channel of a patch that has one value everywhere in it; nil where
+// a channel has several.
+func Uniform(patch []float32, channels int) (values []float32) {
+	for channel := range slices.Chunk(patch, len(patch)/max(channels, 1)) {
+		if slices.ContainsFunc(channel, func(x float32) bool { return x != channel[0] }) {
+			return nil
+		}
+		values = append(values, channel[0])
+	}
+	return values
+}
+
+// CheckVary says what is wrong with an amount for [Layout.Vary].
 func CheckVary(amount float64) error {
 	if !(amount >= 0 && amount < 1) {
 		return fmt.Errorf("intensity is %v, must be from 0 to less than 1", amount)

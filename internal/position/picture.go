@@ -28,11 +28,11 @@ func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Pictu
 		puzzle.Grid(grid[:]).Coordinates(at[:], cell)
 		return slabs.Place(at).Add(image.Pt(margin, margin))
 	}
-	voxels, right := c.Layout(grid).Voxels(), 0
+	values, right := c.Layout(grid).Values(), 0
 	err := e.Look(of, func(i classify.Item) {
-		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch, of.Range(0)))
+		page.Tile(place(middle), tiles.Slice(i.Patches[:values], c.Patch, of.Range(0)))
 		where := place(neighbour(i.Truth[0]))
-		page.Tile(where, tiles.Slice(i.Patches[voxels:], c.Patch, of.Range(0)))
+		page.Tile(where, tiles.Slice(i.Patches[values:], c.Patch, of.Range(0)))
 		if i.Truth[0] == i.Answer[0] {
 			right++
 		} else {

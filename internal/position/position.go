@@ -43,7 +43,7 @@ type Config struct {
 var grid = [3]int{3, 3, 3}
 
 // defaults have the puzzle's crop and patches, 32^3 in cells of 40^3: a patch lies anywhere in its
-// cell, so that the gap is 8 voxels on average, where HealthML/self-supervised-3d-tasks has a
+// cell, so that the gap is 8 values on average, where HealthML/self-supervised-3d-tasks has a
 // jitter of 10 in cells of 42.
 func defaults() *Config {
 	return &Config{classify.PatchSettings{
@@ -91,11 +91,11 @@ func neighbour(class int) int {
 
 // Task implements [classify.Config]: the patch in the middle, then its neighbour.
 func (c *Config) Task() (classify.Task, error) {
-	voxels := c.Layout(grid).Voxels()
+	values := c.Layout(grid).Values()
 	cut := func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
-		err := c.Cut(dst[:voxels], of, origin, grid, middle, r)
+		err := c.Cut(dst[:values], of, origin, grid, middle, r)
 		if err == nil {
-			err = c.Cut(dst[voxels:], of, origin, grid, neighbour(truth[0]), r)
+			err = c.Cut(dst[values:], of, origin, grid, neighbour(truth[0]), r)
 		}
 		return err
 	}

@@ -6,8 +6,8 @@
 // weights of an nnU-Net load: see [unet.Rename] for the names that PyTorch has twice.
 //
 // It leaves out what nnU-Net's default networks for isotropic scans do not have: strides and
-// kernels that differ along the axes, bottleneck blocks, several convolutions a stage in the
-// decoder, and more than one input channel.
+// kernels that differ along the axes, bottleneck blocks, and several convolutions a stage in the
+// decoder.
 package resenc
 
 import (

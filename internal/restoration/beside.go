@@ -26,7 +26,7 @@ const besideImage = "restore.image"
 
 // NewBeside checks the settings. name tells its random draws from the other task's.
 func NewBeside(name string, m Masked, s pretext.Settings, weight float64) (*Beside, error) {
-	s.Network.Classes = m.outputs()
+	s.Network.Classes = toldOf(m, s.Network)
 	if err := checkSettings(&s); err != nil {
 		return nil, err
 	}

@@ -50,8 +50,8 @@ func readGolden(t *testing.T) (g golden) {
 }
 
 func newExample(size [3]int) example {
-	t := task{Settings: &pretext.Settings{Crop: size}}
-	return t.newBatch(1).example(0, size)
+	t := task{Masked{}, &pretext.Settings{Crop: size}, ""}
+	return t.example(t.newBatch(1), 0)
 }
 
 // farthest is the largest difference.
@@ -214,7 +214,7 @@ func TestShufflingIsLocal(t *testing.T) {
 	size := [3]int{40, 20, 60}
 	x := patient(size)
 	y := slices.Clone(x)
-	shuffle(seed.Rand(1, "shuffle"), y, x, size, 2000)
+	shuffle(seed.Rand(1, "shuffle"), [][]float32{y}, [][]float32{x}, size, 2000)
 	moved := 0
 	for i := range y {
 		from, _ := slices.BinarySearch(x, y[i]) // intensities rise with the index
@@ -234,7 +234,7 @@ func TestShufflingIsLocal(t *testing.T) {
 		t.Errorf("%d of %d voxels moved", moved, len(x))
 	}
 	one := slices.Clone(x)
-	shuffle(seed.Rand(3, "shuffle"), one, x, size, 1)
+	shuffle(seed.Rand(3, "shuffle"), [][]float32{one}, [][]float32{x}, size, 1)
 	if slices.Sort(one); !slices.Equal(one, x) {
 		t.Error("one window has other voxels than before")
 	}
@@ -255,8 +255,8 @@ func TestPainting(t *testing.T) {
 	}
 	for n := range 30 {
 		inner, outer := slices.Clone(x), slices.Clone(x)
-		paintInner(seed.Rand(1, "inner", uint64(n)), inner, size)
-		paintOuter(seed.Rand(1, "outer", uint64(n)), outer, size)
+		paintInner(seed.Rand(1, "inner", uint64(n)), [][]float32{inner}, size)
+		paintOuter(seed.Rand(1, "outer", uint64(n)), [][]float32{outer}, size)
 		painted, left := 0, 0
 		for i := range x {
 			if inner[i] != x[i] {

@@ -92,6 +92,8 @@ func (f Fusion) mix(boxes []classBox, crops [][]float32, e example) {
 	}
 	for i, class := range e.target {
 		share := class / float32(f.Coefficients-1)
-		e.input[i] = share*crops[0][i] + (1-share)*crops[1][i]
+		for at := i; at < len(e.input); at += len(e.target) { // each channel
+			e.input[at] = share*crops[0][at] + (1-share)*crops[1][at]
+		}
 	}
 }

@@ -66,23 +66,28 @@ func (g Genesis) corrupt(r *rand.Rand, crops [][]float32, e example) {
 		if r.Float64() >= g.Flip {
 			break
 		}
-		flip(x, e.size, r.IntN(3))
+		axis := r.IntN(3)
+		for _, channel := range e.channels(x) {
+			flip(channel, e.size, axis)
+		}
 	}
 	copy(e.target, x)
 	copy(e.input, x)
 	if r.Float64() < g.Shuffle {
-		shuffle(r, e.input, x, e.size, g.ShuffleWindows)
+		shuffle(r, e.channels(e.input), e.channels(x), e.size, g.ShuffleWindows)
 	}
 	if r.Float64() < g.Nonlinear {
-		drawCurve(r).apply(e.input)
+		for _, channel := range e.channels(e.input) {
+			drawCurve(r).apply(channel)
+		}
 	}
 	if r.Float64() >= g.Paint {
 		return
 	}
 	if r.Float64() < g.PaintOuter {
-		paintOuter(r, e.input, e.size)
+		paintOuter(r, e.channels(e.input), e.size)
 	} else {
-		paintInner(r, e.input, e.size)
+		paintInner(r, e.channels(e.input), e.size)
 	}
 }
 
@@ -138,18 +143,26 @@ func flip(x []float32, size [3]int, axis int) {
 	}
 }
 
-// shuffle writes windows of src, their voxels shuffled, to dst. Where windows overlap, the later
-// one stands.
-func shuffle(r *rand.Rand, dst, src []float32, size [3]int, windows int) {
+// shuffle writes windows of the channels of src, their voxels shuffled, to dst. Where windows
+// overlap, the later one stands. A voxel keeps the values of its channels together.
+func shuffle(r *rand.Rand, dst, src [][]float32, size [3]int, windows int) {
 	most := part(size, 1, 10)
-	var voxels []float32
+	voxels := make([][]float32, len(src)) // of each channel
 	for range windows {
 		b := drawBox(r, size, [3]int{1, 1, 1}, most, 0)
-		voxels = voxels[:0]
-		b.rows(size, func(first, n int) { voxels = append(voxels, src[first:first+n]...) })
-		r.Shuffle(len(voxels), func(i, j int) { voxels[i], voxels[j] = voxels[j], voxels[i] })
-		at := 0
-		b.rows(size, func(first, n int) { at += copy(dst[first:first+n], voxels[at:]) })
+		for c := range src {
+			voxels[c] = voxels[c][:0]
+			b.rows(size, func(first, n int) { voxels[c] = append(voxels[c], src[c][first:first+n]...) })
+		}
+		r.Shuffle(len(voxels[0]), func(i, j int) {
+			for _, v := range voxels {
+				v[i], v[j] = v[j], v[i]
+			}
+		})
+		for c := range dst {
+			at := 0
+			b.rows(size, func(first, n int) { at += copy(dst[c][first:first+n], voxels[c][at:]) })
+		}
 	}
 }
 
@@ -205,24 +218,29 @@ func (c curve) apply(values []float32) {
 func noise(r *rand.Rand) float32 { return 2*r.Float32() - 1 }
 
 // paintInner paints noise over up to five boxes of a sixth to a third of the side.
-func paintInner(r *rand.Rand, x []float32, size [3]int) {
+func paintInner(r *rand.Rand, channels [][]float32, size [3]int) {
 	for range paintBoxes {
 		if r.Float64() >= paintAgain {
 			return
 		}
 		drawBox(r, size, part(size, 1, 6), part(size, 1, 3), paintMargin).rows(size, func(first, n int) {
-			for i := range n {
-				x[first+i] = noise(r)
+			for _, x := range channels {
+				for i := range n {
+					x[first+i] = noise(r)
+				}
 			}
 		})
 	}
 }
 
 // paintOuter paints noise over all but one to five windows of three to four sevenths of the side.
-func paintOuter(r *rand.Rand, x []float32, size [3]int) {
-	painted := make([]float32, len(x))
-	for i := range painted {
-		painted[i] = noise(r)
+func paintOuter(r *rand.Rand, channels [][]float32, size [3]int) {
+	painted := make([][]float32, len(channels))
+	for c, x := range channels {
+		painted[c] = make([]float32, len(x))
+		for i := range painted[c] {
+			painted[c][i] = noise(r)
+		}
 	}
 	var least, most [3]int
 	for axis, side := range size {
@@ -232,7 +250,13 @@ func paintOuter(r *rand.Rand, x []float32, size [3]int) {
 		if n > 0 && r.Float64() >= paintAgain {
 			break
 		}
-		drawBox(r, size, least, most, paintMargin).rows(size, func(first, n int) { copy(painted[first:first+n], x[first:]) })
+		drawBox(r, size, least, most, paintMargin).rows(size, func(first, n int) {
+			for c, x := range channels {
+				copy(painted[c][first:first+n], x[first:])
+			}
+		})
 	}
-	copy(x, painted)
+	for c, x := range channels {
+		copy(x, painted[c])
+	}
 }

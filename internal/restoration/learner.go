@@ -15,13 +15,13 @@ import (
 
 // A batch is the examples of one step, one after another.
 type batch struct {
-	images, targets, counts []float32 // (crops, 1, D, H, W)
-	cases                   []string
+	images          []float32 // (crops, Channels, D, H, W)
+	targets, counts []float32 // the same, or classes (crops, D, H, W)
+	cases           []string
 }
 
 func (t task) newBatch(n int) *batch {
-	voxels := n * t.voxels()
-	b := &batch{images: make([]float32, voxels), targets: make([]float32, voxels), counts: make([]float32, voxels)}
+	b := &batch{images: make([]float32, n*t.values()), targets: make([]float32, n*t.targets()), counts: make([]float32, n*t.targets())}
 	for i := range b.counts {
 		b.counts[i] = 1
 	}
@@ -29,48 +29,50 @@ func (t task) newBatch(n int) *batch {
 }
 
 // example is that of an item.
-func (b *batch) example(item int, size [3]int) example {
-	voxels := size[0] * size[1] * size[2]
-	from, to := item*voxels, (item+1)*voxels
-	return example{size, b.images[from:to], b.targets[from:to], b.counts[from:to]}
+func (t task) example(b *batch, item int) example {
+	from, to := item*t.targets(), (item+1)*t.targets()
+	return example{t.Crop, b.images[item*t.values() : (item+1)*t.values()], b.targets[from:to], b.counts[from:to]}
 }
 
 // make makes the example of an item. The crops are read from what place gives. Their usual
 // intensities are -1 to 1 for the corruption, whatever they are for the network.
 func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (sample.Sample, [3]int, error)) error {
-	crops, usual := make([][]float32, t.crops()), [2]float32{}
+	crops := make([][]float32, t.crops())
+	var usual [][2]float32 // of each channel; all cases are prepared by one scheme
 	for n := range crops {
 		c, origin, err := place(n)
 		if err != nil {
 			return err
 		}
-		crops[n] = make([]float32, t.voxels())
+		crops[n] = make([]float32, t.values())
 		if err := c.Crop(crops[n], origin, t.Crop); err != nil {
 			return err
 		}
 		b.cases = append(b.cases, c.Name())
-		usual = c.Range(0) // all cases are prepared by one scheme
-	}
-	e := b.example(item, t.Crop)
-	if usual == [2]float32{-1, 1} {
-		t.corrupt(r, crops, e)
-		return nil
-	}
-	low, half := usual[0], (usual[1]-usual[0])/2
-	for _, crop := range crops {
-		for i, x := range crop {
-			crop[i] = (x-low)/half - 1
+		usual = usual[:0]
+		for channel := range t.Network.InputChannels() {
+			usual = append(usual, c.Range(channel))
 		}
+	}
+	e := t.example(b, item)
+	// scale maps each channel of values, unless they go from -1 to 1 already
+	scale := func(values []float32, to func(x, low, half float32) float32) {
+		for n, channel := range e.channels(values) {
+			if low, half := usual[n][0], (usual[n][1]-usual[n][0])/2; usual[n] != [2]float32{-1, 1} {
+				for i, x := range channel {
+					channel[i] = to(x, low, half)
+				}
+			}
+		}
+	}
+	for _, crop := range crops {
+		scale(crop, func(x, low, half float32) float32 { return (x-low)/half - 1 })
 	}
 	t.corrupt(r, crops, e)
-	back := [][]float32{e.input}
+	back := func(x, low, half float32) float32 { return (x+1)*half + low }
+	scale(e.input, back)
 	if t.outputs() == 1 { // no classes
-		back = append(back, e.target)
-	}
-	for _, values := range back {
-		for i, x := range values {
-			values[i] = (x+1)*half + low
-		}
+		scale(e.target, back)
 	}
 	return nil
 }

@@ -61,18 +61,17 @@ func (l classLoss) compare(p *nn.Program, group train.Group, _ *batch) (loss flo
 //	sum c (y - t)^2 / sum c
 //
 // over all items of the batch, weighted over the resolutions of a network with deep supervision. It
-// is computed on the host, whatever the device: an image of one channel goes there, its gradient
-// comes back.
+// is computed on the host, whatever the device: an image goes there, its gradient comes back.
 type squaredError struct {
 	weights []float32 // of the resolutions, the whole one first
-	n       int       // crops
+	n       int       // channels of all crops
 	size    [3]int
 }
 
 // newSquaredError adds what was restored to the outputs of a program, and the inputs of its
 // gradient to the graph. weight is that of the loss in a step.
 func newSquaredError(t task, g *nn.Graph, restored []*nn.Node, n int, weight float32, o *nn.Options) *squaredError {
-	l := &squaredError{weights: backbone.LevelWeights(len(restored)), n: n, size: t.Crop}
+	l := &squaredError{weights: backbone.LevelWeights(len(restored)), n: n * t.Network.InputChannels(), size: t.Crop}
 	if o.Outputs == nil {
 		o.Outputs = map[string]*nn.Node{}
 	}

@@ -63,6 +63,7 @@ func (m Masked) hide(blocks []int, crop []float32, e example) {
 	copy(e.target, crop)
 	copy(e.input, crop)
 	clear(e.counts)
+	inputs, counts := e.channels(e.input), e.channels(e.counts)
 	ni, nj := e.size[0]/m.MaskBlock, e.size[1]/m.MaskBlock
 	for _, n := range blocks {
 		b := box{
@@ -70,8 +71,10 @@ func (m Masked) hide(blocks []int, crop []float32, e example) {
 			size:   [3]int{m.MaskBlock, m.MaskBlock, m.MaskBlock},
 		}
 		b.rows(e.size, func(first, n int) {
-			for i := first; i < first+n; i++ {
-				e.input[i], e.counts[i] = 0, 1
+			for c, input := range inputs {
+				for i := first; i < first+n; i++ {
+					input[i], counts[c][i] = 0, 1
+				}
 			}
 		})
 	}

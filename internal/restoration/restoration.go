@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -33,12 +34,12 @@ import (
 type corruption interface {
 	// check says what is wrong with the settings, for crops of a size.
 	check(crop [3]int) error
-	// outputs is 1 where the intensity of each voxel is restored, else the number of classes of
+	// outputs is 1 where the intensities of each voxel are restored, else the number of classes of
 	// which each voxel has one.
 	outputs() int
 	// crops is how many crops an example is made of.
 	crops() int
-	// corrupt makes an example of the crops, which it may spoil.
+	// corrupt makes an example of the crops (Channels, D, H, W), which it may spoil.
 	corrupt(r *rand.Rand, crops [][]float32, e example)
 }
 
@@ -48,12 +49,17 @@ type teller interface {
 	loss() nn.LossOptions
 }
 
-// An example is what the network is shown and what it shall tell, a value a voxel, (D, H, W).
+// An example is what the network is shown and what it shall tell.
 type example struct {
 	size   [3]int    // along (i, j, k)
-	input  []float32 // normalised intensities, -1 to 1
-	target []float32 // the same, or numbers of classes
-	counts []float32 // 1 where a voxel counts for the loss, else 0; all count at first
+	input  []float32 // (Channels, D, H, W): normalised intensities, -1 to 1
+	target []float32 // the same, or numbers of classes, (D, H, W)
+	counts []float32 // of target, 1 where a value counts for the loss, else 0; all count at first
+}
+
+// channels are the channels of some values, each (D, H, W).
+func (e example) channels(values []float32) [][]float32 {
+	return slices.Collect(slices.Chunk(values, e.size[0]*e.size[1]*e.size[2]))
 }
 
 // Config is all there is to say about a run of a task but its data.
@@ -93,8 +99,8 @@ func (c *Config[T]) task() task { return task{c.Task, &c.Settings, c.name} }
 
 // Resolve implements [pretext.Config].
 func (c *Config[T]) Resolve(how volume.Preparation) (err error) {
-	c.Preparation = how
-	c.Network.Classes = c.Task.outputs()
+	c.Preparation, c.Network.Inputs = how, how.Inputs()
+	c.Network.Classes = toldOf(c.Task, c.Network)
 	if c.Network, err = backbone.Resolve(c.Network); err != nil {
 		return err
 	}
@@ -109,7 +115,7 @@ func (c *Config[T]) Check() error {
 	if err := c.Task.check(c.Crop); err != nil {
 		return err
 	}
-	if want := c.Task.outputs(); c.Network.Classes != want {
+	if want := toldOf(c.Task, c.Network); c.Network.Classes != want {
 		return fmt.Errorf("network.classes is %d, must be %d: task %s predicts that many values a voxel", c.Network.Classes, want, c.name)
 	}
 	return nil
@@ -154,7 +160,7 @@ func (c *Config[T]) Declare(params *nn.Params) error {
 	return nil
 }
 
-// network adds the whole network to a graph of n crops: the named input (n, 1, D, H, W) becomes
+// network adds the whole network to a graph of n crops: the named input (n, C, D, H, W) becomes
 // outputs (n, classes, D, H, W) and, of a network with deep supervision in training, further ones
 // at half the size and so on.
 func (t task) network(g *nn.Graph, input string, n int) []*nn.Node {
@@ -162,12 +168,32 @@ func (t task) network(g *nn.Graph, input string, n int) []*nn.Node {
 	if err != nil {
 		return []*nn.Node{g.Fail("%w", err)}
 	}
-	stages := b.Encoder(g, g.Input(input, n, 1, t.Crop[2], t.Crop[1], t.Crop[0]))
+	stages := b.Encoder(g, backbone.Input(g, input, b, n, t.Crop))
 	if g.Err() != nil {
 		return nil
 	}
 	return b.Decoder(g, stages)
 }
 
+// toldOf is how many values a network tells of each voxel: the intensities of all channels, or a
+// number for each class.
+func toldOf(c corruption, n voxsaw.Network) int {
+	if c.outputs() > 1 {
+		return c.outputs()
+	}
+	return n.InputChannels()
+}
+
 // voxels of a crop.
 func (t task) voxels() int { return t.Crop[0] * t.Crop[1] * t.Crop[2] }
+
+// values of a crop in all channels.
+func (t task) values() int { return t.Network.InputChannels() * t.voxels() }
+
+// targets of a crop: its values, or the classes of its voxels.
+func (t task) targets() int {
+	if t.outputs() > 1 {
+		return t.voxels()
+	}
+	return t.values()
+}

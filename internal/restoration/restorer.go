@@ -32,7 +32,7 @@ type restorer struct {
 
 // newRestorer compiles the program. It lies in the memory of another, if there is one.
 func newRestorer(dev device.Device, t task, params *nn.Params, share *nn.Program, memory int64) (*restorer, error) {
-	r := &restorer{task: t, repeats: cropsOfCase, told: make([]float32, t.outputs()*t.voxels())}
+	r := &restorer{task: t, repeats: cropsOfCase, told: make([]float32, toldOf(t, t.Network)*t.voxels())}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
 	outputs := t.network(g, "image", 1)
 	if g.Err() != nil {
@@ -72,7 +72,7 @@ func (r *restorer) restore(cases []sample.Sample, at int, f func(example)) error
 		if err != nil {
 			return fmt.Errorf("case %s: %w", c.Name(), err)
 		}
-		f(b.example(0, r.Crop))
+		f(r.example(b, 0))
 	}
 	return nil
 }

@@ -59,21 +59,28 @@ func (t *restoredTally) join(other restoredTally) {
 }
 
 func (t *restoredTally) add(e example, outputs []float32) {
+	outs, inputs, counts := e.channels(outputs), e.channels(e.input), e.channels(e.counts)
+	for channel, target := range e.channels(e.target) {
+		t.addChannel(target, inputs[channel], outs[channel], counts[channel])
+	}
+}
+
+func (t *restoredTally) addChannel(target, input, output, counts []float32) {
 	sum, n := 0.0, 0
-	for i, y := range e.target {
-		if e.counts[i] != 0 {
+	for i, y := range target {
+		if counts[i] != 0 {
 			sum += float64(y)
 			n++
 		}
 	}
 	mean := sum / float64(max(n, 1))
 	square := func(a, b float64) float64 { return (a - b) * (a - b) }
-	for i, y := range e.target {
-		if e.counts[i] == 0 {
+	for i, y := range target {
+		if counts[i] == 0 {
 			continue
 		}
-		t.Restored += square(float64(outputs[i]), float64(y))
-		t.Input += square(float64(e.input[i]), float64(y))
+		t.Restored += square(float64(output[i]), float64(y))
+		t.Input += square(float64(input[i]), float64(y))
 		t.Mean += square(mean, float64(y))
 	}
 	t.Voxels += n

@@ -66,8 +66,15 @@ func All() []Turn {
 	return list
 }
 
-// Apply writes the turned box (K, J, I) of a size along (i, j, k), which the turn must keep.
+// Apply writes the turned boxes (n, K, J, I) of a size along (i, j, k), which the turn must keep.
 func (t Turn) Apply(dst, src []float32, size [3]int) {
+	n := size[0] * size[1] * size[2]
+	for at := 0; at < len(src); at += n {
+		t.apply(dst[at:at+n], src[at:at+n], size)
+	}
+}
+
+func (t Turn) apply(dst, src []float32, size [3]int) {
 	stride := [3]int{1, size[0], size[0] * size[1]} // of i, j, k
 	at := 0                                         // the voxel of src where the result begins
 	var step [3]int

@@ -95,7 +95,7 @@ func (c *Config) Task() (classify.Task, error) {
 		crop := make([]float32, len(dst))
 		err := of.Crop(crop, origin, c.Crop)
 		if err == nil {
-			list[truth[0]].Apply(dst, crop, c.Crop)
+			list[truth[0]].Apply(dst, crop, c.Crop) // each channel
 		}
 		return err
 	}

@@ -41,9 +41,9 @@ func (c *Config) picture(e *classify.Evaluator, of sample.Sample, orders puzzle.
 	for x, title := range []string{"shuffled, turned", "put right"} {
 		page.Write(titles, tiles.Ink, image.Pt(margin+x*column, margin+16), title)
 	}
-	voxels, turned, placed, upright := c.Layout(c.Grid).Voxels(), make([]float32, c.Layout(c.Grid).Voxels()), 0, 0
+	values, turned, placed, upright := c.Layout(c.Grid).Values(), make([]float32, c.Layout(c.Grid).Values()), 0, 0
 	for slot := range orders[0] {
-		patch := cube.Patches[slot*voxels : (slot+1)*voxels]
+		patch := cube.Patches[slot*values : (slot+1)*values]
 		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch, of.Range(0)))
 		truth, answer := orders[cube.Truth[0]][slot], orders[cube.Answer[0]][slot]
 		c.halves()[cube.Answer[1+slot]].Apply(turned, patch, c.Patch)

@@ -144,13 +144,13 @@ func (c *Config) Task() (classify.Task, error) {
 
 // cut makes a cube: of each slot the patch that the order puts there, turned.
 func (c *Config) cut(dst []float32, of sample.Sample, origin [3]int, order puzzle.Configuration, turned []int, r *rand.Rand) error {
-	voxels, halves := c.Layout(c.Grid).Voxels(), c.halves()
-	patch := make([]float32, voxels)
+	values, halves := c.Layout(c.Grid).Values(), c.halves()
+	patch := make([]float32, values)
 	for slot, cell := range order {
 		if err := c.Cut(patch, of, origin, c.Grid, cell, r); err != nil {
 			return err
 		}
-		halves[turned[slot]].Apply(dst[slot*voxels:(slot+1)*voxels], patch, c.Patch)
+		halves[turned[slot]].Apply(dst[slot*values:(slot+1)*values], patch, c.Patch)
 	}
 	return nil
 }

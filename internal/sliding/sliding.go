@@ -46,6 +46,7 @@ type Options struct {
 	Logits  bool    // the network's logits are read, too, so that they can be asked for
 	// axes out of i, j and k: the outputs are means over all mirror images along these
 	Mirror string
+	Inputs int // channels of a scan; 0: 1; New fills it in
 }
 
 // Check says what is wrong with the options, nil if nothing is.
@@ -80,7 +81,8 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 		return nil, err
 	}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
-	x := g.Input("image", o.Batch, 1, o.Size[2], o.Size[1], o.Size[0])
+	o.Inputs = b.Settings().InputChannels()
+	x := backbone.Input(g, "image", b, o.Batch, o.Size)
 	stages := b.Encoder(g, x)
 	if g.Err() != nil {
 		return nil, g.Err()
@@ -219,9 +221,10 @@ func (o Options) Bytes(shape [3]int, classes int) int64 {
 
 func (o Options) bytes(shape [3]int, classes int, w Wanted) int64 {
 	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
-	batches := w.channels(classes) + cropsAhead + 1
+	inputs := max(o.Inputs, 1)
+	batches := w.channels(classes) + inputs*(cropsAhead+1)
 	if o.Mirror != "" { // one mirror image, and what the network says of it
-		batches += w.channels(classes) + 1
+		batches += w.channels(classes) + inputs
 	}
 	return w.slab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(batches) +
 		2*int64(w.Classes.Scan.Len()) + 4*int64(w.Maps.Scan.Len())*int64(w.maps(classes))
@@ -404,11 +407,12 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 		}
 	}
 	patch := s.Size[0] * s.Size[1] * s.Size[2]
+	input := s.Inputs * patch
 	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
-		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))], voxels: make([]float32, s.Batch*patch)}
+		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))], voxels: make([]float32, s.Batch*input)}
 		for n, origin := range c.origins {
-			if err := src.Crop(c.voxels[n*patch:(n+1)*patch], origin, s.Size); err != nil {
+			if err := src.Crop(c.voxels[n*input:(n+1)*input], origin, s.Size); err != nil {
 				return c, err
 			}
 		}

@@ -7,8 +7,8 @@ import (
 
 // A Source is what windows are cut from.
 type Source interface {
-	// Crop reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network
-	// wants them, and air outside of the scan.
+	// Crop reads the voxels from origin on, (Channels, K, J, I) of a size along (i, j, k), as the
+	// network wants them, and air outside of the scan.
 	Crop(dst []float32, origin, size [3]int) error
 	// Size is the scan's along (i, j, k).
 	Size() [3]int

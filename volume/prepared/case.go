@@ -94,8 +94,10 @@ func (c *Case) openFile() (*os.File, error) {
 	return os.Open(voxelPath(c.dir, c.ID))
 }
 
-// Intensities say what the whole numbers of the case's voxels stand for.
-func (c *Case) Intensities() volume.Intensities { return c.preparation.Intensities(c.Levels) }
+// Intensities say what the whole numbers of a channel stand for.
+func (c *Case) Intensities(channel int) volume.Intensities {
+	return c.preparation.Channel(channel).Intensities(c.levels(channel))
+}
 
 // Name implements [sample.Sample]: it is the case's ID.
 func (c *Case) Name() string { return c.ID }
@@ -104,14 +106,14 @@ func (c *Case) Name() string { return c.ID }
 func (c *Case) Size() [3]int { return c.Shape }
 
 // Channels implements [sample.Sample].
-func (c *Case) Channels() int { return 1 }
+func (c *Case) Channels() int { return 1 + len(c.More) }
 
-// Range implements [sample.Sample]: it is [volume.Preparation.Range] of how the case was prepared.
-func (c *Case) Range(int) [2]float32 { return c.preparation.Range() }
+// Range implements [sample.Sample]: it is [volume.Preparation.Range] of how the channel was prepared.
+func (c *Case) Range(channel int) [2]float32 { return c.preparation.Channel(channel).Range() }
 
 // Crop implements [sample.Sample]: values are normalised as the network sees them.
 func (c *Case) Crop(dst []float32, origin, size [3]int) (err error) {
-	if err := checkCrop(len(dst), size); err != nil {
+	if err := checkCrop(len(dst), c.Channels(), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	v, end, ok := c.begin(&err)
@@ -119,25 +121,29 @@ func (c *Case) Crop(dst []float32, origin, size [3]int) (err error) {
 		return err
 	}
 	defer end()
-	numbers := v.bytes[:v.layout.labels]
-	how := c.Intensities()
-	scale, shift, air := how.Scale, how.Shift, how.Of(how.Outside)
-	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
-		row := dst[to : to+length]
-		fill(row[:left], air)
-		values, bytes := row[left:left+n], numbers[2*from:2*(from+n)]
-		for i := range values {
-			values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
-		}
-		fill(row[left+n:], air)
-	})
+	voxels := len(dst) / c.Channels()
+	for channel := range c.Channels() {
+		numbers := v.bytes[2*channel*c.Len() : 2*(channel+1)*c.Len()]
+		how := c.Intensities(channel)
+		scale, shift, air := how.Scale, how.Shift, how.Of(how.Outside)
+		values := dst[channel*voxels : (channel+1)*voxels]
+		rows(c.Shape, origin, size, func(to, length, from, left, n int) {
+			row := values[to : to+length]
+			fill(row[:left], air)
+			values, bytes := row[left:left+n], numbers[2*from:2*(from+n)]
+			for i := range values {
+				values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
+			}
+			fill(row[left+n:], air)
+		})
+	}
 	return nil
 }
 
 // Labels reads the labels of a crop, as numbers, in the order of [Case.Crop]; outside the scan is
 // background.
 func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
-	if err := checkCrop(len(dst), size); err != nil {
+	if err := checkCrop(len(dst), 1, size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if !c.HasLabels {
@@ -167,7 +173,8 @@ func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 	return nil
 }
 
-// Volume reads the whole prepared image: whole numbers, whose meaning is [Case.Intensities].
+// Volume reads the first channel of the whole prepared image: whole numbers, whose meaning is
+// [Case.Intensities].
 func (c *Case) Volume() (image *volume.Volume, err error) {
 	v, end, ok := c.begin(&err)
 	if !ok {
@@ -231,9 +238,9 @@ func fill(row []float32, value float32) {
 	}
 }
 
-func checkCrop(length int, size [3]int) error {
-	if size[0] < 1 || size[1] < 1 || size[2] < 1 || length != size[0]*size[1]*size[2] {
-		return fmt.Errorf("a crop of %v voxels does not go into %d values", numbers.Extents(size[:]), length)
+func checkCrop(length, channels int, size [3]int) error {
+	if size[0] < 1 || size[1] < 1 || size[2] < 1 || length != channels*size[0]*size[1]*size[2] {
+		return fmt.Errorf("a crop of %s voxels in %s does not go into %d values", numbers.Extents(size[:]), numbers.Count(channels, "channel"), length)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // where is a voxel of this label.
 //
 //	blocks     for each block of 8x8x8 voxels (fewer at the far faces), i fastest, how many of them
-//	           are not air, as uint16
+//	           are not air in the first channel, as uint16
 //	samples    for each label, ascending, the indices of min(count, 8192) of its voxels as uint32,
 //	           ascending
 const (
@@ -30,7 +30,7 @@ type caseLayout struct {
 
 func newCaseLayout(r Record) caseLayout {
 	voxels := int64(r.Len())
-	l := caseLayout{labels: 2 * voxels, labelBytes: 1}
+	l := caseLayout{labels: 2 * voxels * int64(1+len(r.More)), labelBytes: 1}
 	l.blocks = l.labels
 	samples := 0
 	for label, count := range r.LabelCounts {

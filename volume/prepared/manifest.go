@@ -148,7 +148,7 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 		return m, nil, fmt.Errorf("prepared with format %d, this program reads formats %d and %d: run voxsaw prepare again", m.Version, formatVersion, tableVersion)
 	}
 	for _, r := range m.Cases {
-		if err := cmp.Or(r.check(), m.Preparation.CheckLevels(r.Levels)); err != nil {
+		if err := cmp.Or(r.check(), r.checkChannels(m.Preparation)); err != nil {
 			return damaged("case %q: %w", r.ID, err)
 		}
 	}
@@ -244,6 +244,9 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 		}
 		if c.Levels != nil { // what lies outside of the scan
 			encode.Encode(c.Levels)
+		}
+		if len(c.More) > 0 {
+			encode.Encode(c.More)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])

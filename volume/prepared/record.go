@@ -46,10 +46,39 @@ type Record struct {
 	// digest of the scan's voxels as they were read ([volume.Volume.Digest]); "" where an earlier
 	// version has prepared the case
 	Scan string `json:"scan,omitempty"`
+	// its channels after the first; nil: it has one
+	More []Channel `json:"more_channels,omitempty"`
 	// bytes of the labels on the scan's own voxels; 0 where the prepared labels say the same
 	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
 	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file
 	Bytes         int64  `json:"bytes"`
+}
+
+// Channel is what is known of a channel after the first.
+type Channel struct {
+	Levels *volume.Levels `json:"levels,omitempty"` // as those of a Record
+	Scan   string         `json:"scan,omitempty"`
+}
+
+// levels are those of a channel.
+func (r Record) levels(channel int) *volume.Levels {
+	if channel == 0 {
+		return r.Levels
+	}
+	return r.More[channel-1].Levels
+}
+
+// checkChannels compares the channels with those of the preparation.
+func (r Record) checkChannels(p volume.Preparation) error {
+	if names := p.ChannelNames(); 1+len(r.More) != len(names) {
+		return fmt.Errorf("%s, where the cases have %d", numbers.Count(1+len(r.More), "channel"), len(names))
+	}
+	for channel := range 1 + len(r.More) {
+		if err := p.Channel(channel).CheckLevels(r.levels(channel)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // labelsByShare says that each voxel has the label with the largest share of it. The versions that
@@ -98,6 +127,9 @@ func (r Record) check() error {
 	}
 	if int64(r.Len()) > maxCaseVoxels {
 		return fmt.Errorf("shape %v is more than %d voxels", numbers.Extents(r.Shape[:]), int64(maxCaseVoxels))
+	}
+	if len(r.More) >= volume.MaxChannels {
+		return fmt.Errorf("%d channels", 1+len(r.More))
 	}
 	for label, n := range r.LabelCounts {
 		if label == 0 || n < 1 || n > r.Len() {

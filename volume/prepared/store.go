@@ -31,7 +31,7 @@ import (
 //	cases/ID.json  the same record, written when the case is done: what an interrupted preparation
 //	               resumes from
 //	cases/ID.vox   the voxels, little endian, i fastest: the image as int16 (windowed HU, or steps of
-//	               what a network sees: volume.Intensities), then labels (where
+//	               what a network sees: volume.Intensities), channel after channel, then labels (where
 //	               there are any) as uint8 or uint16, then the index of index.go, then the labels on
 //	               the scan's own voxels where those were resampled (original.go)
 //
@@ -309,7 +309,7 @@ func (s *Store) Open(id string) (*Case, error) {
 		return nil, s.unknown(id)
 	}
 	r := s.records.without(n)
-	if err := s.manifest.Preparation.CheckLevels(r.Levels); err != nil {
+	if err := r.checkChannels(s.manifest.Preparation); err != nil {
 		return nil, fmt.Errorf("case %s: %w: run voxsaw prepare again", id, err)
 	}
 	opened := &Case{Record: r, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}

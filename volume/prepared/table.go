@@ -134,6 +134,7 @@ const (
 	isPartial     // labels are not drawn
 	hasShares     // labels lie by their shares of voxels
 	isLevelled    // it has levels of intensities of its own
+	hasChannels   // more than one
 )
 
 // hasScan is a bit, too: the digest of the scan is known.
@@ -168,6 +169,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.Levels != nil {
 		flags |= isLevelled
 	}
+	if len(r.More) > 0 {
+		flags |= hasChannels
+	}
 	out = binary.AppendUvarint(out, flags)
 	out = e.share(out, r.Group, r.Patient, r.Origin)
 	out = appendGrid(out, r.Grid)
@@ -177,9 +181,18 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	if r.Box != nil {
 		out = appendShape(appendShape(out, r.Box.Origin), r.Box.Size)
 	}
-	if l := r.Levels; l != nil {
-		for _, x := range []float64{l.Centre, l.Width, l.Low, l.High} {
-			out = appendFloat(out, x)
+	if r.Levels != nil {
+		out = appendLevels(out, r.Levels)
+	}
+	if len(r.More) > 0 {
+		out = binary.AppendUvarint(out, uint64(len(r.More)))
+		for _, c := range r.More {
+			if c.Levels == nil {
+				out = binary.AppendUvarint(out, 0)
+			} else {
+				out = appendLevels(binary.AppendUvarint(out, 1), c.Levels)
+			}
+			out = appendString(out, c.Scan)
 		}
 	}
 	for _, s := range r.Spacing {
@@ -251,6 +264,13 @@ func appendFloat(out []byte, x float64) []byte {
 	return binary.AppendUvarint(out, bits.ReverseBytes64(math.Float64bits(x)))
 }
 
+func appendLevels(out []byte, l *volume.Levels) []byte {
+	for _, x := range []float64{l.Centre, l.Width, l.Low, l.High} {
+		out = appendFloat(out, x)
+	}
+	return out
+}
+
 func appendShape(out []byte, shape [3]int) []byte {
 	for _, n := range shape {
 		out = binary.AppendVarint(out, int64(n))
@@ -289,7 +309,16 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 		r.Box = &volume.Box{Origin: d.shape(), Size: d.shape()}
 	}
 	if flags&isLevelled != 0 {
-		r.Levels = &volume.Levels{Centre: d.float(), Width: d.float(), Low: d.float(), High: d.float()}
+		r.Levels = d.levels()
+	}
+	if flags&hasChannels != 0 {
+		r.More = decodeList(d, func() (c Channel) {
+			if d.uvarint() != 0 {
+				c.Levels = d.levels()
+			}
+			c.Scan = d.string()
+			return c
+		})
 	}
 	r.HasLabels = flags&hasLabels != 0
 	for axis := range r.Spacing {
@@ -398,6 +427,10 @@ func (d *tableDecoder) common() string {
 
 func (d *tableDecoder) float() float64 {
 	return math.Float64frombits(bits.ReverseBytes64(d.uvarint()))
+}
+
+func (d *tableDecoder) levels() *volume.Levels {
+	return &volume.Levels{Centre: d.float(), Width: d.float(), Low: d.float(), High: d.float()}
 }
 
 func (d *tableDecoder) shape() (shape [3]int) {

@@ -62,6 +62,7 @@ type Input struct {
 	ID, Group string
 	Patient   string // what the cases of one patient have in common, if anything is known
 	Image     *volume.Volume
+	More      []*volume.Volume // further channels, on the voxels of Image
 	Labels    *volume.LabelMap // nil: unlabelled
 	Sources   []Source         // the files it came from, to notice when they change
 	Origin    string           // how they were read: a case read in another way is prepared again
@@ -303,26 +304,15 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	digest, err := s.Image.Digest()
-	if err != nil {
-		return Record{}, err
-	}
-	scan, own, was := s.Image, s.Image.Grid, s.Image.Statistics()
-	s.Image = nil // its voxels are let go of as soon as there are others
-	image, err := w.preparation.Apply(scan, part)
-	if err != nil {
-		return Record{}, err
-	}
+	scans, own := append([]*volume.Volume{s.Image}, s.More...), s.Image.Grid
+	s.Image, s.More = nil, nil // voxels are let go of as soon as there are others
 	record := Record{
-		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: own, Scan: digest,
-		Levels: image.Levels, HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
+		ID: s.ID, Group: s.Group, Patient: s.Patient, Original: own, HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
-	how := w.preparation.Intensities(image.Levels)
-	odd, err := lookAt(was, own.Len(), image.Int16, w.preparation, how)
+	channels, how, err := w.channels(scans, part, &record)
 	if err != nil {
 		return Record{}, err
 	}
-	record.Notes = slices.Concat(record.Notes, odd)
 	if !part.IsWhole() {
 		record.Box = &part.Box
 	}
@@ -359,7 +349,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		file.Labels = append([]uint16{}, slices.Sorted(maps.Keys(countLabels(s.Labels.Labels)))...)
 	}
 	layout := newCaseLayout(record)
-	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, how.Air)
+	blocks, body := countBody(channels[0], record.Shape, layout.blockCount, how.Air)
 	record.Air = 1 - float64(body)/float64(record.Len())
 	record.Bytes = layout.end
 	if err := record.check(); err != nil {
@@ -369,7 +359,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	err = atomicfile.WritePair(voxelPath(w.dir, s.ID), recordPath(w.dir, s.ID), func(f io.Writer) error {
 		sum := sha256.New()
 		err := buffered(f, func(f io.Writer) error {
-			return writeVoxels(io.MultiWriter(f, sum), record, layout, image.Int16, labels, blocks, original)
+			return writeVoxels(io.MultiWriter(f, sum), record, layout, channels, labels, blocks, original)
 		})
 		record.Checksum = hex.EncodeToString(sum.Sum(nil))
 		return err
@@ -393,6 +383,57 @@ func (w *Writer) add(s Input) (Record, error) {
 	w.done(file)
 	return record, nil
 }
+
+// channels prepares the channels of a scan, which it lets go of, and records what is known of them.
+// The intensities are those of the first.
+func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (all [][]int16, first volume.Intensities, err error) {
+	names := w.preparation.ChannelNames()
+	if len(scans) != len(names) {
+		return nil, first, fmt.Errorf("%s, where %d are prepared", numbers.Count(len(scans), "channel"), len(names))
+	}
+	for n, scan := range scans {
+		p, named := w.preparation.Channel(n), func(err error) error {
+			if len(names) > 1 {
+				return fmt.Errorf("channel %s: %w", names[n], err)
+			}
+			return err
+		}
+		if !scan.Same(r.Original, sameVoxels) {
+			return nil, first, named(errors.New("lies on other voxels than the first channel"))
+		}
+		digest, err := scan.Digest()
+		if err != nil {
+			return nil, first, named(err)
+		}
+		was := scan.Statistics()
+		image, err := p.Apply(scan, part)
+		if err != nil {
+			return nil, first, named(err)
+		}
+		scans[n], scan = nil, nil
+		how := p.Intensities(image.Levels)
+		odd, err := lookAt(was, r.Original.Len(), image.Int16, p, how)
+		if err != nil {
+			return nil, first, named(err)
+		}
+		for _, note := range odd {
+			if len(names) > 1 {
+				note = "channel " + names[n] + ": " + note
+			}
+			r.Notes = append(slices.Clip(r.Notes), note)
+		}
+		if n == 0 {
+			r.Grid, r.Spacing, r.Scan, r.Levels, first = image.Grid, image.Spacing(), digest, image.Levels, how
+		} else {
+			r.More = append(r.More, Channel{image.Levels, digest})
+		}
+		all = append(all, image.Int16)
+	}
+	return all, first, nil
+}
+
+// sameVoxels is how far grids of channels may be apart, in mm: what rounding in headers does.
+const sameVoxels = 1e-3
 
 // noteResampling records how many voxels labels had as they were drawn, where they came onto
 // others, and warns of those that have none left. What lies in the part that was prepared is
@@ -420,9 +461,11 @@ func (w *Writer) noteResampling(drawn *volume.LabelMap, inside map[uint16]int, r
 }
 
 // writeVoxels writes the parts of a case's file, in the order of its layout.
-func writeVoxels(out io.Writer, record Record, layout caseLayout, values []int16, labels, blocks []uint16, original []byte) error {
-	if err := writeInts(out, values); err != nil {
-		return err
+func writeVoxels(out io.Writer, record Record, layout caseLayout, channels [][]int16, labels, blocks []uint16, original []byte) error {
+	for _, values := range channels {
+		if err := writeInts(out, values); err != nil {
+			return err
+		}
 	}
 	if err := writeLabels(out, labels, layout.labelBytes); err != nil {
 		return err

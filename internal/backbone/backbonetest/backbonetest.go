@@ -164,7 +164,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 	prog, losses, err := build(dev, params, nn.Train, b, size)
 	check(err)
 	x := Noise("x", device.Shape(size[:]).Elements())
-	target := make([]float32, len(x))
+	target := make([]float32, len(x)/size[1])
 	for i, v := range Noise64("target", len(target)) {
 		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
 	}

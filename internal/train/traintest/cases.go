@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -75,4 +76,35 @@ func Store(t testing.TB, how volume.Preparation, cases ...prepared.Input) *prepa
 		}
 	})
 	return store
+}
+
+// TwoChannels is a store of labelled cases of two channels: an MR of noise, and one in which alone
+// an organ is bright.
+func TwoChannels(t testing.TB, n int, shape [3]int) *prepared.Store {
+	t.Helper()
+	how := volume.DefaultPreparation().WithChannels([]string{"T1w", "FLAIR"}, []string{"MR", "MR"})
+	var cases []prepared.Input
+	for i := range n {
+		_, l, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		channels := [2]*volume.Volume{}
+		for c := range channels {
+			r := seed.Rand(1, "channels", uint64(i), uint64(c))
+			v := &volume.Volume{Grid: l.Grid, Float32: make([]float32, l.Len())}
+			for at, label := range l.Labels {
+				if v.Float32[at] = 100 + 20*float32(r.NormFloat64()); c == 1 && label > 0 {
+					v.Float32[at] += 200
+				}
+			}
+			channels[c] = v
+		}
+		for at, label := range l.Labels {
+			l.Labels[at] = min(label, 1)
+		}
+		l.Names = nil
+		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: channels[0], More: channels[1:], Labels: l})
+	}
+	return Store(t, how, cases...)
 }
