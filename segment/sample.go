@@ -142,8 +142,8 @@ func (s *sampler) shows(r prepared.Record) bool {
 	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return r.LabelCounts[label] > 0 })
 }
 
-// A batch is the crops of a step: images (crops, Channels, D, H, W) and the class of each voxel (crops, D,
-// H, W), -1 where it does not count.
+// A batch is the crops of a step: images (crops, Channels, D, H, W) and the class of each voxel
+// (crops, D, H, W), -1 where it does not count.
 type batch struct {
 	images, targets []float32
 	cases           []string

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// This file: scans of several channels, such as the sequences of an MR or a PET with its CT. All lie
-// on the voxels of the first. Channels of a [Preparation] names them, one word after another with
-// commas between; its Modality and Intensity then have a word for each channel, too, or one that all
-// share. [Preparation.Channel] is how one of them is prepared.
+// This file: scans of several channels, such as the sequences of an MR or a PET with its CT. All
+// lie on the voxels of the first. Channels of a [Preparation] names them, one word after another
+// with commas between; its Modality and Intensity then have a word for each channel, too, or one
+// that all share. [Preparation.Channel] is how one of them is prepared.
 
 // MaxChannels is the most channels that a scan may have.
 const MaxChannels = 16

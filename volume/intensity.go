@@ -86,7 +86,8 @@ func (p Preparation) scheme() scheme {
 // Scheme is the name of the scheme of intensities; of several channels, that of the first.
 func (p Preparation) Scheme() string { return cmp.Or(wordOf(p.Intensity, 0), CTWindow) }
 
-// ModalityName is the modality of the scans; of several channels, that of the first. Preparations of older versions were all of CT.
+// ModalityName is the modality of the scans; of several channels, that of the first. Preparations
+// of older versions were all of CT.
 func (p Preparation) ModalityName() string { return cmp.Or(wordOf(p.Modality, 0), ModalityCT) }
 
 // ForModality is the preparation of scans of a modality, with its usual scheme unless one is chosen

@@ -25,9 +25,9 @@ type Backbone interface {
 	Describe() string
 	// Multiple is what sizes must be multiples of, along each axis.
 	Multiple() [3]int
-	// Encoder adds the down-sampling half to the graph of x (N, Inputs, D, H, W), and returns the output
-	// of each stage, finest first. Mistakes are kept by the graph. Names of parameters begin with
-	// EncoderPrefix.
+	// Encoder adds the down-sampling half to the graph of x (N, Inputs, D, H, W), and returns the
+	// output of each stage, finest first. Mistakes are kept by the graph. Names of parameters begin
+	// with EncoderPrefix.
 	Encoder(g *nn.Graph, x *nn.Node) []*nn.Node
 	// Decoder adds the up-sampling half to the graph of an encoder's stages, and returns the logits
 	// (N, Classes, D, H, W). In training there may be further ones at half the size, a quarter and

@@ -73,9 +73,9 @@ type Task struct {
 	Patches int    // that the network looks at for an answer
 	Patch   [3]int // size of one, along (i, j, k)
 	Targets []Target
-	// Cut makes the patches (Patches, Channels, D, H, W) of the crop at an origin of a case, such that the
-	// truth is right about them. A nil generator stands for no jitter. It is called on several
-	// goroutines at once.
+	// Cut makes the patches (Patches, Channels, D, H, W) of the crop at an origin of a case, such
+	// that the truth is right about them. A nil generator stands for no jitter. It is called on
+	// several goroutines at once.
 	Cut func(dst []float32, c sample.Sample, origin [3]int, truth []int, r *rand.Rand) error
 	// Draws is how often the crop in the middle of a held-out case is drawn a truth for. 0: the
 	// only target is asked for in each of its classes, once.

@@ -99,8 +99,8 @@ func (l Layout) Least(b backbone.Backbone) (crop [3]int) {
 // cropFor is the smallest crop along an axis of whose cells patches of a size are made.
 func (l Layout) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * l.Grid[axis] }
 
-// Cut reads the patches (Cells, Channels, D, H, W) of the crop at an origin of a case, cell after cell in
-// row-major order: anywhere in their cells, or in the middle if r is nil.
+// Cut reads the patches (Cells, Channels, D, H, W) of the crop at an origin of a case, cell after
+// cell in row-major order: anywhere in their cells, or in the middle if r is nil.
 func (l Layout) Cut(dst []float32, c sample.Sample, origin [3]int, r *rand.Rand) error {
 	n := l.Values()
 	for cell := range l.Cells() {

@@ -108,7 +108,8 @@ func (c *Case) Size() [3]int { return c.Shape }
 // Channels implements [sample.Sample].
 func (c *Case) Channels() int { return 1 + len(c.More) }
 
-// Range implements [sample.Sample]: it is [volume.Preparation.Range] of how the channel was prepared.
+// Range implements [sample.Sample]: it is [volume.Preparation.Range] of how the channel was
+// prepared.
 func (c *Case) Range(channel int) [2]float32 { return c.preparation.Channel(channel).Range() }
 
 // Crop implements [sample.Sample]: values are normalised as the network sees them.
