@@ -54,16 +54,22 @@ var mayImport = map[string][]string{
 	"volume/format/formattest": {"volume/format"},
 	"volume/prepared":          {"sample", "volume", "internal/outdir", "internal/folders", "internal/seed"},
 
-	"volume/dicom/internal/tag":          {},
-	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
-	"volume/dicom/internal/pixels":       {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/jpeg", "volume/dicom/internal/jpegls", "volume/dicom/internal/jpeg2000"},
-	"volume/dicom/internal/stack":        {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
-	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
-	"volume/dicom/internal/segmentation": {"volume", "internal/ballot", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
-	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
-	"internal/provenance":                {"volume/nifti", "volume/dicom"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/provenance"},
-	"volume/phantom":                     {"volume", "internal/seed"},
+	"volume/dicom/internal/tag":     {},
+	"volume/dicom/internal/element": {"volume", "volume/dicom/internal/tag", "internal/folders"},
+	"volume/dicom/internal/pixels": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element",
+		"volume/dicom/internal/jpeg", "volume/dicom/internal/jpegls", "volume/dicom/internal/jpeg2000"},
+	"volume/dicom/internal/stack": {"volume", "internal/ballot", "volume/dicom/internal/tag",
+		"volume/dicom/internal/element", "volume/dicom/internal/pixels"},
+	"volume/dicom/internal/grouping": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element",
+		"volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dicom/internal/segmentation": {"volume", "internal/ballot", "volume/dicom/internal/tag",
+		"volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dicom/internal/structures": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element",
+		"volume/dicom/internal/stack"},
+	"internal/provenance": {"volume/nifti", "volume/dicom"},
+	"volume/dataset": {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared",
+		"internal/seed", "internal/folders", "internal/provenance"},
+	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},
 	"internal/device/cpu":        {"internal/device"},
@@ -79,35 +85,52 @@ var mayImport = map[string][]string{
 	"internal/backbone/all":          {"vnet", "internal/resenc"},
 	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn"},
 	"internal/unet":                  {"internal/device", "internal/nn"},
-	"internal/nnunet":                {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn", "internal/pytorch", "internal/unet"},
-	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
-	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
-	"internal/train":                 {".", "internal/checkpoint", "internal/outdir", "internal/config", "internal/device", "internal/nn", "internal/seed"},
-	"internal/train/traintest":       {".", "internal/seed", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
-	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
-	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
-	"internal/pretext":               {".", "sample", "volume", "internal/backbone", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},
-	"internal/patches":               {"sample", "internal/backbone", "internal/puzzle"},
-	"internal/rot90":                 {},
-	"internal/classify":              slices.Concat(guest, []string{"internal/patches"}),
-	"internal/classify/classifytest": slices.Concat(guest, []string{"volume/prepared", "internal/classify", "internal/train/traintest"}),
-	"internal/position":              slices.Concat(guest, []string{"internal/classify", "internal/puzzle", "internal/tiles"}),
-	"internal/rotation":              slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/rot90"}),
-	"internal/restoration":           slices.Concat(guest, []string{"internal/tiles"}),
-	"internal/rubik":                 slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle", "internal/tiles", "internal/rot90"}),
+	"internal/nnunet": {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn",
+		"internal/pytorch", "internal/unet"},
+	"vnet": {".", "internal/backbone", "internal/checkpoint", "internal/device",
+		"internal/nn"},
+	"internal/photonet": {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
+	"internal/train": {".", "internal/checkpoint", "internal/outdir", "internal/config",
+		"internal/device", "internal/nn", "internal/seed"},
+	"internal/train/traintest": {".", "internal/seed", "volume", "volume/phantom", "volume/prepared",
+		"internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
+	"internal/jigsaw": {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle",
+		"internal/seed", "internal/solver", "internal/train"},
+	"internal/sliding": {"volume", "volume/prepared", "internal/backbone", "internal/device",
+		"internal/nn", "internal/train"},
+	"internal/pretext": {".", "sample", "volume", "internal/backbone", "internal/checkpoint",
+		"internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},
+	"internal/patches":  {"sample", "internal/backbone", "internal/puzzle"},
+	"internal/rot90":    {},
+	"internal/classify": slices.Concat(guest, []string{"internal/patches"}),
+	"internal/classify/classifytest": slices.Concat(guest, []string{"volume/prepared", "internal/classify",
+		"internal/train/traintest"}),
+	"internal/position":    slices.Concat(guest, []string{"internal/classify", "internal/puzzle", "internal/tiles"}),
+	"internal/rotation":    slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/rot90"}),
+	"internal/restoration": slices.Concat(guest, []string{"internal/tiles"}),
+	"internal/rubik": slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle",
+		"internal/tiles", "internal/rot90"}),
 	"puzzle2d": {
-		".", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
+		".", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device",
+		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
-	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/outdir", "internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},
-	"puzzle3d":            slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw", "internal/puzzle", "internal/restoration", "internal/tiles"}),
-	"segment":             {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
+	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/outdir",
+		"internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},
+	"puzzle3d": slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw",
+		"internal/puzzle", "internal/restoration", "internal/tiles"}),
+	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",
+		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding",
+		"internal/train"},
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
 
-	"internal/verify":   {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
-	"internal/predict":  {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
-	"internal/bench":    {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
+	"internal/verify": {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos",
+		"internal/checkpoint", "internal/folders", "internal/train"},
+	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
+		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
+	"internal/bench": {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
+		"internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/planning": {"."},
 	"internal/tuning":   {"internal/device", "internal/device/cpu", "internal/config"},
 
@@ -125,15 +148,18 @@ var mayImport = map[string][]string{
 	"scripts/sbom":      {},
 	"scripts/scale":     {},
 	"scripts/skips":     {},
-	"scripts/cudnn":     {".", "internal/backbone", "internal/backbone/all", "internal/device", "internal/device/cpu", "internal/device/cuda", "internal/nn", "internal/tuning"},
+	"scripts/cudnn": {".", "internal/backbone", "internal/backbone/all", "internal/device", "internal/device/cpu",
+		"internal/device/cuda", "internal/nn", "internal/tuning"},
 }
 
 // guest is what a pretext task may import.
-var guest = []string{".", "sample", "volume", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
+var guest = []string{".", "sample", "volume", "internal/backbone", "internal/backbone/all", "internal/checkpoint",
+	"internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
 
 // everybodys are the rooms that all others may import.
 var everybodys = []string{
-	"internal/atomicfile", "internal/memory", "internal/numbers", "internal/safetext", "internal/smallfile", "internal/standin",
+	"internal/atomicfile", "internal/memory", "internal/numbers", "internal/safetext", "internal/smallfile",
+	"internal/standin",
 }
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
@@ -156,7 +182,8 @@ var onlyImporter = map[string]string{
 }
 
 // standardLibraryOnly are the rooms that import nothing from outside.
-var standardLibraryOnly = []string{"internal/puzzle", "internal/solver", "internal/seed", "internal/atomicfile", "internal/smallfile", "internal/standin", "internal/device", "vnet", "."}
+var standardLibraryOnly = []string{"internal/puzzle", "internal/solver", "internal/seed", "internal/atomicfile",
+	"internal/smallfile", "internal/standin", "internal/device", "vnet", "."}
 
 func TestImportsGoOneWay(t *testing.T) {
 	rooms := importsByRoom(t)
@@ -170,14 +197,16 @@ func TestImportsGoOneWay(t *testing.T) {
 			allowed, known = append(mayImport[inner], inner), true
 		}
 		free := slices.ContainsFunc(mayEverything, func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) })
-		generator := strings.HasPrefix(room, "internal/device/cpu/") || room == "internal/photo/asm" || room == "internal/svm/asm"
+		generator := strings.HasPrefix(room, "internal/device/cpu/") || room == "internal/photo/asm" ||
+			room == "internal/svm/asm"
 		if !known && !free && !generator {
 			t.Errorf("%s: a new room; say in deps_test.go what it may import", room)
 			continue
 		}
 		for _, imported := range rooms[room] {
 			if ours, ok := ours(imported); ok {
-				if !free && !generator && !strings.HasPrefix(ours, room+"/") && !slices.Contains(allowed, ours) && !slices.Contains(everybodys, ours) {
+				if !free && !generator && !strings.HasPrefix(ours, room+"/") && !slices.Contains(allowed, ours) &&
+					!slices.Contains(everybodys, ours) {
 					t.Errorf("%s imports %s: not allowed by deps_test.go", room, ours)
 				}
 				continue
@@ -190,7 +219,8 @@ func TestImportsGoOneWay(t *testing.T) {
 			}
 			for library, owner := range onlyImporter {
 				owns := func(o string) bool { return strings.HasPrefix(room, o) }
-				if (imported == library || strings.HasPrefix(imported, library+"/")) && !slices.ContainsFunc(strings.Fields(owner), owns) {
+				if (imported == library || strings.HasPrefix(imported, library+"/")) &&
+					!slices.ContainsFunc(strings.Fields(owner), owns) {
 					t.Errorf("%s imports %s, which belongs to %s", room, imported, owner)
 				}
 			}
@@ -215,7 +245,8 @@ func importsByRoom(t *testing.T) map[string][]string {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); p != "." && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata") {
+			if name := d.Name(); p != "." && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
+				name == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -55,7 +55,8 @@ func Open(name string, o DeviceOptions) (Device, error) {
 	case "cpu", "":
 		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
 	case "cuda":
-		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices, Process: o.Process, Processes: o.Processes})
+		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices, Process: o.Process,
+			Processes: o.Processes})
 	}
 	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, strings.Join(Devices(), ", "))
 }

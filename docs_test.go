@@ -95,7 +95,8 @@ func TestPackagesSayWhereToStart(t *testing.T) {
 	}
 	for dir, doc := range docs {
 		if !strings.HasPrefix(doc, "Package ") || !small[dir] && !strings.Contains(strings.ToLower(doc), "start at ") {
-			t.Errorf("%s: the package comment does not say what it is and where to start (\"Start at [Name]\"): %q", dir, doc)
+			t.Errorf("%s: the package comment does not say what it is and where to start (\"Start at [Name]\"): %q",
+				dir, doc)
 		}
 	}
 }

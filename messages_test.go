@@ -22,13 +22,15 @@ import (
 
 // forProgrammers are packages whose messages no user of the program sees, unless the program itself
 // is wrong, and tools of the house.
-var forProgrammers = []string{"internal/nn", "internal/exec", "internal/device", "internal/crashtest", "scripts", "testdata", "volume/internal/expect"}
+var forProgrammers = []string{"internal/nn", "internal/exec", "internal/device", "internal/crashtest", "scripts",
+	"testdata", "volume/internal/expect"}
 
 // formatting are the functions whose texts reach a user.
 var formatting = []string{"Errorf", "Sprintf", "Fprintf", "usagef", "withHint", "say", "errorf"}
 
 // fingerprints are lines that no one reads: they go into a hash, and must stay as they are.
-var fingerprints = []string{`"transfer: %+v\n"`, `"random: %v\n%sphotos`, `"%q %v\n"`, `"series %q, volume %d, by index %v, %+v"`}
+var fingerprints = []string{`"transfer: %+v\n"`, `"random: %v\n%sphotos`, `"%q %v\n"`,
+	`"series %q, volume %d, by index %v, %+v"`}
 
 var verbOf = regexp.MustCompile(`%[-+# 0]*[0-9.*]*(\[[0-9]+\])?([a-zA-Z%])`)
 
@@ -37,7 +39,9 @@ func TestMessagesHaveNoGoSyntax(t *testing.T) {
 	checked := 0
 	for _, p := range typed(t) {
 		room := strings.TrimPrefix(p.path, strings.TrimSuffix(module, "/"))
-		if strings.HasSuffix(room, "test") || slices.ContainsFunc(forProgrammers, func(dir string) bool { return strings.HasPrefix(strings.TrimPrefix(room, "/"), dir) }) {
+		if strings.HasSuffix(room, "test") ||
+			slices.ContainsFunc(forProgrammers,
+				func(dir string) bool { return strings.HasPrefix(strings.TrimPrefix(room, "/"), dir) }) {
 			continue
 		}
 		for _, file := range p.files {
@@ -45,7 +49,8 @@ func TestMessagesHaveNoGoSyntax(t *testing.T) {
 				if call, ok := n.(*ast.CallExpr); ok && slices.Contains(formatting, called(call)) {
 					checked++
 					for _, problem := range p.unreadable(call) {
-						t.Errorf("%s: %s: write it with numbers.Extents, plain.List or a String method", p.fset.Position(call.Pos()), problem)
+						t.Errorf("%s: %s: write it with numbers.Extents, plain.List or a String method",
+							p.fset.Position(call.Pos()), problem)
 					}
 				}
 				return true
@@ -97,7 +102,8 @@ func (p typedPackage) unreadable(call *ast.CallExpr) (problems []string) {
 			continue
 		}
 		if !readable(p.info.TypeOf(args[0]), verb[2]) {
-			problems = append(problems, fmt.Sprintf("%q shows %s, a %s, as Go does", format, types.ExprString(args[0]), p.info.TypeOf(args[0])))
+			problems = append(problems, fmt.Sprintf("%q shows %s, a %s, as Go does", format, types.ExprString(args[0]),
+				p.info.TypeOf(args[0])))
 		}
 		args = args[1:]
 	}
@@ -153,9 +159,11 @@ func typed(t *testing.T) (all []typedPackage) {
 		}
 	}
 	fset := token.NewFileSet()
-	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	compiled := importer.ForCompiler(fset, "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for _, p := range ours {
-		one := typedPackage{path: p.ImportPath, fset: fset, info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}}
+		one := typedPackage{path: p.ImportPath, fset: fset, info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{},
+			Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}}
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {

@@ -159,7 +159,8 @@ type Skip struct{ Name, Reason string }
 // same fate.
 func (l Loaded) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d tensors loaded, %d skipped, %d missing", l.Path, len(l.Loaded), len(l.Skipped), len(l.Missing))
+	fmt.Fprintf(&b, "%s: %d tensors loaded, %d skipped, %d missing", l.Path, len(l.Loaded), len(l.Skipped),
+		len(l.Missing))
 	if len(l.Loaded) > 0 {
 		fmt.Fprintf(&b, "\n  loaded: %s", shorten(l.Loaded))
 	}
@@ -225,7 +226,8 @@ type ChangedError struct {
 }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("cannot resume %s with other settings than it was started with:\n  %s", e.Path, strings.Join(e.Changes, "\n  "))
+	return fmt.Sprintf("cannot resume %s with other settings than it was started with:\n  %s", e.Path,
+		strings.Join(e.Changes, "\n  "))
 }
 
 // A DivergedError says that the loss or the gradient of a step is not finite. Checkpoints are never

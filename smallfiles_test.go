@@ -47,7 +47,8 @@ func TestSmallFilesAreReadWithALimit(t *testing.T) {
 		if d.IsDir() {
 			name := d.Name()
 			tests := strings.HasSuffix(name, "test") || path == "scripts" || path == "volume/internal/expect"
-			if path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || tests || path == "internal/smallfile") {
+			if path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || tests ||
+				path == "internal/smallfile") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -61,7 +62,8 @@ func TestSmallFilesAreReadWithALimit(t *testing.T) {
 				if reads[path] != "" {
 					continue
 				}
-				t.Errorf("%s calls %s, which reads whatever there is: use smallfile.Read, or an io.LimitReader", path, call)
+				t.Errorf("%s calls %s, which reads whatever there is: use smallfile.Read, or an io.LimitReader", path,
+					call)
 			case "os.Open", "os.OpenFile":
 				found[path] = true
 				if opens[path] == "" {

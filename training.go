@@ -35,7 +35,8 @@ type Training struct {
 func DefaultTraining() Training {
 	return Training{
 		Steps: 1000, Optimizer: "sgd", LR: 1e-2, Momentum: 0.9, Beta2: 0.999, WeightDecay: 1e-4, DecayAll: true,
-		Schedule: "poly", StepSize: 20000, Gamma: 0.1, Power: 0.9, Tooth: 100, Warmup: 30, Clip: 5, ValidateEvery: 200, CheckpointEvery: 100,
+		Schedule: "poly", StepSize: 20000, Gamma: 0.1, Power: 0.9, Tooth: 100, Warmup: 30, Clip: 5, ValidateEvery: 200,
+		CheckpointEvery: 100,
 	}
 }
 
@@ -67,8 +68,10 @@ func (t Training) Check() error {
 		name  string
 		value float64
 	}{
-		{"steps", float64(t.Steps)}, {"lr", t.LR}, {"momentum", t.Momentum}, {"weight_decay", t.WeightDecay}, {"gamma", t.Gamma}, {"power", t.Power},
-		{"warmup", float64(t.Warmup)}, {"clip", t.Clip}, {"accumulate", float64(t.Accumulate)}, {"validate_every", float64(t.ValidateEvery)}, {"checkpoint_every", float64(t.CheckpointEvery)},
+		{"steps", float64(t.Steps)}, {"lr", t.LR}, {"momentum", t.Momentum}, {"weight_decay", t.WeightDecay},
+		{"gamma", t.Gamma}, {"power", t.Power},
+		{"warmup", float64(t.Warmup)}, {"clip", t.Clip}, {"accumulate", float64(t.Accumulate)},
+		{"validate_every", float64(t.ValidateEvery)}, {"checkpoint_every", float64(t.CheckpointEvery)},
 	} {
 		if !(v.value >= 0) || math.IsInf(v.value, 1) {
 			return fmt.Errorf("%s is %v, must be a number from 0 up", v.name, v.value)
@@ -78,7 +81,8 @@ func (t Training) Check() error {
 		return fmt.Errorf("average is %v, must be from 0 to less than 1", t.Average)
 	}
 	if t.Optimizer == "adamw" && !(t.Momentum < 1 && t.Beta2 >= 0 && t.Beta2 < 1) {
-		return fmt.Errorf("adamw: momentum (beta1) is %v and beta2 %v, both must be from 0 to less than 1", t.Momentum, t.Beta2)
+		return fmt.Errorf("adamw: momentum (beta1) is %v and beta2 %v, both must be from 0 to less than 1", t.Momentum,
+			t.Beta2)
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func TestSawtooth(t *testing.T) {
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
-	for step, want := range map[int]float64{0: 0.2, 4: 1, 9: 2, 10: 2, 15: 1, 19: 0.2, 20: 2.0 / 8, 27: 2 * (1 - 7.0/40), 40: 1, 59: 2.0 / 40} {
+	for step, want := range map[int]float64{0: 0.2, 4: 1, 9: 2, 10: 2, 15: 1, 19: 0.2, 20: 2.0 / 8,
+		27: 2 * (1 - 7.0/40), 40: 1, 59: 2.0 / 40} {
 		if got := o.Rate(step); math.Abs(got-want) > 1e-12 {
 			t.Errorf("step %d: rate %v, want %v", step, got, want)
 		}

@@ -15,7 +15,8 @@ const commit = "abcdef123456abcdef123456abcdef123456abcd"
 // version control, by go install of a released version, and as a part of another program.
 func TestVersionOfBuilds(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
-		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: commit}, {Key: "vcs.time", Value: "2026-11-22T13:33:00Z"}, {Key: "vcs.modified", Value: modified}}
+		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: commit},
+			{Key: "vcs.time", Value: "2026-11-22T13:33:00Z"}, {Key: "vcs.modified", Value: modified}}
 	}
 	ours := func(version string) debug.Module { return debug.Module{Path: path, Version: version} }
 	for name, c := range map[string]struct {
@@ -23,13 +24,18 @@ func TestVersionOfBuilds(t *testing.T) {
 		version string
 		source  []string
 	}{
-		"a tag":              {debug.BuildInfo{Main: ours("v0.3.0"), Settings: vcs("false")}, "v0.3.0", []string{"commit abcdef123456", "2026-11-22"}},
-		"changes":            {debug.BuildInfo{Main: ours("v0.3.1-0.20261122133300-abcdef123456+dirty"), Settings: vcs("true")}, "v0.3.1-0.20261122133300-abcdef123456+dirty", []string{"commit abcdef123456 with changes", "2026-11-22"}},
-		"no version, a tree": {debug.BuildInfo{Main: ours("(devel)"), Settings: vcs("true")}, "devel-abcdef123456+dirty", []string{"commit abcdef123456 with changes", "2026-11-22"}},
-		"nothing recorded":   {debug.BuildInfo{Main: ours("(devel)")}, "devel", nil},
-		"go install":         {debug.BuildInfo{Main: ours("v0.3.0")}, "v0.3.0", nil},
-		"another program": {debug.BuildInfo{Main: debug.Module{Path: "example.org/other", Version: "v9.0.0"}, Settings: vcs("false"),
-			Deps: []*debug.Module{{Path: path, Version: "v0.3.0"}}}, "v0.3.0", nil},
+		"a tag": {debug.BuildInfo{Main: ours("v0.3.0"), Settings: vcs("false")}, "v0.3.0",
+			[]string{"commit abcdef123456", "2026-11-22"}},
+		"changes": {debug.BuildInfo{Main: ours("v0.3.1-0.20261122133300-abcdef123456+dirty"),
+			Settings: vcs("true")}, "v0.3.1-0.20261122133300-abcdef123456+dirty",
+			[]string{"commit abcdef123456 with changes", "2026-11-22"}},
+		"no version, a tree": {debug.BuildInfo{Main: ours("(devel)"), Settings: vcs("true")},
+			"devel-abcdef123456+dirty", []string{"commit abcdef123456 with changes", "2026-11-22"}},
+		"nothing recorded": {debug.BuildInfo{Main: ours("(devel)")}, "devel", nil},
+		"go install":       {debug.BuildInfo{Main: ours("v0.3.0")}, "v0.3.0", nil},
+		"another program": {debug.BuildInfo{Main: debug.Module{Path: "example.org/other", Version: "v9.0.0"},
+			Settings: vcs("false"),
+			Deps:     []*debug.Module{{Path: path, Version: "v0.3.0"}}}, "v0.3.0", nil},
 		"no trace of us": {debug.BuildInfo{Main: debug.Module{Path: "example.org/other"}}, "unknown", nil},
 	} {
 		if got := version(&c.info); got != c.version {

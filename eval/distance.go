@@ -25,7 +25,8 @@ func surface(labels []uint16, shape, lo, size [3]int, label uint16) []bool {
 			for i := range ni {
 				if inside[n] {
 					border[n] = edge || i == 0 || i == ni-1 ||
-						!(inside[n-1] && inside[n+1] && inside[n-ni] && inside[n+ni] && inside[n-ni*nj] && inside[n+ni*nj])
+						!(inside[n-1] && inside[n+1] && inside[n-ni] && inside[n+ni] && inside[n-ni*nj] &&
+							inside[n+ni*nj])
 				}
 				n++
 			}

@@ -177,12 +177,14 @@ type GeometryError struct {
 
 func (e *GeometryError) Error() string {
 	describe := func(g volume.Grid) string {
-		return fmt.Sprintf("%dx%dx%d voxels of %s mm, axes %s", g.Shape[0], g.Shape[1], g.Shape[2], spacingText(g.Spacing()), g.Axcodes())
+		return fmt.Sprintf("%dx%dx%d voxels of %s mm, axes %s", g.Shape[0], g.Shape[1], g.Shape[2],
+			spacingText(g.Spacing()), g.Axcodes())
 	}
 	p, r := describe(e.Prediction), describe(e.Reference)
 	what := "prediction has " + p + ", reference has " + r
 	if p == r {
-		what = fmt.Sprintf("both have %s, but the first voxel lies at %s mm in one and at %s mm in the other", p, pointText(e.Prediction.World([3]float64{})), pointText(e.Reference.World([3]float64{})))
+		what = fmt.Sprintf("both have %s, but the first voxel lies at %s mm in one and at %s mm in the other", p,
+			pointText(e.Prediction.World([3]float64{})), pointText(e.Reference.World([3]float64{})))
 	}
 	return fmt.Sprintf("case %s: prediction and reference are on different grids: %s; predict in the geometry of the scan that the reference was drawn on", e.Case, what)
 }
@@ -315,7 +317,8 @@ func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {
 	case g.predicted == 0 || g.reference == 0:
 		far := math.Inf(1)
 		if o.Penalise {
-			far = math.Sqrt(sq(float64(grid.Shape[0])*s[0]) + sq(float64(grid.Shape[1])*s[1]) + sq(float64(grid.Shape[2])*s[2]))
+			far = math.Sqrt(sq(float64(grid.Shape[0])*s[0]) + sq(float64(grid.Shape[1])*s[1]) +
+				sq(float64(grid.Shape[2])*s[2]))
 		}
 		score.HD95, score.HD, score.ASSD, score.NSD = far, far, far, 0
 		return score

@@ -19,7 +19,8 @@ import (
 
 // labels is a row of voxels, 2 mm apart, that hold the given labels.
 func labels(values ...uint16) *volume.LabelMap {
-	return &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{len(values), 1, 1}, Affine: volume.Scaling([3]float64{2, 1, 1})}, Labels: values}
+	return &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{len(values), 1, 1},
+		Affine: volume.Scaling([3]float64{2, 1, 1})}, Labels: values}
 }
 
 func one(t *testing.T, p, r *volume.LabelMap, o Options) Score {
@@ -44,13 +45,15 @@ func TestEmptyOnes(t *testing.T) {
 		want    [4]float64 // DSC, NSD, HD95, ASSD
 		outcome Outcome
 	}{
-		"both":      {labels(0, 0, 0), labels(0, 0, 0), false, [4]float64{undefined, undefined, undefined, undefined}, Absent},
-		"missed":    {labels(0, 0, 0), labels(0, 1, 0), false, [4]float64{0, 0, infinite, infinite}, Missed},
-		"invented":  {labels(0, 1, 0), labels(0, 0, 0), false, [4]float64{0, 0, infinite, infinite}, Invented},
-		"penalised": {labels(0, 1, 0), labels(0, 0, 0), true, [4]float64{0, 0, math.Sqrt(36 + 1 + 1), math.Sqrt(36 + 1 + 1)}, Invented},
-		"undrawn":   {labels(0, 1, 0), unknown, true, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
-		"neither":   {labels(0, 0, 0), unknown, false, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
-		"found":     {labels(0, 1, 0), labels(0, 1, 0), false, [4]float64{1, 1, 0, 0}, Scored},
+		"both": {labels(0, 0, 0), labels(0, 0, 0), false, [4]float64{undefined, undefined, undefined, undefined},
+			Absent},
+		"missed":   {labels(0, 0, 0), labels(0, 1, 0), false, [4]float64{0, 0, infinite, infinite}, Missed},
+		"invented": {labels(0, 1, 0), labels(0, 0, 0), false, [4]float64{0, 0, infinite, infinite}, Invented},
+		"penalised": {labels(0, 1, 0), labels(0, 0, 0), true,
+			[4]float64{0, 0, math.Sqrt(36 + 1 + 1), math.Sqrt(36 + 1 + 1)}, Invented},
+		"undrawn": {labels(0, 1, 0), unknown, true, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
+		"neither": {labels(0, 0, 0), unknown, false, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
+		"found":   {labels(0, 1, 0), labels(0, 1, 0), false, [4]float64{1, 1, 0, 0}, Scored},
 	} {
 		s := one(t, c.p, c.r, Options{Labels: []string{"1"}, Penalise: c.penalty})
 		if d := cmp.Diff(c.want, [4]float64{s.DSC, s.NSD, s.HD95, s.ASSD}, cmpopts.EquateNaNs()); d != "" {
@@ -73,7 +76,8 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 	for _, s := range scores {
 		got = append(got, s.DSC)
 	}
-	if !slices.Equal(Labels(scores), []uint16{1, 2, 9}) || !slices.Equal(got, []float64{2. / 3, 2. / 3, 0}) || scores[0].Name != "liver" || !math.IsNaN(scores[0].HD95) {
+	if !slices.Equal(Labels(scores), []uint16{1, 2, 9}) || !slices.Equal(got, []float64{2. / 3, 2. / 3, 0}) ||
+		scores[0].Name != "liver" || !math.IsNaN(scores[0].HD95) {
 		t.Errorf("got %+v", scores)
 	}
 	if s := one(t, p, r, Options{Merge: true}); s.DSC != 6./7 || s.Predicted != 4*2./1000 {
@@ -85,7 +89,8 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 		}
 	}
 	var unknown *LabelError
-	if _, err := Compare("c", p, r, Options{Labels: []string{"kidney"}}); !errors.As(err, &unknown) || !strings.Contains(err.Error(), `no label is called "kidney": there are liver`) {
+	if _, err := Compare("c", p, r, Options{Labels: []string{"kidney"}}); !errors.As(err, &unknown) ||
+		!strings.Contains(err.Error(), `no label is called "kidney": there are liver`) {
 		t.Errorf("a label that is not there: %v", err)
 	}
 	// Of labels that are merged all must be known.
@@ -115,7 +120,8 @@ func TestDifferentGridsAreRefused(t *testing.T) {
 		"is on different grids: prediction has 2x1x1": short, "first voxel lies at (5.0, 0.0, 0.0) mm": moved,
 	} {
 		_, err := Compare("pancreas_007", p, r, DefaultOptions())
-		if !errors.As(err, &geometry) || !strings.Contains(err.Error(), strings.TrimPrefix(name, "is on ")) || !strings.Contains(err.Error(), "pancreas_007") {
+		if !errors.As(err, &geometry) || !strings.Contains(err.Error(), strings.TrimPrefix(name, "is on ")) ||
+			!strings.Contains(err.Error(), "pancreas_007") {
 			t.Errorf("got %v, want ...%s...", err, name)
 		}
 	}
@@ -133,7 +139,8 @@ func TestDifferentGridsAreRefused(t *testing.T) {
 
 // A prediction whose axes are in another order or direction lies on the same voxels.
 func TestOtherAxesAreTheSameVoxels(t *testing.T) {
-	r := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{4, 5, 6}, Affine: volume.Scaling([3]float64{1, 2, 3})}, Labels: make([]uint16, 120)}
+	r := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{4, 5, 6}, Affine: volume.Scaling([3]float64{1, 2, 3})},
+		Labels: make([]uint16, 120)}
 	p := &volume.LabelMap{Grid: r.Grid, Labels: make([]uint16, 120)}
 	for n := range r.Labels {
 		r.Labels[n], p.Labels[n] = uint16(n%7/5), uint16(n%11/7)
@@ -187,7 +194,8 @@ func TestDistancesWithinALimit(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", held, err, free)
 	}
 	memory.Limit(12 << 20)
-	if _, err := Compare("a", l, l, Options{Tolerance: 1}); !errors.As(err, new(*memory.Error)) || !strings.Contains(err.Error(), "distances of label 1 (--overlap-only leaves them out): needs") {
+	if _, err := Compare("a", l, l, Options{Tolerance: 1}); !errors.As(err, new(*memory.Error)) ||
+		!strings.Contains(err.Error(), "distances of label 1 (--overlap-only leaves them out): needs") {
 		t.Error(err)
 	}
 	if _, err := Compare("a", l, l, Options{Overlap: true}); err != nil {
@@ -205,7 +213,8 @@ func TestEmptiedIsNotAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(scores) != 2 || scores[0].Outcome() != Scored || scores[1].Outcome() != Emptied || scores[1].Counts() || !math.IsNaN(scores[1].DSC) {
+	if len(scores) != 2 || scores[0].Outcome() != Scored || scores[1].Outcome() != Emptied || scores[1].Counts() ||
+		!math.IsNaN(scores[1].DSC) {
 		t.Errorf("%+v", scores)
 	}
 	for _, s := range ByLabel(scores) {
@@ -218,10 +227,12 @@ func TestEmptiedIsNotAbsent(t *testing.T) {
 func TestUndrawnIsInNoMean(t *testing.T) {
 	nan := math.NaN()
 	undrawn := func(name string, label uint16) Score {
-		return Score{Case: name, Label: label, DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 100, Reference: nan}
+		return Score{Case: name, Label: label, DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 100,
+			Reference: nan}
 	}
 	scores := []Score{
-		{Case: "a", Label: 1, DSC: 0.5, Predicted: 2, Reference: 4}, {Case: "b", Label: 1, DSC: 0.7, Predicted: 4, Reference: 6}, undrawn("c", 1), undrawn("d", 1),
+		{Case: "a", Label: 1, DSC: 0.5, Predicted: 2, Reference: 4}, {Case: "b", Label: 1, DSC: 0.7, Predicted: 4,
+			Reference: 6}, undrawn("c", 1), undrawn("d", 1),
 		{Case: "c", Label: 2, DSC: 0.9, Predicted: 3, Reference: 5}, undrawn("d", 2), undrawn("d", 3),
 	}
 	want := map[uint16]struct {
@@ -239,7 +250,9 @@ func TestUndrawnIsInNoMean(t *testing.T) {
 			if spread.N != s.Metrics[0].N {
 				t.Errorf("label %d: %s over %d scores, DSC over %d", s.Label, m.Key, spread.N, s.Metrics[0].N)
 			}
-			if m.Key == "predicted_ml" && !equal(spread.Mean, w.predicted) || m.Key == "reference_ml" && !equal(spread.Mean, w.reference) || m.Key == "difference_ml" && !equal(spread.Mean, w.predicted-w.reference) {
+			if m.Key == "predicted_ml" && !equal(spread.Mean, w.predicted) ||
+				m.Key == "reference_ml" && !equal(spread.Mean, w.reference) ||
+				m.Key == "difference_ml" && !equal(spread.Mean, w.predicted-w.reference) {
 				t.Errorf("label %d: mean %s %v", s.Label, m.Key, spread.Mean)
 			}
 		}
@@ -277,7 +290,8 @@ func TestWilcoxonWithoutDifferences(t *testing.T) {
 func TestFolds(t *testing.T) {
 	run := func(initialisation string, fraction float64, fold int, seed uint64, a, b float64) Trial {
 		names := [][2]string{{"c1", "c2"}, {"c3", "c4"}}[fold]
-		return Trial{Initialisation: initialisation, Fraction: fraction, Fold: fold, Seed: seed, Scores: []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
+		return Trial{Initialisation: initialisation, Fraction: fraction, Fold: fold, Seed: seed,
+			Scores: []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
 	}
 	runs := []Trial{
 		run("3x3x3", 1, 0, 0, 0.82, 0.84), run("3x3x3", 1, 0, 1, 0.80, 0.86), run("3x3x3", 1, 1, 0, 0.75, 0.80),
@@ -300,7 +314,8 @@ func TestFolds(t *testing.T) {
 		t.Error(d)
 	}
 	// t = (10/3) / sqrt(1/3 / 3) = 10 with 2 degrees of freedom; the quantile is 4.30265.
-	if math.Abs(cell.Test.Statistic-10) > 1e-9 || cell.Test.Pairs != 3 || math.Abs(cell.Interval.Low-(10./3-4.30265/3)) > 1e-4 || math.Abs(cell.Interval.High-(10./3+4.30265/3)) > 1e-4 {
+	if math.Abs(cell.Test.Statistic-10) > 1e-9 || cell.Test.Pairs != 3 ||
+		math.Abs(cell.Interval.Low-(10./3-4.30265/3)) > 1e-4 || math.Abs(cell.Interval.High-(10./3+4.30265/3)) > 1e-4 {
 		t.Errorf("got %+v", cell)
 	}
 	if cell.Holm != cell.Test.P {
@@ -334,7 +349,8 @@ func TestCasesOfOneRunAreNoRepetitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell := f.Cells[0][1]
-	if math.Abs(cell.Gain.Mean-2.55) > 1e-9 || cell.Gain.N != 1 || !math.IsNaN(cell.Test.P) || !math.IsNaN(cell.Interval.Low) {
+	if math.Abs(cell.Gain.Mean-2.55) > 1e-9 || cell.Gain.N != 1 || !math.IsNaN(cell.Test.P) ||
+		!math.IsNaN(cell.Interval.Low) {
 		t.Errorf("one pair of runs: %+v", cell)
 	}
 }
@@ -354,11 +370,14 @@ func BenchmarkCompare(b *testing.B) {
 // (compute_metrics of nnunetv2/evaluation/evaluate_predictions.py with ignore_label). For label 1:
 // TP 1, FP 1, FN 1 without the three ignored voxels.
 func TestIgnoredVoxels(t *testing.T) {
-	grid := volume.Grid{Shape: [3]int{7, 1, 1}, Affine: volume.Affine{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}}
+	grid := volume.Grid{Shape: [3]int{7, 1, 1}, Affine: volume.Affine{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0},
+		{0, 0, 0, 1}}}
 	prediction := &volume.LabelMap{Grid: grid, Labels: []uint16{1, 1, 0, 1, 2, 0, 0}}
-	reference := &volume.LabelMap{Grid: grid, Labels: []uint16{1, 0, 1, 3, 3, 3, 0}, Names: map[uint16]string{1: "liver", 3: "ignore"}}
+	reference := &volume.LabelMap{Grid: grid, Labels: []uint16{1, 0, 1, 3, 3, 3, 0},
+		Names: map[uint16]string{1: "liver", 3: "ignore"}}
 	scores, err := Compare("a", prediction, reference, DefaultOptions())
-	if err != nil || len(scores) != 1 || scores[0].Label != 1 || scores[0].DSC != 0.5 || scores[0].Predicted != 0.002 || scores[0].Reference != 0.002 {
+	if err != nil || len(scores) != 1 || scores[0].Label != 1 || scores[0].DSC != 0.5 || scores[0].Predicted != 0.002 ||
+		scores[0].Reference != 0.002 {
 		t.Errorf("%+v, %v", scores, err)
 	}
 	if !slices.Equal(prediction.Labels, []uint16{1, 1, 0, 1, 2, 0, 0}) {
@@ -375,11 +394,14 @@ func TestIgnoredVoxels(t *testing.T) {
 func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 	run := func(init string, fraction float64, a, b float64, unlearnt bool) Trial {
 		score := func(label uint16, dsc float64) Score {
-			return Score{Case: "c", Label: label, DSC: dsc, HD95: math.Inf(1), Predicted: 1, Reference: 1, Unlearnt: unlearnt && label == 2}
+			return Score{Case: "c", Label: label, DSC: dsc, HD95: math.Inf(1), Predicted: 1, Reference: 1,
+				Unlearnt: unlearnt && label == 2}
 		}
-		return Trial{Initialisation: init, Fraction: fraction, Fold: 1, Seed: 1, Scores: []Score{score(1, a), score(2, b)}}
+		return Trial{Initialisation: init, Fraction: fraction, Fold: 1, Seed: 1,
+			Scores: []Score{score(1, a), score(2, b)}}
 	}
-	runs := []Trial{run("scratch", 0.1, 0.5, 0.001, true), run("hard", 0.1, 0.7, 0.3, true), run("scratch", 1, 0.8, 0.6, false), run("hard", 1, 0.9, 0.7, false)}
+	runs := []Trial{run("scratch", 0.1, 0.5, 0.001, true), run("hard", 0.1, 0.7, 0.3, true),
+		run("scratch", 1, 0.8, 0.6, false), run("hard", 1, 0.9, 0.7, false)}
 	folds, err := Folds(runs, FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +409,8 @@ func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 	for row, want := range [][2]float64{{50, 70}, {70, 80}} {
 		for n, cell := range folds.Cells[row] {
 			if math.Abs(cell.Spread.Mean-want[n]) > 1e-9 {
-				t.Errorf("fraction %v, %s: mean %v, want %v", folds.Fractions[row], folds.Initialisations[n], cell.Spread.Mean, want[n])
+				t.Errorf("fraction %v, %s: mean %v, want %v", folds.Fractions[row], folds.Initialisations[n],
+					cell.Spread.Mean, want[n])
 			}
 		}
 	}
@@ -395,7 +418,8 @@ func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 		t.Errorf("said of %+v", got)
 	}
 	gains, err := LabelGains(runs, FoldOptions{})
-	if err != nil || len(gains) != 3 || math.Abs(gains[0].Gain.Mean-30) > 1e-9 || math.Abs(gains[1].Gain.Mean-20) > 1e-9 {
+	if err != nil || len(gains) != 3 || math.Abs(gains[0].Gain.Mean-30) > 1e-9 ||
+		math.Abs(gains[1].Gain.Mean-20) > 1e-9 {
 		t.Errorf("more labels: %+v, %v; want 30 and 20 points of label 1", gains, err)
 	}
 	// one of a pair was shown the label, as of two studies

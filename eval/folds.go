@@ -70,7 +70,8 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	if err != nil {
 		return FoldTable{}, err
 	}
-	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()), Fractions: fractionsOf(runs)}
+	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()),
+		Fractions: fractionsOf(runs)}
 	t.Unlearnt = unlearntIn(runs, o.Label)
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {

@@ -50,7 +50,8 @@ func readGolden(t *testing.T) golden {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	if len(g.Cases) == 0 || len(g.Transforms) == 0 || len(g.Wilcoxon) == 0 || len(g.Quantiles) == 0 || len(g.Means) == 0 {
+	if len(g.Cases) == 0 || len(g.Transforms) == 0 || len(g.Wilcoxon) == 0 || len(g.Quantiles) == 0 ||
+		len(g.Means) == 0 {
 		t.Fatal("the golden file is empty")
 	}
 	return g
@@ -59,12 +60,14 @@ func readGolden(t *testing.T) golden {
 // ellipsoids is a label map that holds 3 (any label will do) inside a union of ellipsoids (centre,
 // radii in voxels).
 func ellipsoids(shape [3]int, spacing [3]float64, all [][2][3]float64) *volume.LabelMap {
-	l := &volume.LabelMap{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling(spacing)}, Labels: make([]uint16, shape[0]*shape[1]*shape[2])}
+	l := &volume.LabelMap{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling(spacing)},
+		Labels: make([]uint16, shape[0]*shape[1]*shape[2])}
 	for k := range shape[2] {
 		for j := range shape[1] {
 			for i := range shape[0] {
 				for _, e := range all {
-					if sq((float64(i)-e[0][0])/e[1][0])+sq((float64(j)-e[0][1])/e[1][1])+sq((float64(k)-e[0][2])/e[1][2]) <= 1 {
+					if sq((float64(i)-e[0][0])/e[1][0])+sq((float64(j)-e[0][1])/e[1][1])+
+						sq((float64(k)-e[0][2])/e[1][2]) <= 1 {
 						l.Labels[l.Index(i, j, k)] = 3
 					}
 				}
@@ -91,9 +94,11 @@ func TestMetricsEqualScipy(t *testing.T) {
 			}
 			s := scores[0]
 			for name, v := range map[string][2]float64{
-				"DSC": {s.DSC, c.DSC}, "HD": {s.HD, c.HD}, "HD95": {s.HD95, c.HD95}, "ASSD": {s.ASSD, c.ASSD}, "NSD": {s.NSD, c.NSD},
+				"DSC": {s.DSC, c.DSC}, "HD": {s.HD, c.HD}, "HD95": {s.HD95, c.HD95}, "ASSD": {s.ASSD, c.ASSD},
+				"NSD":              {s.NSD, c.NSD},
 				"predicted volume": {s.Predicted, c.Predicted}, "reference volume": {s.Reference, c.Reference_},
-				"difference": {s.VolumeDifference(), c.Predicted - c.Reference_}, "Dice": {Dice(p.Labels, r.Labels, nil, 3)[3], c.DSC},
+				"difference": {s.VolumeDifference(), c.Predicted - c.Reference_},
+				"Dice":       {Dice(p.Labels, r.Labels, nil, 3)[3], c.DSC},
 			} {
 				if !near(v[0], v[1]) {
 					t.Errorf("%s: got %v, want %v", name, v[0], v[1])
@@ -137,7 +142,8 @@ func TestWilcoxonEqualsScipy(t *testing.T) {
 func TestMeanTestEqualsScipy(t *testing.T) {
 	for n, c := range readGolden(t).Means {
 		interval, got := MeanTest(c.Differences)
-		if !near(got.Statistic, c.Statistic) || math.Abs(got.P-c.P) > 1e-9 || !near(interval.Low, c.Low) || !near(interval.High, c.High) || got.Pairs != len(c.Differences) {
+		if !near(got.Statistic, c.Statistic) || math.Abs(got.P-c.P) > 1e-9 || !near(interval.Low, c.Low) ||
+			!near(interval.High, c.High) || got.Pairs != len(c.Differences) {
 			t.Errorf("%d: got %+v, %+v, want %+v", n, interval, got, c)
 		}
 	}

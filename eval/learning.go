@@ -45,7 +45,8 @@ func CompareCurves(curves []LearningCurve, baseline string) []CurveRow {
 		of := slices.DeleteFunc(slices.Clone(curves), func(c LearningCurve) bool { return c.Fraction != fraction || len(c.Values) == 0 })
 		first := len(rows)
 		for _, initialisation := range initialisationsOf(runs, baseline) {
-			own := slices.DeleteFunc(slices.Clone(of), func(c LearningCurve) bool { return c.Initialisation != initialisation })
+			own := slices.DeleteFunc(slices.Clone(of),
+				func(c LearningCurve) bool { return c.Initialisation != initialisation })
 			if len(own) > 0 {
 				rows = append(rows, curveRow(own, of, baseline))
 			}

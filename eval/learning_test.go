@@ -14,10 +14,12 @@ func TestCompareCurves(t *testing.T) {
 		return LearningCurve{Initialisation: init, Fraction: 0.1, Fold: 1, Seed: seed, Steps: steps, Values: values}
 	}
 	curves := []LearningCurve{
-		curve("puzzle", 1, 50, 64, 66), curve("scratch", 1, 20, 40, 60), curve("puzzle", 2, 40, 60, 70), curve("scratch", 2, 40, 60, 80), curve("alone", 3, 1, 1, 1),
+		curve("puzzle", 1, 50, 64, 66), curve("scratch", 1, 20, 40, 60), curve("puzzle", 2, 40, 60, 70),
+		curve("scratch", 2, 40, 60, 80), curve("alone", 3, 1, 1, 1),
 	}
 	rows := CompareCurves(curves, "scratch")
-	if len(rows) != 3 || rows[0].Initialisation != "scratch" || rows[1].Initialisation != "puzzle" || rows[2].Gain.N != 0 {
+	if len(rows) != 3 || rows[0].Initialisation != "scratch" || rows[1].Initialisation != "puzzle" ||
+		rows[2].Gain.N != 0 {
 		t.Fatalf("%+v", rows)
 	}
 	scratch, puzzle := rows[0], rows[1]
@@ -26,11 +28,13 @@ func TestCompareCurves(t *testing.T) {
 		t.Errorf("heights %v and %v, last values %v and %v", scratch.Area, puzzle.Area, scratch.Last, puzzle.Last)
 	}
 	// scratch: 57 lies at 285, 76 at 280. The encoder's run reaches 57 at 150, and never 76.
-	if math.Abs(scratch.Steps.Mean-282.5) > 1e-9 || puzzle.Steps.Infinite != 1 || math.Abs(puzzle.Steps.Mean-150) > 1e-9 {
+	if math.Abs(scratch.Steps.Mean-282.5) > 1e-9 || puzzle.Steps.Infinite != 1 ||
+		math.Abs(puzzle.Steps.Mean-150) > 1e-9 {
 		t.Errorf("steps %v and %v", scratch.Steps, puzzle.Steps)
 	}
 	// gains of 21 and -2.5: mean 9.25, t = 9.25 / (23.5 / 2)
-	if math.Abs(puzzle.Gain.Mean-9.25) > 1e-9 || math.Abs(puzzle.Test.Statistic-9.25/11.75) > 1e-9 || puzzle.Test.Pairs != 2 || puzzle.Holm != puzzle.Test.P {
+	if math.Abs(puzzle.Gain.Mean-9.25) > 1e-9 || math.Abs(puzzle.Test.Statistic-9.25/11.75) > 1e-9 ||
+		puzzle.Test.Pairs != 2 || puzzle.Holm != puzzle.Test.P {
 		t.Errorf("gain %v, test %+v, Holm %v", puzzle.Gain, puzzle.Test, puzzle.Holm)
 	}
 	if !math.IsNaN(scratch.Test.P) {

@@ -29,11 +29,13 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	}
 	methods := initialisationsOf(runs, o.baseline())
 	if len(methods) < 2 || methods[0] != o.baseline() {
-		return MixedFit{}, fmt.Errorf("a mixed model of methods needs runs of %s and of another initialisation", o.baseline())
+		return MixedFit{}, fmt.Errorf("a mixed model of methods needs runs of %s and of another initialisation",
+			o.baseline())
 	}
 	for _, name := range methods[1:] {
 		if pairs, err := Pairs(runs, name, o); err != nil || len(pairs) < 2 {
-			return MixedFit{}, fmt.Errorf("a mixed model of methods needs two pairs of runs of %s and %s with the same fold, fraction and seed, and there are %d", name, o.baseline(), len(pairs))
+			return MixedFit{},
+				fmt.Errorf("a mixed model of methods needs two pairs of runs of %s and %s with the same fold, fraction and seed, and there are %d", name, o.baseline(), len(pairs))
 		}
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])

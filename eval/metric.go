@@ -36,7 +36,8 @@ func MetricNamed(key string) (Metric, error) {
 			return m, nil
 		}
 	}
-	return Metric{}, fmt.Errorf("no metric %q: there are dsc, hd95, hd, assd, nsd, predicted, reference and difference", key)
+	return Metric{}, fmt.Errorf("no metric %q: there are dsc, hd95, hd, assd, nsd, predicted, reference and difference",
+		key)
 }
 
 // LabelSummary sums up the scores of one label over the cases.

@@ -86,7 +86,8 @@ func (m MixedModel) Fit() (MixedFit, error) {
 	}
 	df := p.satterthwaite(theta, sigma)
 	for j, f := range m.Fixed {
-		e := Effect{Name: f.Name, Estimate: s.coefficients[j] + p.fitted[j], SE: sigma * math.Sqrt(s.variance.At(j, j)), DF: df[j]}
+		e := Effect{Name: f.Name, Estimate: s.coefficients[j] + p.fitted[j], SE: sigma * math.Sqrt(s.variance.At(j, j)),
+			DF: df[j]}
 		e.Test = Test{Statistic: e.Estimate / e.SE, Pairs: n, P: math.NaN()}
 		e.Interval = Interval{math.NaN(), math.NaN()}
 		if e.DF > 0 {
@@ -133,7 +134,8 @@ func (m MixedModel) products() (*products, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(append(slices.Clone(m.Y), x.RawMatrix().Data...), func(v float64) bool { return !numbers.Finite(v) }) {
+	if slices.ContainsFunc(append(slices.Clone(m.Y), x.RawMatrix().Data...),
+		func(v float64) bool { return !numbers.Finite(v) }) {
 		return nil, errors.New("a mixed model needs finite values")
 	}
 	var qr mat.QR
@@ -149,7 +151,8 @@ func (m MixedModel) products() (*products, error) {
 	fit.MulVec(x, b)
 	y.SubVec(y, &fit)
 
-	p := &products{observations: n, sizes: sizes, xtx: mat.NewSymDense(k, nil), xty: new(mat.VecDense), yty: mat.Dot(y, y), fitted: b.RawVector().Data}
+	p := &products{observations: n, sizes: sizes, xtx: mat.NewSymDense(k, nil), xty: new(mat.VecDense),
+		yty: mat.Dot(y, y), fitted: b.RawVector().Data}
 	p.xtx.SymOuterK(1, x.T())
 	p.xty.MulVec(x.T(), y)
 	p.addLevels(level, x, y)
@@ -162,7 +165,8 @@ func (m MixedModel) levels() (level [][]int, sizes []int, err error) {
 	first := 0
 	for _, f := range m.Random {
 		if len(f.Levels) != len(m.Y) {
-			return nil, nil, fmt.Errorf("random intercept %s has %d levels for %d observations", f.Name, len(f.Levels), len(m.Y))
+			return nil, nil, fmt.Errorf("random intercept %s has %d levels for %d observations", f.Name, len(f.Levels),
+				len(m.Y))
 		}
 		at, column := map[string]int{}, make([]int, len(m.Y))
 		for n, name := range f.Levels {
@@ -317,7 +321,8 @@ func (p *products) optimum() ([]float64, error) {
 	best, least := []float64(nil), math.Inf(1)
 	for _, start := range []float64{1, 0.1} { // the surface may have more than one valley
 		found, err := optimize.Minimize(problem, slices.Repeat([]float64{start}, len(p.sizes)),
-			&optimize.Settings{Converger: &optimize.FunctionConverge{Absolute: 1e-11, Iterations: 40}}, &optimize.NelderMead{})
+			&optimize.Settings{Converger: &optimize.FunctionConverge{Absolute: 1e-11, Iterations: 40}},
+			&optimize.NelderMead{})
 		if err == nil && found.F < least {
 			best, least = found.X, found.F
 		}

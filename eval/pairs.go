@@ -35,7 +35,8 @@ func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 func pairsOf(own, base map[runKey]map[string]float64) (pairs []Pair) {
 	for _, key := range sortedRuns(own) {
 		if other, ok := base[key]; ok {
-			pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: differences(own[key], other)})
+			pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed,
+				Differences: differences(own[key], other)})
 		}
 	}
 	return pairs
@@ -179,7 +180,9 @@ type CaseDifferences struct {
 func undefined() Comparison {
 	nan := math.NaN()
 	test := Test{Statistic: nan, P: nan}
-	return Comparison{Gain: Summarise(nil), Interval: Interval{nan, nan}, Test: test, Holm: nan, Ranks: test, Bootstrap: Interval{nan, nan}, Folds: Interval{nan, nan}, Cases: CaseDifferences{Median: nan, RankBiserial: nan}}
+	return Comparison{Gain: Summarise(nil), Interval: Interval{nan, nan}, Test: test, Holm: nan, Ranks: test,
+		Bootstrap: Interval{nan, nan}, Folds: Interval{nan, nan},
+		Cases: CaseDifferences{Median: nan, RankBiserial: nan}}
 }
 
 // comparePairs sums up pairs. Holm needs the other comparisons, too: [adjust] sets it.

@@ -51,7 +51,9 @@ func Replicates(difference, sd float64, o PowerOptions) (int, error) {
 	low, high := 1, 2 // too few, and perhaps enough
 	for Power(high, difference, sd, o.Alpha) < o.Power {
 		if low, high = high, 2*high; high > mostReplicates {
-			return 0, fmt.Errorf("to find a difference of %v at a standard deviation of %v takes more than %d replicates", difference, sd, mostReplicates)
+			return 0,
+				fmt.Errorf("to find a difference of %v at a standard deviation of %v takes more than %d replicates",
+					difference, sd, mostReplicates)
 		}
 	}
 	for high-low > 1 {
@@ -181,7 +183,8 @@ func pilot(runs []Trial, name string, difference float64, f FoldOptions, o Power
 		gains = append(gains, pair.Mean())
 	}
 	if p.Gain = Summarise(gains); p.Gain.N < 2 {
-		return p, fmt.Errorf("a standard deviation needs at least two pairs of runs that share fold and seed with %s, and there are %d", f.baseline(), p.Gain.N)
+		return p,
+			fmt.Errorf("a standard deviation needs at least two pairs of runs that share fold and seed with %s, and there are %d", f.baseline(), p.Gain.N)
 	}
 	p.Limit = SDLimit(p.Gain.SD, p.Gain.N, 0.8)
 	if p.Replicates, err = Replicates(difference, p.Gain.SD, o); err != nil {

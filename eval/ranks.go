@@ -32,7 +32,9 @@ type Ranking struct {
 func Rank(methods []string, values [][]float64, alpha float64) (Ranking, error) {
 	k, n := len(methods), len(values)
 	if k < 2 || n < 2 {
-		return Ranking{}, fmt.Errorf("a ranking needs at least two methods and two replicates that all of them have, not %d and %d", k, n)
+		return Ranking{},
+			fmt.Errorf("a ranking needs at least two methods and two replicates that all of them have, not %d and %d",
+				k, n)
 	}
 	if !(alpha > 0 && alpha < 1) {
 		return Ranking{}, fmt.Errorf("alpha is %v: want a probability between 0 and 1, such as 0.05", alpha)
@@ -41,7 +43,8 @@ func Rank(methods []string, values [][]float64, alpha float64) (Ranking, error) 
 	var ties float64 // sum of t^3 - t over groups of t equal values
 	for _, block := range values {
 		if len(block) != k || slices.ContainsFunc(block, func(v float64) bool { return !numbers.Finite(v) }) {
-			return Ranking{}, fmt.Errorf("a ranking needs a finite value of each of the %d methods in each replicate", k)
+			return Ranking{}, fmt.Errorf("a ranking needs a finite value of each of the %d methods in each replicate",
+				k)
 		}
 		ties += addRanks(r.Mean, block)
 	}
@@ -90,7 +93,8 @@ func rangeQuantile(p float64, k int) float64 {
 	// smallest, times the probability that the others do.
 	below := func(q float64) float64 {
 		return quad.Fixed(func(z float64) float64 {
-			return float64(k) * distuv.UnitNormal.Prob(z) * math.Pow(distuv.UnitNormal.CDF(z+q)-distuv.UnitNormal.CDF(z), float64(k-1))
+			return float64(k) * distuv.UnitNormal.Prob(z) * math.Pow(distuv.UnitNormal.CDF(z+
+				q)-distuv.UnitNormal.CDF(z), float64(k-1))
 		}, -9, 9, 300, quad.Legendre{}, 0)
 	}
 	low, high := 0.0, 20.0

@@ -71,7 +71,8 @@ func readStatistics(t *testing.T) statistics {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 || len(s.Labels) != 6 {
+	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 ||
+		len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 || len(s.Labels) != 6 {
 		t.Fatal("the golden file is empty")
 	}
 	return s
@@ -167,12 +168,16 @@ func TestRanksEqualScipy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(c.Mean, got.Mean, cmpopts.EquateApprox(0, 1e-9)); d != "" || !near(got.Test.Statistic, c.Statistic, 1e-9) || !near(got.Test.P, c.P, 1e-9) || !near(got.Critical, c.Critical, 1e-6) {
-			t.Errorf("%d: %s\ngot %+v, want statistic %v, p %v, critical difference %v", n, d, got, c.Statistic, c.P, c.Critical)
+		if d := cmp.Diff(c.Mean, got.Mean, cmpopts.EquateApprox(0, 1e-9)); d != "" ||
+			!near(got.Test.Statistic, c.Statistic, 1e-9) || !near(got.Test.P, c.P, 1e-9) ||
+			!near(got.Critical, c.Critical, 1e-6) {
+			t.Errorf("%d: %s\ngot %+v, want statistic %v, p %v, critical difference %v", n, d, got, c.Statistic, c.P,
+				c.Critical)
 		}
 	}
 	// Demsar 2006, table 5: q for two to ten methods at 0.05.
-	for k, q := range map[int]float64{2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164} {
+	for k, q := range map[int]float64{2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102,
+		10: 3.164} {
 		values := [][]float64{make([]float64, k), make([]float64, k)}
 		got, err := eval.Rank(make([]string, k), values, 0.05)
 		if want := q * math.Sqrt(float64(k*(k+1))/12); err != nil || !near(got.Critical, want, 5e-4) {
@@ -193,7 +198,8 @@ func TestRankRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 9 of 12 pairs favour 3x3x3
-	if !slices.Equal(got.Methods, []string{"scratch", "3x3x3"}) || !slices.Equal(got.Mean, []float64{1.75, 1.25}) || got.Blocks != 12 {
+	if !slices.Equal(got.Methods, []string{"scratch", "3x3x3"}) || !slices.Equal(got.Mean, []float64{1.75, 1.25}) ||
+		got.Blocks != 12 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -208,19 +214,23 @@ func TestMixedModelEqualsLme4AndStatsmodels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !near(fit.Criterion, c.Criterion, 1e-9) || !near(fit.Residual, c.Residual, 1e-5) || fit.Observations != 588 {
-			t.Errorf("%v: criterion %v, residual %v, want %v, %v", c.Factors, fit.Criterion, fit.Residual, c.Criterion, c.Residual)
+			t.Errorf("%v: criterion %v, residual %v, want %v, %v", c.Factors, fit.Criterion, fit.Residual, c.Criterion,
+				c.Residual)
 		}
 		if s := c.Statsmodels; !near(fit.Criterion, s.Criterion, 1e-8) || !near(fit.Residual, s.Residual, 1e-4) {
-			t.Errorf("%v: criterion %v, residual %v, statsmodels has %v, %v", c.Factors, fit.Criterion, fit.Residual, s.Criterion, s.Residual)
+			t.Errorf("%v: criterion %v, residual %v, statsmodels has %v, %v", c.Factors, fit.Criterion, fit.Residual,
+				s.Criterion, s.Residual)
 		}
 		for n, sd := range c.SD {
 			if !near(fit.Random[n].SD, sd, 1e-4) || !near(fit.Random[n].SD, c.Statsmodels.SD[n], 1e-2) {
-				t.Errorf("%v: SD of %s %v, want %v, statsmodels has %v", c.Factors, c.Factors[n], fit.Random[n].SD, sd, c.Statsmodels.SD[n])
+				t.Errorf("%v: SD of %s %v, want %v, statsmodels has %v", c.Factors, c.Factors[n], fit.Random[n].SD, sd,
+					c.Statsmodels.SD[n])
 			}
 		}
 		for n, e := range c.Effects {
 			got := fit.Effects[n]
-			if !near(got.Estimate, e.Estimate, 1e-5) || !near(got.SE, e.SE, 1e-5) || !near(got.DF, e.DF, 1e-3) || !near(got.Test.P, e.P, 1e-4) {
+			if !near(got.Estimate, e.Estimate, 1e-5) || !near(got.SE, e.SE, 1e-5) || !near(got.DF, e.DF, 1e-3) ||
+				!near(got.Test.P, e.P, 1e-4) {
 				t.Errorf("%v: %s %+v, want %+v", c.Factors, e.Name, got, e)
 			}
 			if s := c.Statsmodels; !near(got.Estimate, s.Estimate[n], 1e-4) || !near(got.SE, s.SE[n], 2e-3) {
@@ -234,7 +244,8 @@ func TestMixedModelEqualsLme4AndStatsmodels(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := readStatistics(t).Mixed[1]
-	if e := fit.Effects[1]; e.Name != "3x3x3" || !near(e.Estimate, want.Effects[1].Estimate, 1e-5) || !near(e.Test.P, want.Effects[1].P, 1e-4) || !near(fit.Criterion, want.Criterion, 1e-9) {
+	if e := fit.Effects[1]; e.Name != "3x3x3" || !near(e.Estimate, want.Effects[1].Estimate, 1e-5) ||
+		!near(e.Test.P, want.Effects[1].P, 1e-4) || !near(fit.Criterion, want.Criterion, 1e-9) {
 		t.Errorf("got %+v, want %+v", fit, want)
 	}
 }
@@ -259,7 +270,8 @@ func caseModel(runs []eval.Trial, factors []string) eval.MixedModel {
 		}
 		for id, total := range sum {
 			m.Y = append(m.Y, total/n[id])
-			for k, v := range []float64{1, is(r.Initialisation != "scratch"), is(r.Fraction == 0.2), is(r.Fraction == 1)} {
+			for k, v := range []float64{1, is(r.Initialisation != "scratch"), is(r.Fraction == 0.2),
+				is(r.Fraction == 1)} {
 				m.Fixed[k].Values = append(m.Fixed[k].Values, v)
 			}
 			replicate := fmt.Sprint(r.Fold, r.Fraction, r.Seed)
@@ -275,15 +287,18 @@ func caseModel(runs []eval.Trial, factors []string) eval.MixedModel {
 // A factor without any effect has variance 0, and the rest is plain least squares: worked out by
 // hand, y = 1, 2, 3, 4 on x = 0, 0, 1, 1 gives 1.5 and 2, residual variance (4 * 0.25) / 2.
 func TestMixedModelWithoutRandomEffect(t *testing.T) {
-	m := eval.MixedModel{Y: []float64{1, 2, 3, 4}, Fixed: []eval.Fixed{{"one", []float64{1, 1, 1, 1}}, {"x", []float64{0, 0, 1, 1}}}}
+	m := eval.MixedModel{Y: []float64{1, 2, 3, 4}, Fixed: []eval.Fixed{{"one", []float64{1, 1, 1, 1}},
+		{"x", []float64{0, 0, 1, 1}}}}
 	for _, random := range [][]eval.Factor{nil, {{"group", []string{"a", "b", "b", "a"}}}} {
 		m.Random = random
 		fit, err := m.Fit()
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := []float64{fit.Effects[0].Estimate, fit.Effects[1].Estimate, fit.Effects[1].SE, fit.Effects[1].DF, fit.Residual}
-		if d := cmp.Diff([]float64{1.5, 2, math.Sqrt(0.5), 2, math.Sqrt(0.5)}, got, cmpopts.EquateApprox(0, 1e-4)); d != "" {
+		got := []float64{fit.Effects[0].Estimate, fit.Effects[1].Estimate, fit.Effects[1].SE, fit.Effects[1].DF,
+			fit.Residual}
+		if d := cmp.Diff([]float64{1.5, 2, math.Sqrt(0.5), 2, math.Sqrt(0.5)}, got,
+			cmpopts.EquateApprox(0, 1e-4)); d != "" {
 			t.Error(d)
 		}
 		if len(fit.Random) > 0 && fit.Random[0].SD != 0 {
@@ -295,17 +310,19 @@ func TestMixedModelWithoutRandomEffect(t *testing.T) {
 func TestMixedModelRefuses(t *testing.T) {
 	one := eval.Fixed{Name: "one", Values: []float64{1, 1, 1}}
 	for want, m := range map[string]eval.MixedModel{
-		"not independent":            {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one, {"two", []float64{2, 2, 2}}}},
-		"cannot have 1 fixed":        {Y: []float64{1}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
-		"has 1 values":               {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
-		"finite values":              {Y: []float64{1, 2, math.NaN()}, Fixed: []eval.Fixed{one}},
-		"random intercept run has 1": {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one}, Random: []eval.Factor{{"run", []string{"a"}}}},
+		"not independent":     {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one, {"two", []float64{2, 2, 2}}}},
+		"cannot have 1 fixed": {Y: []float64{1}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
+		"has 1 values":        {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
+		"finite values":       {Y: []float64{1, 2, math.NaN()}, Fixed: []eval.Fixed{one}},
+		"random intercept run has 1": {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one},
+			Random: []eval.Factor{{"run", []string{"a"}}}},
 	} {
 		if _, err := m.Fit(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}
 	}
-	if _, err := eval.Mixed([]eval.Trial{{Initialisation: "scratch"}}, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "another initialisation") {
+	if _, err := eval.Mixed([]eval.Trial{{Initialisation: "scratch"}}, eval.FoldOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "another initialisation") {
 		t.Errorf("a single method: %v", err)
 	}
 }
@@ -337,12 +354,14 @@ func TestIntervalOverFoldsEqualsScipy(t *testing.T) {
 	}
 	for n, c := range readStatistics(t).Folds {
 		got := folds.Cells[n][1].Comparison
-		if folds.Fractions[n] != c.Fraction || !near(got.Folds.Low, c.Low, 1e-9) || !near(got.Folds.High, c.High, 1e-9) {
+		if folds.Fractions[n] != c.Fraction || !near(got.Folds.Low, c.Low, 1e-9) ||
+			!near(got.Folds.High, c.High, 1e-9) {
 			t.Errorf("fraction %v: %+v, want %v to %v", c.Fraction, got.Folds, c.Low, c.High)
 		}
 	}
 	one := slices.DeleteFunc(openKBP(t), func(r eval.Trial) bool { return r.Fold > 1 })
-	if folds, err = eval.Folds(one, eval.FoldOptions{Resamples: 1}); err != nil || !math.IsNaN(folds.Cells[0][1].Folds.Low) {
+	if folds, err = eval.Folds(one, eval.FoldOptions{Resamples: 1}); err != nil ||
+		!math.IsNaN(folds.Cells[0][1].Folds.Low) {
 		t.Errorf("one fold has the interval %+v, %v", folds.Cells[0][1].Folds, err)
 	}
 }
@@ -361,7 +380,10 @@ func TestLabelGainsEqualScipy(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("no gain of %+v", w)
 		}
-		if g := gains[at]; g.Fewer != 0.1 || g.Gain.N != w.Pairs || !near(g.Gain.Mean, w.Mean, 1e-9) || !near(g.Gain.SD, w.SD, 1e-9) || !near(g.Interval.Low, w.Low, 1e-9) || !near(g.Interval.High, w.High, 1e-9) || !near(g.Test.P, w.P, 1e-9) || !near(g.Folds.Low, w.FoldsLow, 1e-9) || !near(g.Folds.High, w.FoldsHigh, 1e-9) {
+		if g := gains[at]; g.Fewer != 0.1 || g.Gain.N != w.Pairs || !near(g.Gain.Mean, w.Mean, 1e-9) ||
+			!near(g.Gain.SD, w.SD, 1e-9) || !near(g.Interval.Low, w.Low, 1e-9) ||
+			!near(g.Interval.High, w.High, 1e-9) || !near(g.Test.P, w.P, 1e-9) ||
+			!near(g.Folds.Low, w.FoldsLow, 1e-9) || !near(g.Folds.High, w.FoldsHigh, 1e-9) {
 			t.Errorf("%+v %+v p %v, want %+v", g.Gain, g.Interval, g.Test.P, w)
 		}
 	}
@@ -429,14 +451,16 @@ func TestChangesBetweenExperiments(t *testing.T) {
 		t.Fatal(changes, gains, err)
 	}
 	for n, c := range changes {
-		if g := gains[n]; c.Initialisation != g.Initialisation || c.Baseline != g.Baseline || c.Gain != g.Gain || c.Interval != g.Interval || c.Fraction != 0.1 {
+		if g := gains[n]; c.Initialisation != g.Initialisation || c.Baseline != g.Baseline || c.Gain != g.Gain ||
+			c.Interval != g.Interval || c.Fraction != 0.1 {
 			t.Errorf("%+v, want %+v", c, g)
 		}
 	}
 
 	// what one of the two lacks is left out
 	other := slices.DeleteFunc(slices.Clone(second), func(r eval.Trial) bool { return r.Initialisation == "scratch" })
-	if changes, err = eval.Changes(first, other, o); err != nil || len(changes) != 1 || changes[0].Initialisation != "3x3x3" || changes[0].Baseline != "" {
+	if changes, err = eval.Changes(first, other, o); err != nil || len(changes) != 1 ||
+		changes[0].Initialisation != "3x3x3" || changes[0].Baseline != "" {
 		t.Errorf("without scratch: %+v, %v", changes, err)
 	}
 	strangers := slices.Clone(second)
@@ -462,7 +486,8 @@ func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
 	}
 	s := eval.Summarise(means)
 	half := 1.96 * s.SD / 20
-	if got := eval.Bootstrap(pairs, 0.95, 4000, 3); math.Abs(got.Low-(s.Mean-half)) > 0.1*half || math.Abs(got.High-(s.Mean+half)) > 0.1*half {
+	if got := eval.Bootstrap(pairs, 0.95, 4000, 3); math.Abs(got.Low-(s.Mean-half)) > 0.1*half ||
+		math.Abs(got.High-(s.Mean+half)) > 0.1*half {
 		t.Errorf("got %+v, want %v ± %v", got, s.Mean, half)
 	}
 	if got := eval.Bootstrap(pairs[:1], 0.95, 100, 1); !math.IsNaN(got.Low) {
@@ -483,7 +508,8 @@ func TestMixedModelOfTooManyCases(t *testing.T) {
 			runs = append(runs, r)
 		}
 	}
-	if _, err := eval.Mixed(runs, eval.FoldOptions{}); !errors.Is(err, eval.ErrManyLevels) || !strings.Contains(err.Error(), ": 806, ") {
+	if _, err := eval.Mixed(runs, eval.FoldOptions{}); !errors.Is(err, eval.ErrManyLevels) ||
+		!strings.Contains(err.Error(), ": 806, ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -496,7 +522,8 @@ func TestMixedModelNeverTestsOverCases(t *testing.T) {
 		for n := range 40 {
 			// the runs scatter less than the cases: each seed orders the same values in another way
 			noise := math.Mod(float64(n)*0.618+0.1*float64(seed)*float64(n%7), 1) / 100
-			r.Scores = append(r.Scores, eval.Score{Case: fmt.Sprint(n), Label: 1, DSC: 0.5 + float64(n)/200 + gain + noise})
+			r.Scores = append(r.Scores, eval.Score{Case: fmt.Sprint(n), Label: 1, DSC: 0.5 + float64(n)/200 + gain +
+				noise})
 		}
 		return r
 	}
@@ -504,11 +531,13 @@ func TestMixedModelNeverTestsOverCases(t *testing.T) {
 	if _, err := eval.Mixed(one, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "two pairs") {
 		t.Errorf("one pair: %v", err)
 	}
-	fit, err := eval.Mixed(append(one, run("scratch", 2, 0), run("a", 2, 0.05), run("scratch", 3, 0), run("a", 3, 0.05)), eval.FoldOptions{})
+	fit, err := eval.Mixed(append(one, run("scratch", 2, 0), run("a", 2, 0.05), run("scratch", 3, 0),
+		run("a", 3, 0.05)), eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fit.Random[1].SD != 0 || math.Abs(fit.Effects[1].Estimate-5) > 0.5 || !math.IsNaN(fit.Effects[1].Test.P) || !math.IsNaN(fit.Effects[1].Interval.Low) {
+	if fit.Random[1].SD != 0 || math.Abs(fit.Effects[1].Estimate-5) > 0.5 || !math.IsNaN(fit.Effects[1].Test.P) ||
+		!math.IsNaN(fit.Effects[1].Interval.Low) {
 		t.Errorf("got %+v", fit)
 	}
 }
@@ -523,7 +552,8 @@ func TestLearningCurves(t *testing.T) {
 		level float64
 		want  float64
 	}{
-		{y, 5, 100}, {y, 10, 100}, {y, 20, 150}, {y, 30, 200}, {y, 45, 350}, {y, 51, math.Inf(1)}, {[]float64{10, math.NaN(), 50}, 20, 400}, {nil, 1, math.Inf(1)},
+		{y, 5, 100}, {y, 10, 100}, {y, 20, 150}, {y, 30, 200}, {y, 45, 350}, {y, 51, math.Inf(1)},
+		{[]float64{10, math.NaN(), 50}, 20, 400}, {nil, 1, math.Inf(1)},
 	} {
 		if got := eval.StepsTo(x, c.y, c.level); got != c.want {
 			t.Errorf("%v reaches %v at %v, want %v", c.y, c.level, got, c.want)
@@ -544,14 +574,16 @@ func TestComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := folds.Cells[1][1] // 20 %
-	if !near(c.Gain.Mean, 3.6587, 1e-4) || !near(c.Test.P, 0.4083, 1e-3) || !near(c.Interval.Low, -8.48, 1e-3) || c.Holm != c.Test.P {
+	if !near(c.Gain.Mean, 3.6587, 1e-4) || !near(c.Test.P, 0.4083, 1e-3) || !near(c.Interval.Low, -8.48, 1e-3) ||
+		c.Holm != c.Test.P {
 		t.Errorf("got %+v", c.Comparison)
 	}
 	// 3 of 4 pairs are up, the largest rank among them
 	if c.Ranks.P != 0.625 || c.Ranks.Pairs != 4 || !c.Ranks.Exact {
 		t.Errorf("Wilcoxon over the pairs: %+v", c.Ranks)
 	}
-	if n := c.Cases; n.Higher+n.Lower+n.Same != 49 || n.Higher <= n.Lower || !(n.RankBiserial > 0.5) || !(n.Median > 0) {
+	if n := c.Cases; n.Higher+n.Lower+n.Same != 49 || n.Higher <= n.Lower || !(n.RankBiserial > 0.5) ||
+		!(n.Median > 0) {
 		t.Errorf("cases: %+v", n)
 	}
 	if c.Spread.Infinite != 0 {

@@ -82,8 +82,10 @@ func TestOtherTools(t *testing.T) {
 			same("MONAI", c.Monai, "dsc", "hd", "hd95", "assd", "nsd")
 			same("medpy", c.Medpy, "dsc", "hd", "assd")
 			same("surface-distance", c.Deepmind, "dsc")
-			if joined := quantileOfBoth(p.Labels, r.Labels, c.Shape, c.Spacing); !agree(joined, float64(c.Medpy["hd95"])) {
-				t.Errorf("%s: medpy's HD95 is %v, a percentile of both sides together %v", c.Name, c.Medpy["hd95"], joined)
+			if joined := quantileOfBoth(p.Labels, r.Labels, c.Shape, c.Spacing); !agree(joined,
+				float64(c.Medpy["hd95"])) {
+				t.Errorf("%s: medpy's HD95 is %v, a percentile of both sides together %v", c.Name, c.Medpy["hd95"],
+					joined)
 			}
 			for _, m := range []string{"hd95", "nsd"} {
 				if !agree(ours[m], float64(c.Deepmind[m])) {

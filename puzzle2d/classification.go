@@ -57,7 +57,8 @@ type Classification struct {
 func DefaultClassification(task string) Classification {
 	c := DefaultConfig()
 	return Classification{
-		Task: task, Network: c.Network, Train: c.Train, Input: c.Input, Crop: 224, Cell: c.Cell, Patch: c.Patch, Mirror: task != Position, Batch: 32, ValidatePhotos: 500,
+		Task: task, Network: c.Network, Train: c.Train, Input: c.Input, Crop: 224, Cell: c.Cell, Patch: c.Patch,
+		Mirror: task != Position, Batch: 32, ValidatePhotos: 500,
 	}
 }
 
@@ -71,7 +72,8 @@ func (c Classification) Resolve(data Data) (Classification, error) {
 	switch c.Task {
 	case Labels:
 		if c.Classes = data.Photos.Classes(); len(c.Classes) < 2 {
-			return c, fmt.Errorf("the photographs have %d classes: labels are learnt of two or more, each in a folder of its own", len(c.Classes))
+			return c,
+				fmt.Errorf("the photographs have %d classes: labels are learnt of two or more, each in a folder of its own", len(c.Classes))
 		}
 		if _, _, err := data.labelled(); err != nil {
 			return c, err
@@ -79,10 +81,13 @@ func (c Classification) Resolve(data Data) (Classification, error) {
 	case Rotation:
 		c.Classes = []string{"0", "90", "180", "270"}
 	case Position:
-		c.Classes = []string{"upper left", "above", "upper right", "left", "right", "lower left", "below", "lower right"}
+		c.Classes = []string{"upper left", "above", "upper right", "left", "right", "lower left", "below",
+			"lower right"}
 	}
 	if width, height := data.Photos.Size(); min(width, height) < c.extent() {
-		return c, fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less", c.extent(), width, height)
+		return c,
+			fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less",
+				c.extent(), width, height)
 	}
 	return c, c.Check()
 }
@@ -102,7 +107,8 @@ func (c Classification) Check() error {
 		return fmt.Errorf("batch is %d, must be from 1 to %d", c.Batch, 1<<14)
 	}
 	if c.Task == Position && (c.Patch < 1 || c.Patch > c.Cell || c.Cell > 1<<12) {
-		return fmt.Errorf("a patch of %d in a cell of %d: must lie in it, and a cell must have at most 4096 pixels", c.Patch, c.Cell)
+		return fmt.Errorf("a patch of %d in a cell of %d: must lie in it, and a cell must have at most 4096 pixels",
+			c.Patch, c.Cell)
 	}
 	if c.Task != Position && (c.Crop < 1 || c.Crop > 1<<13) {
 		return fmt.Errorf("crop is %d, must be from 1 to %d", c.Crop, 1<<13)
@@ -138,7 +144,8 @@ func (c Classification) net() (*photonet.Network, error) {
 // TrainClassifier trains the network to tell the classes apart. The configuration is a resolved
 // one. The score of a validation is the share of right answers on held-out photographs. What
 // [Pretrain] says of runs holds here, too.
-func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -153,7 +160,8 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	l.pass = c.Batch // until it is known
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, l.pass) }
 	return pretext.Train(ctx, dev, pretext.Job[*labelled]{
-		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch,
+		Start:   start(c.Checkpoint, c.InitPartial, c.Network),
 		Declare: l.declare,
 		Compile: func(w pretext.Workbench) (_ train.Learner[*labelled], err error) {
 			l.workbench = w
@@ -391,5 +399,6 @@ func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, er
 		right, sum = right+n, sum+loss*float64(len(part))
 	}
 	score := float64(right) / float64(len(l.held))
-	return voxsaw.Validation{Score: score, Metrics: []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(l.held))}, {Name: "right", Value: score}}}, nil
+	return voxsaw.Validation{Score: score, Metrics: []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(l.held))},
+		{Name: "right", Value: score}}}, nil
 }

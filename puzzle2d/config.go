@@ -91,8 +91,10 @@ func DefaultConfig() Config {
 	t.LR, t.WeightDecay, t.Steps = 1e-2, 5e-4, 10000
 	t.ValidateEvery, t.CheckpointEvery = 1000, 500
 	return Config{
-		Network: Network{Backbone: "resnet18", Width: 1}, Train: t, Input: Input{Mean: MeanDataset}, Grid: [2]int{3, 3}, Cell: 85, Patch: 64, Mirror: true, Batch: 8,
-		Head: HeadPaper, Features: 1024, Hidden: 1024, Rounds: 20, Binary: true, Distance: 3, Share: 1, Classes: 1000, Criterion: puzzle.MinDistance,
+		Network: Network{Backbone: "resnet18", Width: 1}, Train: t, Input: Input{Mean: MeanDataset}, Grid: [2]int{3, 3},
+		Cell: 85, Patch: 64, Mirror: true, Batch: 8,
+		Head: HeadPaper, Features: 1024, Hidden: 1024, Rounds: 20, Binary: true, Distance: 3, Share: 1, Classes: 1000,
+		Criterion:      puzzle.MinDistance,
 		ValidatePhotos: 500, ValidateShuffles: 1,
 	}
 }
@@ -151,7 +153,8 @@ func (c Config) Check() error {
 		return err
 	}
 	if c.Cell < 1 || c.Cell > 1<<12 || c.Grid[0] > 64 || c.Grid[1] > 64 {
-		return fmt.Errorf("a grid of %v cells of %d pixels: must be at most 64x64 cells of at most 4096", c.grid(), c.Cell)
+		return fmt.Errorf("a grid of %v cells of %d pixels: must be at most 64x64 cells of at most 4096", c.grid(),
+			c.Cell)
 	}
 	grids, err := jigsaw.ReadGrids(c.Grids, len(c.Grid))
 	if err != nil {
@@ -186,13 +189,15 @@ func (c Config) Check() error {
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
 func (c Config) layout() puzzle.Layout {
-	return puzzle.Layout{Grid: c.grid(), Crop: []int{c.Grid[0] * c.Cell, c.Grid[1] * c.Cell}, Patch: []int{c.Patch, c.Patch}}
+	return puzzle.Layout{Grid: c.grid(), Crop: []int{c.Grid[0] * c.Cell, c.Grid[1] * c.Cell},
+		Patch: []int{c.Patch, c.Patch}}
 }
 
 // game is what package jigsaw wants to know.
 func (c Config) game() (jigsaw.Config, error) {
 	game := jigsaw.Config{
-		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
+		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary,
+		Distance:  c.Distance,
 		ColumnSum: c.ColSum, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
 		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
 	}

@@ -34,7 +34,9 @@ func FromPyTorch(dev voxsaw.Device, path, out string, n Network, side int) (voxs
 	}
 	layers := net.Layers()
 	params, loaded, err := importUpTo(d, net, path, layers[len(layers)-1])
-	if err == nil && n.Backbone == photonet.AlexNet && !slices.ContainsFunc(loaded.Missing, func(name string) bool { return !strings.Contains(name, ".fc6.") }) && len(loaded.Missing) > 0 {
+	if err == nil && n.Backbone == photonet.AlexNet &&
+		!slices.ContainsFunc(loaded.Missing, func(name string) bool { return !strings.Contains(name, ".fc6.") }) &&
+		len(loaded.Missing) > 0 {
 		params.Close()
 		params, loaded, err = importUpTo(d, net, path, layers[len(layers)-2])
 	}
@@ -43,14 +45,17 @@ func FromPyTorch(dev voxsaw.Device, path, out string, n Network, side int) (voxs
 	}
 	defer params.Close()
 	if len(loaded.Missing) > 0 {
-		return loaded, fmt.Errorf("%s lacks %d tensors of a %s of width %v: is it of another --backbone or --width?\n  %v", path, len(loaded.Missing), n.Backbone, n.Width, loaded)
+		return loaded,
+			fmt.Errorf("%s lacks %d tensors of a %s of width %v: is it of another --backbone or --width?\n  %v", path,
+				len(loaded.Missing), n.Backbone, n.Width, loaded)
 	}
 	settings, err := config.Marshal(&conversion{n, imageNet})
 	if err != nil {
 		return loaded, err
 	}
 	return loaded, checkpoint.Write(out, checkpoint.Description{
-		Kind: converted, Settings: string(settings), Run: string(settings), Version: voxsaw.Version(), Device: d.Describe(),
+		Kind: converted, Settings: string(settings), Run: string(settings), Version: voxsaw.Version(),
+		Device: d.Describe(),
 	}, params)
 }
 

@@ -151,7 +151,8 @@ func TestConvertRefuses(t *testing.T) {
 	if err := os.WriteFile(pickle, []byte("PK\x03\x04 a zip file of torch.save"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSource(pickle, thin()); err == nil || !strings.Contains(err.Error(), "safetensors.torch.save_file") {
+	if _, err := ReadSource(pickle, thin()); err == nil ||
+		!strings.Contains(err.Error(), "safetensors.torch.save_file") {
 		t.Errorf("a file of torch.save: %v", err)
 	}
 }

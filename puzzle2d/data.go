@@ -26,7 +26,8 @@ func (d Data) identity(kind string, settings any) (train.Identity, error) {
 	text, err := config.Marshal(settings)
 	of := d.named()
 	return train.Identity{
-		Kind: kind, Settings: text, TrainedOn: d.Photos.Summarize(of.Train), ValidatedOn: d.Photos.Summarize(of.Validate), Fingerprint: d.Photos.Fingerprint(),
+		Kind: kind, Settings: text, TrainedOn: d.Photos.Summarize(of.Train),
+		ValidatedOn: d.Photos.Summarize(of.Validate), Fingerprint: d.Photos.Fingerprint(),
 	}, err
 }
 
@@ -68,16 +69,20 @@ func (d Data) labelled() (_ Data, notes []string, err error) {
 	}
 	train, validate := without(d.Train), without(d.Validate)
 	if len(train) == 0 {
-		return d, nil, fmt.Errorf("none of the %s to train on has a class: each class is a folder of its own", numbers.Count(len(d.Train), "photograph"))
+		return d, nil, fmt.Errorf("none of the %s to train on has a class: each class is a folder of its own",
+			numbers.Count(len(d.Train), "photograph"))
 	}
 	if n := len(d.Train) - len(train); n > 0 {
-		notes = append(notes, fmt.Sprintf("not trained on, having no class: %d of %s", n, numbers.Count(len(d.Train), "photograph")))
+		notes = append(notes, fmt.Sprintf("not trained on, having no class: %d of %s", n,
+			numbers.Count(len(d.Train), "photograph")))
 	}
 	switch n := len(d.Validate) - len(validate); {
 	case n > 0 && len(validate) == 0:
-		notes = append(notes, fmt.Sprintf("WARNING: none of the %s held out has a class: nothing is validated, and the weights of the last step are all there is", numbers.Count(n, "photograph")))
+		notes = append(notes,
+			fmt.Sprintf("WARNING: none of the %s held out has a class: nothing is validated, and the weights of the last step are all there is", numbers.Count(n, "photograph")))
 	case n > 0:
-		notes = append(notes, fmt.Sprintf("not validated on, having no class: %d of %s held out", n, numbers.Count(len(d.Validate), "photograph")))
+		notes = append(notes, fmt.Sprintf("not validated on, having no class: %d of %s held out", n,
+			numbers.Count(len(d.Validate), "photograph")))
 	}
 	d.Train, d.Validate = train, validate
 	return d, notes, nil

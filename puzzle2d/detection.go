@@ -55,11 +55,14 @@ type Detection struct {
 func DefaultDetection() Detection {
 	c := DefaultConfig()
 	t := c.Train
-	t.LR, t.Steps, t.Schedule, t.StepSize, t.Gamma, t.ValidateEvery, t.CheckpointEvery = 1e-3, 40000, "step", 30000, 0.1, 5000, 1000
+	t.LR, t.Steps, t.Schedule, t.StepSize, t.Gamma, t.ValidateEvery, t.CheckpointEvery = 1e-3, 40000, "step", 30000,
+		0.1, 5000, 1000
 	return Detection{
-		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Mirror: true, ValidatePhotos: 500},
-		MostProposals:    2000, Images: 2, Regions: 64, Foreground: 0.25, ForegroundOverlap: 0.5, BackgroundOverlap: [2]float64{0.1, 0.5},
-		Suppress: 0.3, MinConfidence: 0.05, MostDetections: 100,
+		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Mirror: true,
+			ValidatePhotos: 500},
+		MostProposals: 2000, Images: 2, Regions: 64, Foreground: 0.25, ForegroundOverlap: 0.5,
+		BackgroundOverlap: [2]float64{0.1, 0.5},
+		Suppress:          0.3, MinConfidence: 0.05, MostDetections: 100,
 	}
 }
 
@@ -102,7 +105,8 @@ func (m Marked) boxesLie(photos []int) error {
 		r := m.Photos.Record(n)
 		for _, o := range r.Objects {
 			if err := onPhotograph(voc.Box(o.Box), m.Photos, n); err != nil {
-				return fmt.Errorf("%s: %w; mend it, and prepare again", path.Join(path.Dir(path.Dir(r.Path)), "Annotations", stem(r.Path)+".xml"), err)
+				return fmt.Errorf("%s: %w; mend it, and prepare again",
+					path.Join(path.Dir(path.Dir(r.Path)), "Annotations", stem(r.Path)+".xml"), err)
 			}
 		}
 	}
@@ -114,19 +118,23 @@ func (c *Detection) Check() error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.Images < 1 || c.Images > 1<<10 || c.Regions < 1 || c.Regions > 1<<14 || c.MostProposals < 0 || c.MostDetections < 1 {
+	if c.Images < 1 || c.Images > 1<<10 || c.Regions < 1 || c.Regions > 1<<14 || c.MostProposals < 0 ||
+		c.MostDetections < 1 {
 		return fmt.Errorf("%d photographs a step, %d regions and %d proposals each, %d detections: must be 1 or more (0 proposals: all)", c.Images, c.Regions, c.MostProposals, c.MostDetections)
 	}
 	for _, v := range []struct {
 		name  string
 		value float64
-	}{{"foreground", c.Foreground}, {"foreground_overlap", c.ForegroundOverlap}, {"background_overlap", c.BackgroundOverlap[0]}, {"background_overlap", c.BackgroundOverlap[1]}, {"suppress", c.Suppress}, {"min_confidence", c.MinConfidence}} {
+	}{{"foreground", c.Foreground}, {"foreground_overlap", c.ForegroundOverlap},
+		{"background_overlap", c.BackgroundOverlap[0]}, {"background_overlap", c.BackgroundOverlap[1]},
+		{"suppress", c.Suppress}, {"min_confidence", c.MinConfidence}} {
 		if !(v.value >= 0 && v.value <= 1) {
 			return fmt.Errorf("%s is %v, must be from 0 to 1", v.name, v.value)
 		}
 	}
 	if c.BackgroundOverlap[0] >= c.BackgroundOverlap[1] || c.BackgroundOverlap[1] > c.ForegroundOverlap {
-		return fmt.Errorf("background overlaps from %v to %v, foreground from %v: the three must rise", c.BackgroundOverlap[0], c.BackgroundOverlap[1], c.ForegroundOverlap)
+		return fmt.Errorf("background overlaps from %v to %v, foreground from %v: the three must rise",
+			c.BackgroundOverlap[0], c.BackgroundOverlap[1], c.ForegroundOverlap)
 	}
 	_, err := c.net()
 	return err
@@ -202,7 +210,8 @@ func (c *Detection) network(g *nn.Graph, height, width int) (outputs, error) {
 }
 
 // Run implements [Finetuning]. The settings are resolved ones.
-func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -215,7 +224,8 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
 	return train.Job[*regionsOfStep]{
 		Undivided: smallerBatch,
-		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: l.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: l.open, Declare: l.declare,
+		Start:   start(c.Checkpoint, c.InitPartial, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
 	}.Run(ctx, dev, o, train.Group{})
 }
@@ -239,13 +249,15 @@ func (l *detectionLearner) open() (notes []string, err error) {
 		}
 	}
 	if without := len(l.data.Train) - len(l.train); without > 0 {
-		notes = append(notes, fmt.Sprintf("passed over in training: %s without an object that is not difficult", numbers.Count(without, "photograph")))
+		notes = append(notes, fmt.Sprintf("passed over in training: %s without an object that is not difficult",
+			numbers.Count(without, "photograph")))
 	}
 	return notes, nil
 }
 
 func (l *detectionLearner) compile(w train.Workbench) (err error) {
-	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"), numbers.Count(l.config.Regions, "region")), "photographs", false); err != nil {
+	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"),
+		numbers.Count(l.config.Regions, "region")), "photographs", false); err != nil {
 		return err
 	}
 	if len(l.data.Validate) == 0 {
@@ -281,7 +293,8 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 	width, height := l.data.Photos.Size()
 	rows, columns := c.Images*c.Regions, 4*(len(c.Classes)+1)
 	b := &regionsOfStep{
-		photographs: make([]float32, c.Images*3*height*width), regions: make([]float32, 5*rows), truth: make([]float32, rows),
+		photographs: make([]float32, c.Images*3*height*width), regions: make([]float32, 5*rows),
+		truth: make([]float32, rows),
 		moves: make([]float32, rows*columns), weights: make([]float32, rows*columns),
 	}
 	for row := range b.truth {
@@ -319,12 +332,14 @@ func (m Marked) show(dst []float32, image, photo int, in Input, flipped bool) er
 	}
 	width, height := m.Photos.Size()
 	size := 3 * height * width
-	in.write(dst[image*size:(image+1)*size], view{photo: pixels, stride: 3 * width, height: height, width: width, mirrored: flipped})
+	in.write(dst[image*size:(image+1)*size], view{photo: pixels, stride: 3 * width, height: height, width: width,
+		mirrored: flipped})
 	return nil
 }
 
 // place writes a region as a row of a step.
-func (c *Detection) place(b *regionsOfStep, row, image int, data Marked, photo int, r region, objects []object, flipped bool) {
+func (c *Detection) place(b *regionsOfStep, row, image int, data Marked, photo int, r region, objects []object,
+	flipped bool) {
 	original, _ := data.Photos.Original(photo)
 	box, target := r.box, voc.Box{}
 	if r.object >= 0 {
@@ -366,7 +381,8 @@ func (l *detectionLearner) Step(step int, b *regionsOfStep) (train.Result, error
 	r := train.Result{Cases: b.names, Items: l.config.Images}
 	err := l.program.SetStep(l.config.Train.Seed, uint64(step))
 	if err == nil {
-		r.Loss, err = forward(l.program, map[string][]float32{"photographs": b.photographs, "regions": b.regions, "truth": b.truth, "moves": b.moves, "weights": b.weights})
+		r.Loss, err = forward(l.program, map[string][]float32{"photographs": b.photographs, "regions": b.regions,
+			"truth": b.truth, "moves": b.moves, "weights": b.weights})
 	}
 	if err != nil || !numbers.Finite(r.Loss) {
 		return r, err

@@ -40,7 +40,8 @@ func TestOffsets(t *testing.T) {
 			}
 		}
 	}
-	if got := moved(voc.Box{1, 1, 10, 10}, [4]float64{0, 0, 99, -99}, 50, 40); got[0] != 1 || got[2] != 50 || !(got[3] >= got[1]) {
+	if got := moved(voc.Box{1, 1, 10, 10}, [4]float64{0, 0, 99, -99}, 50, 40); got[0] != 1 || got[2] != 50 ||
+		!(got[3] >= got[1]) {
 		t.Errorf("a box that runs away becomes %v", got)
 	}
 	if got := mirrored(voc.Box{1, 5, 10, 6}, 50); got != (voc.Box{41, 5, 50, 6}) {
@@ -97,7 +98,8 @@ func TestRegionsOfAStep(t *testing.T) {
 				}
 				box := voc.Box{}
 				for i := range box {
-					box[i] = float64(region[1+i])*[]float64{float64(w) / float64(width), float64(h) / float64(height)}[i%2] + 1
+					box[i] = float64(region[1+i])*[]float64{float64(w) / float64(width),
+						float64(h) / float64(height)}[i%2] + 1
 				}
 				if flipped {
 					box = mirrored(box, w)
@@ -123,8 +125,10 @@ func TestRegionsOfAStep(t *testing.T) {
 				if flipped {
 					move[0] = -move[0]
 				}
-				if got := moved(box, move, w, h); objects[which].class != class || got.Overlap(objects[which].box) < 0.999 {
-					t.Errorf("%s: %v of class %d is moved to %v, the object is %v", name, box, class, got, objects[which])
+				if got := moved(box, move, w, h); objects[which].class != class ||
+					got.Overlap(objects[which].box) < 0.999 {
+					t.Errorf("%s: %v of class %d is moved to %v, the object is %v", name, box, class, got,
+						objects[which])
 				}
 			}
 			if count > 6 { // a quarter of 24
@@ -206,7 +210,8 @@ func TestDetectionGradient(t *testing.T) {
 	}
 	defer program.Close()
 	loss := func() float64 {
-		v, err := forward(program, map[string][]float32{"photographs": b.photographs, "regions": b.regions, "truth": b.truth, "moves": b.moves, "weights": b.weights})
+		v, err := forward(program, map[string][]float32{"photographs": b.photographs, "regions": b.regions,
+			"truth": b.truth, "moves": b.moves, "weights": b.weights})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +222,8 @@ func TestDetectionGradient(t *testing.T) {
 		t.Fatal(err)
 	}
 	gradients := map[string][]float32{} // a further run spoils them
-	for _, name := range []string{"cls_score.weight", "cls_score.bias", "bbox_pred.weight", "bbox_pred.bias", "encoder.layer4.1.conv2.weight", "encoder.layer3.1.bn2.weight", "encoder.layer1.0.conv1.weight"} {
+	for _, name := range []string{"cls_score.weight", "cls_score.bias", "bbox_pred.weight", "bbox_pred.bias",
+		"encoder.layer4.1.conv2.weight", "encoder.layer3.1.bn2.weight", "encoder.layer1.0.conv1.weight"} {
 		if gradients[name], err = params.Grad(name); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +305,8 @@ func TestReadProposals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range store.Len() {
-		if !slices.Equal(again.boxes[n], all.boxes[n]) || !slices.Equal(plain.boxes[n], all.boxes[n][:3]) || len(all.of(n)) < 12 {
+		if !slices.Equal(again.boxes[n], all.boxes[n]) || !slices.Equal(plain.boxes[n], all.boxes[n][:3]) ||
+			len(all.of(n)) < 12 {
 			t.Fatalf("photograph %d has %v, %v and %v", n, plain.boxes[n], all.boxes[n], again.boxes[n])
 		}
 	}

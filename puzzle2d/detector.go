@@ -29,7 +29,8 @@ type detector struct {
 
 // newDetector compiles both. They lie in the memory of a training step, if there is one: then the
 // detector is not to be used in the middle of a step.
-func newDetector(dev device.Device, c *Detection, data Marked, params *nn.Params, share *nn.Program, memory int64) (*detector, error) {
+func newDetector(dev device.Device, c *Detection, data Marked, params *nn.Params, share *nn.Program,
+	memory int64) (*detector, error) {
 	net, err := c.net()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func newDetector(dev device.Device, c *Detection, data Marked, params *nn.Params
 		return nil, fmt.Errorf("preparing to look at photographs of %dx%d: %w", width, height, err)
 	}
 	g = nn.NewGraph(nn.Eval, dev.Activations())
-	scores, moves := net.Detect(g, net.Regions(g, g.Input("maps", shape...), g.Input("regions", rows, 5), scale), len(c.Classes))
+	scores, moves := net.Detect(g, net.Regions(g, g.Input("maps", shape...), g.Input("regions", rows, 5), scale),
+		len(c.Classes))
 	o.Outputs = map[string]*nn.Node{"scores": scores, "moves": moves}
 	if t.rest, err = nn.Compile(dev, g, params, o); err != nil {
 		t.close()
@@ -134,7 +136,8 @@ func (t *detector) look(photo int, boxes []voc.Box, candidates [][]found) error 
 				v := float64(t.moves[4*(row*n+class+1)+i])
 				move[i] = v*c.BoxDeviation[4*class+i] + c.BoxMean[4*class+i]
 			}
-			candidates[class] = append(candidates[class], found{class, voc.Detection{Photo: photo, Box: moved(box, move, width, height), Confidence: confidence}})
+			candidates[class] = append(candidates[class],
+				found{class, voc.Detection{Photo: photo, Box: moved(box, move, width, height), Confidence: confidence}})
 		}
 	}
 	return nil
@@ -189,7 +192,8 @@ func (t *detector) precision(ctx context.Context, photos []int, progress func(do
 			all[f.class].Found = append(all[f.class].Found, f.Detection)
 		}
 		for _, o := range t.data.Photos.Record(photo).Objects {
-			all[o.Class].Truth = append(all[o.Class].Truth, voc.Object{Photo: photo, Box: voc.Box(o.Box), Difficult: o.Difficult})
+			all[o.Class].Truth = append(all[o.Class].Truth, voc.Object{Photo: photo, Box: voc.Box(o.Box),
+				Difficult: o.Difficult})
 		}
 		if progress != nil {
 			progress(k+1, len(photos))
@@ -201,7 +205,8 @@ func (t *detector) precision(ctx context.Context, photos []int, progress func(do
 }
 
 // Score implements [Finetuning]. The settings are resolved ones.
-func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64, progress func(done, total int)) (Precision, error) {
+func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64,
+	progress func(done, total int)) (Precision, error) {
 	d, err := device.From(dev)
 	if err != nil {
 		return Precision{}, err

@@ -91,7 +91,8 @@ func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, 
 		f.note = loaded.String()
 	}
 	if err == nil {
-		f.program, err = nn.Compile(d, g, f.params, nn.Options{Outputs: map[string]*nn.Node{"features": x}, MemoryLimit: o.Memory})
+		f.program, err = nn.Compile(d, g, f.params, nn.Options{Outputs: map[string]*nn.Node{"features": x},
+			MemoryLimit: o.Memory})
 	}
 	if err != nil {
 		f.params.Close()
@@ -134,7 +135,9 @@ func (f *Features) Width() int { return f.width }
 func (f *Features) Extract(ctx context.Context, store *photos.Store, numbers []int) ([]float32, error) {
 	width, height := store.Size()
 	if min(width, height) < f.side {
-		return nil, fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less", f.side, width, height)
+		return nil,
+			fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less",
+				f.side, width, height)
 	}
 	size := 3 * f.side * f.side
 	images := make([]float32, f.batch*size)
@@ -151,7 +154,8 @@ func (f *Features) Extract(ctx context.Context, store *photos.Store, numbers []i
 				return nil, err
 			}
 			f.input.write(images[k*size:(k+1)*size], view{
-				photo: pixels, stride: 3 * width, top: (height - f.side) / 2, left: (width - f.side) / 2, height: f.side, width: f.side,
+				photo: pixels, stride: 3 * width, top: (height - f.side) / 2, left: (width - f.side) / 2,
+				height: f.side, width: f.side,
 			})
 		}
 		if err := f.program.Set("images", images); err != nil {

@@ -42,7 +42,8 @@ type Finetuning interface {
 	// Score scores a checkpoint of that training on the photographs to test on. Progress, which may
 	// be nil, is told how many photographs of how many are done. memory limits the bytes of the
 	// network; 0: not.
-	Score(ctx context.Context, dev voxsaw.Device, checkpoint string, data Marked, memory int64, progress func(done, total int)) (Precision, error)
+	Score(ctx context.Context, dev voxsaw.Device, checkpoint string, data Marked, memory int64,
+		progress func(done, total int)) (Precision, error)
 }
 
 // FinetuneSettings is what the two tasks of fine-tuning have in common.
@@ -127,15 +128,19 @@ func SplitMarked(store *photos.Store, on string) (Marked, error) {
 	m := Marked{Data: Data{Photos: store, Train: sides[photos.Train]}, Test: sides[photos.Test]}
 	switch {
 	case store.Layout() != photos.LayoutVOC:
-		return m, fmt.Errorf("the photographs have the layout %s: fine-tuning takes Pascal VOC's, JPEGImages beside Annotations and ImageSets/Main", store.Layout())
+		return m,
+			fmt.Errorf("the photographs have the layout %s: fine-tuning takes Pascal VOC's, JPEGImages beside Annotations and ImageSets/Main", store.Layout())
 	case on != OnTrain && on != OnTrainval:
 		return m, fmt.Errorf("train_on %q: want %s or %s", on, OnTrainval, OnTrain)
 	case len(m.Train) == 0:
-		return m, errors.New("no photograph is on the side train: complete ImageSets/Main/train.txt or trainval.txt, and prepare again")
+		return m,
+			errors.New("no photograph is on the side train: complete ImageSets/Main/train.txt or trainval.txt, and prepare again")
 	case on == OnTrainval && len(m.Test) == 0:
-		return m, errors.New("no photograph is on the side test: complete ImageSets/Main/test.txt and prepare again, or keep the side val for the test with --train-on train")
+		return m,
+			errors.New("no photograph is on the side test: complete ImageSets/Main/test.txt and prepare again, or keep the side val for the test with --train-on train")
 	case on == OnTrain && len(sides[photos.Val]) == 0:
-		return m, errors.New("no photograph is on the side val: complete ImageSets/Main/val.txt and prepare again, or take --train-on trainval")
+		return m,
+			errors.New("no photograph is on the side val: complete ImageSets/Main/val.txt and prepare again, or take --train-on trainval")
 	case on == OnTrainval:
 		m.Train = slices.Concat(m.Train, sides[photos.Val])
 	default:
@@ -221,7 +226,8 @@ func (c ClassPrecision) MarshalJSON() ([]byte, error) {
 }
 
 // precision gathers the classes' precisions; of gives that of one by a rule.
-func (m Marked) precision(task string, numbers, positives []int, of func(class int, rule voc.Rule) (float64, error)) (Precision, error) {
+func (m Marked) precision(task string, numbers, positives []int, of func(class int, rule voc.Rule) (float64,
+	error)) (Precision, error) {
 	p := Precision{Task: task, Side: m.Photos.Split(numbers[0]), Photos: len(numbers)}
 	var points, areas []float64
 	for class, name := range m.Photos.Classes() {
@@ -241,7 +247,8 @@ func (m Marked) precision(task string, numbers, positives []int, of func(class i
 
 // validation is a precision as the loop logs it.
 func (p Precision) validation() voxsaw.Validation {
-	return voxsaw.Validation{Score: p.ElevenPoints, Metrics: []voxsaw.Metric{{Name: "map_11_points", Value: p.ElevenPoints}, {Name: "map_area", Value: p.Area}}}
+	return voxsaw.Validation{Score: p.ElevenPoints,
+		Metrics: []voxsaw.Metric{{Name: "map_11_points", Value: p.ElevenPoints}, {Name: "map_area", Value: p.Area}}}
 }
 
 // restore is the parameters of a network, with the values of a checkpoint of its fine-tuning.
@@ -249,7 +256,8 @@ func restore(d device.Device, g *nn.Graph, path string) (*nn.Params, error) {
 	params := nn.NewParams(d, 0)
 	err := params.Declare(g)
 	if err == nil {
-		_, err = checkpoint.LoadAll(path, params, func(string) string { return "it is not a checkpoint of this network" })
+		_, err = checkpoint.LoadAll(path, params,
+			func(string) string { return "it is not a checkpoint of this network" })
 	}
 	if err != nil {
 		params.Close()

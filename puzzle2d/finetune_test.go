@@ -102,12 +102,16 @@ func TestFinetuneLearns(t *testing.T) {
 		steps, rate := c.Settings().Train.Steps, c.Settings().Train.LR
 		before, _ := score(1, 0)
 		after, summary := score(steps, rate)
-		t.Logf("%s: %.3f and %.3f without training, %.3f and %.3f with; validated %v", name, before.ElevenPoints, before.Area, after.ElevenPoints, after.Area, summary.Validation)
+		t.Logf("%s: %.3f and %.3f without training, %.3f and %.3f with; validated %v", name, before.ElevenPoints,
+			before.Area, after.ElevenPoints, after.Area, summary.Validation)
 		want := map[string]float64{Classify: 0.8, Detect: 0.4}[name]
-		if after.ElevenPoints < want || after.Area < want || before.ElevenPoints > after.ElevenPoints-0.2 || before.Area > after.Area-0.2 {
-			t.Errorf("%s: mean average precisions %v and %v, and %v and %v without training", name, after.ElevenPoints, after.Area, before.ElevenPoints, before.Area)
+		if after.ElevenPoints < want || after.Area < want || before.ElevenPoints > after.ElevenPoints-0.2 ||
+			before.Area > after.Area-0.2 {
+			t.Errorf("%s: mean average precisions %v and %v, and %v and %v without training", name, after.ElevenPoints,
+				after.Area, before.ElevenPoints, before.Area)
 		}
-		if after.Side != photos.Test || after.Photos != 16 || len(after.Classes) != 3 || summary.BestStep == 0 || len(summary.Validation.Metrics) != 2 {
+		if after.Side != photos.Test || after.Photos != 16 || len(after.Classes) != 3 || summary.BestStep == 0 ||
+			len(summary.Validation.Metrics) != 2 {
 			t.Errorf("%s: %+v, %+v", name, after, summary)
 		}
 		sum := 0.0
@@ -135,10 +139,13 @@ func TestFinetuneResumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		if _, err := c.Run(ctx, dev, data, voxsaw.RunOptions{Folder: parts, Observer: interrupter{3, stop}}); !errors.As(err, new(*voxsaw.InterruptedError)) {
+		if _, err := c.Run(ctx, dev, data,
+			voxsaw.RunOptions{Folder: parts, Observer: interrupter{3, stop}}); !errors.As(err,
+			new(*voxsaw.InterruptedError)) {
 			t.Fatalf("%s: stopped after 3 steps: %v", name, err)
 		}
-		if _, err := c.Run(context.Background(), dev, data, voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
+		if _, err := c.Run(context.Background(), dev, data,
+			voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
@@ -186,10 +193,12 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 		}
 		var notes noteTaker
 		out := filepath.Join(t.TempDir(), "run")
-		if _, err := c.Run(context.Background(), dev, data, voxsaw.RunOptions{Folder: out, Observer: &notes}); err != nil {
+		if _, err := c.Run(context.Background(), dev, data,
+			voxsaw.RunOptions{Folder: out, Observer: &notes}); err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(notes, "\n"); !strings.Contains(text, "tensors loaded") || strings.Contains(text, "left at their initial values: encoder") {
+		if text := strings.Join(notes, "\n"); !strings.Contains(text, "tensors loaded") ||
+			strings.Contains(text, "left at their initial values: encoder") {
 			t.Errorf("what was loaded is not told: %s", text)
 		}
 		path = filepath.Join(out, "last.safetensors")
@@ -199,7 +208,8 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 	if err := other.Resolve(data); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Run(context.Background(), dev, data, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "give both the same --backbone and --width") {
+	if _, err := other.Run(context.Background(), dev, data, voxsaw.RunOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "give both the same --backbone and --width") {
 		t.Errorf("another width: %v", err)
 	}
 }
@@ -216,7 +226,8 @@ func TestStartFromAPart(t *testing.T) {
 	var tensors []safetensors.Tensor
 	for _, name := range whole.Names() {
 		if !strings.HasPrefix(name, "layer4.") {
-			tensors = append(tensors, safetensors.Tensor{Name: name, Shape: whole.Shape(name), Values: func() ([]float32, error) { return whole.Read(name) }})
+			tensors = append(tensors, safetensors.Tensor{Name: name, Shape: whole.Shape(name),
+				Values: func() ([]float32, error) { return whole.Read(name) }})
 		}
 	}
 	part := filepath.Join(t.TempDir(), "part.safetensors")
@@ -260,7 +271,8 @@ func TestTruthsAreVOCs(t *testing.T) {
 	ignored := 0
 	for n := range store.Len() {
 		for class, truth := range data.truths(n) {
-			lines, err := os.ReadFile(filepath.Join(root, "ImageSets", "Main", voctest.Classes[class]+"_"+store.Split(n)+".txt"))
+			lines, err := os.ReadFile(filepath.Join(root, "ImageSets", "Main", voctest.Classes[class]+"_"+
+				store.Split(n)+".txt"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +288,8 @@ func TestTruthsAreVOCs(t *testing.T) {
 	if ignored == 0 {
 		t.Error("no photograph has only difficult objects of a class")
 	}
-	if scored, err := json.Marshal(ClassPrecision{Class: "cat", ElevenPoints: math.NaN(), Area: 0.5}); err != nil || string(scored) != `{"class":"cat","positives":0,"ap_11_points":null,"ap_area":0.5}` {
+	if scored, err := json.Marshal(ClassPrecision{Class: "cat", ElevenPoints: math.NaN(), Area: 0.5}); err != nil ||
+		string(scored) != `{"class":"cat","positives":0,"ap_11_points":null,"ap_area":0.5}` {
 		t.Errorf("%s, %v", scored, err)
 	}
 }
@@ -319,24 +332,37 @@ func TestFinetuneRefuses(t *testing.T) {
 		on     string
 		set    func(dir string, c *Detection)
 	}{
-		"no photograph is on the side test: complete ImageSets/Main/test.txt":     {remove("ImageSets/Main/test.txt"), OnTrainval, plain},
-		"no photograph is on the side val: complete ImageSets/Main/val.txt":       {remove("ImageSets/Main/val.txt", "ImageSets/Main/trainval.txt"), OnTrain, plain},
-		"no object of class cat is to be trained on":                              {write("ImageSets/Main/cat_train.txt", "000001 -1\n"), OnTrain, plain},
-		"Annotations/000001.xml: the box from 1,1 to 900,2 does not lie on":       {write("Annotations/000001.xml", "<annotation><object><name>disc</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>900</xmax><ymax>2</ymax></bndbox></object></annotation>"), OnTrain, plain},
-		"proposals.csv:2: there is no photograph \"999999\" in the data set":      {write("proposals.csv", proposalColumns+"\n999999,1,1,2,2\n"), OnTrain, plain},
-		"proposals.csv:2: the box from 0,1 to 2,2 does not lie on JPEGImages/0":   {write("proposals.csv", proposalColumns+"\n000001,0,1,2,2\n"), OnTrain, plain},
-		"proposals.csv:3: the box from 1,1 to 2,900 does not lie on JPEGImages/0": {write("proposals.csv", proposalColumns+"\n000001,1,1,2,2\n000001,1,1,2,900\n"), OnTrain, plain},
-		"proposals.csv:2: \"000001,1,1,2\" is no line of photo,xmin":              {write("proposals.csv", proposalColumns+"\n000001,1,1,2\n"), OnTrain, plain},
-		"proposals.csv:2: \"000001,1,1,2,2,0.5\" is no line of photo,xmin":        {write("proposals.csv", proposalColumns+"\n000001,1,1,2,2,0.5\n"), OnTrain, plain},
-		"proposals.csv:1: begins with \"a,b\": the first line of proposals is":    {write("proposals.csv", "a,b\n"), OnTrain, plain},
+		"no photograph is on the side test: complete ImageSets/Main/test.txt": {remove("ImageSets/Main/test.txt"),
+			OnTrainval, plain},
+		"no photograph is on the side val: complete ImageSets/Main/val.txt": {remove("ImageSets/Main/val.txt",
+			"ImageSets/Main/trainval.txt"), OnTrain, plain},
+		"no object of class cat is to be trained on": {write("ImageSets/Main/cat_train.txt", "000001 -1\n"), OnTrain,
+			plain},
+		"Annotations/000001.xml: the box from 1,1 to 900,2 does not lie on": {write("Annotations/000001.xml",
+			"<annotation><object><name>disc</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>900</xmax><ymax>2</ymax></bndbox></object></annotation>"), OnTrain, plain},
+		"proposals.csv:2: there is no photograph \"999999\" in the data set": {write("proposals.csv",
+			proposalColumns+"\n999999,1,1,2,2\n"), OnTrain, plain},
+		"proposals.csv:2: the box from 0,1 to 2,2 does not lie on JPEGImages/0": {write("proposals.csv",
+			proposalColumns+"\n000001,0,1,2,2\n"), OnTrain, plain},
+		"proposals.csv:3: the box from 1,1 to 2,900 does not lie on JPEGImages/0": {write("proposals.csv",
+			proposalColumns+"\n000001,1,1,2,2\n000001,1,1,2,900\n"), OnTrain, plain},
+		"proposals.csv:2: \"000001,1,1,2\" is no line of photo,xmin": {write("proposals.csv",
+			proposalColumns+"\n000001,1,1,2\n"), OnTrain, plain},
+		"proposals.csv:2: \"000001,1,1,2,2,0.5\" is no line of photo,xmin": {write("proposals.csv",
+			proposalColumns+"\n000001,1,1,2,2,0.5\n"), OnTrain, plain},
+		"proposals.csv:1: begins with \"a,b\": the first line of proposals is": {write("proposals.csv", "a,b\n"),
+			OnTrain, plain},
 		"proposals.csv is empty": {write("proposals.csv", ""), OnTrain, plain},
-		"has no proposal for 5 of the 6 photographs, 000002, 000003, 000004": {write("proposals.csv", proposalColumns+"\n000001,1,1,2,2\n"), OnTrain, plain},
-		"no such file":                         {nil, OnTrain, func(_ string, c *Detection) { c.Proposals = "nowhere.csv" }},
+		"has no proposal for 5 of the 6 photographs, 000002, 000003, 000004": {write("proposals.csv",
+			proposalColumns+"\n000001,1,1,2,2\n"), OnTrain, plain},
+		"no such file": {nil, OnTrain,
+			func(_ string, c *Detection) { c.Proposals = "nowhere.csv" }},
 		"no proposals: name their file":        {nil, OnTrain, func(_ string, c *Detection) { c.Proposals = "" }},
 		"regions and":                          {nil, OnTrain, func(_ string, c *Detection) { c.Regions = 0 }},
 		"foreground is 2, must be from 0 to 1": {nil, OnTrain, func(_ string, c *Detection) { c.Foreground = 2 }},
-		"the three must rise":                  {nil, OnTrain, func(_ string, c *Detection) { c.BackgroundOverlap = [2]float64{0.5, 0.1} }},
-		"train_on \"test\": want":              {nil, "test", plain},
+		"the three must rise": {nil, OnTrain,
+			func(_ string, c *Detection) { c.BackgroundOverlap = [2]float64{0.5, 0.1} }},
+		"train_on \"test\": want": {nil, "test", plain},
 	} {
 		t.Run(want, func(t *testing.T) {
 			store, root := vocOfSize(t, voctest.Options{Train: 6, Val: 3, Test: 3, Side: 64, Seed: 1}, test.change)
@@ -352,7 +378,8 @@ func TestFinetuneRefuses(t *testing.T) {
 		})
 	}
 	store := prepare(t, 8, 60, 60)
-	if _, err := SplitMarked(store, OnTrain); err == nil || !strings.Contains(err.Error(), "layout folder: fine-tuning takes Pascal VOC's") {
+	if _, err := SplitMarked(store, OnTrain); err == nil ||
+		!strings.Contains(err.Error(), "layout folder: fine-tuning takes Pascal VOC's") {
 		t.Errorf("a folder of classes: %v", err)
 	}
 	store, _ = vocOf(t, nil)

@@ -34,7 +34,8 @@ func DefaultMultilabel() Multilabel {
 	t := c.Train
 	t.LR, t.Steps, t.Schedule, t.ValidateEvery, t.CheckpointEvery = 1e-3, 20000, "cosine", 1000, 500
 	return Multilabel{
-		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Checkpoint: "", Mirror: true, ValidatePhotos: 1000}, Crop: 224, Batch: 16, Views: 10,
+		FinetuneSettings: FinetuneSettings{Network: c.Network, Train: t, Input: c.Input, Checkpoint: "", Mirror: true,
+			ValidatePhotos: 1000}, Crop: 224, Batch: 16, Views: 10,
 	}
 }
 
@@ -58,7 +59,8 @@ func (c *Multilabel) Check() error {
 		return err
 	}
 	if c.Crop < 1 || c.Crop > 1<<13 || c.Batch < 1 || c.Batch > 1<<14 {
-		return fmt.Errorf("a batch of %d crops of %d pixels: must be from 1 to %d of 1 to %d", c.Batch, c.Crop, 1<<14, 1<<13)
+		return fmt.Errorf("a batch of %d crops of %d pixels: must be from 1 to %d of 1 to %d", c.Batch, c.Crop, 1<<14,
+			1<<13)
 	}
 	if c.Views != 1 && c.Views != 10 {
 		return fmt.Errorf("views is %d, must be 1 or 10", c.Views)
@@ -83,7 +85,8 @@ func (c *Multilabel) network(g *nn.Graph) (outputs, error) {
 }
 
 // Run implements [Finetuning].
-func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -95,7 +98,8 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	l.build = c.network
 	return train.Job[*marks]{
 		Undivided: smallerBatch,
-		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare,
+		Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
@@ -110,7 +114,8 @@ type marks struct {
 }
 
 func (c *Multilabel) empty() *marks {
-	return &marks{images: make([]float32, c.Batch*3*c.Crop*c.Crop), truth: make([]float32, c.Batch*len(c.Classes)), names: make([]string, c.Batch)}
+	return &marks{images: make([]float32, c.Batch*3*c.Crop*c.Crop), truth: make([]float32, c.Batch*len(c.Classes)),
+		names: make([]string, c.Batch)}
 }
 
 // truths are VOC's of a photograph, of each class.
@@ -168,11 +173,13 @@ func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place) e
 	width, _ := data.Photos.Size()
 	size := 3 * c.Crop * c.Crop
 	c.Input.write(b.images[item*size:(item+1)*size], view{
-		photo: pixels, stride: 3 * width, top: at.top, left: at.left, height: c.Crop, width: c.Crop, mirrored: at.mirrored,
+		photo: pixels, stride: 3 * width, top: at.top, left: at.left, height: c.Crop, width: c.Crop,
+		mirrored: at.mirrored,
 	})
 	b.names[item] = data.Photos.Name(photo)
 	for class, truth := range data.truths(photo) {
-		b.truth[item*len(c.Classes)+class] = map[voc.Truth]float32{voc.Present: 1, voc.Absent: 0, voc.Ignored: -1}[truth]
+		b.truth[item*len(c.Classes)+class] = map[voc.Truth]float32{voc.Present: 1, voc.Absent: 0,
+			voc.Ignored: -1}[truth]
 	}
 	return nil
 }
@@ -193,7 +200,8 @@ func (l *multilabelLearner) Batch(ctx context.Context, step int) (*marks, error)
 			return nil, err
 		}
 		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(item))
-		if err := l.config.cut(b, item, l.data, l.data.Train[r.IntN(len(l.data.Train))], l.config.place(r, width, height)); err != nil {
+		if err := l.config.cut(b, item, l.data, l.data.Train[r.IntN(len(l.data.Train))],
+			l.config.place(r, width, height)); err != nil {
 			return nil, err
 		}
 	}
@@ -228,7 +236,8 @@ func (l *multilabelLearner) Validate(ctx context.Context, _ int) (voxsaw.Validat
 
 // precision scores a program of [Multilabel.network] on photographs, by the mean logits of so many
 // views.
-func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Marked, photos []int, views int, progress func(done, total int)) (Precision, error) {
+func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Marked, photos []int, views int,
+	progress func(done, total int)) (Precision, error) {
 	classes := len(c.Classes)
 	confidences, truths := make([][]float64, classes), make([][]voc.Truth, classes)
 	positives := make([]int, classes)
@@ -266,7 +275,8 @@ func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Ma
 		}
 		for item := range count {
 			for class := range classes {
-				confidences[class][(from+item)/len(places)] += float64(logits[item*classes+class]) / float64(len(places))
+				confidences[class][(from+item)/len(places)] += float64(logits[item*classes+
+					class]) / float64(len(places))
 			}
 		}
 		if progress != nil {
@@ -279,7 +289,8 @@ func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Ma
 }
 
 // Score implements [Finetuning].
-func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64, progress func(done, total int)) (Precision, error) {
+func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, data Marked, memory int64,
+	progress func(done, total int)) (Precision, error) {
 	d, err := device.From(dev)
 	if err != nil {
 		return Precision{}, err

@@ -16,7 +16,8 @@ type Network struct {
 
 // net builds the network for images of a size. It is a jigsaw.Backbone.
 func (n Network) net(height, width int) (*photonet.Network, error) {
-	net, err := photonet.New(photonet.Config{Kind: n.Backbone, Width: n.Width, Norm: n.Norm, Dropout: n.Dropout, Size: [2]int{height, width}})
+	net, err := photonet.New(photonet.Config{Kind: n.Backbone, Width: n.Width, Norm: n.Norm, Dropout: n.Dropout,
+		Size: [2]int{height, width}})
 	if err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}

@@ -41,19 +41,24 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 	note("lr", c.Train.LR, solver)
 	note("momentum", c.Train.Momentum, solver)
 	note("weight_decay", c.Train.WeightDecay, solver)
-	note("schedule", fmt.Sprintf("x %v every %d steps", c.Train.Gamma, c.Train.StepSize), solver+" (which drops at 100k and 350k)")
+	note("schedule", fmt.Sprintf("x %v every %d steps", c.Train.Gamma, c.Train.StepSize),
+		solver+" (which drops at 100k and 350k)")
 	c.Distance = 3
-	note("distance", c.Distance, "ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
+	note("distance", c.Distance,
+		"ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
 	note("weight of binary terms", 1, "ours: the sum of the two losses, as equation 1 has the two costs")
 	note("loss of the rounds", "their mean", "the paper averages them; a puzzle counts while it is being solved")
-	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell, c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")
-	note("pixels", fmt.Sprintf("less the mean of the data set, divided by %.3g", float64(pixelScale)), "the mean is the paper's; the divisor is ours, see Input")
+	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell,
+		c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")
+	note("pixels", fmt.Sprintf("less the mean of the data set, divided by %.3g", float64(pixelScale)),
+		"the mean is the paper's; the divisor is ours, see Input")
 	note("colour", "RGB, none in gray", "the paper says nothing; VISSL shows 66 % in gray (--gray 0.66)")
 	note("puzzles of a photograph", "one a step", "ours; the paper says nothing")
 	switch c.Network.Backbone {
 	case "alexnet":
 		c.Network.Norm, c.Network.Dropout = "lrn", 0.5
-		note("norm", c.Network.Norm, "the Context Free Network; batch norm learns faster and transfers worse (bbrattoli/JigsawPuzzlePytorch, issue 7)")
+		note("norm", c.Network.Norm,
+			"the Context Free Network; batch norm learns faster and transfers worse (bbrattoli/JigsawPuzzlePytorch, issue 7)")
 		note("dropout", c.Network.Dropout, "the Context Free Network")
 		note("stride of conv1", "2 for patches of 64, 4 for photographs of 227", "the Context Free Network")
 	default:

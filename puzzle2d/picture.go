@@ -51,7 +51,8 @@ func (p Play) columns() []column {
 		if r == 0 {
 			title = "shuffled"
 		}
-		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches, p.Misplaced(r) == 0})
+		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches,
+			p.Misplaced(r) == 0})
 	}
 	if p.Misplaced(last) > 0 {
 		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", there, there), puzzle.Identity(n), false})

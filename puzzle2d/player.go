@@ -54,7 +54,9 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	}
 	if o.Only > 0 {
 		if c.Head == HeadKWay {
-			return nil, fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads", path, c.Classes)
+			return nil,
+				fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
+					path, c.Classes)
 		}
 		if game.Orders, err = c.orders(o.Only); err != nil {
 			return nil, err
@@ -74,7 +76,8 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 // readConfig reads the configuration that a checkpoint of puzzles was made with.
 func readConfig(path string) (Config, error) {
 	c := DefaultConfig()
-	d, err := checkpoint.ReadKind(path, "puzzles of photographs are solved with one of kind "+kind+", as voxsaw 2d pretrain makes it", kind)
+	d, err := checkpoint.ReadKind(path, "puzzles of photographs are solved with one of kind "+kind+
+		", as voxsaw 2d pretrain makes it", kind)
 	if err == nil {
 		err = d.Parse(&c)
 	}
@@ -131,9 +134,11 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 	if err != nil {
 		return Evaluation{}, err
 	}
-	out := Evaluation{Photos: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Rounds: metricsOf(e.Rounds), Mean: e.Mean, Chance: Metrics(e.Chance)}
+	out := Evaluation{Photos: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Rounds: metricsOf(e.Rounds), Mean: e.Mean,
+		Chance: Metrics(e.Chance)}
 	for _, g := range e.Grids {
-		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean, Metrics(g.Chance)})
+		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean,
+			Metrics(g.Chance)})
 	}
 	return out, nil
 }
@@ -202,7 +207,8 @@ func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 		return Play{}, err
 	}
 	pixels, err := h.pixels(photo)
-	return Play{Photo: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: pixels, Missing: play.Missing, Arrangements: play.Arrangements, End: play.End}, err
+	return Play{Photo: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: pixels, Missing: play.Missing,
+		Arrangements: play.Arrangements, End: play.End}, err
 }
 
 // pixels are those of the patches of a photograph, from the middle of their cells.

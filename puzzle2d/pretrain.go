@@ -21,7 +21,8 @@ const kind = "photo-jigsaw"
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -34,8 +35,9 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 		return voxsaw.Summary{}, err
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
-		Task: kind, Settings: &c, Training: c.Train, Start: start(c.Checkpoint, c.InitPartial, c.Network), Undivided: undivided,
-		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
+		Task: kind, Settings: &c, Training: c.Train, Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Undivided: undivided,
+		Declare:   func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
 			first, n, err := w.Group.Share(c.Batch)
 			if err != nil {
@@ -43,7 +45,8 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 			}
 			cut := cutter{c, data.Photos}
 			l := learner{Sampler: cut.sampler(game, data.Train, first, n)}
-			l.Learner, err = jigsaw.NewLearner(w.Workbench, game, network, held{cut, Spread(data.Validate, c.ValidatePhotos)})
+			l.Learner, err = jigsaw.NewLearner(w.Workbench, game, network,
+				held{cut, Spread(data.Validate, c.ValidatePhotos)})
 			return l, err
 		},
 	}, data.named(), o, train.Group{})

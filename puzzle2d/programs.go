@@ -36,7 +36,9 @@ func (p *programs) compile(w train.Workbench, items, images string, judge bool) 
 	p.bench = w
 	loss := p.out["loss"]
 	delete(p.out, "loss")
-	if p.program, err = nn.Compile(w.Device, p.graph, w.Params, nn.Options{Loss: loss, Outputs: p.out, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Ahead: []string{images}}); err != nil {
+	if p.program, err = nn.Compile(w.Device, p.graph, w.Params,
+		nn.Options{Loss: loss, Outputs: p.out, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory,
+			Ahead: []string{images}}); err != nil {
 		return fmt.Errorf("preparing to train on %s: %w", items, err)
 	}
 	if !judge {
@@ -45,7 +47,8 @@ func (p *programs) compile(w train.Workbench, items, images string, judge bool) 
 	g := nn.NewGraph(nn.Eval, w.Device.Activations())
 	out, err := p.build(g)
 	if err == nil {
-		p.judge, err = nn.Compile(w.Device, g, w.Params, nn.Options{Outputs: out, MemoryLimit: w.Memory, Share: p.program})
+		p.judge, err = nn.Compile(w.Device, g, w.Params, nn.Options{Outputs: out, MemoryLimit: w.Memory,
+			Share: p.program})
 	}
 	if err != nil {
 		p.Close()

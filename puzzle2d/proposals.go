@@ -79,7 +79,8 @@ func (p *Proposals) read(in io.Reader, store *photos.Store, most int) error {
 		text := bytes.TrimSpace(scanner.Bytes())
 		if line == 1 {
 			if text = bytes.TrimPrefix(text, []byte("\ufeff")); string(text) != proposalColumns {
-				return fmt.Errorf("%s:1: begins with %q: the first line of proposals is %s", p.path, cutText(string(text), 60), proposalColumns)
+				return fmt.Errorf("%s:1: begins with %q: the first line of proposals is %s", p.path,
+					cutText(string(text), 60), proposalColumns)
 			}
 			continue
 		}
@@ -158,7 +159,8 @@ func (p *Proposals) complete(store *photos.Store, numbers []int) error {
 	if len(without) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s has no proposal for %d of the %d photographs, %s: make proposals for all", p.path, len(without), len(numbers), strings.Join(without[:min(len(without), 3)], ", "))
+	return fmt.Errorf("%s has no proposal for %d of the %d photographs, %s: make proposals for all", p.path,
+		len(without), len(numbers), strings.Join(without[:min(len(without), 3)], ", "))
 }
 
 // cutText is the beginning of a text.

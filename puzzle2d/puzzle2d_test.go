@@ -26,7 +26,8 @@ func prepare(t testing.TB, n, width, height int) *photos.Store {
 	dir := t.TempDir()
 	for k := range n {
 		class := []string{"dark", "light"}[k%2]
-		writePNG(t, filepath.Join(dir, "photos", class, fmt.Sprintf("%02d.png", k)), photograph(width, height, uint8(60+100*(k%2)+k)))
+		writePNG(t, filepath.Join(dir, "photos", class, fmt.Sprintf("%02d.png", k)),
+			photograph(width, height, uint8(60+100*(k%2)+k)))
 	}
 	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
 	if err != nil {
@@ -98,7 +99,8 @@ func TestPretrainLearns(t *testing.T) {
 			chance, patches = 1./6, 0.3
 		}
 		if summary.Validation.Score < patches+0.4 {
-			t.Errorf("head %s: %v of the patches in place after %d steps, %v by chance", c.Head, summary.Validation.Score, summary.Step, patches)
+			t.Errorf("head %s: %v of the patches in place after %d steps, %v by chance", c.Head,
+				summary.Validation.Score, summary.Step, patches)
 		}
 		p, err := Open(dev, filepath.Join(out, "last.safetensors"), PlayOptions{Shuffles: 2})
 		if err != nil {
@@ -108,7 +110,8 @@ func TestPretrainLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Photos != len(data.Validate) || e.Puzzles != 2*e.Photos*max(1, len(c.Grids)) || e.Final().Patches < patches+0.3 || len(c.Grids) == 0 && e.Chance.Correct != chance {
+		if e.Photos != len(data.Validate) || e.Puzzles != 2*e.Photos*max(1, len(c.Grids)) ||
+			e.Final().Patches < patches+0.3 || len(c.Grids) == 0 && e.Chance.Correct != chance {
 			t.Errorf("head %s: %+v", c.Head, e)
 		}
 		if len(e.Grids) != len(c.Grids) {
@@ -211,7 +214,9 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Pretrain(t.Context(), dev, resnet, data, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "several micro-batches cannot share: take the backbone alexnet, which has none, or train without accumulate") {
+	if _, err := Pretrain(t.Context(), dev, resnet, data, voxsaw.RunOptions{}); err == nil ||
+		!strings.Contains(err.Error(),
+			"several micro-batches cannot share: take the backbone alexnet, which has none, or train without accumulate") {
 		t.Errorf("batch norm: %v", err)
 	}
 }
@@ -277,10 +282,12 @@ func TestResume(t *testing.T) {
 	}
 	other := c
 	other.Mirror = false
-	if _, err := Pretrain(context.Background(), dev, other, data, voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); !errors.As(err, new(*voxsaw.ChangedError)) {
+	if _, err := Pretrain(context.Background(), dev, other, data,
+		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); !errors.As(err, new(*voxsaw.ChangedError)) {
 		t.Errorf("other settings: %v", err)
 	}
-	if _, err := Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
+	if _, err := Pretrain(context.Background(), dev, c, data,
+		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"last.safetensors", "best.safetensors"} {
@@ -344,7 +351,8 @@ func TestFeaturesOfEachPhotograph(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, layer := range []string{"", LayerConv5, "layer2"} {
-		f, err := OpenFeatures(dev, "", FeatureOptions{Random: small().Network, Seed: 3, Input: in, Side: 48, Batch: 3, Layer: layer})
+		f, err := OpenFeatures(dev, "", FeatureOptions{Random: small().Network, Seed: 3, Input: in, Side: 48, Batch: 3,
+			Layer: layer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +365,8 @@ func TestFeaturesOfEachPhotograph(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := f.Width()
-		if !slices.Equal(all[6*w:7*w], some[:w]) || !slices.Equal(all[w:2*w], some[w:]) || slices.Equal(all[:w], some[:w]) {
+		if !slices.Equal(all[6*w:7*w], some[:w]) || !slices.Equal(all[w:2*w], some[w:]) ||
+			slices.Equal(all[:w], some[:w]) {
 			t.Errorf("layer %q: the features of a photograph change with its company", layer)
 		}
 		f.Close()
@@ -374,7 +383,9 @@ func TestPaper(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Patch != 64 || c.Cell != 85 || c.Rounds != 20 || c.Batch != 256 || c.Mirror == (name == "U") || c.Binary != strings.HasPrefix(name, "UBM") || c.Head != HeadPaper || (c.Grid[0] == 2) != (name == "UBM-2x2") {
+			if c.Patch != 64 || c.Cell != 85 || c.Rounds != 20 || c.Batch != 256 || c.Mirror == (name == "U") ||
+				c.Binary != strings.HasPrefix(name, "UBM") || c.Head != HeadPaper ||
+				(c.Grid[0] == 2) != (name == "UBM-2x2") {
 				t.Errorf("%s: %+v", name, c)
 			}
 			if len(open) < 8 {

@@ -34,7 +34,8 @@ func (c cutter) cut(dst []float32, photo int, grid puzzle.Grid, r *rand.Rand) (s
 	if r != nil {
 		origin = [2]int{r.IntN(height - layout.Crop[0] + 1), r.IntN(width - layout.Crop[1] + 1)}
 	}
-	v := view{photo: pixels, stride: 3 * width, height: c.config.Patch, width: c.config.Patch, gray: c.config.Input.grayed(r)}
+	v := view{photo: pixels, stride: 3 * width, height: c.config.Patch, width: c.config.Patch,
+		gray: c.config.Input.grayed(r)}
 	var at [2]int
 	for p := range grid.Cells() {
 		layout.Corner(at[:], p, r)

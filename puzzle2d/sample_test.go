@@ -152,7 +152,8 @@ func TestMeansOfPatches(t *testing.T) {
 			sum, squares = sum+float64(x), squares+float64(x)*float64(x)
 		}
 		if math.Abs(sum/300) > 1e-6 || math.Abs(math.Sqrt(squares/300)-deviation) > 1e-5 {
-			t.Errorf("%s: mean %v, standard deviation %v, want 0 and %v", mean, sum/300, math.Sqrt(squares/300), deviation)
+			t.Errorf("%s: mean %v, standard deviation %v, want 0 and %v", mean, sum/300, math.Sqrt(squares/300),
+				deviation)
 		}
 		for _, x := range dst[600:] { // blue is the same everywhere
 			if x != 0 {

@@ -49,7 +49,8 @@ type Draw struct {
 // check says what is wrong with the settings.
 func (t Transfer) check() error {
 	if t.PerClass < 0 || t.Seeds < 1 || t.Seeds > 1000 {
-		return fmt.Errorf("%d photographs a class and %d seeds: must be 0 or more, and from 1 to 1000", t.PerClass, t.Seeds)
+		return fmt.Errorf("%d photographs a class and %d seeds: must be 0 or more, and from 1 to 1000", t.PerClass,
+			t.Seeds)
 	}
 	if len(t.C) == 0 {
 		return errors.New("there is no C")
@@ -125,7 +126,8 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 	classes := data.Photos.Classes()
 	if len(classes) < 2 {
-		return nil, nil, fmt.Errorf("the photographs have %d classes: telling them apart takes two or more, each in a folder of its own", len(classes))
+		return nil, nil,
+			fmt.Errorf("the photographs have %d classes: telling them apart takes two or more, each in a folder of its own", len(classes))
 	}
 	byClass = make([][]int, len(classes))
 	add := func(photos []int, fit bool) {
@@ -143,17 +145,21 @@ func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 	add(data.Validate, t.Mix)
 	for class, photos := range byClass {
 		if wanted := max(t.PerClass, 1); len(photos) < wanted || t.Mix && len(photos) <= t.PerClass {
-			return nil, nil, fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less with --per-class, or leave the class out", classes[class], len(photos), wanted)
+			return nil, nil,
+				fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less with --per-class, or leave the class out", classes[class], len(photos), wanted)
 		}
 	}
 	if t.Mix && t.PerClass == 0 {
-		return nil, nil, errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
+		return nil, nil,
+			errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
 	}
 	if n := len(data.Validate); !t.Mix && len(held) == 0 && n > 0 {
-		return nil, nil, fmt.Errorf("none of the %s held out has a class to be told: draw from all with --mix, or prepare them with their classes", numbers.Count(n, "photograph"))
+		return nil, nil,
+			fmt.Errorf("none of the %s held out has a class to be told: draw from all with --mix, or prepare them with their classes", numbers.Count(n, "photograph"))
 	}
 	if !t.Mix && len(held) == 0 {
-		return nil, nil, errors.New("no photographs are held out: prepare them with --hold-out, or draw from all with --mix")
+		return nil, nil,
+			errors.New("no photographs are held out: prepare them with --hold-out, or draw from all with --mix")
 	}
 	return byClass, held, nil
 }

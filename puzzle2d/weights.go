@@ -122,7 +122,8 @@ func start(path string, partial bool, network Network) func(*nn.Params) (string,
 			loaded, err = s.load(params)
 		}
 		if err == nil && !partial {
-			err = checkpoint.CheckWhole(loaded, slices.DeleteFunc(params.Names(), func(name string) bool { return !isConvolution(name) || !params.Trained(name) }))
+			err = checkpoint.CheckWhole(loaded,
+				slices.DeleteFunc(params.Names(), func(name string) bool { return !isConvolution(name) || !params.Trained(name) }))
 		}
 		if err != nil {
 			return "", fmt.Errorf("weights to start from: %w", err)

@@ -54,7 +54,8 @@ func (s sampler) airNote() (string, error) {
 	}
 	limit := ""
 	if s.game.Orders == nil { // otherwise the other patches tell which order it is
-		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place", 100*solvable/float64(drawn))
+		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place",
+			100*solvable/float64(drawn))
 	}
 	return fmt.Sprintf("WARNING: puzzles are mostly air: %.0f of %d patches show nothing else%s. %s",
 		float64(blank)/float64(drawn), layout.Cells(), limit, s.config.airCause(looked)), nil
@@ -74,7 +75,8 @@ func (c Config) airCause(cases []sample.Sample) string {
 	case len(padded) > 0:
 		size := padded[0].Size()
 		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(), numbers.Extents(size[:]), c.smallerCrop())
+			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(),
+			numbers.Extents(size[:]), c.smallerCrop())
 	case how == "" || how == volume.CropNone:
 		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
@@ -84,7 +86,8 @@ func (c Config) airCause(cases []sample.Sample) string {
 		for axis, spacing := range of.Spacing {
 			mm[axis] = float64(c.Crop[axis]) * spacing
 		}
-		extent = fmt.Sprintf("; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s", numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], of.ID)
+		extent = fmt.Sprintf("; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s", numbers.Extents(c.Crop[:]), mm[0],
+			mm[1], mm[2], of.ID)
 	}
 	return fmt.Sprintf("The air around the patient is left out already%s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", extent, c.smallerCrop())
 }

@@ -20,13 +20,17 @@ func TestCauseOfAir(t *testing.T) {
 	}{
 		{volume.CropNone, 32, "voxsaw prepare --crop body", "already"},
 		{"", 32, "voxsaw prepare --crop body", "already"}, // older versions
-		{volume.CropBody, 32, "left out already; a crop of 32x32x32 voxels is 64 x 64 x 96 mm in a: take a smaller crop", "--crop body"},
+		{volume.CropBody, 32,
+			"left out already; a crop of 32x32x32 voxels is 64 x 64 x 96 mm in a: take a smaller crop", "--crop body"},
 		{volume.CropAuto, 32, "left out already", "--crop body"},
-		{volume.CropBody, 41, "The crop of 41x41x41 voxels is larger than 1 of 1 case looked at, such as a of 40x40x40", "--crop body"},
+		{volume.CropBody, 41, "The crop of 41x41x41 voxels is larger than 1 of 1 case looked at, such as a of 40x40x40",
+			"--crop body"},
 	} {
 		config := Config{Crop: [3]int{c.size, c.size, c.size}, Preparation: volume.Preparation{Crop: c.crop}}
-		one := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{40, 40, 40}}, Spacing: [3]float64{2, 2, 3}}}
-		if got := config.airCause([]sample.Sample{one}); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {
+		one := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{40, 40, 40}},
+			Spacing: [3]float64{2, 2, 3}}}
+		if got := config.airCause([]sample.Sample{one}); !strings.Contains(got, c.want) ||
+			strings.Contains(got, c.notWant) {
 			t.Errorf("crop %q, %d voxels: %s", c.crop, c.size, got)
 		}
 	}
@@ -35,7 +39,8 @@ func TestCauseOfAir(t *testing.T) {
 // No advice contradicts another: the smaller crop that is advised against air is one that the
 // network takes, and the larger one that is advised against small patches is enough.
 func TestAdviceOnCropsCanBeFollowed(t *testing.T) {
-	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Grid = [3]int{2, 2, 2} }, func(c *Config) { c.Network.Levels = 3 }, func(c *Config) { c.Network.Norm = "none" }} {
+	for _, change := range []func(*Config){func(*Config) {}, func(c *Config) { c.Grid = [3]int{2, 2, 2} },
+		func(c *Config) { c.Network.Levels = 3 }, func(c *Config) { c.Network.Norm = "none" }} {
 		c := DefaultConfig()
 		change(&c)
 		b, err := backbone.Of(c.Network)
@@ -56,9 +61,11 @@ func TestAdviceOnCropsCanBeFollowed(t *testing.T) {
 			t.Errorf("crops below %v are advised against, and taken", least)
 		}
 		// 46x63x96: an abdomen at 3 mm
-		small := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{46, 63, 96}}, Spacing: [3]float64{3, 3, 3}}}
+		small := &prepared.Case{Record: prepared.Record{ID: "a", Grid: volume.Grid{Shape: [3]int{46, 63, 96}},
+			Spacing: [3]float64{3, 3, 3}}}
 		smaller := least[0] < c.Crop[0]
-		if got := c.airCause([]sample.Sample{small}); strings.Contains(got, "take a smaller crop (--crop, with") != smaller || !strings.Contains(got, numbers.Extents(least[:])) {
+		if got := c.airCause([]sample.Sample{small}); strings.Contains(got,
+			"take a smaller crop (--crop, with") != smaller || !strings.Contains(got, numbers.Extents(least[:])) {
 			t.Errorf("crop %v, at least %v: %s", c.Crop, least, got)
 		}
 	}

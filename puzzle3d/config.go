@@ -96,9 +96,11 @@ type Config struct {
 // normalisation, without which training starts slowly.
 func DefaultConfig() Config {
 	return Config{
-		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3}, Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, Classes: 100, Criterion: puzzle.MinDistance,
-		MaxAir: 0.3, ValidateShuffles: 1,
+		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3},
+		Crop: [3]int{120, 120, 120}, Batch: 2,
+		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, Classes: 100,
+		Criterion: puzzle.MinDistance,
+		MaxAir:    0.3, ValidateShuffles: 1,
 	}
 }
 
@@ -162,7 +164,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("layers and attention_heads are for head %s, not %s: leave them 0", Attention, c.Head)
 	}
 	if c.Head == KWay && c.Share < 1 {
-		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes", c.Share, KWay, c.Classes)
+		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes",
+			c.Share, KWay, c.Classes)
 	}
 	game, err := c.game()
 	if err != nil {
@@ -180,9 +183,11 @@ func (c Config) layout() patches.Layout {
 // game is what package jigsaw wants to know.
 func (c Config) game() (jigsaw.Config, error) {
 	game := jigsaw.Config{
-		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
+		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary,
+		Distance:  c.Distance,
 		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
-		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical, Channels: c.Network.InputChannels(),
+		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
+		Channels: c.Network.InputChannels(),
 	}
 	if len(c.Grids) > 0 {
 		var err error

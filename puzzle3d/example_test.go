@@ -41,7 +41,8 @@ func ExamplePretrain() {
 		log.Fatal(err)
 	}
 	run := filepath.Join(folder, "run")
-	data := puzzle3d.Data{Store: store, Train: []string{"patient_1", "patient_2", "patient_3"}, Validate: []string{"patient_4"}}
+	data := puzzle3d.Data{Store: store, Train: []string{"patient_1", "patient_2", "patient_3"},
+		Validate: []string{"patient_4"}}
 	summary, err := puzzle3d.Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: run})
 	if err != nil {
 		log.Fatal(err)

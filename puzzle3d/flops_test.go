@@ -12,7 +12,8 @@ import (
 func TestFLOPs(t *testing.T) {
 	cache, dev := traintest.Phantoms(t, 2, [3]int{72, 36, 36}), traintest.CPU(t)
 	c := tiny()
-	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16}, 24, 12, 2
+	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16},
+		24, 12, 2
 	c = resolved(t, c)
 	_, step := traintest.FLOPs(t, "..", "jigsaw")
 	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {

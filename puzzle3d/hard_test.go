@@ -192,7 +192,8 @@ func TestTwoRanksEqualOneOfHardPuzzles(t *testing.T) {
 
 // resumes trains with two cases held out, in one go and in two, and wants the same files: see
 // [traintest.Resumes].
-func resumes(t *testing.T, dev voxsaw.Device, c Config, cache *prepared.Store) (through string, summary voxsaw.Summary) {
+func resumes(t *testing.T, dev voxsaw.Device, c Config, cache *prepared.Store) (through string,
+	summary voxsaw.Summary) {
 	t.Helper()
 	return traintest.Resumes(t, 2, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return Pretrain(ctx, dev, c, data(cache, 2), o)
@@ -219,7 +220,8 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Grids) != 3 || e.Grids[1].Grid != "3x2x2" || e.Puzzles != 6 || len(e.Grids[0].Rounds) != 3 || e.Final().Patches != summary.Validation.Score {
+	if len(e.Grids) != 3 || e.Grids[1].Grid != "3x2x2" || e.Puzzles != 6 || len(e.Grids[0].Rounds) != 3 ||
+		e.Final().Patches != summary.Validation.Score {
 		t.Errorf("%+v; the run's last validation scored %v", e, summary.Validation.Score)
 	}
 	play, err := player.Play(held[0])
@@ -258,7 +260,8 @@ func TestHardPretrainingLearns(t *testing.T) {
 	}
 	for _, g := range e.Grids {
 		got := g.Rounds[len(g.Rounds)-1].Patches
-		t.Logf("grid %s: %.2f of the patches in place, chance %.2f, at most %.2f", g.Grid, got, g.Chance.Patches, g.Ceiling.Patches)
+		t.Logf("grid %s: %.2f of the patches in place, chance %.2f, at most %.2f", g.Grid, got, g.Chance.Patches,
+			g.Ceiling.Patches)
 		if got < 3*g.Chance.Patches {
 			t.Errorf("grid %s: %.2f of the patches are in their place; chance is %.3f", g.Grid, got, g.Chance.Patches)
 		}
@@ -268,7 +271,8 @@ func TestHardPretrainingLearns(t *testing.T) {
 // An initialisation of an experiment may take one grid in place of several, or several in place of
 // one.
 func TestGridsReplaceOneAnother(t *testing.T) {
-	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2] []", "grids: [2x2x2, 2x2x1]": "[2 2 2] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2] [2x2x2 3x2x2 2x3x2]"} {
+	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2] []",
+		"grids: [2x2x2, 2x2x1]": "[2 2 2] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2] [2x2x2 3x2x2 2x3x2]"} {
 		choice := pretext.Choice()
 		_, before := pretext.Chosen(&choice)
 		before.(*settings).Config = resolved(t, hard())

@@ -39,13 +39,15 @@ func TestPictureShowsEveryPatchWhereItLies(t *testing.T) {
 	p := greys()
 	img := p.Picture()
 	columns := p.columns()
-	if len(columns) != 3 || columns[0].count != "9 of 12 in place" || columns[1].count != "10 of 12 in place" || columns[2].title != "truth" {
+	if len(columns) != 3 || columns[0].count != "9 of 12 in place" || columns[1].count != "10 of 12 in place" ||
+		columns[2].title != "truth" {
 		t.Errorf("columns %+v", columns)
 	}
 	// Sizes as in picture.go and tiles/slabs.go: tiles of 64x48, slabs of 198x99.
 	const tileGap, slabGap = 3, 14
 	width := 3*(64+tileGap) - tileGap
-	if want := (image.Point{2*margin + 3*(width+columnGap) - columnGap, 2*margin + titleRoom + 2*(99+slabGap) - slabGap}); img.Bounds().Size() != want {
+	if want := (image.Point{2*margin + 3*(width+columnGap) - columnGap, 2*margin + titleRoom +
+		2*(99+slabGap) - slabGap}); img.Bounds().Size() != want {
 		t.Fatalf("the picture is %v, want %v", img.Bounds().Size(), want)
 	}
 	for x, c := range columns {
@@ -82,7 +84,8 @@ func TestLongPlaysAreDrawnInPart(t *testing.T) {
 	}
 	p.Arrangements = append(p.Arrangements, puzzle.Identity(12))
 	columns := p.columns()
-	if len(columns) > maxColumns || columns[0].title != "shuffled" || columns[len(columns)-1].title != "after round 32" || !columns[len(columns)-1].patches.Solved() {
+	if len(columns) > maxColumns || columns[0].title != "shuffled" ||
+		columns[len(columns)-1].title != "after round 32" || !columns[len(columns)-1].patches.Solved() {
 		t.Errorf("%d columns, the last %+v", len(columns), columns[len(columns)-1])
 	}
 }

@@ -59,7 +59,8 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 // readConfig reads the configuration that a checkpoint of puzzles was made with.
 func readConfig(path string) (Config, error) {
 	c := DefaultConfig()
-	d, err := checkpoint.ReadKind(path, "puzzles are solved with one of kind "+name+", as voxsaw pretrain makes it", name)
+	d, err := checkpoint.ReadKind(path, "puzzles are solved with one of kind "+name+", as voxsaw pretrain makes it",
+		name)
 	if err == nil {
 		err = d.Parse(&c)
 	}
@@ -122,10 +123,12 @@ func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []sampl
 	if err != nil {
 		return Evaluation{}, err
 	}
-	out := Evaluation{Cases: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Mean: e.Mean, Chance: Metrics(e.Chance), Ceiling: Metrics(e.Ceiling)}
+	out := Evaluation{Cases: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Mean: e.Mean, Chance: Metrics(e.Chance),
+		Ceiling: Metrics(e.Ceiling)}
 	out.Rounds = metricsOf(e.Rounds)
 	for _, g := range e.Grids {
-		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean, Metrics(g.Chance), Metrics(g.Ceiling)})
+		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean,
+			Metrics(g.Chance), Metrics(g.Ceiling)})
 	}
 	return out, nil
 }
@@ -183,6 +186,7 @@ func (p *Player) Play(c sample.Sample) (Play, error) {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(0), Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(0),
+		Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil
 }

@@ -27,12 +27,14 @@ type Data struct {
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	return pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
 // pretrain is [Pretrain] as one of several ranks.
-func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
+func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions,
+	group train.Group) (voxsaw.Summary, error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -63,12 +65,14 @@ type learner struct {
 	restorer  *restoration.Restorer // nil: there is nothing to validate restoration on
 }
 
-func newLearner(c Config, game jigsaw.Config, network jigsaw.Backbone, restoring *restoration.Beside, w pretext.Workbench) (*learner, error) {
+func newLearner(c Config, game jigsaw.Config, network jigsaw.Backbone, restoring *restoration.Beside,
+	w pretext.Workbench) (*learner, error) {
 	first, n, err := w.Group.Share(c.Batch)
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{sampler: sampler{config: c, game: game, cases: w.Train, first: first, n: n}, held: w.Held, restoring: restoring}
+	l := &learner{sampler: sampler{config: c, game: game, cases: w.Train, first: first, n: n}, held: w.Held,
+		restoring: restoring}
 	if l.air, err = l.sampler.airNote(); err != nil {
 		return nil, err
 	}

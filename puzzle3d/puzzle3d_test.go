@@ -57,7 +57,8 @@ func TestThePapersPuzzlesComeFromTheirGrid(t *testing.T) {
 		c := DefaultConfig()
 		c.Grid = [3]int{want.grid, want.grid, want.grid}
 		if c = resolved(t, c); c.Patch != [3]int{want.patch, want.patch, want.patch} {
-			t.Errorf("a crop of 120 in a grid of %d has patches of %v, the paper's are %d", want.grid, c.Patch, want.patch)
+			t.Errorf("a crop of 120 in a grid of %d has patches of %v, the paper's are %d", want.grid, c.Patch,
+				want.patch)
 		}
 	}
 }
@@ -102,7 +103,8 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 		"is both to train":       {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
 		"no case \"x\"":          {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
-		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -111,10 +113,12 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Observer: watch}); err != nil {
 		t.Fatal(err)
 	}
-	if notes := watch.notes; len(notes) != 4 || !strings.Contains(notes[0], "case00, case01") || !strings.Contains(notes[0], "padded with air") {
+	if notes := watch.notes; len(notes) != 4 || !strings.Contains(notes[0], "case00, case01") ||
+		!strings.Contains(notes[0], "padded with air") {
 		t.Errorf("notes %q", notes)
 	}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err, new(*nn.MemoryError)) {
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err,
+		new(*nn.MemoryError)) {
 		t.Errorf("a limit of 1000 bytes: %v", err)
 	}
 }
@@ -152,7 +156,8 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 					for j := range 4 {
 						for i := range 6 {
 							if want := whole[i0+i+20*(j0+j+18*(k0+k))]; got[next] != want {
-								t.Fatalf("cell (%d, %d, %d): voxel (%d, %d, %d) is %v, want %v", ci, cj, ck, i, j, k, got[next], want)
+								t.Fatalf("cell (%d, %d, %d): voxel (%d, %d, %d) is %v, want %v", ci, cj, ck, i, j, k,
+									got[next], want)
 							}
 							next++
 						}
@@ -170,7 +175,8 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	a, _ := s.batch(t.Context(), 7)
 	b, _ := s.batch(t.Context(), 7)
 	other, _ := s.batch(t.Context(), 8)
-	if !slices.Equal(a.Patches, b.Patches) || !slices.Equal(a.Cases, b.Cases) || a.Shuffles[1].Distance(b.Shuffles[1]) != 0 {
+	if !slices.Equal(a.Patches, b.Patches) || !slices.Equal(a.Cases, b.Cases) ||
+		a.Shuffles[1].Distance(b.Shuffles[1]) != 0 {
 		t.Error("the same step has different batches")
 	}
 	if slices.Equal(a.Patches, other.Patches) {
@@ -178,7 +184,8 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	}
 	// The puzzles of two ranks are those of one.
 	s.first, s.n = 1, 1
-	if second, _ := s.batch(t.Context(), 7); !slices.Equal(second.Patches, a.Patches[len(a.Patches)/2:]) || second.Cases[0] != a.Cases[1] || second.Shuffles[0].Distance(a.Shuffles[1]) != 0 {
+	if second, _ := s.batch(t.Context(), 7); !slices.Equal(second.Patches, a.Patches[len(a.Patches)/2:]) ||
+		second.Cases[0] != a.Cases[1] || second.Shuffles[0].Distance(a.Shuffles[1]) != 0 {
 		t.Error("the second puzzle is another on a rank of its own")
 	}
 	s.first, s.n = 0, 2
@@ -222,19 +229,23 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
 	devices := []voxsaw.Device{testDevice(t), testDevice(t)}
 	traintest.Both(t, func(rank int, group train.Group) error {
-		_, err := pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+		_, err := pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]},
+			group)
 		return err
 	})
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
-	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
+	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"),
+		tolerance)
 	divided, micro := c, filepath.Join(t.TempDir(), "micro-batches")
 	divided.Train.Accumulate = 2
-	if _, err := Pretrain(t.Context(), devices[0], divided, data(cache, 1), voxsaw.RunOptions{Folder: micro}); err != nil {
+	if _, err := Pretrain(t.Context(), devices[0], divided, data(cache, 1),
+		voxsaw.RunOptions{Folder: micro}); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(micro, "last.safetensors"), tolerance)
 	c.Batch = 3
-	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, traintest.Alike(2)); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
+	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{},
+		traintest.Alike(2)); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
 		t.Errorf("a batch of 3 on two ranks: %v", err)
 	}
 }
@@ -262,16 +273,20 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	var changed *voxsaw.ChangedError
 	other := c
 	other.Train.LR *= 2
-	if _, err := Pretrain(t.Context(), dev, other, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+	if _, err := Pretrain(t.Context(), dev, other, data(cache, 2),
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
 		t.Errorf("another learning rate: %v", err)
 	}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1),
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
 		t.Errorf("other cases: %v", err)
 	}
 	if _, err := run(stopped, voxsaw.Resume, t.Context(), &observer{}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := run(stopped, voxsaw.Resume, t.Context(), &observer{step: 1, cancel: func() { t.Error("a finished run took a step") }}); err != nil || again.Step != 8 || math.Abs(again.Validation.Score-summary.Validation.Score) > 1e-6 {
+	if again, err := run(stopped, voxsaw.Resume, t.Context(),
+		&observer{step: 1, cancel: func() { t.Error("a finished run took a step") }}); err != nil || again.Step != 8 ||
+		math.Abs(again.Validation.Score-summary.Validation.Score) > 1e-6 {
 		t.Errorf("a finished run: %+v, %v", again, err)
 	}
 	traintest.SameFiles(t, through, stopped, "last.safetensors", "best.safetensors", "validation.csv")
@@ -306,7 +321,8 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if e, err := more.Evaluate(t.Context(), held); err != nil || e.Puzzles != 6 || len(e.Rounds) != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if _, err := Open(dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"), PlayOptions{}); err == nil || !strings.Contains(err.Error(), "kind") {
+	if _, err := Open(dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"),
+		PlayOptions{}); err == nil || !strings.Contains(err.Error(), "kind") {
 		t.Errorf("a checkpoint of fine-tuning: %v", err)
 	}
 }
@@ -418,7 +434,8 @@ func TestKWayLearns(t *testing.T) {
 	defer player.Close()
 	held := opened(t, store, data(store, 8).Validate...)
 	e, err := player.Evaluate(t.Context(), held)
-	if err != nil || e.Puzzles != 32 || len(e.Rounds) != 1 || e.Final().Patches != summary.Validation.Score || e.Chance.Correct != 1.0/classes {
+	if err != nil || e.Puzzles != 32 || len(e.Rounds) != 1 || e.Final().Patches != summary.Validation.Score ||
+		e.Chance.Correct != 1.0/classes {
 		t.Errorf("%+v, %v; the last validation scored %v", e, err, summary.Validation.Score)
 	}
 	// guessing 10 or more of 32 with a chance of 1/12 happens less than once in 1000 times
@@ -436,10 +453,13 @@ func TestKWayLearns(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var interrupted *voxsaw.InterruptedError
-	if _, err := Pretrain(ctx, dev, c, data(store, 8), voxsaw.RunOptions{Folder: stopped, Observer: &observer{step: 7, cancel: cancel}}); !errors.As(err, &interrupted) {
+	if _, err := Pretrain(ctx, dev, c, data(store, 8),
+		voxsaw.RunOptions{Folder: stopped, Observer: &observer{step: 7, cancel: cancel}}); !errors.As(err,
+		&interrupted) {
 		t.Fatalf("error %v", err)
 	}
-	if _, err := Pretrain(t.Context(), dev, c, data(store, 8), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 8),
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(through, "last.safetensors"), filepath.Join(stopped, "last.safetensors"), 0)
@@ -467,7 +487,8 @@ func TestDeadHeadStopsTheRun(t *testing.T) {
 		c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = rate, 0, 0, 150
 		_, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 1), voxsaw.RunOptions{})
 		var vanished *voxsaw.VanishedError
-		if died := errors.As(err, &vanished); died != (rate == 0.3) || died && (vanished.Share < 0.99 || vanished.Rate != rate) || !died && err != nil {
+		if died := errors.As(err, &vanished); died != (rate == 0.3) ||
+			died && (vanished.Share < 0.99 || vanished.Rate != rate) || !died && err != nil {
 			t.Errorf("with a learning rate of %g: error %v", rate, err)
 		}
 	}
@@ -484,12 +505,14 @@ func TestPuzzlesOfAirAreNamed(t *testing.T) {
 		config.Crop, config.Patch, config.Grid = c.crop, [3]int{}, [3]int{3, 3, 2}
 		config.Train.Steps = 1
 		o := &observer{}
-		_, err := Pretrain(t.Context(), testDevice(t), resolved(t, config), data(store, 0), voxsaw.RunOptions{Folder: t.TempDir(), Mode: voxsaw.Force, Observer: o})
+		_, err := Pretrain(t.Context(), testDevice(t), resolved(t, config), data(store, 0),
+			voxsaw.RunOptions{Folder: t.TempDir(), Mode: voxsaw.Force, Observer: o})
 		if err != nil {
 			t.Fatal(err)
 		}
 		said := slices.ContainsFunc(o.notes, func(note string) bool {
-			return strings.Contains(note, "mostly air: 17 of 18 patches") && strings.Contains(note, "at most 12 %") && strings.Contains(note, "larger than 2 of 2 cases")
+			return strings.Contains(note, "mostly air: 17 of 18 patches") && strings.Contains(note, "at most 12 %") &&
+				strings.Contains(note, "larger than 2 of 2 cases")
 		})
 		if said != c.air {
 			t.Errorf("crop %v: notes %q", c.crop, o.notes)

@@ -42,13 +42,15 @@ func (c Config) restoring() (*restoration.Beside, error) {
 	}
 	if c.Restore == 0 {
 		if c.RestoreCrop != [3]int{} || c.MaskShare != 0 || c.MaskBlock != 0 {
-			return nil, fmt.Errorf("restore_crop, mask_share and mask_block are for restoration beside puzzles: set restore, the weight of its loss, or leave them out")
+			return nil,
+				fmt.Errorf("restore_crop, mask_share and mask_block are for restoration beside puzzles: set restore, the weight of its loss, or leave them out")
 		}
 		return nil, nil
 	}
-	b, err := restoration.NewBeside(name+" restore", restoration.Masked{MaskShare: c.MaskShare, MaskBlock: c.MaskBlock}, pretext.Settings{
-		Network: c.Network, Train: c.Train, Crop: c.RestoreCrop, Batch: c.Batch, MaxAir: c.MaxAir,
-	}, c.Restore)
+	b, err := restoration.NewBeside(name+" restore", restoration.Masked{MaskShare: c.MaskShare, MaskBlock: c.MaskBlock},
+		pretext.Settings{
+			Network: c.Network, Train: c.Train, Crop: c.RestoreCrop, Batch: c.Batch, MaxAir: c.MaxAir,
+		}, c.Restore)
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}

@@ -45,7 +45,8 @@ func newTestLearner(t *testing.T, c Config, store *prepared.Store) (*learner, *n
 	if err := game.Declare(network, params); err != nil {
 		t.Fatal(err)
 	}
-	w := pretext.Workbench{Workbench: train.Workbench{Device: d, Params: params, Optimizer: traintest.Keep{}}, Train: opened(t, store, data(store, 0).Train...)}
+	w := pretext.Workbench{Workbench: train.Workbench{Device: d, Params: params, Optimizer: traintest.Keep{}},
+		Train: opened(t, store, data(store, 0).Train...)}
 	l, err := newLearner(c, game, network, restoring, w)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func TestRestorationBesidePuzzlesHasSlopes(t *testing.T) {
 	c.Network.Activation, c.Rounds = "elu", 1
 	slopesOnGrids(t, c, 3)
 	// deep supervision
-	c.Network = voxsaw.Network{Kind: "resenc", Channels: 4, Levels: 2, Norm: "group", Groups: 2, Activation: "elu", Blocks: []int{1, 1, 1}}
+	c.Network = voxsaw.Network{Kind: "resenc", Channels: 4, Levels: 2, Norm: "group", Groups: 2, Activation: "elu",
+		Blocks: []int{1, 1, 1}}
 	slopesOnGrids(t, c, 1)
 }
 
@@ -79,7 +81,8 @@ func slopesOnGrids(t *testing.T, c Config, grids int) {
 			continue
 		}
 		tested[b.Grid] = true
-		traintest.Slopes(t, c.Network.Kind+" "+c.Grids[b.Grid], params, func() float64 { return stepOf(t, l, b).Loss }, "encoder.", "decoder.", "puzzle.")
+		traintest.Slopes(t, c.Network.Kind+" "+c.Grids[b.Grid], params, func() float64 { return stepOf(t, l, b).Loss },
+			"encoder.", "decoder.", "puzzle.")
 	}
 	if len(tested) < grids {
 		t.Errorf("grids %v were drawn", tested)
@@ -175,7 +178,8 @@ func TestRestorationResumesAndIsMeasured(t *testing.T) {
 	}
 	n := len(got.Measures)
 	last := summary.Validation.Metrics[len(summary.Validation.Metrics)-1]
-	if got.Measures[n-1].Key != "explained" || last.Name != "explained" || got.Final()[n-1] != last.Value || got.Final()[got.Score] != summary.Validation.Score {
+	if got.Measures[n-1].Key != "explained" || last.Name != "explained" || got.Final()[n-1] != last.Value ||
+		got.Final()[got.Score] != summary.Validation.Score {
 		t.Errorf("%+v; the last validation was %+v", got, summary.Validation)
 	}
 	for _, row := range append(got.Rounds, got.Chance, got.Ceiling) {
@@ -192,7 +196,8 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 	c.Network.Channels, c.Features, c.Hidden, c.Batch, c.Rounds = 8, 64, 32, 4, 2
 	c.Train.Steps, c.Train.LR = 80, 0.03
 	run := filepath.Join(t.TempDir(), "run")
-	if _, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 6), voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+	if _, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 6),
+		voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, e, err := pretext.Open(dev, filepath.Join(run, "last.safetensors"), pretext.OpenOptions{Items: 3})
@@ -205,7 +210,8 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 		t.Fatal(err)
 	}
 	patches, explained := got.Score, len(got.Measures)-1
-	t.Logf("%.2f of the patches in place, chance %.2f; %.2f of the variance explained, chance %.2f", got.Final()[patches], got.Chance[patches], got.Final()[explained], got.Chance[explained])
+	t.Logf("%.2f of the patches in place, chance %.2f; %.2f of the variance explained, chance %.2f",
+		got.Final()[patches], got.Chance[patches], got.Final()[explained], got.Chance[explained])
 	if got.Final()[patches] < 2*got.Chance[patches] || got.Final()[explained] < got.Chance[explained]+0.08 {
 		t.Errorf("%v, by chance %v", got.Final(), got.Chance)
 	}
@@ -216,7 +222,8 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 func TestFLOPsWithRestoration(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{72, 36, 36}), testDevice(t)
 	c := tiny()
-	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16}, 24, 12, 1
+	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16},
+		24, 12, 1
 	c.Restore, c.RestoreCrop = 1, [3]int{32, 32, 32}
 	c = resolved(t, c)
 	look, puzzles := traintest.FLOPs(t, "..", "jigsaw")

@@ -19,7 +19,8 @@ type sampler struct {
 
 // batch draws the puzzles of a step.
 func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
-	puzzles := jigsaw.Sampler{Config: s.game, Share: s.config.Share, Elements: s.config.layout().Values(), First: s.first, N: s.n, Cut: s.cut}
+	puzzles := jigsaw.Sampler{Config: s.game, Share: s.config.Share, Elements: s.config.layout().Values(),
+		First: s.first, N: s.n, Cut: s.cut}
 	if s.config.Intensity > 0 {
 		puzzles.Vary = func(patch []float32, r *rand.Rand) { s.config.layout().Vary(patch, s.config.Intensity, r) }
 	}

@@ -18,7 +18,8 @@ const name = "jigsaw"
 
 func init() {
 	pretext.Register(pretext.Task{
-		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles", Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place",
+		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles",
+		Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place",
 		New: func() pretext.Config { return &settings{DefaultConfig()} },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
 			return openEvaluator(dev, path, o)
@@ -33,7 +34,8 @@ type settings struct {
 
 // Common implements [pretext.Config].
 func (s *settings) Common() pretext.Common {
-	return pretext.Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir, ValidateCases: &s.ValidateCases}
+	return pretext.Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir,
+		ValidateCases: &s.ValidateCases}
 }
 
 // Resolve implements [pretext.Config].
@@ -57,7 +59,8 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 }
 
 // Pretrain implements [pretext.Config].
-func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return Pretrain(ctx, dev, s.Config, Data(data), o)
 }
 
@@ -112,26 +115,31 @@ func (e evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext
 	}
 	out := pretext.Evaluation{
 		Cases: played.Cases, Items: played.Puzzles, Score: 2,
-		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"}, {Key: "patches", Title: "patches in place"}},
-		Record:   played,
-		Notes:    []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
+		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"},
+			{Key: "patches", Title: "patches in place"}},
+		Record: played,
+		Notes:  []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
 	}
 	for _, g := range played.Grids {
-		out.Measures = append(out.Measures, pretext.Measure{Key: "correct_" + g.Grid, Title: "correct " + g.Grid}, pretext.Measure{Key: "patches_" + g.Grid, Title: "patches " + g.Grid})
+		out.Measures = append(out.Measures, pretext.Measure{Key: "correct_" + g.Grid, Title: "correct " + g.Grid},
+			pretext.Measure{Key: "patches_" + g.Grid, Title: "patches " + g.Grid})
 	}
 	if len(played.Grids) > 0 {
-		out.Notes = append(out.Notes, "the first three columns are the means over the grids, each of which counts the same.")
+		out.Notes = append(out.Notes,
+			"the first three columns are the means over the grids, each of which counts the same.")
 	}
 	out.Chance = shares(played.Chance, played.Grids, func(g GridEvaluation) Metrics { return g.Chance })
 	for i, m := range played.Rounds {
 		out.Rounds = append(out.Rounds, shares(m, played.Grids, func(g GridEvaluation) Metrics { return g.Rounds[i] }))
 	}
 	if e.config.Missing > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%.0f %% of the patches of each puzzle are left out, and do not count.", 100*e.config.Missing))
+		out.Notes = append(out.Notes,
+			fmt.Sprintf("%.0f %% of the patches of each puzzle are left out, and do not count.", 100*e.config.Missing))
 	}
 	if played.Ceiling.Patches < 1 {
 		out.Ceiling = shares(played.Ceiling, played.Grids, func(g GridEvaluation) Metrics { return g.Ceiling })
-		out.Notes = append(out.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
+		out.Notes = append(out.Notes,
+			"at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
 	if e.restorer != nil {
 		err = e.evaluateBeside(ctx, cases, &out)
@@ -156,7 +164,8 @@ func (e evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
 		return pretext.Picture{}, err
 	}
 	return pretext.Picture{
-		Image:   play.Picture(),
-		Caption: fmt.Sprintf("A %v puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.", e.config.grid(), play.Case),
+		Image: play.Picture(),
+		Caption: fmt.Sprintf("A %v puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.",
+			e.config.grid(), play.Case),
 	}, nil
 }

@@ -31,7 +31,8 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 				c.Train.LR = 1e-4 // see rates in mpi_test.go
 			}
 			folder := filepath.Join(t.TempDir(), "run")
-			if _, _, err := Finetune(t.Context(), directDevice(t), resolved(t, c, cache), data, "", voxsaw.RunOptions{Folder: folder}); err != nil {
+			if _, _, err := Finetune(t.Context(), directDevice(t), resolved(t, c, cache), data, "",
+				voxsaw.RunOptions{Folder: folder}); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(folder, "last.safetensors")
@@ -50,7 +51,8 @@ func TestMicroBatchesResumeToTheBit(t *testing.T) {
 	data, c := Data{cache, []string{"case00", "case01"}, nil}, resolved(t, microBatched(2), cache)
 	folder := t.TempDir()
 	run := func(ctx context.Context, name string, mode voxsaw.Mode, watch voxsaw.Observer) error {
-		_, _, err := Finetune(ctx, directDevice(t), c, data, "", voxsaw.RunOptions{Folder: filepath.Join(folder, name), Mode: mode, Observer: watch})
+		_, _, err := Finetune(ctx, directDevice(t), c, data, "", voxsaw.RunOptions{Folder: filepath.Join(folder, name),
+			Mode: mode, Observer: watch})
 		return err
 	}
 	if err := run(t.Context(), "through", voxsaw.New, nil); err != nil {
@@ -69,7 +71,8 @@ func TestMicroBatchesResumeToTheBit(t *testing.T) {
 	if err := run(t.Context(), "stopped", voxsaw.Resume, nil); err != nil {
 		t.Fatal(err)
 	}
-	traintest.Equal(t, filepath.Join(folder, "through", "last.safetensors"), filepath.Join(folder, "stopped", "last.safetensors"), 0)
+	traintest.Equal(t, filepath.Join(folder, "through", "last.safetensors"),
+		filepath.Join(folder, "stopped", "last.safetensors"), 0)
 }
 
 func TestMicroBatchesThatCannotBe(t *testing.T) {
@@ -80,7 +83,8 @@ func TestMicroBatchesThatCannotBe(t *testing.T) {
 	} {
 		settings, folder := microBatched(2), filepath.Join(t.TempDir(), "run")
 		c(&settings)
-		_, _, err := Finetune(t.Context(), directDevice(t), resolved(t, settings, cache), Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{Folder: folder})
+		_, _, err := Finetune(t.Context(), directDevice(t), resolved(t, settings, cache),
+			Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{Folder: folder})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -97,7 +101,8 @@ func TestMicroBatchesThatDivergeOnOneRank(t *testing.T) {
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {
 		all.Go(func() {
-			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{}, group)
+			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, Data{cache, []string{"case00"}, nil}, "",
+				voxsaw.RunOptions{}, group)
 		})
 	}
 	all.Wait()

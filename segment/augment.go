@@ -27,7 +27,8 @@ type Augmentation struct {
 
 // DefaultAugmentation varies intensities in every crop, and the shape of one in three.
 func DefaultAugmentation() Augmentation {
-	return Augmentation{Gain: 0.1, Shift: 0.1, Gamma: 0.1, Noise: 0.03, Spatial: 0.33, Rotation: 10, Scale: 0.1, Elastic: 2}
+	return Augmentation{Gain: 0.1, Shift: 0.1, Gamma: 0.1, Noise: 0.03, Spatial: 0.33, Rotation: 10, Scale: 0.1,
+		Elastic: 2}
 }
 
 func (a Augmentation) check() error {

@@ -86,7 +86,9 @@ func TestDeformationFollowsItsFormula(t *testing.T) {
 					for cc := range w.lattice[2] {
 						for cb := range w.lattice[1] {
 							for ca := range w.lattice[0] {
-								weight := spline(voxel[0]/controlSpacing+1-float64(ca)) * spline(voxel[1]/controlSpacing+1-float64(cb)) * spline(voxel[2]/controlSpacing+1-float64(cc))
+								weight := spline(voxel[0]/controlSpacing+
+									1-float64(ca)) * spline(voxel[1]/controlSpacing+
+									1-float64(cb)) * spline(voxel[2]/controlSpacing+1-float64(cc))
 								p[row] += weight * w.control[row][ca+w.lattice[0]*(cb+w.lattice[1]*cc)]
 							}
 						}
@@ -123,7 +125,8 @@ func TestRotationKeepsMillimetres(t *testing.T) {
 	spacing := [3]float64{1, 2, 5}
 	w := Augmentation{Rotation: 30}.warp(spacing, [3]int{8, 8, 8}, seed.Rand(2, "rotation"))
 	length := func(v [3]float64) float64 {
-		return math.Sqrt(v[0]*v[0]*spacing[0]*spacing[0] + v[1]*v[1]*spacing[1]*spacing[1] + v[2]*v[2]*spacing[2]*spacing[2])
+		return math.Sqrt(v[0]*v[0]*spacing[0]*spacing[0] + v[1]*v[1]*spacing[1]*spacing[1] +
+			v[2]*v[2]*spacing[2]*spacing[2])
 	}
 	for _, v := range [][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {3, -2, 1}} {
 		var turned [3]float64
@@ -208,7 +211,8 @@ func BenchmarkSample(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				if err := a.sample(image, labels, c, [3]int{}, [3]int{64, 64, 64}, seed.Rand(1, "augment", uint64(i))); err != nil {
+				if err := a.sample(image, labels, c, [3]int{}, [3]int{64, 64, 64},
+					seed.Rand(1, "augment", uint64(i))); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -62,7 +62,8 @@ func findRuns(classes []uint16, shape [3]int, wanted []bool) *forest {
 	for i := range f.parent {
 		f.parent[i] = int32(i)
 	}
-	eachRun(classes, shape[0], wanted, func(r run) { f.runs = append(f.runs, r) }, func() { f.lines = append(f.lines, len(f.runs)) })
+	eachRun(classes, shape[0], wanted, func(r run) { f.runs = append(f.runs, r) },
+		func() { f.lines = append(f.lines, len(f.runs)) })
 	f.lines = append(f.lines, len(f.runs))
 	return f
 }

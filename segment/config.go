@@ -73,7 +73,8 @@ func DefaultConfig() Config {
 	// gradients of a normalised VNet under these losses are small: their norm is well below 1
 	o.LR = 0.05
 	return Config{
-		Network: voxsaw.DefaultNetwork(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67, MaxAir: 0.8,
+		Network: voxsaw.DefaultNetwork(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce",
+		Foreground: 0.67, MaxAir: 0.8,
 		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
 	}
 }
@@ -104,7 +105,8 @@ func (c Config) Resolve(store *prepared.Store) (Config, error) {
 		for _, label := range class {
 			name, ok := names[label]
 			if slices.Contains(ignored, label) {
-				return c, fmt.Errorf("label %d of the data is called %s: its voxels are left out of the loss and of scores, and are no structure to learn", label, name)
+				return c,
+					fmt.Errorf("label %d of the data is called %s: its voxels are left out of the loss and of scores, and are no structure to learn", label, name)
 			}
 			if !ok {
 				return c, fmt.Errorf("no case of the data has label %d: it has %s", label, describeLabels(names))
@@ -149,7 +151,8 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 			case len(labels) == 1:
 				parts = append(parts, strconv.Itoa(int(labels[0])))
 			case len(labels) > 1:
-				return nil, fmt.Errorf("labels %v of the data are all called %q: choose by number", numbers.List(labels), part)
+				return nil, fmt.Errorf("labels %v of the data are all called %q: choose by number",
+					numbers.List(labels), part)
 			default:
 				return nil, fmt.Errorf("no label of the data is called %q: it has %s", part, describeLabels(names))
 			}
@@ -294,7 +297,8 @@ func (c Config) Check() error {
 
 // windows are those that held-out cases are segmented in.
 func (c Config) windows() sliding.Options {
-	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror, Inputs: c.Network.InputChannels()}
+	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror,
+		Inputs: c.Network.InputChannels()}
 }
 
 // loss is the loss by its name.

@@ -51,7 +51,8 @@ func ExamplePredictor() {
 		log.Fatal(err)
 	}
 
-	p, err := segment.NewPredictor(dev, []string{filepath.Join(folder, "run", "last.safetensors")}, segment.DefaultInference(), 0)
+	p, err := segment.NewPredictor(dev, []string{filepath.Join(folder, "run", "last.safetensors")},
+		segment.DefaultInference(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func finetune(dev voxsaw.Device, folder string) (voxsaw.Summary, error) {
 		return voxsaw.Summary{}, err
 	}
 	data := segment.Data{Store: store, Train: []string{"patient_1", "patient_2"}, Validate: []string{"patient_3"}}
-	summary, _, err := segment.Finetune(context.Background(), dev, c, data, "", voxsaw.RunOptions{Folder: filepath.Join(folder, "run")})
+	summary, _, err := segment.Finetune(context.Background(), dev, c, data, "",
+		voxsaw.RunOptions{Folder: filepath.Join(folder, "run")})
 	return summary, err
 }
 
@@ -97,7 +99,8 @@ func madeUp(folder string, n int) (*prepared.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("patient_%d", i+1), Image: scan, Labels: organs}); err != nil {
+		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("patient_%d", i+1), Image: scan,
+			Labels: organs}); err != nil {
 			return nil, err
 		}
 	}

@@ -41,12 +41,14 @@ type Data struct {
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions) (voxsaw.Summary, voxsaw.Loaded, error) {
+func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string,
+	o voxsaw.RunOptions) (voxsaw.Summary, voxsaw.Loaded, error) {
 	return finetune(ctx, dev, c, data, init, o, train.GroupOf(o))
 }
 
 // finetune is [Finetune] as one of several ranks.
-func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions, group train.Group) (summary voxsaw.Summary, loaded voxsaw.Loaded, err error) {
+func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions,
+	group train.Group) (summary voxsaw.Summary, loaded voxsaw.Loaded, err error) {
 	if err := c.Check(); err != nil {
 		return summary, loaded, err
 	}
@@ -62,7 +64,8 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{
 		Identity: train.Identity{
-			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
+			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
+			Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
 		},
 		Options: c.Train, Groups: c.groups(),
 		Open: func() (notes []string, err error) {
@@ -85,7 +88,8 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 // learntWith is what a run learns from, and what the weights that it starts from have learnt from.
 // A run that is resumed, and does without those, says it itself.
 func learntWith(data Data, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
-	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train), Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
+	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train),
+		Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
 	if init == "" {
 		return own, nil
 	}
@@ -126,12 +130,14 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 		}
 		return ""
 	}
-	loaded, err := checkpoint.LoadPart(path, params, func(name string) string { return backbone.Rename(network, name) }, leave)
+	loaded, err := checkpoint.LoadPart(path, params, func(name string) string { return backbone.Rename(network, name) },
+		leave)
 	if err != nil {
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}
 	if !slices.ContainsFunc(loaded.Loaded, isEncoder) {
-		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n  %v", loaded)
+		return loaded,
+			fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n  %v", loaded)
 	}
 	if c.InitPartial {
 		return loaded, nil
@@ -194,7 +200,8 @@ func (c Config) sameChannels(path string) error {
 // leftHead are the parameters that a run does not take over, because they say what other outputs
 // mean than its own, and why: those of a pretext task, or of a segmentation into other classes.
 // Those of another program's file may go on to mean what they mean.
-func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string, why string, err error) {
+func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string, why string,
+	err error) {
 	d, err := checkpoint.Read(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrForeign):
@@ -223,7 +230,8 @@ func outputsOf(network backbone.Backbone, params *nn.Params) (names []string, er
 		return nil, err
 	}
 	g, size := nn.NewGraph(nn.Train, params.Device().Activations()), more.Multiple()
-	if stages := more.Encoder(g, backbone.Input(g, "image", more, 1, [3]int{2 * size[0], 2 * size[1], 2 * size[2]})); g.Err() == nil {
+	if stages := more.Encoder(g, backbone.Input(g, "image", more, 1,
+		[3]int{2 * size[0], 2 * size[1], 2 * size[2]})); g.Err() == nil {
 		more.Decoder(g, stages)
 	}
 	other := nn.NewParams(params.Device(), 0)

@@ -52,7 +52,8 @@ func TestFinetuneAndPredict(t *testing.T) {
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "3+4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 150, 0.03, 10, 75, 50
 	c = resolved(t, c, cache)
-	if want := []string{"liver", "spleen+right kidney+left kidney"}; !slices.Equal(c.Names, want) || c.Network.Classes != 3 {
+	if want := []string{"liver", "spleen+right kidney+left kidney"}; !slices.Equal(c.Names, want) ||
+		c.Network.Classes != 3 {
 		t.Fatalf("resolved to %+v", c)
 	}
 	data := Data{cache, []string{"case00", "case01", "case02", "case03"}, []string{"case04"}}
@@ -107,7 +108,8 @@ func TestFinetuneAndPredict(t *testing.T) {
 	}
 
 	// Two of the same checkpoint give what one gives.
-	both, err := NewPredictor(dev, []string{filepath.Join(path, "best.safetensors"), filepath.Join(path, "best.safetensors")}, o, 0)
+	both, err := NewPredictor(dev, []string{filepath.Join(path, "best.safetensors"),
+		filepath.Join(path, "best.safetensors")}, o, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,16 +144,18 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	for _, stop := range []int{1, 4, 6} {
 		path := filepath.Join(t.TempDir(), "run")
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err := Finetune(ctx, dev, c, data, "", voxsaw.RunOptions{Folder: path, Observer: &observer{stepped: func(step int) {
-			if step == stop {
-				cancel()
-			}
-		}}})
+		_, _, err := Finetune(ctx, dev, c, data, "",
+			voxsaw.RunOptions{Folder: path, Observer: &observer{stepped: func(step int) {
+				if step == stop {
+					cancel()
+				}
+			}}})
 		var stopped *voxsaw.InterruptedError
 		if !errors.As(err, &stopped) || stopped.Step != stop {
 			t.Fatalf("stopped at %d: %v", stop, err)
 		}
-		if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume}); err != nil {
+		if _, _, err := Finetune(t.Context(), dev, c, data, "",
+			voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume}); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
@@ -190,7 +194,9 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if _, err := task.Validate(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := compiled(t, dev, c, data, bare.bench.Params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
+	if _, err := compiled(t, dev, c, data, bare.bench.Params.Bytes()); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things",
+			float64(task.validationBytes())/(1<<20))) {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }
@@ -207,7 +213,8 @@ func TestNeedOfARun(t *testing.T) {
 	data := Data{cache, []string{"case00"}, []string{"case01"}}
 	path := filepath.Join(t.TempDir(), "run")
 	var need voxsaw.MemoryNeed
-	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30, Need: &need}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30,
+		Need: &need}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -218,7 +225,8 @@ func TestNeedOfARun(t *testing.T) {
 	}
 	step := func(memory int64) string {
 		o := &observer{}
-		if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Memory: memory, Observer: o}); err != nil {
+		if _, _, err := Finetune(t.Context(), dev, c, data, "",
+			voxsaw.RunOptions{Memory: memory, Observer: o}); err != nil {
 			t.Fatal(err)
 		}
 		return o.notes[0]
@@ -268,10 +276,12 @@ func TestInitialWeights(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	if !slices.Equal(report.Loaded, names) || len(report.Skipped) != 2 || len(report.Missing) == 0 || slices.ContainsFunc(report.Missing, func(s string) bool { return strings.HasPrefix(s, "encoder.") }) {
+	if !slices.Equal(report.Loaded, names) || len(report.Skipped) != 2 || len(report.Missing) == 0 ||
+		slices.ContainsFunc(report.Missing, func(s string) bool { return strings.HasPrefix(s, "encoder.") }) {
 		t.Errorf("report %v", report)
 	}
-	if len(o.notes) == 0 || !strings.Contains(o.notes[len(o.notes)-1], "skipped, not in this network: puzzle.weight, puzzle.bias") {
+	if len(o.notes) == 0 || !strings.Contains(o.notes[len(o.notes)-1],
+		"skipped, not in this network: puzzle.weight, puzzle.bias") {
 		t.Errorf("notes %q", o.notes)
 	}
 	task, err := compiled(t, dev, c, data, 0)
@@ -291,10 +301,12 @@ func TestInitialWeights(t *testing.T) {
 	other := c.Network
 	other.Channels = 8
 	path, _ = pretrained(other)
-	if _, _, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "no weights") {
+	if _, _, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "no weights") {
 		t.Errorf("weights of another network: %v", err)
 	}
-	if _, err := NewPredictor(dev, []string{path}, DefaultInference(), 0); err == nil || !strings.Contains(err.Error(), "kind") {
+	if _, err := NewPredictor(dev, []string{path}, DefaultInference(), 0); err == nil ||
+		!strings.Contains(err.Error(), "kind") {
 		t.Errorf("predicting with a pretraining checkpoint: %v", err)
 	}
 }
@@ -327,7 +339,8 @@ func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, cache *prepared.Store, c
 		return values
 	}
 	before, after := read(), map[int]map[string][]float32{}
-	if _, err := train.Train(t.Context(), task, train.Setup{Options: c.Train, Optimizer: task.bench.Optimizer, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
+	if _, err := train.Train(t.Context(), task, train.Setup{Options: c.Train, Optimizer: task.bench.Optimizer,
+		Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
 		t.Fatal(err)
 	}
 	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }
@@ -433,7 +446,8 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 func TestMistakesAreNamed(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	for want, labels := range map[string][]string{
-		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"}, `no label of the data is called "x": it has 1 pancreas`: {"x"}, `"0" is not a label`: {"0"},
+		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"},
+		`no label of the data is called "x": it has 1 pancreas`: {"x"}, `"0" is not a label`: {"0"},
 	} {
 		c := tiny()
 		c.Labels = labels
@@ -465,8 +479,9 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	c := resolved(t, tiny(), cache)
 	for want, data := range map[string]Data{
-		"no cases to train on":            {Store: cache},
-		"both to train and":               {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
+		"no cases to train on": {Store: cache},
+		"both to train and": {Store: cache, Train: []string{"case00", "case01"},
+			Validate: []string{"case01"}},
 		`no case "nobody"`:                {Store: cache, Train: []string{"nobody"}},
 		"classes":                         {},
 		"smaller than the crop of [16 12": {},
@@ -478,7 +493,8 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
+	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil ||
+		strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
 		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
 }
@@ -501,10 +517,12 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
 	c = resolved(t, c, cache)
-	for _, data := range []Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}}, {Train: []string{"a", "d"}, Validate: []string{"c"}}} {
+	for _, data := range []Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}},
+		{Train: []string{"a", "d"}, Validate: []string{"c"}}} {
 		data.Store = cache
 		_, err := compiled(t, testDevice(t), c, data, 0)
-		if contradict := slices.Contains(slices.Concat(data.Train, data.Validate), "c"); contradict != (err != nil) || contradict && !strings.Contains(err.Error(), `label 2 is "liver" in case a and "spleen" in case c`) {
+		if contradict := slices.Contains(slices.Concat(data.Train, data.Validate), "c"); contradict != (err != nil) ||
+			contradict && !strings.Contains(err.Error(), `label 2 is "liver" in case a and "spleen" in case c`) {
 			t.Errorf("%v, %v: %v", data.Train, data.Validate, err)
 		}
 	}
@@ -533,7 +551,8 @@ func TestOddCasesAreNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(task.notes) != 2 || len(task.Notes()) != 1 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "smaller than the crop of 16x12x8, and padded with air: 2 cases") {
+	if len(task.notes) != 2 || len(task.Notes()) != 1 || !strings.Contains(task.notes[0], "bare") ||
+		!strings.Contains(task.notes[1], "smaller than the crop of 16x12x8, and padded with air: 2 cases") {
 		t.Errorf("notes %q", task.notes)
 	}
 	for step := range 8 {
@@ -541,7 +560,8 @@ func TestOddCasesAreNoted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare"}}, 0); err == nil || !strings.Contains(err.Error(), "none of the 1 training cases") {
+	if _, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare"}}, 0); err == nil ||
+		!strings.Contains(err.Error(), "none of the 1 training cases") {
 		t.Errorf("no foreground at all: %v", err)
 	}
 }
@@ -569,7 +589,8 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{}, traintest.Alike(2))
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "",
+		voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)
 	}
@@ -598,7 +619,8 @@ func twoRanks(t *testing.T, data Data, c Config) {
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {
 		all.Go(func() {
-			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, data, "", voxsaw.RunOptions{Folder: folders[rank]}, group)
+			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, data, "",
+				voxsaw.RunOptions{Folder: folders[rank]}, group)
 		})
 	}
 	all.Wait()
@@ -611,7 +633,8 @@ func twoRanks(t *testing.T, data Data, c Config) {
 
 // Checkpoints of format 1 predict as before, the labels that they were taught.
 func TestFormat1Predicts(t *testing.T) {
-	p, err := NewPredictor(testDevice(t), []string{filepath.Join("..", "testdata", "format1_finetune.safetensors")}, DefaultInference(), 0)
+	p, err := NewPredictor(testDevice(t), []string{filepath.Join("..", "testdata", "format1_finetune.safetensors")},
+		DefaultInference(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -621,7 +644,8 @@ func TestFormat1Predicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := p.Predict(t.Context(), scan)
-	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) || l.Names[1] != "pancreas+spleen" {
+	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) ||
+		l.Names[1] != "pancreas+spleen" {
 		t.Errorf("labels %v, names %v, %v", p.Labels(), l.Names, err)
 	}
 	// It knows neither the voxels that it has learnt from nor their size, and says so.
@@ -631,7 +655,8 @@ func TestFormat1Predicts(t *testing.T) {
 			t.Errorf("nothing says %q: %s", want, notes)
 		}
 	}
-	if err := p.CheckSpacing(volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling([3]float64{9, 9, 9})}); err != nil {
+	if err := p.CheckSpacing(volume.Grid{Shape: [3]int{4, 4, 4},
+		Affine: volume.Scaling([3]float64{9, 9, 9})}); err != nil {
 		t.Errorf("a size that nobody knows is refused: %v", err)
 	}
 }

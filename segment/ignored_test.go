@@ -25,7 +25,8 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 		}
 	}
 	const ignore = 9
-	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: map[uint16]string{ignore: "ignore"}}
+	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels),
+		Names: map[uint16]string{ignore: "ignore"}}
 	for n := range partly.Labels {
 		if n%5 == 0 {
 			partly.Labels[n] = ignore
@@ -38,7 +39,8 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, in := range []prepared.Input{{ID: "trained", Image: scan, Labels: trained}, {ID: "held", Image: scan, Labels: held}} {
+		for _, in := range []prepared.Input{{ID: "trained", Image: scan, Labels: trained},
+			{ID: "held", Image: scan, Labels: held}} {
 			if _, err := w.Add(in); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +61,8 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 		t.Helper()
 		s := store(trained, held)
 		c := resolved(t, c, s)
-		learning, err := compiled(t, testDevice(t), c, Data{Store: s, Train: []string{"trained"}, Validate: []string{"held"}}, 0)
+		learning, err := compiled(t, testDevice(t), c, Data{Store: s, Train: []string{"trained"},
+			Validate: []string{"held"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +82,8 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := &volume.LabelMap{Grid: reference.Grid, Labels: slices.Clone(reference.Labels), Names: map[uint16]string{ignore: "ignore"}}
+	wrong := &volume.LabelMap{Grid: reference.Grid, Labels: slices.Clone(reference.Labels),
+		Names: map[uint16]string{ignore: "ignore"}}
 	agreed := map[uint16]bool{}
 	for n, class := range predicted {
 		if agree := l.table[reference.Labels[n]] == class; !agree {
@@ -121,7 +125,8 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 	}
 	bad := c
 	bad.Labels = []string{"2", "ignore"}
-	if _, err := bad.Resolve(store(partly, turned)); err == nil || !strings.Contains(err.Error(), "label 9 of the data is called ignore") {
+	if _, err := bad.Resolve(store(partly, turned)); err == nil ||
+		!strings.Contains(err.Error(), "label 9 of the data is called ignore") {
 		t.Errorf("it may be learnt: %v", err)
 	}
 }

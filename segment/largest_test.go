@@ -22,7 +22,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
 	c = resolved(t, c, cache)
 	held := []string{"case03", "case04"}
-	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "", voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "",
+		voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	last := filepath.Join(path, "last.safetensors")
@@ -87,7 +88,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	if !slices.Equal(of, want) || len(none) > 0 {
 		t.Errorf("predictions say %v, and %v", of, none)
 	}
-	if text := "only the largest connected component of liver is kept"; !slices.ContainsFunc(said, func(note string) bool { return strings.HasPrefix(note, text) }) {
+	if text := "only the largest connected component of liver is kept"; !slices.ContainsFunc(said,
+		func(note string) bool { return strings.HasPrefix(note, text) }) {
 		t.Errorf("people are told %q, want %q", said, text)
 	}
 	for n := range decided {
@@ -104,10 +106,12 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	// Validations that are to measure only decide nothing.
 	c.Train.Steps++
 	c.MeasureOnly = true
-	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "", voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume, Loaders: 1}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "",
+		voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := checkpoint.Read(last); err != nil || d.Step != c.Train.Steps || d.Validated != c.Train.Steps || d.Largest != "" {
+	if d, err := checkpoint.Read(last); err != nil || d.Step != c.Train.Steps || d.Validated != c.Train.Steps ||
+		d.Largest != "" {
 		t.Errorf("a validation that measures decides on %q at step %d: %v", d.Largest, d.Step, err)
 	}
 }
@@ -118,8 +122,10 @@ func TestComponentsAreNamed(t *testing.T) {
 		from Inference
 		want string // "-": refused
 	}{
-		{Inference{}, ""}, {Inference{Largest: true}, "largest"}, {Inference{Whole: true}, "all"}, {Inference{Components: "validated"}, "validated"},
-		{Inference{Components: "all", Whole: true}, "all"}, {Inference{Components: "all", Largest: true}, "-"}, {Inference{Largest: true, Whole: true}, "-"}, {Inference{Components: "some"}, "-"},
+		{Inference{}, ""}, {Inference{Largest: true}, "largest"}, {Inference{Whole: true}, "all"},
+		{Inference{Components: "validated"}, "validated"},
+		{Inference{Components: "all", Whole: true}, "all"}, {Inference{Components: "all", Largest: true}, "-"},
+		{Inference{Largest: true, Whole: true}, "-"}, {Inference{Components: "some"}, "-"},
 	} {
 		got, err := c.from.Named()
 		if (err != nil) != (c.want == "-") || err == nil && (got.Components != c.want || got.Largest || got.Whole) {

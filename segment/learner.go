@@ -69,7 +69,8 @@ func (l *learner) compile(w train.Workbench) (err error) {
 	c := l.config
 	l.bench = w
 	l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
-		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Reserved: l.validationBytes(),
+		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics},
+		Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Reserved: l.validationBytes(),
 		Ahead: []string{"image", l.losses.Input()},
 	})
 	if err != nil {
@@ -77,12 +78,14 @@ func (l *learner) compile(w train.Workbench) (err error) {
 		if errors.As(err, &short) && c.Train.Clip > 0 && !w.Optimizer.Decides() {
 			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
 		}
-		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.pass, "crop"), numbers.Extents(c.Crop[:]), err)
+		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.pass, "crop"),
+			numbers.Extents(c.Crop[:]), err)
 	}
 	if len(l.held) == 0 {
 		return nil
 	}
-	if l.windows, err = sliding.New(w.Device, w.Params, l.network, c.windows(), nn.Options{MemoryLimit: w.Memory, Share: l.program}); err != nil {
+	if l.windows, err = sliding.New(w.Device, w.Params, l.network, c.windows(),
+		nn.Options{MemoryLimit: w.Memory, Share: l.program}); err != nil {
 		l.Close()
 	}
 	return err
@@ -171,7 +174,8 @@ func (l *learner) report(r *train.Result) error {
 
 // lossMetrics are the parts of the loss, from its statistics.
 func lossMetrics(statistics []float32) []voxsaw.Metric {
-	return []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
+	return []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])},
+		{Name: "dice_loss", Value: float64(statistics[1])}}
 }
 
 // forward runs the network on a batch.
@@ -229,10 +233,12 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		}
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
 		if there[class] > 0 && l.unlearnt[class] {
-			v.Notes = append(v.Notes, fmt.Sprintf("%s is in no training case: its DSC is in no mean", l.config.DescribeLabels(l.config.Labels[class-1])))
+			v.Notes = append(v.Notes, fmt.Sprintf("%s is in no training case: its DSC is in no mean",
+				l.config.DescribeLabels(l.config.Labels[class-1])))
 		} else if there[class] > 0 && !found[class] {
-			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
-				l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
+			v.Notes = append(v.Notes,
+				fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
+					l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
 		if !l.config.MeasureOnly && largest.mean(class) > mean {
 			l.decided = append(l.decided, l.config.Labels[class-1])

@@ -103,10 +103,12 @@ func (p *Predictor) lessonNotes() (notes []string) {
 		}
 	}
 	if len(unknown) > 0 {
-		notes = append(notes, fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not note how large they were: nobody can say whether it knows such voxels as these", safetext.List(unknown)))
+		notes = append(notes,
+			fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not note how large they were: nobody can say whether it knows such voxels as these", safetext.List(unknown)))
 	}
 	if len(names) > 0 {
-		notes = append(notes, fmt.Sprintf("%s: which scans it was trained on is known by their names alone", safetext.List(names)))
+		notes = append(notes, fmt.Sprintf("%s: which scans it was trained on is known by their names alone",
+			safetext.List(names)))
 	}
 	for _, text := range lost {
 		notes = append(notes, "WARNING: "+text+": nobody can say whether scans here are among them")

@@ -49,7 +49,8 @@ func isLast(name string) bool {
 func TestLoad(t *testing.T) {
 	dev := testDevice(t)
 	for _, network := range []voxsaw.Network{
-		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"}, {Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
+		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"},
+		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
 	} {
 		cache := phantoms(t, 1, [3]int{20, 18, 16})
 		c := tiny()
@@ -95,7 +96,8 @@ func TestLoad(t *testing.T) {
 			}
 			for _, s := range loaded.Skipped {
 				if !strings.Contains(s.Reason, x.reason) {
-					t.Errorf("%s, %s, load %q: %s was left because it is %s", network.Kind, x.kind, x.load, s.Name, s.Reason)
+					t.Errorf("%s, %s, load %q: %s was left because it is %s", network.Kind, x.kind, x.load, s.Name,
+						s.Reason)
 				}
 			}
 		}
@@ -122,7 +124,8 @@ func describe(t *testing.T, c Config) checkpoint.Description {
 func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
 	for _, network := range []voxsaw.Network{
-		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"}, {Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
+		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"},
+		{Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
 	} {
 		c := tiny()
 		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}
@@ -153,7 +156,8 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 			if isLast(name) {
 				left++
 			}
-			if isLast(name) == slices.Contains(loaded.Loaded, name) || isLast(name) && !slices.Equal(before[name], after) {
+			if isLast(name) == slices.Contains(loaded.Loaded, name) ||
+				isLast(name) && !slices.Equal(before[name], after) {
 				t.Errorf("%s, %s: loaded %v", network.Kind, name, loaded.Loaded)
 			}
 		}
@@ -181,19 +185,27 @@ func TestOtherClasses(t *testing.T) {
 		from Config
 		want string // "": the head is taken over
 	}{
-		"the same":                         {named, ""},
-		"spelled otherwise":                {Config{Labels: []string{"2", "3+4"}, Names: []string{"Liver", "Left_Kidney+Right_Kidney"}}, ""},
-		"other numbers":                    {Config{Labels: []string{"7", "9+8"}, Names: named.Names}, ""},
-		"merged in another order":          {Config{Labels: []string{"2", "4+3"}, Names: []string{"liver", "right kidney+left kidney"}}, ""},
+		"the same": {named, ""},
+		"spelled otherwise": {Config{Labels: []string{"2", "3+4"},
+			Names: []string{"Liver", "Left_Kidney+Right_Kidney"}}, ""},
+		"other numbers": {Config{Labels: []string{"7", "9+8"}, Names: named.Names}, ""},
+		"merged in another order": {Config{Labels: []string{"2", "4+3"},
+			Names: []string{"liver", "right kidney+left kidney"}}, ""},
 		"numbers alone, the same":          {labels("2", "4+3"), ""},
 		"from before there were any names": {Config{Labels: named.Labels}, ""},
 		"nothing known":                    {Config{}, ""},
-		"the same numbers, other names":    {Config{Labels: named.Labels, Names: []string{"spleen", named.Names[1]}}, "from number 1 on: spleen, left kidney+right kidney in the checkpoint, liver, left"},
-		"another order":                    {Config{Labels: []string{"3+4", "2"}, Names: []string{named.Names[1], "liver"}}, "from number 1 on: left kidney+right kidney, liver in the checkpoint, liver, left kidney+right kidney in the data"},
-		"numbers alone, others":            {labels("2", "5"), "from number 2 on: label 5 in the checkpoint, left kidney+right kidney in the data"},
-		"not merged":                       {Config{Labels: []string{"2", "3"}, Names: []string{"liver", "left kidney"}}, "from number 2 on: left kidney in the checkpoint"},
-		"fewer":                            {Config{Labels: []string{"2"}, Names: []string{"liver"}}, "from number 2 on: no more in the checkpoint, left kidney+right kidney in the data"},
-		"more":                             {Config{Labels: []string{"2", "3+4", "5"}, Names: append(slices.Clone(named.Names), "spleen")}, "from number 3 on: spleen in the checkpoint, no more in the data"},
+		"the same numbers, other names": {Config{Labels: named.Labels, Names: []string{"spleen", named.Names[1]}},
+			"from number 1 on: spleen, left kidney+right kidney in the checkpoint, liver, left"},
+		"another order": {Config{Labels: []string{"3+4", "2"}, Names: []string{named.Names[1], "liver"}},
+			"from number 1 on: left kidney+right kidney, liver in the checkpoint, liver, left kidney+right kidney in the data"},
+		"numbers alone, others": {labels("2", "5"),
+			"from number 2 on: label 5 in the checkpoint, left kidney+right kidney in the data"},
+		"not merged": {Config{Labels: []string{"2", "3"}, Names: []string{"liver", "left kidney"}},
+			"from number 2 on: left kidney in the checkpoint"},
+		"fewer": {Config{Labels: []string{"2"}, Names: []string{"liver"}},
+			"from number 2 on: no more in the checkpoint, left kidney+right kidney in the data"},
+		"more": {Config{Labels: []string{"2", "3+4", "5"}, Names: append(slices.Clone(named.Names), "spleen")},
+			"from number 3 on: spleen in the checkpoint, no more in the data"},
 	} {
 		got, err := named.otherClasses(describe(t, x.from))
 		if err != nil || (got == "") != (x.want == "") || !strings.Contains(got, x.want) {

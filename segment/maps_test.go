@@ -28,7 +28,8 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := scan.Len()
-	if !slices.Equal(m.Labels, []uint16{0, 2, 3}) || m.Grid != scan.Grid || len(m.Probabilities) != 3*n || len(m.Logits) != 3*n {
+	if !slices.Equal(m.Labels, []uint16{0, 2, 3}) || m.Grid != scan.Grid || len(m.Probabilities) != 3*n ||
+		len(m.Logits) != 3*n {
 		t.Fatalf("labels %v, %d and %d numbers on %v", m.Labels, len(m.Probabilities), len(m.Logits), m.Shape)
 	}
 	for v, label := range l.Labels {
@@ -87,8 +88,10 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range m.Logits {
-		if math.Abs(float64(both.Logits[i]-m.Logits[i])) > 1e-4 || math.Abs(float64(both.Probabilities[i]-m.Probabilities[i])) > 1e-5 {
-			t.Fatalf("number %d of two networks: %v and %v, of one %v and %v", i, both.Logits[i], both.Probabilities[i], m.Logits[i], m.Probabilities[i])
+		if math.Abs(float64(both.Logits[i]-m.Logits[i])) > 1e-4 ||
+			math.Abs(float64(both.Probabilities[i]-m.Probabilities[i])) > 1e-5 {
+			t.Fatalf("number %d of two networks: %v and %v, of one %v and %v", i, both.Logits[i], both.Probabilities[i],
+				m.Logits[i], m.Probabilities[i])
 		}
 	}
 
@@ -129,7 +132,8 @@ func TestMapsCountTowardsTheLimit(t *testing.T) {
 		t.Error(err)
 	}
 	// The grid is enough to know that.
-	if known := p.Fits(scans[0].Grid, 2, MapOptions{Probabilities: true}); known == nil || err == nil || known.Error() != err.Error() {
+	if known := p.Fits(scans[0].Grid, 2, MapOptions{Probabilities: true}); known == nil || err == nil ||
+		known.Error() != err.Error() {
 		t.Errorf("before the scan is read: %v, when it is: %v", known, err)
 	}
 	if err := p.Fits(scans[0].Grid, 2, MapOptions{}); err != nil {

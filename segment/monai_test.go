@@ -40,7 +40,8 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 	c.Network = voxsaw.Network{Preset: "monai", Channels: 1, Dropout: -1}
 	c.Crop, c.Labels, c.Train.Steps = [3]int{32, 32, 32}, []string{"1"}, 1
 	dev, folder := testDevice(t), filepath.Join(t.TempDir(), "run")
-	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), Data{store, []string{"a"}, nil}, "", voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), Data{store, []string{"a"}, nil}, "",
+		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	o := Inference{Window: [3]int{16, 16, 16}, Overlap: 0.5, Batch: 2, Logits: true}
@@ -49,7 +50,8 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if loaded, err := initialise("../testdata/monai_vnet.safetensors", c, p.params); err != nil || len(loaded.Missing) > 0 {
+	if loaded, err := initialise("../testdata/monai_vnet.safetensors", c, p.params); err != nil ||
+		len(loaded.Missing) > 0 {
 		t.Fatalf("loaded %v, %v", loaded, err)
 	}
 	l, m, err := p.PredictMaps(t.Context(), scan, MapOptions{Logits: true})

@@ -56,7 +56,8 @@ func (o Inference) Named() (Inference, error) {
 	}{{"largest_component", ComponentsLargest, o.Largest}, {"all_components", ComponentsAll, o.Whole}} {
 		switch {
 		case older.said && o.Components != "" && o.Components != older.word:
-			return o, fmt.Errorf("%s: true says components: %s, which is %s as well: leave one out", older.key, older.word, o.Components)
+			return o, fmt.Errorf("%s: true says components: %s, which is %s as well: leave one out", older.key,
+				older.word, o.Components)
 		case older.said:
 			o.Components = older.word
 		}
@@ -66,7 +67,8 @@ func (o Inference) Named() (Inference, error) {
 	case "", ComponentsAll, ComponentsLargest, ComponentsValidated:
 		return o, nil
 	}
-	return o, fmt.Errorf("components is %q, must be %s, %s or %s", o.Components, ComponentsAll, ComponentsLargest, ComponentsValidated)
+	return o, fmt.Errorf("components is %q, must be %s, %s or %s", o.Components, ComponentsAll, ComponentsLargest,
+		ComponentsValidated)
 }
 
 // WindowNote says whether label maps are made in other windows than the crops that the network was
@@ -135,7 +137,8 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 		return nil, err
 	}
 	p.params = nn.NewParams(d, 0)
-	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits, Mirror: o.Mirror}
+	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits,
+		Mirror: o.Mirror}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
 		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints), p.readLessons(checkpoints))
 	}
@@ -149,7 +152,8 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 // load reads the weights. Those of several checkpoints are kept beside the network.
 func (p *Predictor) load(checkpoints []string) error {
 	for _, path := range checkpoints {
-		if _, err := checkpoint.LoadAll(path, p.params, func(string) string { return "it has not all weights of the network" }); err != nil {
+		if _, err := checkpoint.LoadAll(path, p.params,
+			func(string) string { return "it has not all weights of the network" }); err != nil {
 			return err
 		}
 		if len(checkpoints) == 1 {
@@ -235,7 +239,8 @@ func (p *Predictor) largestOf() (labels []string) {
 // readConfig reads the configuration of a fine-tuning run from its checkpoint.
 func readConfig(path string) (Config, error) {
 	c := DefaultConfig()
-	d, err := checkpoint.ReadKind(path, "predictions need one of kind "+checkpoint.Segmentation+", as voxsaw finetune makes it", checkpoint.Segmentation)
+	d, err := checkpoint.ReadKind(path, "predictions need one of kind "+checkpoint.Segmentation+
+		", as voxsaw finetune makes it", checkpoint.Segmentation)
 	if err != nil {
 		return c, err
 	}
@@ -254,7 +259,8 @@ func (c Config) agrees(o Config) error {
 	case !c.Network.Equal(o.Network):
 		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
-		return fmt.Errorf("their labels differ: %s and %s", c.DescribeLabels(strings.Join(c.Labels, ",")), o.DescribeLabels(strings.Join(o.Labels, ",")))
+		return fmt.Errorf("their labels differ: %s and %s", c.DescribeLabels(strings.Join(c.Labels, ",")),
+			o.DescribeLabels(strings.Join(o.Labels, ",")))
 	}
 	var differ []string
 	for _, d := range o.Preparation.Differences(c.Preparation) {
@@ -284,9 +290,11 @@ func (p *Predictor) Notes() (notes []string) {
 	for _, labels := range p.config.Labels {
 		names = append(names, p.config.DescribeLabels(labels))
 	}
-	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background", safetext.List(names)))
+	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background",
+		safetext.List(names)))
 	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
-		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
+		notes = append(notes,
+			fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
 	notes = append(notes, p.lessonNotes()...)
 	var unseen []string
@@ -298,7 +306,8 @@ func (p *Predictor) Notes() (notes []string) {
 	if len(unseen) == 0 {
 		return notes
 	}
-	return append(notes, fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", safetext.List(unseen)))
+	return append(notes,
+		fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", safetext.List(unseen)))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
@@ -339,7 +348,8 @@ func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*vol
 	return l, nil
 }
 
-func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (*volume.LabelMap, sliding.Result, error) {
+func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (*volume.LabelMap,
+	sliding.Result, error) {
 	r, err := p.windows.Infer(ctx, src, p.ensemble(), wanted, p.Progress)
 	if err != nil {
 		return nil, r, err

@@ -14,7 +14,8 @@ import (
 
 // resampledPhantoms is a store of made-up patients at another spacing than theirs, and their scans,
 // with so many voxels of air on every side.
-func resampledPhantoms(t testing.TB, n int, shape [3]int, around int, factor float64) (*prepared.Store, []*volume.Volume, []*volume.LabelMap) {
+func resampledPhantoms(t testing.TB, n int, shape [3]int, around int, factor float64) (*prepared.Store,
+	[]*volume.Volume, []*volume.LabelMap) {
 	t.Helper()
 	var scans []*volume.Volume
 	var labels []*volume.LabelMap
@@ -24,7 +25,8 @@ func resampledPhantoms(t testing.TB, n int, shape [3]int, around int, factor flo
 		if err != nil {
 			t.Fatal(err)
 		}
-		origin, size := [3]int{-around, -around, -around}, [3]int{shape[0] + 2*around, shape[1] + 2*around, shape[2] + 2*around}
+		origin, size := [3]int{-around, -around, -around}, [3]int{shape[0] + 2*around, shape[1] + 2*around,
+			shape[2] + 2*around}
 		if v, err = v.Crop(origin, size, -1000); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +50,8 @@ func quick(t testing.TB, dev voxsaw.Device, store *prepared.Store, ids []string,
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{16, 16, 12}, []string{"2", "3+4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = steps, 0.03, 2, 0, steps
 	folder := filepath.Join(t.TempDir(), "run")
-	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), Data{store, ids, nil}, "", voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), Data{store, ids, nil}, "",
+		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(folder, "last.safetensors")
@@ -146,8 +149,10 @@ func TestPredictionsOfAPart(t *testing.T) {
 			inside = inside && voxel[a] >= box.Origin[a] && voxel[a] < box.Origin[a]+box.Size[a]
 		}
 		background, logit := maps.Probabilities[at], maps.Logits[n+at]
-		if !inside && (label != 0 || background != 1 || maps.Probabilities[n+at] != 0 || maps.Logits[at] != 0 || logit != -30) {
-			t.Fatalf("voxel %v, outside the patient's box: label %d, background %v, logit %v", voxel, label, background, logit)
+		if !inside && (label != 0 || background != 1 || maps.Probabilities[n+at] != 0 || maps.Logits[at] != 0 ||
+			logit != -30) {
+			t.Fatalf("voxel %v, outside the patient's box: label %d, background %v, logit %v", voxel, label, background,
+				logit)
 		}
 		if inside && (logit == -30 || background == 1) {
 			t.Fatalf("voxel %v, in the patient's box: background %v, logit %v", voxel, background, logit)

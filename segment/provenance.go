@@ -37,7 +37,8 @@ const digits = 16
 
 // provenance reads what is said of the checkpoints.
 func (p *Predictor) readProvenance(checkpoints []string) error {
-	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Components == ComponentsLargest, Mirror: p.options.Mirror}
+	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap,
+		Largest: p.options.Components == ComponentsLargest, Mirror: p.options.Mirror}
 	if !made.Largest {
 		made.LargestOf = p.largestOf()
 	}
@@ -51,7 +52,8 @@ func (p *Predictor) readProvenance(checkpoints []string) error {
 		if err != nil {
 			return err
 		}
-		made.Checkpoints = append(made.Checkpoints, Trained{Weights: weights[:min(digits, len(weights))], Step: d.Step, Data: d.Fingerprint})
+		made.Checkpoints = append(made.Checkpoints, Trained{Weights: weights[:min(digits, len(weights))], Step: d.Step,
+			Data: d.Fingerprint})
 		models = append(models, fmt.Sprintf("%q %q\n", weights, d.Settings))
 	}
 	slices.Sort(models)

@@ -27,7 +27,8 @@ func TestGradientsSentInBF16(t *testing.T) {
 		for rank, group := range traintest.Ranks(ranks) {
 			dev := directDevice(t)
 			all.Go(func() {
-				_, _, errs[rank] = finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01"}, nil}, "", voxsaw.RunOptions{Folder: filepath.Join(folder, strconv.Itoa(rank))}, group)
+				_, _, errs[rank] = finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01"}, nil}, "",
+					voxsaw.RunOptions{Folder: filepath.Join(folder, strconv.Itoa(rank))}, group)
 			})
 		}
 		all.Wait()
@@ -35,7 +36,8 @@ func TestGradientsSentInBF16(t *testing.T) {
 			t.Fatal(err)
 		}
 		for rank := 1; rank < ranks; rank++ {
-			traintest.Equal(t, filepath.Join(folder, "0", "last.safetensors"), filepath.Join(folder, strconv.Itoa(rank), "last.safetensors"), 0)
+			traintest.Equal(t, filepath.Join(folder, "0", "last.safetensors"), filepath.Join(folder, strconv.Itoa(rank),
+				"last.safetensors"), 0)
 		}
 		return filepath.Join(folder, "0")
 	}
@@ -50,7 +52,8 @@ func TestGradientsSentInBF16(t *testing.T) {
 		}
 		t.Logf("%d ranks: losses differ by %.2g at most, relatively", ranks, apart)
 		if apart == 0 || apart > 5e-4 {
-			t.Errorf("%d ranks: losses differ by %.2g, relatively: want more than nothing, and 5e-4 at most", ranks, apart)
+			t.Errorf("%d ranks: losses differ by %.2g, relatively: want more than nothing, and 5e-4 at most", ranks,
+				apart)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func TestRepeatable(t *testing.T) {
 		}
 		defer dev.Close()
 		run := filepath.Join(t.TempDir(), "run")
-		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "", voxsaw.RunOptions{Folder: run}); err != nil {
+		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+			voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
 		return tensors(t, filepath.Join(run, "last.safetensors"))
@@ -49,7 +50,8 @@ func TestRepeatable(t *testing.T) {
 			}
 		}
 		relative := math.Sqrt(difference / norm)
-		t.Logf("%d threads against 2: relative difference of the weights after %d steps %.1e", threads, c.Train.Steps, relative)
+		t.Logf("%d threads against 2: relative difference of the weights after %d steps %.1e", threads, c.Train.Steps,
+			relative)
 		if threads == 2 && !equal {
 			t.Errorf("two trainings with 2 threads differ by %v", relative)
 		}

@@ -41,7 +41,8 @@ func newSampler(c Config, data Data, first, n int) (sampler, error) {
 	s.table = classTable(s.classes)
 	for _, label := range volume.IgnoredLabels(data.Store.LabelNames()) {
 		s.table[label] = eval.Ignored
-		s.notes = append(s.notes, fmt.Sprintf("voxels of label %d, %s, are left out of the loss and of scores", label, volume.IgnoreName))
+		s.notes = append(s.notes, fmt.Sprintf("voxels of label %d, %s, are left out of the loss and of scores", label,
+			volume.IgnoreName))
 	}
 	// a study has said so once, of all its trials
 	if note := c.UnlearntNote(data.Store, data.Train); note != "" && !c.MeasureOnly {
@@ -62,7 +63,8 @@ func (s *sampler) open(data Data) error {
 	for _, id := range data.Train {
 		training[id] = true
 	}
-	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !training[id] }); len(shared) > 0 {
+	if shared := slices.DeleteFunc(slices.Clone(data.Validate),
+		func(id string) bool { return !training[id] }); len(shared) > 0 {
 		return fmt.Errorf("cases both to train and to validate on: %s", safetext.List(shared))
 	}
 	validate := data.Validate
@@ -104,13 +106,18 @@ func (s *sampler) open(data Data) error {
 		s.held = append(s.held, c)
 	}
 	if len(bare) == len(s.train) {
-		return fmt.Errorf("none of the %d training cases has a voxel of %s", len(bare), s.config.DescribeLabels(strings.Join(s.config.Labels, ",")))
+		return fmt.Errorf("none of the %d training cases has a voxel of %s", len(bare),
+			s.config.DescribeLabels(strings.Join(s.config.Labels, ",")))
 	}
 	if len(bare) > 0 {
-		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+safetext.List(bare))
+		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+
+			safetext.List(bare))
 	}
 	if len(padded) > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], safetext.List(padded)))
+		s.notes = append(s.notes,
+			fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s",
+				numbers.Count(len(padded), "case"), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2],
+				safetext.List(padded)))
 	}
 	return nil
 }
@@ -166,7 +173,8 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 		if err != nil {
 			return b, err
 		}
-		if err := s.config.Augment.sample(image, target, c, origin, size, seed.Rand(s.config.Train.Seed, "augment", uint64(step), number)); err != nil {
+		if err := s.config.Augment.sample(image, target, c, origin, size, seed.Rand(s.config.Train.Seed, "augment",
+			uint64(step), number)); err != nil {
 			return b, err
 		}
 		for i, label := range target {
@@ -188,7 +196,8 @@ func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, e
 	if r.Float64() < s.config.Foreground {
 		var there []uint16 // a label of each class that the case shows
 		for _, class := range s.classes {
-			if present := slices.DeleteFunc(slices.Clone(class), func(label uint16) bool { return c.LabelCounts[label] == 0 }); len(present) > 0 {
+			if present := slices.DeleteFunc(slices.Clone(class),
+				func(label uint16) bool { return c.LabelCounts[label] == 0 }); len(present) > 0 {
 				there = append(there, present[r.IntN(len(present))])
 			}
 		}

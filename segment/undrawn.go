@@ -39,7 +39,8 @@ func (c Config) UndrawnIn(store *prepared.Store, cases []string) string {
 	var parts []string
 	for class, ids := range lacking {
 		if len(ids) > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %d of %d (%s)", safetext.Text(c.DescribeLabels(c.Labels[class-1])), len(ids), len(cases), safetext.List(ids)))
+			parts = append(parts, fmt.Sprintf("%s in %d of %d (%s)", safetext.Text(c.DescribeLabels(c.Labels[class-1])),
+				len(ids), len(cases), safetext.List(ids)))
 		}
 	}
 	return strings.Join(parts, "; ")

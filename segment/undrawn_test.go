@@ -55,7 +55,8 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 	if got, want := c.UndrawnIn(store, []string{"all", "partly"}), "liver in 1 of 2 (partly)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	l, err := compiled(t, testDevice(t), c, Data{Store: store, Train: []string{"trained"}, Validate: []string{"all", "partly"}}, 0)
+	l, err := compiled(t, testDevice(t), c, Data{Store: store, Train: []string{"trained"},
+		Validate: []string{"all", "partly"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

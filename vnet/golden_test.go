@@ -15,9 +15,11 @@ var goldens = []struct {
 	size     [5]int
 }{
 	{"paper", voxsaw.Network{Preset: "paper", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
-	{"paper_instance_elu", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4, Classes: 3}, [5]int{1, 1, 32, 32, 32}},
+	{"paper_instance_elu", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4,
+		Classes: 3}, [5]int{1, 1, 32, 32, 32}},
 	// patches of 16^3: one voxel is left at the deepest level
-	{"paper_group_elu", voxsaw.Network{Preset: "paper", Norm: "group", Groups: 2, Activation: "elu", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 16, 16}},
+	{"paper_group_elu", voxsaw.Network{Preset: "paper", Norm: "group", Groups: 2, Activation: "elu", Channels: 4,
+		Classes: 3}, [5]int{2, 1, 16, 16, 16}},
 	{"caffe", voxsaw.Network{Preset: "caffe", Channels: 4, Classes: 2}, [5]int{2, 1, 16, 32, 16}},
 	{"monai", voxsaw.Network{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
 }
@@ -39,7 +41,8 @@ func TestPyTorch(t *testing.T) {
 				tolerance = 1e-3
 			}
 			t.Run(c.name+" "+algorithm, func(t *testing.T) {
-				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings), filepath.Join("..", "testdata", "vnet_"+c.name+".safetensors"), c.size, tolerance)
+				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings),
+					filepath.Join("..", "testdata", "vnet_"+c.name+".safetensors"), c.size, tolerance)
 			})
 		}
 	}

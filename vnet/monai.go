@@ -23,15 +23,20 @@ type layer struct{ ours, monai, macy string }
 // Layers of the first stage, of the others, and of the head. Parts of a layer keep their names: a
 // norm's are weight, bias, running_mean and running_var, an activation's is weight.
 var (
-	firstLayers = []layer{{"conv0", "conv_block.conv", "conv1"}, {"conv0.norm", "conv_block.adn.N", "bn1"}, {"conv0.act", "act_function", "relu1"}}
-	downLayers  = append([]layer{{"down", "down_conv", "down_conv"}, {"down.norm", "bn1", "bn1"}, {"down.act", "act_function1", "relu1"}}, stageLayers...)
-	upLayers    = append([]layer{{"up", "up_conv", "up_conv"}, {"up.norm", "bn1", "bn1"}, {"up.act", "act_function1", "relu1"}}, stageLayers...)
+	firstLayers = []layer{{"conv0", "conv_block.conv", "conv1"}, {"conv0.norm", "conv_block.adn.N", "bn1"},
+		{"conv0.act", "act_function", "relu1"}}
+	downLayers = append([]layer{{"down", "down_conv", "down_conv"}, {"down.norm", "bn1", "bn1"},
+		{"down.act", "act_function1", "relu1"}}, stageLayers...)
+	upLayers = append([]layer{{"up", "up_conv", "up_conv"}, {"up.norm", "bn1", "bn1"},
+		{"up.act", "act_function1", "relu1"}}, stageLayers...)
 	stageLayers = []layer{
-		{"conv%d", "ops.%d.conv_block.conv", "ops.%d.conv1"}, {"conv%d.norm", "ops.%d.conv_block.adn.N", "ops.%d.bn1"}, {"conv%d.act", "ops.%d.act_function", "ops.%d.relu1"},
+		{"conv%d", "ops.%d.conv_block.conv", "ops.%d.conv1"}, {"conv%d.norm", "ops.%d.conv_block.adn.N", "ops.%d.bn1"},
+		{"conv%d.act", "ops.%d.act_function", "ops.%d.relu1"},
 		{"out.act", "act_function2", "relu2"},
 	}
 	headLayers = []layer{
-		{"conv", "conv_block.conv", "conv1"}, {"conv.norm", "conv_block.adn.N", "bn1"}, {"conv.act", "act_function1", "relu1"}, {"logits", "conv2", "conv2"},
+		{"conv", "conv_block.conv", "conv1"}, {"conv.norm", "conv_block.adn.N", "bn1"},
+		{"conv.act", "act_function1", "relu1"}, {"logits", "conv2", "conv2"},
 	}
 )
 
@@ -113,7 +118,8 @@ func monaiName(name string) (string, bool) {
 // "monai", with its batch normalisation and four levels; MONAI's own has 16 channels. It returns
 // the network. Of a run with a moving average, it is the average that is written.
 func ToMONAI(path, out string) (voxsaw.Network, error) {
-	d, err := checkpoint.ReadKind(path, "MONAI's network wants a whole one, as voxsaw finetune makes it", checkpoint.Segmentation)
+	d, err := checkpoint.ReadKind(path, "MONAI's network wants a whole one, as voxsaw finetune makes it",
+		checkpoint.Segmentation)
 	if err != nil {
 		return voxsaw.Network{}, err
 	}
@@ -129,7 +135,8 @@ func ToMONAI(path, out string) (voxsaw.Network, error) {
 		return settings, err
 	}
 	if n.Preset != "monai" || n.Norm != backbone.NormBatch || n.Levels != 4 {
-		return n.Network, fmt.Errorf("%s holds a %s: MONAI's has preset monai, norm batch and 4 levels", path, n.Describe())
+		return n.Network, fmt.Errorf("%s holds a %s: MONAI's has preset monai, norm batch and 4 levels", path,
+			n.Describe())
 	}
 	_, err = checkpoint.Export(path, out, func(name string, shape []int) (string, []int, error) {
 		to, ok := monaiName(name)

@@ -134,7 +134,8 @@ func TestNamesOfMONAI(t *testing.T) {
 			t.Errorf("%s: MONAI has %d parameters that are ours, of %d", activation, len(got), len(want))
 		}
 	}
-	for _, name := range []string{"down_tr33.bn1.weight", "down_tr16.bn1.weight", "in_tr.conv7.weight", "decoder", "puzzle.weight"} {
+	for _, name := range []string{"down_tr33.bn1.weight", "down_tr16.bn1.weight", "in_tr.conv7.weight", "decoder",
+		"puzzle.weight"} {
 		if got := translate(name); got != name {
 			t.Errorf("%s is taken for %s", name, got)
 		}
@@ -155,10 +156,12 @@ func TestWeightsOfVNetPyTorch(t *testing.T) {
 		if values == nil {
 			continue
 		}
-		tensors = append(tensors, safetensors.Tensor{Name: macy.Replace(name), Shape: f.Shape(name), Values: func() ([]float32, error) { return values, nil }})
+		tensors = append(tensors, safetensors.Tensor{Name: macy.Replace(name), Shape: f.Shape(name),
+			Values: func() ([]float32, error) { return values, nil }})
 		if strings.HasSuffix(name, ".running_mean") {
 			// the mean of what has a bias of 0.25, 0.5, ... is larger by it
-			conv := strings.NewReplacer("adn.N.running_mean", "conv.bias", "bn1.running_mean", "down_conv.bias").Replace(name)
+			conv := strings.NewReplacer("adn.N.running_mean", "conv.bias", "bn1.running_mean",
+				"down_conv.bias").Replace(name)
 			if strings.HasPrefix(name, "up_tr") && strings.HasSuffix(name, "bn1.running_mean") {
 				continue // has its bias here, too
 			}
@@ -168,7 +171,8 @@ func TestWeightsOfVNetPyTorch(t *testing.T) {
 				mean[n] += bias[n]
 			}
 			tensors[len(tensors)-1].Values = func() ([]float32, error) { return mean, nil }
-			tensors = append(tensors, safetensors.Tensor{Name: macy.Replace(conv), Shape: f.Shape(name), Values: func() ([]float32, error) { return bias, nil }})
+			tensors = append(tensors, safetensors.Tensor{Name: macy.Replace(conv), Shape: f.Shape(name),
+				Values: func() ([]float32, error) { return bias, nil }})
 		}
 	}
 	path := filepath.Join(t.TempDir(), "macy.safetensors")
@@ -190,7 +194,8 @@ func TestWeightsOfVNetPyTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(loaded.Missing) > 0 || len(loaded.Loaded) != len(m.Names()) || len(loaded.Skipped) == 0 || !strings.Contains(loaded.Skipped[0].Reason, "the running mean of the norm behind it is shifted instead") {
+	if len(loaded.Missing) > 0 || len(loaded.Loaded) != len(m.Names()) || len(loaded.Skipped) == 0 ||
+		!strings.Contains(loaded.Skipped[0].Reason, "the running mean of the norm behind it is shifted instead") {
 		t.Errorf("loaded %v", loaded)
 	}
 	for _, name := range m.Names() {

@@ -31,7 +31,8 @@ func (n *network) Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node {
 
 // activate is norm, residual (or nil), activation.
 func (b *builder) activate(name string, x, residual *nn.Node) *nn.Node {
-	return b.g.Activate(name, x, nn.Activation{Norm: norms[b.Norm], Groups: b.Groups, Act: activations[b.Activation], Residual: residual})
+	return b.g.Activate(name, x, nn.Activation{Norm: norms[b.Norm], Groups: b.Groups, Act: activations[b.Activation],
+		Residual: residual})
 }
 
 // encoder: the input stage, then for each level down-convolution, stage.

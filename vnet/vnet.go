@@ -51,12 +51,15 @@ type preset struct {
 
 var presets = map[string]preset{
 	"paper": {encoder: []int{1, 2, 3, 3, 3}, decoder: []int{3, 3, 2, 1}, norm: "none", activation: "prelu", bias: true},
-	"caffe": {encoder: []int{1, 1, 2, 3, 3}, decoder: []int{3, 2, 1, 1}, norm: "none", activation: "prelu", bias: true, wideHead: true},
-	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu", dropout: 0.5, inner: true, wideHead: true},
+	"caffe": {encoder: []int{1, 1, 2, 3, 3}, decoder: []int{3, 2, 1, 1}, norm: "none", activation: "prelu", bias: true,
+		wideHead: true},
+	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu", dropout: 0.5,
+		inner: true, wideHead: true},
 }
 
 var (
-	norms       = map[string]device.Norm{"none": device.NoNorm, "instance": device.InstanceNorm, "batch": device.BatchNorm, "group": device.GroupNorm}
+	norms = map[string]device.Norm{"none": device.NoNorm, "instance": device.InstanceNorm,
+		"batch": device.BatchNorm, "group": device.GroupNorm}
 	activations = map[string]device.Activation{"prelu": device.PReLU, "elu": device.ELU, "relu": device.ReLU}
 )
 
@@ -115,12 +118,14 @@ func resolve(n voxsaw.Network) (*network, error) {
 	}
 	switch {
 	case len(n.Blocks) > 0:
-		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty", numbers.List(n.Blocks))
+		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty",
+			numbers.List(n.Blocks))
 	case n.Channels < 1 || n.Channels > 1024:
 		return nil, fmt.Errorf("%d channels: want 1 to 1024", n.Channels)
 	case n.Channels%n.InputChannels() != 0:
-		return nil, fmt.Errorf("scans of %d channels, which do not divide the %d of the network's first stage, to which a VNet adds them: choose a multiple, such as --channels %d, or --network resenc",
-			n.Inputs, n.Channels, n.InputChannels()*max(n.Channels/n.InputChannels(), 1))
+		return nil,
+			fmt.Errorf("scans of %d channels, which do not divide the %d of the network's first stage, to which a VNet adds them: choose a multiple, such as --channels %d, or --network resenc",
+				n.Inputs, n.Channels, n.InputChannels()*max(n.Channels/n.InputChannels(), 1))
 	case n.Levels < 1 || n.Levels > 4:
 		return nil, fmt.Errorf("%d levels: want 1 to 4", n.Levels)
 	case n.Norm == backbone.NormGroup && n.Channels%n.Groups != 0:
@@ -138,7 +143,8 @@ func (n *network) Settings() voxsaw.Network { return n.Network }
 
 // Describe implements [backbone.Backbone].
 func (n *network) Describe() string {
-	return fmt.Sprintf("VNet %s of %s, %s, norm %s", n.Preset, numbers.Count(n.Levels, "level"), numbers.Count(n.Channels, "channel"), n.Norm)
+	return fmt.Sprintf("VNet %s of %s, %s, norm %s", n.Preset, numbers.Count(n.Levels, "level"),
+		numbers.Count(n.Channels, "channel"), n.Norm)
 }
 
 // Multiple implements [backbone.Backbone]: every level halves the size.

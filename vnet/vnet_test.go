@@ -30,7 +30,8 @@ func mustResolve(t testing.TB, settings voxsaw.Network) *network {
 // first values.
 func TestParts(t *testing.T) {
 	for preset := range presets {
-		backbonetest.Parts(t, devicetest.NewReference(), mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2}))
+		backbonetest.Parts(t, devicetest.NewReference(),
+			mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2}))
 	}
 }
 
@@ -94,7 +95,8 @@ func TestMemoryLimit(t *testing.T) {
 	g := nn.NewGraph(nn.Eval, device.Float32)
 	c := mustResolve(t, voxsaw.Network{Channels: 2})
 	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))[0]
-	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}, MemoryLimit: 8 << 30})
+	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits},
+		MemoryLimit: 8 << 30})
 	var tooLarge *exec.MemoryError
 	if !errors.As(err, &tooLarge) {
 		t.Errorf("got %v", err)
@@ -133,7 +135,8 @@ func BenchmarkStep(b *testing.B) {
 			g := nn.NewGraph(nn.Train, device.Float32)
 			f := g.Flatten(mustResolve(b, voxsaw.Network{}).Encoder(g, g.Input("x", 27, 1, 32, 32, 32))[4])
 			g.Input("df", f.Shape()...)
-			return nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"f": f}, OutputGrad: map[string]string{"f": "df"}})
+			return nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"f": f},
+				OutputGrad: map[string]string{"f": "df"}})
 		}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
@@ -180,6 +183,7 @@ func TestFLOPs(t *testing.T) {
 	defer program.Close()
 	forward, step := traintest.FLOPs(t, "..", "vnet")
 	if program.ForwardFLOPs() != forward || program.Summary().FLOPs != step {
-		t.Errorf("%.0f FLOP forward, %.0f in all; PyTorch counts %.0f and %.0f", program.ForwardFLOPs(), program.Summary().FLOPs, forward, step)
+		t.Errorf("%.0f FLOP forward, %.0f in all; PyTorch counts %.0f and %.0f", program.ForwardFLOPs(),
+			program.Summary().FLOPs, forward, step)
 	}
 }

@@ -45,7 +45,8 @@ func (p Part) Share() float64 {
 func (p Part) Check() error {
 	for a := range 3 {
 		if p.Origin[a] < 0 || p.Size[a] < 1 || p.Size[a] > p.Scan.Shape[a]-p.Origin[a] {
-			return fmt.Errorf("a part of %v voxels from %v on does not lie in a scan of %v", numbers.Extents(p.Size[:]), numbers.List(p.Origin[:]), numbers.Extents(p.Scan.Shape[:]))
+			return fmt.Errorf("a part of %v voxels from %v on does not lie in a scan of %v", numbers.Extents(p.Size[:]),
+				numbers.List(p.Origin[:]), numbers.Extents(p.Scan.Shape[:]))
 		}
 	}
 	return nil
@@ -54,7 +55,8 @@ func (p Part) Check() error {
 // of says whether it is a part of a scan on g.
 func (p Part) of(g Grid) error {
 	if p.Scan.Shape != g.Shape {
-		return fmt.Errorf("a part of a scan of %v voxels is no part of one of %v", numbers.Extents(p.Scan.Shape[:]), numbers.Extents(g.Shape[:]))
+		return fmt.Errorf("a part of a scan of %v voxels is no part of one of %v", numbers.Extents(p.Scan.Shape[:]),
+			numbers.Extents(g.Shape[:]))
 	}
 	return p.Check()
 }

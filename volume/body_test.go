@@ -66,7 +66,8 @@ func TestBody(t *testing.T) {
 			}
 		}
 		if part.Share() > c.share {
-			t.Errorf("%s: the box %v keeps %.2f of the voxels, want %.2f at most", name, part.Box, part.Share(), c.share)
+			t.Errorf("%s: the box %v keeps %.2f of the voxels, want %.2f at most", name, part.Box, part.Share(),
+				c.share)
 		}
 		float := &Volume{Grid: c.v.Grid, Float32: make([]float32, len(c.v.Int16))}
 		for n, x := range c.v.Int16 {
@@ -145,7 +146,8 @@ func TestPreparedPart(t *testing.T) {
 		}
 	}
 	p := DefaultPreparation()
-	if _, err := p.Apply(v, Part{Scan: v.Grid, Box: Box{Origin: [3]int{50, 0, 0}, Size: [3]int{20, 10, 10}}}); err == nil {
+	if _, err := p.Apply(v, Part{Scan: v.Grid,
+		Box: Box{Origin: [3]int{50, 0, 0}, Size: [3]int{20, 10, 10}}}); err == nil {
 		t.Error("a part beyond the scan was prepared")
 	}
 }

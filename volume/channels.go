@@ -68,13 +68,15 @@ func (p Preparation) checkChannels() error {
 		return fmt.Errorf("%d channels: at most %d are read", len(names), MaxChannels)
 	}
 	for n, name := range names {
-		if strings.TrimSpace(name) != name || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) || slices.Index(names, name) != n {
+		if strings.TrimSpace(name) != name || name == "" ||
+			strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) || slices.Index(names, name) != n {
 			return fmt.Errorf("channels %q: each needs a name of its own, with commas between them", p.Channels)
 		}
 	}
 	for _, list := range []struct{ key, words string }{{"modality", p.Modality}, {"intensity", p.Intensity}} {
 		if n := len(strings.Split(list.words, ",")); n != 1 && n != len(names) {
-			return fmt.Errorf("%s %q has %d words: want one for all channels, or one for each of the %d (%s)", list.key, list.words, n, len(names), p.Channels)
+			return fmt.Errorf("%s %q has %d words: want one for all channels, or one for each of the %d (%s)", list.key,
+				list.words, n, len(names), p.Channels)
 		}
 	}
 	window, foreground := false, 0
@@ -93,7 +95,8 @@ func (p Preparation) checkChannels() error {
 	case !window && p.Window != DefaultPreparation().Window:
 		return fmt.Errorf("window is of intensity %s, and no channel is prepared by it: leave it out", CTWindow)
 	case foreground == 0 && p.Foreground != [4]float64{}:
-		return fmt.Errorf("foreground is of intensity %s, and no channel is prepared by it: leave it out", CTPercentiles)
+		return fmt.Errorf("foreground is of intensity %s, and no channel is prepared by it: leave it out",
+			CTPercentiles)
 	}
 	return nil
 }

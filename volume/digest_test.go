@@ -16,7 +16,8 @@ const digestOfNumpy = "a3226def16cbaa4b2aee4af4dc850b528027b9229c0afc22f8305c778
 
 func TestDigest(t *testing.T) {
 	g := Grid{Shape: [3]int{5, 4, 3}, Affine: Scaling([3]float64{1, 2, 3})}
-	whole, floats := &Volume{Grid: g, Int16: make([]int16, g.Len())}, &Volume{Grid: g, Float32: make([]float32, g.Len())}
+	whole, floats := &Volume{Grid: g, Int16: make([]int16, g.Len())},
+		&Volume{Grid: g, Float32: make([]float32, g.Len())}
 	for n := range whole.Int16 {
 		i, j, k := n%5, n/5%4, n/20
 		x := (7*i+11*j+13*k)%50 - 20
@@ -37,7 +38,8 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	floats.Float32[7] += 0.5
-	low, lower := &Volume{Grid: g, Int16: slices.Repeat([]int16{-1024}, g.Len())}, &Volume{Grid: g, Int16: slices.Repeat([]int16{-3024}, g.Len())}
+	low, lower := &Volume{Grid: g, Int16: slices.Repeat([]int16{-1024}, g.Len())},
+		&Volume{Grid: g, Int16: slices.Repeat([]int16{-3024}, g.Len())}
 	if a, _ := low.Digest(); a == "" {
 		t.Error("no digest")
 	} else if b, _ := lower.Digest(); a != b {

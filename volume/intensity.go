@@ -190,8 +190,10 @@ type Levels struct {
 
 // check says whether levels that were read are some.
 func (l Levels) check() error {
-	if !(l.Width > 0) || !(l.Low < l.High) || math.IsInf(l.Width+l.High-l.Low, 0) || math.IsNaN(l.Centre) || math.IsInf(l.Centre, 0) {
-		return fmt.Errorf("levels of intensities that make no sense: centre %g, width %g, from %g to %g", l.Centre, l.Width, l.Low, l.High)
+	if !(l.Width > 0) || !(l.Low < l.High) || math.IsInf(l.Width+l.High-l.Low, 0) || math.IsNaN(l.Centre) ||
+		math.IsInf(l.Centre, 0) {
+		return fmt.Errorf("levels of intensities that make no sense: centre %g, width %g, from %g to %g", l.Centre,
+			l.Width, l.Low, l.High)
 	}
 	return nil
 }
@@ -302,7 +304,8 @@ func (m measured) zscore() (Levels, error) {
 
 func (m measured) percentiles() (Levels, error) {
 	if m.low == m.high {
-		return Levels{}, fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes by the others", m.low, ZScoreNonzero)
+		return Levels{},
+			fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes by the others", m.low, ZScoreNonzero)
 	}
 	return Levels{Centre: (m.low + m.high) / 2, Width: (m.high - m.low) / 2, Low: m.low, High: m.high}, nil
 }

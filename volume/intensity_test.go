@@ -42,7 +42,8 @@ func readIntensities(t *testing.T) (g intensities) {
 
 // ball is the scan that the script makes: noise in a ball with a hole.
 func ball(shape [3]int, step, offset float64) *Volume {
-	v := &Volume{Grid: Grid{Shape: shape, Affine: Scaling([3]float64{1, 1, 1})}, Float32: make([]float32, shape[0]*shape[1]*shape[2])}
+	v := &Volume{Grid: Grid{Shape: shape, Affine: Scaling([3]float64{1, 1, 1})},
+		Float32: make([]float32, shape[0]*shape[1]*shape[2])}
 	for n := range v.Float32 {
 		i, j, k := n%shape[0], n/shape[0]%shape[1], n/shape[0]/shape[1]
 		far := (2*i-13)*(2*i-13) + (2*j-11)*(2*j-11) + (2*k-9)*(2*k-9)
@@ -90,17 +91,21 @@ func TestSchemesAreNNUNets(t *testing.T) {
 		}
 	}
 	// Half a step of the stored numbers, and what float32 leaves of numpy's means.
-	half := map[string]float64{ZScore: 0.5/1024 + 2e-5, ZScoreNonzero: 0.5/1024 + 2e-5, Percentiles: 0.5/16384 + 2e-6, CTPercentiles: 0.5/2048 + 2e-5}
+	half := map[string]float64{ZScore: 0.5/1024 + 2e-5, ZScoreNonzero: 0.5/1024 + 2e-5, Percentiles: 0.5/16384 + 2e-6,
+		CTPercentiles: 0.5/2048 + 2e-5}
 	for _, s := range g.Scans {
 		v := ball(g.Shape, s.Step, s.Offset)
-		for scheme, want := range map[string][]float32{ZScore: s.ZScore, ZScoreNonzero: s.ZScoreNonzero, Percentiles: s.Percentiles} {
-			p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Modality: "MR", Intensity: scheme}
+		for scheme, want := range map[string][]float32{ZScore: s.ZScore, ZScoreNonzero: s.ZScoreNonzero,
+			Percentiles: s.Percentiles} {
+			p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Modality: "MR",
+				Intensity: scheme}
 			compare(scheme, p, v, want, half[scheme])
 			if s.Step == 3 {
 				compare(scheme+" of whole numbers", p, v.wholeNumbers(), want, half[scheme])
 			}
 		}
-		if found, err := measure(v, nil); err != nil || math.Abs(found.low-s.Low) > 1e-4 || math.Abs(found.high-s.High) > 1e-4 {
+		if found, err := measure(v, nil); err != nil || math.Abs(found.low-s.Low) > 1e-4 ||
+			math.Abs(found.high-s.High) > 1e-4 {
 			t.Errorf("percentiles %v and %v, want %v and %v, %v", found.low, found.high, s.Low, s.High, err)
 		}
 		inside := 0
@@ -113,7 +118,8 @@ func TestSchemesAreNNUNets(t *testing.T) {
 			t.Errorf("%d voxels are not 0 or enclosed, want %d", inside, s.Inside)
 		}
 	}
-	p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Intensity: CTPercentiles, Foreground: g.CT.Foreground}
+	p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Intensity: CTPercentiles,
+		Foreground: g.CT.Foreground}
 	v := ball(g.Shape, 3, -1100)
 	compare(CTPercentiles, p, v, g.CT.Percentiles, half[CTPercentiles])
 	compare(CTPercentiles+" of whole numbers", p, v.wholeNumbers(), g.CT.Percentiles, half[CTPercentiles])
@@ -148,7 +154,8 @@ func TestSchemesDoNotGoByStorage(t *testing.T) {
 	v.Int16[3] = 999
 	for _, scheme := range []string{ZScore, ZScoreNonzero, Percentiles} {
 		for _, spacing := range [][3]float64{{}, {2, 1, 1}} {
-			p := Preparation{Crop: CropAuto, Axcodes: "RAS", Spacing: spacing, Window: [2]float64{-125, 275}, Interpolation: "linear", Modality: "MR", Intensity: scheme}
+			p := Preparation{Crop: CropAuto, Axcodes: "RAS", Spacing: spacing, Window: [2]float64{-125, 275},
+				Interpolation: "linear", Modality: "MR", Intensity: scheme}
 			want, err := p.Apply(v, v.Whole())
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +177,8 @@ func TestSchemesDoNotGoByStorage(t *testing.T) {
 // What is no number is air, what is infinite or far off is held within what can be stored, and a
 // scan of one value is refused.
 func TestSchemesOfOddVoxels(t *testing.T) {
-	p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Modality: "MR", Intensity: ZScore}
+	p := Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear", Modality: "MR",
+		Intensity: ZScore}
 	v := ball([3]int{14, 12, 10}, 0.375, 12.25)
 	v.Float32[700], v.Float32[701], v.Float32[702] = float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))
 	got, how := seen(t, p, v)
@@ -195,7 +203,8 @@ func TestOlderPreparationsAreOfCT(t *testing.T) {
 	if err := json.Unmarshal([]byte(old), &p); err != nil {
 		t.Fatal(err)
 	}
-	if p.ModalityName() != ModalityCT || p.Scheme() != CTWindow || p != DefaultPreparation().ForModality(ModalityCT).Choose([3]float64{}) {
+	if p.ModalityName() != ModalityCT || p.Scheme() != CTWindow ||
+		p != DefaultPreparation().ForModality(ModalityCT).Choose([3]float64{}) {
 		t.Errorf("%+v", p)
 	}
 	if text, err := json.Marshal(p); err != nil || string(text) != old {
@@ -205,7 +214,8 @@ func TestOlderPreparationsAreOfCT(t *testing.T) {
 	if how.Scale != 2.0/400 || how.Shift != -150.0/400 || how.Outside != -125 || how.Of(275) != 1 {
 		t.Errorf("%+v", how)
 	}
-	if mr := DefaultPreparation().ForModality(ModalityMR); mr.Scheme() != ZScore || len(mr.Differences(DefaultPreparation())) != 2 {
+	if mr := DefaultPreparation().ForModality(ModalityMR); mr.Scheme() != ZScore ||
+		len(mr.Differences(DefaultPreparation())) != 2 {
 		t.Errorf("%+v differs in %v", mr, mr.Differences(DefaultPreparation()))
 	}
 }
@@ -218,10 +228,13 @@ func TestSettingsOfOtherSchemesAreRefused(t *testing.T) {
 	}{
 		{func(p *Preparation) { p.Window = [2]float64{0, 80} }, ""},
 		{func(p *Preparation) { p.Modality, p.Intensity, p.Window = ModalityMR, CTWindow, [2]float64{0, 3000} }, ""},
-		{func(p *Preparation) { p.Modality, p.Intensity, p.Window = ModalityMR, ZScore, [2]float64{0, 80} }, "window is of intensity ct-window, and these scans are prepared by zscore"},
-		{func(p *Preparation) { p.Foreground = [4]float64{1, 5, 3, 1} }, "foreground is of intensity ct-percentiles, and these scans are prepared by ct-window"},
+		{func(p *Preparation) { p.Modality, p.Intensity, p.Window = ModalityMR, ZScore, [2]float64{0, 80} },
+			"window is of intensity ct-window, and these scans are prepared by zscore"},
+		{func(p *Preparation) { p.Foreground = [4]float64{1, 5, 3, 1} },
+			"foreground is of intensity ct-percentiles, and these scans are prepared by ct-window"},
 		{func(p *Preparation) { p.Intensity, p.Foreground = CTPercentiles, [4]float64{1, 5, 3, 1} }, ""},
-		{func(p *Preparation) { p.Modality, p.Intensity = ModalityPT, CTPercentiles }, "intensity ct-percentiles goes by whole HU, and PT has none: choose zscore or percentiles"},
+		{func(p *Preparation) { p.Modality, p.Intensity = ModalityPT, CTPercentiles },
+			"intensity ct-percentiles goes by whole HU, and PT has none: choose zscore or percentiles"},
 	} {
 		p := DefaultPreparation()
 		c.change(&p)

@@ -66,7 +66,8 @@ func Trilinear(values []float32, shape [3]int, point [3]float64) float32 {
 // NearestValue returns the value of a lattice that is nearest to a point, which is given by its
 // index; halves go upwards. Outside, the edge counts. I runs fastest.
 func NearestValue[T any](values []T, shape [3]int, point [3]float64) T {
-	return values[nearestIndex(point[0], shape[0])+shape[0]*(nearestIndex(point[1], shape[1])+shape[1]*nearestIndex(point[2], shape[2]))]
+	return values[nearestIndex(point[0], shape[0])+shape[0]*(nearestIndex(point[1], shape[1])+
+		shape[1]*nearestIndex(point[2], shape[2]))]
 }
 
 // nearestIndex returns the index that is nearest to x, of n.

@@ -50,7 +50,8 @@ func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
 		return nil, fmt.Errorf("resampling labels: %w", err)
 	}
 	if origin, whole := shifted(m); whole {
-		return &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
+		return &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names,
+			Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
 	}
 	s := newSampler(turned, g.Shape, m)
 	labels := s.largest()
@@ -189,7 +190,8 @@ type runs struct {
 
 // find looks at the lines of two covers, unless it has done so just now.
 func (r *runs) find(s *sampler, y, z *cover) {
-	if r.end != nil && r.y.first == y.first && r.z.first == z.first && len(r.y.shares) == len(y.shares) && len(r.z.shares) == len(z.shares) {
+	if r.end != nil && r.y.first == y.first && r.z.first == z.first && len(r.y.shares) == len(y.shares) &&
+		len(r.z.shares) == len(z.shares) {
 		return
 	}
 	r.y, r.z = *y, *z

@@ -23,7 +23,8 @@ func TestIdealNetworkOnRealScans(t *testing.T) {
 		spacing float64
 		want    float64
 	}{
-		{"aorta_seg.nii.gz", 3, 0.963}, {"aorta_seg.nii.gz", 4.5, 0.948}, {"ct_seg.nii.gz", 6, 0.845}, {"ct_seg.nii.gz", 12, 0.65},
+		{"aorta_seg.nii.gz", 3, 0.963}, {"aorta_seg.nii.gz", 4.5, 0.948}, {"ct_seg.nii.gz", 6, 0.845},
+		{"ct_seg.nii.gz", 12, 0.65},
 	} {
 		l, err := nifti.ReadLabels(filepath.Join(data, "totalsegmentator", c.file))
 		if err != nil {

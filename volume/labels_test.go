@@ -67,7 +67,8 @@ func TestSharesOfLabelsAgreeWithScipy(t *testing.T) {
 // thicket is labels of many shapes: balls, sheets and lines a voxel thick, single voxels and noise.
 func thicket(shape [3]int, seed uint64) *LabelMap {
 	r := rand.New(rand.NewPCG(seed, 35))
-	l := &LabelMap{Grid: Grid{Shape: shape, Affine: Scaling([3]float64{1.1, 0.9, 1.7})}, Names: map[uint16]string{1: "ball"}}
+	l := &LabelMap{Grid: Grid{Shape: shape, Affine: Scaling([3]float64{1.1, 0.9, 1.7})},
+		Names: map[uint16]string{1: "ball"}}
 	l.Labels = make([]uint16, l.Len())
 	for n := range l.Labels {
 		if r.IntN(150) == 0 {
@@ -109,7 +110,8 @@ func axisOrders() (codes []string) {
 	return codes
 }
 
-var spacings = [][3]float64{{2.2, 1.8, 3.4}, {3.3, 2.7, 5.1}, {0.55, 0.45, 0.85}, {1.5, 1.5, 1.5}, {2.2, 0.9, 1.7}, {4.4, 3.6, 6.8}}
+var spacings = [][3]float64{{2.2, 1.8, 3.4}, {3.3, 2.7, 5.1}, {0.55, 0.45, 0.85}, {1.5, 1.5, 1.5}, {2.2, 0.9, 1.7},
+	{4.4, 3.6, 6.8}}
 
 // Whichever way the axes of a file lie, the same points in space get the same labels.
 func TestPreparedLabelsAreThoseOfAllAxisOrders(t *testing.T) {
@@ -164,7 +166,8 @@ func TestMirroredLabelsArePreparedMirrored(t *testing.T) {
 					flip[a] = flips>>a&1 == 1
 				}
 				from := [3]int{0, 1, 2}
-				got, err := p.ApplyLabels(&LabelMap{Grid: l.Grid, Labels: permute(l.Labels, shape, from, flip)}, l.Whole())
+				got, err := p.ApplyLabels(&LabelMap{Grid: l.Grid, Labels: permute(l.Labels, shape, from, flip)},
+					l.Whole())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -206,7 +209,8 @@ func TestCentroidsStay(t *testing.T) {
 			a, b := centroid(l), centroid(o)
 			for axis := range 3 {
 				if away := math.Abs(a[axis]-b[axis]) / p.Spacing[axis]; away > 0.05 {
-					t.Errorf("ratio %g, ball at %.2f: its centroid moved by %.3f voxels along %d", ratio, centre, away, axis)
+					t.Errorf("ratio %g, ball at %.2f: its centroid moved by %.3f voxels along %d", ratio, centre, away,
+						axis)
 				}
 			}
 			if share := float64(o.Counts()[1]) * ratio * ratio * ratio / float64(l.Counts()[1]); math.Abs(share-1) > 0.08 {

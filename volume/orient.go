@@ -30,7 +30,8 @@ func (l *LabelMap) Orient(codes string) (*LabelMap, error) {
 	if same(from, flip) {
 		return l, nil
 	}
-	return &LabelMap{Grid: g, Labels: permute(l.Labels, l.Shape, from, flip), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
+	return &LabelMap{Grid: g, Labels: permute(l.Labels, l.Shape, from, flip), Names: l.Names, Undrawn: l.Undrawn,
+		Emptied: l.Emptied}, nil
 }
 
 func same(from [3]int, flip [3]bool) bool { return from == [3]int{0, 1, 2} && flip == [3]bool{} }

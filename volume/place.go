@@ -121,7 +121,8 @@ func (l *LabelMap) Place(g Grid) (placed *LabelMap, lost int) {
 	for a := range origin {
 		origin[a] = -origin[a]
 	}
-	placed = &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
+	placed = &LabelMap{Grid: g, Labels: crop(turned.Labels, turned.Shape, origin, g.Shape, 0), Names: l.Names,
+		Undrawn: l.Undrawn, Emptied: l.Emptied}
 	return placed, drawn(l.Labels) - drawn(placed.Labels)
 }
 

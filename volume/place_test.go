@@ -69,7 +69,8 @@ func TestPlace(t *testing.T) {
 			continue
 		}
 		if got == nil || got.Grid != whole.Grid || !slices.Equal(got.Labels, want) || missing != lost {
-			t.Fatalf("labels from %v on, %v, as %s: not placed right, %d voxels lost, not %d", origin, size, turned.Axcodes(), missing, lost)
+			t.Fatalf("labels from %v on, %v, as %s: not placed right, %d voxels lost, not %d", origin, size,
+				turned.Axcodes(), missing, lost)
 		}
 	}
 }
@@ -78,12 +79,18 @@ func TestPlace(t *testing.T) {
 func TestPlaceRefusesOtherLattices(t *testing.T) {
 	g := Grid{Shape: [3]int{20, 20, 10}, Affine: Scaling([3]float64{1, 1, 3})}
 	for name, l := range map[string]Grid{
-		"half a voxel beside":   {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 4.5}, {0, 1, 0, 4}, {0, 0, 3, 3}, {0, 0, 0, 1}}},
-		"other spacing":         {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 4}, {0, 1, 0, 4}, {0, 0, 1, 3}, {0, 0, 0, 1}}},
-		"one thick slice":       {Shape: [3]int{5, 5, 1}, Affine: Affine{{1, 0, 0, 4}, {0, 1, 0, 4}, {0, 0, 6, 3}, {0, 0, 0, 1}}},
-		"turned":                {Shape: [3]int{9, 9, 5}, Affine: Affine{{0.99, 0.1, 0, 4}, {-0.1, 0.99, 0, 4}, {0, 0, 3, 3}, {0, 0, 0, 1}}},
-		"elsewhere":             {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 20}, {0, 1, 0, 4}, {0, 0, 3, 3}, {0, 0, 0, 1}}},
-		"too far to be counted": {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 1e300}, {0, 1, 0, 4}, {0, 0, 3, 3}, {0, 0, 0, 1}}},
+		"half a voxel beside": {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 4.5}, {0, 1, 0, 4}, {0, 0, 3, 3},
+			{0, 0, 0, 1}}},
+		"other spacing": {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 4}, {0, 1, 0, 4}, {0, 0, 1, 3},
+			{0, 0, 0, 1}}},
+		"one thick slice": {Shape: [3]int{5, 5, 1}, Affine: Affine{{1, 0, 0, 4}, {0, 1, 0, 4}, {0, 0, 6, 3},
+			{0, 0, 0, 1}}},
+		"turned": {Shape: [3]int{9, 9, 5}, Affine: Affine{{0.99, 0.1, 0, 4}, {-0.1, 0.99, 0, 4},
+			{0, 0, 3, 3}, {0, 0, 0, 1}}},
+		"elsewhere": {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 20}, {0, 1, 0, 4}, {0, 0, 3, 3},
+			{0, 0, 0, 1}}},
+		"too far to be counted": {Shape: [3]int{5, 5, 5}, Affine: Affine{{1, 0, 0, 1e300}, {0, 1, 0, 4}, {0, 0, 3, 3},
+			{0, 0, 0, 1}}},
 	} {
 		if placed, _ := (&LabelMap{Grid: l, Labels: make([]uint16, l.Len())}).Place(g); placed != nil {
 			t.Errorf("%s: placed", name)

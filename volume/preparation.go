@@ -80,7 +80,8 @@ func (p Preparation) Check() error {
 			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 (own) to keep the scan's own; median is chosen for a set of scans", p.Spacing[0], p.Spacing[1], p.Spacing[2])
 		}
 	}
-	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 || low != math.Trunc(low) || high != math.Trunc(high) {
+	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 ||
+		low != math.Trunc(low) || high != math.Trunc(high) {
 		return fmt.Errorf("window %g,%g: needs two whole numbers of HU, the lower first", low, high)
 	}
 	if err := p.checkChannels(); err != nil {
@@ -140,7 +141,8 @@ func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
 		return nil, err
 	}
 	if p.NeedsForeground() {
-		return nil, fmt.Errorf("the intensities of %s need those of labelled voxels, which are not known", CTPercentiles)
+		return nil, fmt.Errorf("the intensities of %s need those of labelled voxels, which are not known",
+			CTPercentiles)
 	}
 	if err := v.Check(); err != nil {
 		return nil, err
@@ -347,7 +349,8 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 		return nil, err
 	}
 	if l.Shape != want.Shape {
-		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
+		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v",
+			numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
 	}
 	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
 	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {

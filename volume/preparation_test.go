@@ -58,9 +58,11 @@ func oblong(t *testing.T, shape [3]int) (*Volume, *LabelMap) {
 
 func TestRestoreUndoesApply(t *testing.T) {
 	grids := map[string]Grid{
-		"RAS":         {Shape: [3]int{40, 36, 30}, Affine: Scaling([3]float64{1, 1.2, 1.5})},
-		"PLI":         {Shape: [3]int{28, 44, 38}, Affine: Affine{{0, -1, 0, 12}, {1.3, 0, 0, -20}, {0, 0, -1.1, 7}, {0, 0, 0, 1}}},
-		"oblique LPS": {Shape: [3]int{33, 31, 29}, Affine: Affine{{-1.2, -0.2, 0.1, 60}, {0.2, -1.2, 0, 30}, {0.1, 0, 1.2, -90}, {0, 0, 0, 1}}},
+		"RAS": {Shape: [3]int{40, 36, 30}, Affine: Scaling([3]float64{1, 1.2, 1.5})},
+		"PLI": {Shape: [3]int{28, 44, 38}, Affine: Affine{{0, -1, 0, 12}, {1.3, 0, 0, -20}, {0, 0, -1.1, 7},
+			{0, 0, 0, 1}}},
+		"oblique LPS": {Shape: [3]int{33, 31, 29}, Affine: Affine{{-1.2, -0.2, 0.1, 60}, {0.2, -1.2, 0, 30},
+			{0.1, 0, 1.2, -90}, {0, 0, 0, 1}}},
 	}
 	for name, g := range grids {
 		for _, spacing := range [][3]float64{{}, {1, 1, 1}, {0, 0, 0.7}, {1.7, 0.9, 2.1}} {
@@ -101,12 +103,14 @@ func TestRestoreUndoesApply(t *testing.T) {
 						near := false
 						for d := range 27 {
 							a, b, c := i+d%3-1, j+d/3%3-1, k+d/9-1
-							if a >= 0 && b >= 0 && c >= 0 && a < g.Shape[0] && b < g.Shape[1] && c < g.Shape[2] && l.At(a, b, c) == got {
+							if a >= 0 && b >= 0 && c >= 0 && a < g.Shape[0] && b < g.Shape[1] && c < g.Shape[2] &&
+								l.At(a, b, c) == got {
 								near = true
 							}
 						}
 						if !near {
-							t.Fatalf("%s at %v: label %d at (%d, %d, %d), far from any such", name, spacing, got, i, j, k)
+							t.Fatalf("%s at %v: label %d at (%d, %d, %d), far from any such", name, spacing, got, i, j,
+								k)
 						}
 					}
 				}
@@ -272,8 +276,10 @@ func TestHalfAVoxelOfTheLarger(t *testing.T) {
 				t.Fatal(err)
 			}
 			exact, err := image.Match(labels)
-			if exact != test.exact || (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%v, axes %s: exact %v, %v, want %v, %s", test.labels, codes, exact, err, test.exact, test.says)
+			if exact != test.exact || (err == nil) != (test.says == "") ||
+				err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, axes %s: exact %v, %v, want %v, %s", test.labels, codes, exact, err, test.exact,
+					test.says)
 			}
 		}
 	}

@@ -289,7 +289,8 @@ func linear[T int16 | float32](src []T, from, to [3]int, m Affine, outside float
 			if t := &table[1][j]; whole[1] {
 				line = p.plane[j*from[0]:][:from[0]]
 			} else {
-				r0, r1, w0, w1 := p.plane[t.index[0]*from[0]:][:from[0]], p.plane[t.index[1]*from[0]:][:from[0]], t.weight[0], t.weight[1]
+				r0, r1, w0, w1 := p.plane[t.index[0]*from[0]:][:from[0]], p.plane[t.index[1]*from[0]:][:from[0]],
+					t.weight[0], t.weight[1]
 				for n := range line {
 					line[n] = w0*r0[n] + w1*r1[n]
 				}
@@ -299,7 +300,8 @@ func linear[T int16 | float32](src []T, from, to [3]int, m Affine, outside float
 				values = p.out
 				for i := range values {
 					t := &table[0][i]
-					values[i] = t.weight[0]*line[t.index[0]] + t.weight[1]*line[t.index[1]] + t.weight[2]*line[t.index[2]] + t.weight[3]*line[t.index[3]]
+					values[i] = t.weight[0]*line[t.index[0]] + t.weight[1]*line[t.index[1]] +
+						t.weight[2]*line[t.index[2]] + t.weight[3]*line[t.index[3]]
 				}
 			}
 			for i, ok := range in[0] {
@@ -326,7 +328,8 @@ func along(src []float32, from, to [3]int, a int, table []tap) []float32 {
 			in, out := src[row*from[0]:][:from[0]], dst[row*to[0]:][:to[0]]
 			for i := range out {
 				t := &table[i]
-				out[i] = t.weight[0]*in[t.index[0]] + t.weight[1]*in[t.index[1]] + t.weight[2]*in[t.index[2]] + t.weight[3]*in[t.index[3]]
+				out[i] = t.weight[0]*in[t.index[0]] + t.weight[1]*in[t.index[1]] + t.weight[2]*in[t.index[2]] +
+					t.weight[3]*in[t.index[3]]
 			}
 		})
 		return dst

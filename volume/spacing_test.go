@@ -11,7 +11,8 @@ func TestRange(t *testing.T) {
 		spacing [3]float64
 		axes    int
 	}{
-		{[3]float64{0.9, 0.9, 4}, 0}, {[3]float64{0.64, 1.25, 5}, 0}, {[3]float64{0.63, 1, 4}, 1}, {[3]float64{0.9, 1.26, 2}, 2},
+		{[3]float64{0.9, 0.9, 4}, 0}, {[3]float64{0.64, 1.25, 5}, 0}, {[3]float64{0.63, 1, 4}, 1},
+		{[3]float64{0.9, 1.26, 2}, 2},
 		{[3]float64{0.9, 0.9, 3.1}, 1}, {[3]float64{math.NaN(), 0.9, 4}, 1},
 	} {
 		if axes := r.Outside(c.spacing); len(axes) != c.axes {
@@ -27,7 +28,8 @@ func TestRange(t *testing.T) {
 	if all, known := (Range{}).With([3]float64{1, 1, 0}); known {
 		t.Errorf("nothing is known along an axis: %v", all)
 	}
-	if all, known := r.With([3]float64{0, 2, 0}); !known || all.Min != [3]float64{0.8, 2, 4} || all.Max != [3]float64{1, 2, 4} {
+	if all, known := r.With([3]float64{0, 2, 0}); !known || all.Min != [3]float64{0.8, 2, 4} ||
+		all.Max != [3]float64{1, 2, 4} {
 		t.Errorf("%v, %v", all, known)
 	}
 }

@@ -88,7 +88,8 @@ func TestResampleAgreesWithScipy(t *testing.T) {
 					t.Fatalf("case %d, %v: element %d is %g, want %g", n, method, e, f.Float32[e], want[e])
 				}
 				if i.Int16[e] != toInt16(f.Float32[e]) {
-					t.Fatalf("case %d, %v: element %d of int16 is %d, want %g rounded", n, method, e, i.Int16[e], want[e])
+					t.Fatalf("case %d, %v: element %d of int16 is %d, want %g rounded", n, method, e, i.Int16[e],
+						want[e])
 				}
 			}
 		}
@@ -176,7 +177,8 @@ func TestResampleDoesNotShift(t *testing.T) {
 		}
 		inv, _ := source.Affine.Inverse()
 		for n, got := range o.Float32 {
-			p := o.World([3]float64{float64(n % o.Shape[0]), float64(n / o.Shape[0] % o.Shape[1]), float64(n / o.Shape[0] / o.Shape[1])})
+			p := o.World([3]float64{float64(n % o.Shape[0]), float64(n / o.Shape[0] % o.Shape[1]),
+				float64(n / o.Shape[0] / o.Shape[1])})
 			edge := false
 			for a, x := range inv.Apply(p) {
 				edge = edge || x < 0 || x > float64(source.Shape[a]-1)
@@ -281,7 +283,8 @@ func TestCrop(t *testing.T) {
 		l.Labels[n] = uint16(x + 1001)
 	}
 	for _, c := range []struct{ origin, size [3]int }{
-		{[3]int{0, 0, 0}, [3]int{7, 6, 9}}, {[3]int{2, 1, 3}, [3]int{3, 4, 2}}, {[3]int{-2, -3, -1}, [3]int{12, 12, 12}},
+		{[3]int{0, 0, 0}, [3]int{7, 6, 9}}, {[3]int{2, 1, 3}, [3]int{3, 4, 2}},
+		{[3]int{-2, -3, -1}, [3]int{12, 12, 12}},
 		{[3]int{6, 5, 8}, [3]int{4, 4, 4}}, {[3]int{30, 0, 0}, [3]int{2, 2, 2}}, {[3]int{0, -9, 0}, [3]int{2, 2, 2}},
 	} {
 		o, err := v.Crop(c.origin, c.size, -1024)
@@ -301,12 +304,14 @@ func TestCrop(t *testing.T) {
 						want, label = v.At(x, y, z), l.At(x, y, z)
 					}
 					if o.At(i, j, k) != want || ol.At(i, j, k) != label {
-						t.Fatalf("crop %v: voxel (%d, %d, %d) is %g and %d, want %g and %d", c, i, j, k, o.At(i, j, k), ol.At(i, j, k), want, label)
+						t.Fatalf("crop %v: voxel (%d, %d, %d) is %g and %d, want %g and %d", c, i, j, k, o.At(i, j, k),
+							ol.At(i, j, k), want, label)
 					}
 				}
 			}
 		}
-		p, q := o.World([3]float64{}), v.World([3]float64{float64(c.origin[0]), float64(c.origin[1]), float64(c.origin[2])})
+		p, q := o.World([3]float64{}), v.World([3]float64{float64(c.origin[0]), float64(c.origin[1]),
+			float64(c.origin[2])})
 		if distance(p, q) > 1e-9 {
 			t.Errorf("crop %v: first voxel at %v, want %v", c, p, q)
 		}

@@ -38,7 +38,8 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 		return nil
 	}
 	if jobOf(run.cmd.Context()).world != nil {
-		return withHint(usagef("--batch auto is for one process"), "give the whole step's batch as a number, a multiple of the ranks")
+		return withHint(usagef("--batch auto is for one process"),
+			"give the whole step's batch as a number, a multiple of the ranks")
 	}
 	if recorded, ok := run.recorded("batch"); ok {
 		if n, err := strconv.Atoi(recorded); err == nil && n > 0 {
@@ -61,13 +62,15 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 	n *= a.times
 	*a.batch = n
 	if taken.Limit <= 0 {
-		return withHint(usagef("--batch auto: how much memory there is cannot be told here"), "say it, such as --memory 8, or give the batch as a number")
+		return withHint(usagef("--batch auto: how much memory there is cannot be told here"),
+			"say it, such as --memory 8, or give the batch as a number")
 	}
 	if !taken.Fits() {
 		say(w, "batch auto: %d of the %s: more do not fit into %.1f MiB of memory", n, a.items, mebibytes(taken.Limit))
 		return nil
 	}
-	say(w, "batch auto: %d %s, which take %.1f of %.1f MiB of memory; the learning rate stays as it was given", n, a.items, mebibytes(taken.Bytes), mebibytes(taken.Limit))
+	say(w, "batch auto: %d %s, which take %.1f of %.1f MiB of memory; the learning rate stays as it was given", n,
+		a.items, mebibytes(taken.Bytes), mebibytes(taken.Limit))
 	return nil
 }
 

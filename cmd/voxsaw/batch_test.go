@@ -19,7 +19,8 @@ func TestLargestBatch(t *testing.T) {
 	for _, c := range []struct {
 		limit int64
 		want  int
-	}{{0, 1}, {500, 1}, {1099, 1}, {1100, 1}, {1200, 2}, {5000, 40}, {5100, 40}, {35_099, 40}, {35_100, 41}, {51_000, 200}, {1 << 40, mostAuto}} {
+	}{{0, 1}, {500, 1}, {1099, 1}, {1100, 1}, {1200, 2}, {5000, 40}, {5100, 40}, {35_099, 40}, {35_100, 41},
+		{51_000, 200}, {1 << 40, mostAuto}} {
 		tries := 0
 		n, need, err := largestBatch(func(n int) (voxsaw.MemoryNeed, error) {
 			tries++

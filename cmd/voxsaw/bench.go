@@ -53,26 +53,33 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 		"segment":  "One step of the whole VNet: cross-entropy and Dice, gradients, SGD",
 		"infer":    "One forward pass of the whole VNet",
 	} {
-		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, benchNetwork: defaultBenchNetwork(), Machine: defaultDevice()}
-		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
-		}))
+		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, benchNetwork: defaultBenchNetwork(),
+			Machine: defaultDevice()}
+		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o,
+			func(cmd *cobra.Command, _ []string) error {
+				return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
+			}))
 	}
 	cmd.AddCommand(newBench2D(), newBenchLayers(), newBenchPhotos())
-	predict := &predictBenchOptions{benchNetwork: defaultBenchNetwork(), Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	predict := &predictBenchOptions{benchNetwork: defaultBenchNetwork(), Inference: segment.DefaultInference(),
+		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	predict.Inference.Window = [3]int{96, 96, 96}
-	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",
-		"  voxsaw bench predict scan.nii.gz --norm instance", cobra.ExactArgs(1), predict, func(cmd *cobra.Command, args []string) error {
+	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan",
+		"Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",
+		"  voxsaw bench predict scan.nii.gz --norm instance", cobra.ExactArgs(1), predict,
+		func(cmd *cobra.Command, args []string) error {
 			return runBenchPredict(cmd, args[0], *predict)
 		}))
 	solver := &solverBenchOptions{Sizes: []int{8, 27, 64}, Batch: 1000}
-	cmd.AddCommand(verb("solver", "Assignment problems, single and in batches", "", "  voxsaw bench solver --sizes 8,27,64", cobra.NoArgs, solver, func(cmd *cobra.Command, _ []string) error {
-		return runBenchSolver(cmd.OutOrStdout(), *solver)
-	}))
+	cmd.AddCommand(verb("solver", "Assignment problems, single and in batches", "",
+		"  voxsaw bench solver --sizes 8,27,64", cobra.NoArgs, solver, func(cmd *cobra.Command, _ []string) error {
+			return runBenchSolver(cmd.OutOrStdout(), *solver)
+		}))
 	read := &readBenchOptions{Repeat: 3, Read: dataset.DefaultReadOptions()}
-	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series", "", "  voxsaw bench read scan.nii.gz", cobra.ExactArgs(1), read, func(cmd *cobra.Command, args []string) error {
-		return runBenchRead(cmd.OutOrStdout(), args[0], *read)
-	}))
+	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series", "", "  voxsaw bench read scan.nii.gz",
+		cobra.ExactArgs(1), read, func(cmd *cobra.Command, args []string) error {
+			return runBenchRead(cmd.OutOrStdout(), args[0], *read)
+		}))
 	return cmd
 }
 
@@ -135,7 +142,8 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	}
 	defer closeDevice()
 	network := o.network()
-	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: o.Machine.amp(), Norm: o.Norm}
+	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch,
+		Device: dev.Name(), AMP: o.Machine.amp(), Norm: o.Norm}
 	measure := bench.Options{Profile: o.Profile}
 	if o.Samples != "" {
 		f, err := os.Create(o.Samples)
@@ -161,11 +169,14 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 		}
 		// the peer has the paper's head and looks once
 		game := jigsaw.Config{
-			Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1, Distance: 2, Batch: o.Batch, Shuffles: 1,
+			Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256,
+			Rounds: 1, Distance: 2, Batch: o.Batch, Shuffles: 1,
 		}
-		t, err = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)}, Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
+		t, err = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)},
+			Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
 	} else {
-		t, err = bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer", Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
+		t, err = bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer",
+			Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
 	}
 	if err != nil {
 		return err
@@ -193,13 +204,15 @@ func writeProfile(w io.Writer, p *bench.Profile) error {
 			if part.Bytes > 0 && part.Seconds > 1e-6 {
 				moved = fmt.Sprintf("%.1f", part.Bytes/part.Seconds/1e9)
 			}
-			rows = append(rows, []string{part.Name, part.Phase, strconv.Itoa(part.Calls), fmt.Sprintf("%.2f", 1e3*part.Seconds), fmt.Sprintf("%.1f", 100*part.Seconds/p.Seconds), rate, moved})
+			rows = append(rows, []string{part.Name, part.Phase, strconv.Itoa(part.Calls),
+				fmt.Sprintf("%.2f", 1e3*part.Seconds), fmt.Sprintf("%.1f", 100*part.Seconds/p.Seconds), rate, moved})
 		}
 		return rows
 	}
 	header := []string{"", "phase", "calls", "ms", "%", "GFLOP/s", "GB/s"}
 	right := []bool{false, false, true, true, true, true, true}
-	if err := terminal.Table(w, terminal.TableData{Title: "Kernels", Header: header, Right: right, Rows: rows(p.Parts)}); err != nil {
+	if err := terminal.Table(w, terminal.TableData{Title: "Kernels", Header: header, Right: right,
+		Rows: rows(p.Parts)}); err != nil {
 		return err
 	}
 	return terminal.Table(w, terminal.TableData{
@@ -275,8 +288,10 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 		return err
 	}
 	return printJSONLine(cmd.OutOrStdout(), map[string]any{
-		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
-		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": mostMemory(d) >> 20,
+		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window,
+		"overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
+		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3),
+		"voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": mostMemory(d) >> 20,
 	})
 }
 
@@ -316,7 +331,8 @@ func runBenchSolver(w io.Writer, o solverBenchOptions) error {
 		slices.Sort(batch)
 		us := func(d time.Duration) float64 { return round(d.Seconds()*1e6/float64(o.Batch), 3) }
 		if err := printJSONLine(w, map[string]any{
-			"impl": "voxsaw " + voxsaw.Version(), "task": "solver", "n": n, "batch": o.Batch, "single_us": us(single[3]), "batch_us": us(batch[3]),
+			"impl": "voxsaw " + voxsaw.Version(), "task": "solver", "n": n, "batch": o.Batch,
+			"single_us": us(single[3]), "batch_us": us(batch[3]),
 		}); err != nil {
 			return err
 		}

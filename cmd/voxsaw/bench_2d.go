@@ -38,10 +38,12 @@ type bench2DOptions struct {
 }
 
 func newBench2D() *cobra.Command {
-	o := &bench2DOptions{Backbone: photonet.ResNet18, Width: 1, Grid: 3, Patch: 64, Batch: 8, Steps: 5, Warmup: 2, Machine: defaultDevice()}
-	return verb("2d", "One pretraining step on photographs: encoder, head, solver, gradients, SGD", "", "  voxsaw bench 2d --backbone resnet18", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-		return runBench2D(cmd.OutOrStdout(), cmd.ErrOrStderr(), *o)
-	})
+	o := &bench2DOptions{Backbone: photonet.ResNet18, Width: 1, Grid: 3, Patch: 64, Batch: 8, Steps: 5, Warmup: 2,
+		Machine: defaultDevice()}
+	return verb("2d", "One pretraining step on photographs: encoder, head, solver, gradients, SGD", "",
+		"  voxsaw bench 2d --backbone resnet18", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			return runBench2D(cmd.OutOrStdout(), cmd.ErrOrStderr(), *o)
+		})
 }
 
 // bench2DLine has the keys of the peer's line.
@@ -88,7 +90,8 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 		defer func() { err = errors.Join(err, f.Close()) }()
 		measure.Samples = f
 	}
-	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1, Binary: o.Binary, Distance: 3, Batch: o.Batch, Shuffles: 1}
+	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1,
+		Binary: o.Binary, Distance: 3, Batch: o.Batch, Shuffles: 1}
 	work := bench.Puzzle{Game: game, Encoder: n, Memory: o.Memory.limitAll()}
 	t, err := work.Run(dev, o.Warmup, o.Steps, measure)
 	if err != nil {
@@ -96,8 +99,10 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 	}
 	solve, failed := work.Solving()
 	line := bench2DLine{
-		Impl: "voxsaw " + voxsaw.Version(), Backbone: o.Backbone, Width: o.Width, Grid: o.Grid, Patch: o.Patch, Batch: o.Batch, Device: opened.Name(),
-		Median: round(t.Median.Seconds(), 5), Min: round(t.Min.Seconds(), 5), CPU: round(t.CPU.Seconds(), 5), GFLOP: round(t.FLOPs/1e9, 1), GFLOPs: round(t.FLOPs/1e9/t.Median.Seconds(), 1),
+		Impl: "voxsaw " + voxsaw.Version(), Backbone: o.Backbone, Width: o.Width, Grid: o.Grid, Patch: o.Patch,
+		Batch: o.Batch, Device: opened.Name(),
+		Median: round(t.Median.Seconds(), 5), Min: round(t.Min.Seconds(), 5), CPU: round(t.CPU.Seconds(), 5),
+		GFLOP: round(t.FLOPs/1e9, 1), GFLOPs: round(t.FLOPs/1e9/t.Median.Seconds(), 1),
 		PeakMiB: mostMemory(dev) >> 20, PlanMiB: t.Bytes >> 20, Solve: round(solve.Seconds(), 7), Profile: t.Profile,
 	}
 	if t.Profile != nil {

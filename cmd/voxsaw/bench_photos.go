@@ -36,16 +36,17 @@ type photoBenchLine struct {
 
 func newBenchPhotos() *cobra.Command {
 	o := &photoBenchOptions{Repeat: 5, Most: 100, Size: [2]int{255, 255}, Fit: string(photo.Warp)}
-	return verb("photos PHOTOS", "Decoding photographs and resizing them, on one thread", "", "  voxsaw bench photos imagenette", cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
-		line, err := benchPhotos(args[0], *o)
-		if err != nil {
-			return err
-		}
-		if err := printJSONLine(cmd.OutOrStdout(), line); err != nil {
-			return fmt.Errorf("writing the result: %w", err)
-		}
-		return nil
-	})
+	return verb("photos PHOTOS", "Decoding photographs and resizing them, on one thread", "",
+		"  voxsaw bench photos imagenette", cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
+			line, err := benchPhotos(args[0], *o)
+			if err != nil {
+				return err
+			}
+			if err := printJSONLine(cmd.OutOrStdout(), line); err != nil {
+				return fmt.Errorf("writing the result: %w", err)
+			}
+			return nil
+		})
 }
 
 func benchPhotos(root string, o photoBenchOptions) (line photoBenchLine, err error) {

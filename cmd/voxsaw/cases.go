@@ -46,14 +46,16 @@ func among(ids []string) func(id string) bool {
 // have it.
 func noteTorn(w io.Writer, s dataset.Selection, training, held []string) {
 	if torn := s.Torn(training, held); len(torn) > 0 {
-		say(w, "WARNING: %s of patients who have others that are trained on: %s", numbers.Count(len(torn), "held-out case"), list(torn))
+		say(w, "WARNING: %s of patients who have others that are trained on: %s",
+			numbers.Count(len(torn), "held-out case"), list(torn))
 	}
 }
 
 // noteUndrawn warns of structures that nobody drew in some of the cases.
 func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training, held []string) {
 	if text := c.UndrawnIn(cache, training); text != "" {
-		say(w, "WARNING: not drawn in all training cases: %s. Where a structure is not drawn, its voxels are learnt as background", text)
+		say(w,
+			"WARNING: not drawn in all training cases: %s. Where a structure is not drawn, its voxels are learnt as background", text)
 	}
 	if text := c.UndrawnIn(cache, held); text != "" {
 		say(w, "WARNING: not drawn in all held-out cases: %s. There it is not scored", text)
@@ -92,10 +94,12 @@ func noteInit(w io.Writer, path string, data segment.Data, c segment.Config) err
 		}
 	}
 	if len(pretrained) > 0 {
-		say(w, "%s, pretrained on (without labels): %s", numbers.Count(len(pretrained), "held-out case"), list(pretrained))
+		say(w, "%s, pretrained on (without labels): %s", numbers.Count(len(pretrained), "held-out case"),
+			list(pretrained))
 	}
 	if len(trained) > 0 {
-		say(w, "%s, trained on, with their labels: what is measured on them says nothing about others: %s", numbers.Count(len(trained), "held-out case"), list(trained))
+		say(w, "%s, trained on, with their labels: what is measured on them says nothing about others: %s",
+			numbers.Count(len(trained), "held-out case"), list(trained))
 	}
 	return nil
 }

@@ -20,9 +20,11 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 	case err != nil:
 		return path, nil // whoever reads it says what is wrong
 	case nnunet.IsModel(path) && info.IsDir():
-		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path), "voxsaw predict takes such models; nothing else does")
+		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path),
+			"voxsaw predict takes such models; nothing else does")
 	case nnunet.IsModel(path):
-		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path), "voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")
+		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path),
+			"voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")
 	case !info.IsDir():
 		return path, nil
 	}
@@ -35,9 +37,11 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		}
 	}
 	if near := nnunet.Near(path); len(near) > 0 {
-		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s", safetext.List(near))
+		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",
+			safetext.List(near))
 	}
-	return "", withHint(usagef("%s is a folder without a checkpoint", path), "name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
+	return "", withHint(usagef("%s is a folder without a checkpoint", path),
+		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
 }
 
 // startFrom is the file of weights that a run starts from, of the one or the folder that is named;
@@ -48,7 +52,8 @@ func startFrom(stderr io.Writer, path string, run runFlags) (string, error) {
 	}
 	path, err := checkpointOf(stderr, path)
 	if err == nil && run.force && within(path, run.out) {
-		err = withHint(usagef("--force would delete %s, which the run is to start from", path), "choose another --out, or copy the checkpoint elsewhere first")
+		err = withHint(usagef("--force would delete %s, which the run is to start from", path),
+			"choose another --out, or copy the checkpoint elsewhere first")
 	}
 	return path, err
 }

@@ -89,8 +89,10 @@ type scriptFile struct {
 }
 
 var clusters = map[string]cluster{
-	"slurm":      {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch", "M", false},
-	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"}, scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", true},
+	"slurm": {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch",
+		"M", false},
+	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"},
+		scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", true},
 }
 
 // checkWrite refuses what --write would leave out of account.
@@ -103,11 +105,13 @@ func (f crossvalFlags) checkWrite(j *job) error {
 		given bool
 	}{{"plan", f.dry}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
 		if other.given {
-			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out", other.flag)
+			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out",
+				other.flag)
 		}
 	}
 	if j.launch.Ranks > 1 {
-		return withHint(usagef("%d processes were started (%s), and --write is the work of one", j.launch.Ranks, j.launch.By), "run it without a launcher: the script that it writes starts the ranks")
+		return withHint(usagef("%d processes were started (%s), and --write is the work of one", j.launch.Ranks,
+			j.launch.By), "run it without a launcher: the script that it writes starts the ranks")
 	}
 	return nil
 }
@@ -122,7 +126,8 @@ func (to cluster) checkPaths(o crossvalOptions, out string) error {
 	}
 	paths := [][2]string{{"--out", out}, {"data", o.Data}, {"splits", o.Splits}}
 	for _, i := range o.Inits {
-		paths = append(paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint}, [2]string{"data of initialisation " + i.Name, i.Data})
+		paths = append(paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
+			[2]string{"data of initialisation " + i.Name, i.Data})
 	}
 	for _, p := range paths {
 		if p[1] != "" && !filepath.IsLocal(p[1]) {
@@ -172,7 +177,8 @@ func sizeOf(ctx context.Context, o crossvalOptions, ranks int) (s size, err erro
 	} else {
 		scoring := int64(needs.Voxels) * voxelBytes
 		s.memory = max((needs.Memory+memory.Own+scoring)/5*6, leastBytes)
-		s.estimate = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least", terminal.Bytes(needs.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
+		s.estimate = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least",
+			terminal.Bytes(needs.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
 	}
 	computing := needs.FLOPs / coreRate / float64(s.cores) / 3600
 	s.hours = int(math.Ceil(1 + slack*computing))
@@ -233,7 +239,8 @@ func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossva
 	}
 	if err := file.template.Execute(&text, map[string]any{
 		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Numbers": trials,
-		"Cores": size.cores, "Memory": fmt.Sprintf("%d%s", size.memory>>20, to.unit), "PerCore": perCore, "Hours": size.hours, "Seconds": size.hours * 3600, "Estimate": size.estimate,
+		"Cores": size.cores, "Memory": fmt.Sprintf("%d%s", size.memory>>20, to.unit), "PerCore": perCore,
+		"Hours": size.hours, "Seconds": size.hours * 3600, "Estimate": size.estimate,
 		"Ranks": f.together(), "Together": f.together() > 1,
 		"Logs": slurmLogs(f.out), "Again": strings.Join(again, " "),
 	}); err != nil {
@@ -242,7 +249,8 @@ func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossva
 	if err := cmp.Or(spare(path, theText(settings)), spare(script, theText([]byte(text.String())))); err != nil {
 		return err
 	}
-	if err := errors.Join(atomicfile.WriteBytes(path, settings), atomicfile.WriteBytes(script, []byte(text.String()))); err != nil {
+	if err := errors.Join(atomicfile.WriteBytes(path, settings),
+		atomicfile.WriteBytes(script, []byte(text.String()))); err != nil {
 		return err
 	}
 	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))

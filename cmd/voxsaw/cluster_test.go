@@ -10,7 +10,8 @@ import (
 // The command of a Job is text, and the same, whatever the experiment's folder is called.
 func TestCommandInManifests(t *testing.T) {
 	const again = `voxsaw crossval --config 's2: #x/- "y" & *z/crossval.yaml' --out 's2: #x/- "y" & *z'`
-	sizes := map[string]any{"Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2, "Memory": "1Mi", "Seconds": 3600, "Estimate": "# none", "Ranks": 2}
+	sizes := map[string]any{"Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2,
+		"Memory": "1Mi", "Seconds": 3600, "Estimate": "# none", "Ranks": 2}
 	type container struct {
 		Command []any `yaml:"command"`
 	}
@@ -48,7 +49,8 @@ func TestCommandInManifests(t *testing.T) {
 		want string
 	}{
 		{job.Spec, "exec " + again + ` --threads 2 --trial "$((JOB_COMPLETION_INDEX + 1))"`},
-		{mpiJob.Spec.Replicas["Launcher"], "exec mpirun -n 2 --bind-to none --mca odls_base_sigkill_timeout 50 " + again + " --threads 2 --ranks 2 --trial 1"},
+		{mpiJob.Spec.Replicas["Launcher"], "exec mpirun -n 2 --bind-to none --mca odls_base_sigkill_timeout 50 " +
+			again + " --threads 2 --ranks 2 --trial 1"},
 	} {
 		if command := c.of.Template.Spec.Containers[0].Command; len(command) != 3 || command[2] != c.want {
 			t.Errorf("the command is %#v, want %q", command, c.want)

@@ -33,7 +33,8 @@ type compareOptions struct {
 
 func newCompare() *cobra.Command {
 	o := &compareOptions{Metric: "dsc"}
-	return verb("compare [NAME=]SCORES.csv...", "Compare the runs of one experiment, or of several, by their scores alone",
+	return verb("compare [NAME=]SCORES.csv...",
+		"Compare the runs of one experiment, or of several, by their scores alone",
 		`Compares initialisations over pairs of runs of the same fold, share of the training cases and seed: differences with their intervals, p by Holm,
 a mixed model, and what changes with more labelled cases and between experiments; in the report of --out also ranks, other measures, structures and learning
 curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
@@ -77,14 +78,17 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	}
 	found, alone := measured(folds)
 	if !found {
-		return withHint(fmt.Errorf("no run has %s of label %d", o.Metric, o.Label), "label 0 is the mean over all; what is measured, the header of a file says")
+		return withHint(fmt.Errorf("no run has %s of label %d", o.Metric, o.Label),
+			"label 0 is the mean over all; what is measured, the header of a file says")
 	}
 	notes := slices.Concat(studies.notes, tests, scored.Warnings())
 	if len(left) > 0 {
-		notes = append(notes, fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
+		notes = append(notes,
+			fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
 	}
 	if len(alone) > 0 {
-		notes = append(notes, fmt.Sprintf("not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline))
+		notes = append(notes,
+			fmt.Sprintf("not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline))
 	}
 	for _, note := range notes {
 		say(cmd.ErrOrStderr(), "WARNING: %s", note)
@@ -102,12 +106,14 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if o.JSON || printed != nil {
 		return printed
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", safetext.Text(filepath.Join(o.Out, experiment.ReportName+".html")))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n",
+		safetext.Text(filepath.Join(o.Out, experiment.ReportName+".html")))
 	return err
 }
 
 // print prints the tables, each of which stands whatever becomes of the next.
-func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, folds eval.FoldTable, metric eval.Metric, options eval.FoldOptions) error {
+func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, folds eval.FoldTable, metric eval.Metric,
+	options eval.FoldOptions) error {
 	w := cmd.OutOrStdout()
 	if o.JSON {
 		return table.Differences(folds).JSON(w)
@@ -152,7 +158,8 @@ func (o compareOptions) check() (eval.Metric, error) {
 		return metric, usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)
 	}
 	if len(o.Curves) > 0 && o.Out == "" {
-		return metric, withHint(usagef("learning curves are for the report, and no report is asked for"), "add --out FOLDER")
+		return metric, withHint(usagef("learning curves are for the report, and no report is asked for"),
+			"add --out FOLDER")
 	}
 	return metric, nil
 }
@@ -240,11 +247,14 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 				known[k] = len(all)
 				all = append(all, c)
 			} else if !slices.Equal(all[at].Steps, c.Steps) || !slices.Equal(all[at].Values, c.Values) {
-				return nil, nil, fmt.Errorf("%s: another learning curve of %s, fold %d, seed %d than an earlier file has", path, c.Initialisation, c.Fold, c.Seed)
+				return nil, nil,
+					fmt.Errorf("%s: another learning curve of %s, fold %d, seed %d than an earlier file has", path,
+						c.Initialisation, c.Fold, c.Seed)
 			}
 		}
 		if !found {
-			notes = append(notes, fmt.Sprintf("%s: no learning curve of a run that is compared: a name before it must be that of its scores", path))
+			notes = append(notes,
+				fmt.Sprintf("%s: no learning curve of a run that is compared: a name before it must be that of its scores", path))
 		}
 	}
 	return all, notes, nil

@@ -35,7 +35,8 @@ func readStudies(args []string, spare func(paths []string) error) (*studies, err
 			return nil, usagef("%q names no file", arg)
 		}
 		if strings.Contains(name, "/") {
-			return nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations", name), "give the experiment a name without one: NAME=%s", path)
+			return nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations",
+				name), "give the experiment a name without one: NAME=%s", path)
 		}
 		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 			path = filepath.Join(path, experiment.ScoresFile)
@@ -79,13 +80,15 @@ func (s *studies) add(n int, runs []eval.Trial) error {
 			continue
 		}
 		if !equalScores(s.runs[at].Scores, r.Scores) {
-			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n], describe(r)),
+			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n],
+				describe(r)),
 				"if these are two experiments, name them: a=%s b=%s", s.paths[s.from[at]], s.paths[n])
 		}
 		shared++
 	}
 	if shared > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once", s.paths[n], numbers.Count(shared, "run")))
+		s.notes = append(s.notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once",
+			s.paths[n], numbers.Count(shared, "run")))
 	}
 	return nil
 }
@@ -99,7 +102,8 @@ func indexOf(runs []eval.Trial, r eval.Trial) int {
 
 // describe tells a run from others.
 func describe(r eval.Trial) string {
-	return fmt.Sprintf("%s, fold %d, %s of the training cases, seed %d", r.Initialisation, r.Fold, table.Percent(r.Fraction), r.Seed)
+	return fmt.Sprintf("%s, fold %d, %s of the training cases, seed %d", r.Initialisation, r.Fold,
+		table.Percent(r.Fraction), r.Seed)
 }
 
 // equalScores compares all numbers of all cases and labels, to the bit.
@@ -127,7 +131,8 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {
 			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
-				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label, safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike")
+				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label,
+					safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike")
 			}
 			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}
@@ -148,7 +153,8 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 		}
 		t := testsOf(r, s.Runs[at])
 		if t.shared == 0 {
-			return nil, withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
+			return nil,
+				withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
 		}
 		tell(fmt.Sprint("cases of fold ", r.Fold), t.cases(describe(r), s.Baseline))
 		if label == 0 {
@@ -169,7 +175,8 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 			continue
 		}
 		with := "the run with " + table.Percent(base.Fraction)
-		share := fmt.Sprintf("%s with %s of the training cases: no run with %s", r.Initialisation, table.Percent(r.Fraction), table.Percent(base.Fraction))
+		share := fmt.Sprintf("%s with %s of the training cases: no run with %s", r.Initialisation,
+			table.Percent(r.Fraction), table.Percent(base.Fraction))
 		if !slices.Contains(unpaired, share) {
 			unpaired = append(unpaired, share)
 		}
@@ -186,7 +193,8 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 	}
 	for _, share := range unpaired {
 		if !paired[share] {
-			notes = append(notes, "what changes with more labelled cases is not told for "+share+" has the same fold and seed and a test case in common")
+			notes = append(notes, "what changes with more labelled cases is not told for "+share+
+				" has the same fold and seed and a test case in common")
 		}
 	}
 	return notes, nil

@@ -78,7 +78,8 @@ func completeLabels(cmd *cobra.Command, _ []string, typed string) ([]string, cob
 }
 
 // completeFrom completes a list of what the prepared cases in the folder that --data names have.
-func completeFrom(cmd *cobra.Command, typed string, has func(prepared.Record) []string) ([]string, cobra.ShellCompDirective) {
+func completeFrom(cmd *cobra.Command, typed string, has func(prepared.Record) []string) ([]string,
+	cobra.ShellCompDirective) {
 	data := cmd.Flags().Lookup("data")
 	if data == nil || data.Value.String() == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp

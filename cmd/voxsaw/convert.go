@@ -44,9 +44,12 @@ load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorc
 				return err
 			}
 			if n.Channels != 16 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "MONAI's VNet has 16 channels, this one has %d: its blocks take them, VNet itself does not\n", n.Channels)
+				fmt.Fprintf(cmd.ErrOrStderr(),
+					"MONAI's VNet has 16 channels, this one has %d: its blocks take them, VNet itself does not\n",
+					n.Channels)
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "for VNet(spatial_dims=3, in_channels=1, out_channels=%d, act=%q)\n", n.Classes, n.Activation)
+			fmt.Fprintf(cmd.ErrOrStderr(), "for VNet(spatial_dims=3, in_channels=1, out_channels=%d, act=%q)\n",
+				n.Classes, n.Activation)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), o.Out)
 			return err
 		})

@@ -59,11 +59,15 @@ A study.yaml, of which every key but data may be left out:
 	f.local.bind(cmd)
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
-	cmd.Flags().BoolVar(&f.finished, "finished", false, "carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
-	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
-	cmd.Flags().Var(&f.ranks, ranksFlag, "ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
+	cmd.Flags().BoolVar(&f.finished, "finished", false,
+		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
+	cmd.Flags().Var(&f.trial, "trial",
+		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
+	cmd.Flags().Var(&f.ranks, ranksFlag,
+		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
 	cmd.Annotations = map[string]string{asClaimed: "yes", asRanks: "yes"}
-	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm or kubernetes")
+	cmd.Flags().StringVar(&f.write, "write", "",
+		"write the script that runs the experiment on a cluster, and stop: slurm or kubernetes")
 	return cmd
 }
 
@@ -116,7 +120,8 @@ func (f crossvalFlags) checkLauncher(j *job) error {
 		return nil
 	}
 	if there == 1 {
-		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want), "start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
+		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want),
+			"start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
 	}
 	return withHint(usagef("--%s %d: the launcher started %d", ranksFlag, want, there), "give both the same number")
 }
@@ -152,7 +157,8 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
+		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
 	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
 	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
 	if failed != nil {
@@ -171,7 +177,8 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	case others > 0 && f.finished:
 		say(cmd.ErrOrStderr(), "not finished: %d of %s", others, numbers.Count(others+len(result.Runs), "trial"))
 	case others > 0:
-		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))
+		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table",
+			numbers.Count(others, "trial"))
 	}
 	for _, warning := range result.Scored().Warnings() {
 		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
@@ -182,13 +189,15 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if len(result.Runs) == 0 {
 		return failed
 	}
-	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON)), failed)
+	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s,
+		f.asJSON)), failed)
 }
 
 // checkFolds refuses a file of folds beside settings that say how folds are made. What a flag
 // overrules is put back to its default, so that the plan says nothing that does not hold.
 func checkFolds(cmd *cobra.Command, p *experiment.Plan) error {
-	if err := checkSplits(settingOf(cmd, "splits"), settingOf(cmd, "folds"), settingOf(cmd, "fold-scheme")); err != nil {
+	if err := checkSplits(settingOf(cmd, "splits"), settingOf(cmd, "folds"),
+		settingOf(cmd, "fold-scheme")); err != nil {
 		return err
 	}
 	if defaults := experiment.DefaultPlan(); p.Splits != "" {
@@ -224,7 +233,8 @@ func explainStudy(err error) error {
 
 // printResult writes all scores of the experiment and prints its table, and then writes the report:
 // what is left out of it, or cannot be written, is an error at the end, when all else is safe.
-func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting, asJSON bool) error {
+func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting,
+	asJSON bool) error {
 	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
 		return errors.Join(printScores(w, r, table.Table{}, asJSON), fmt.Errorf("%w (the tables are printed)", err))
 	}
@@ -296,9 +306,12 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, preview)
 	}
-	trials := terminal.TableData{Title: numbers.Count(len(preview.Trials), "trial"), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
+	trials := terminal.TableData{Title: numbers.Count(len(preview.Trials), "trial"),
+		Header: []string{"trial", "training cases", "test cases", "trained on"},
+		Right:  []bool{false, true, true, false}}
 	for _, x := range preview.Trials {
-		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
+		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)),
+			list(x.Train)})
 	}
 	how := "the same in every arm"
 	if preview.Components == segment.ComponentsValidated {
@@ -308,7 +321,8 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 	if err := terminal.Table(w, trials); err != nil {
 		return err
 	}
-	tests := terminal.TableData{Title: "Tested on", Header: []string{"fold", "cases", "names"}, Right: []bool{true, true, false}}
+	tests := terminal.TableData{Title: "Tested on", Header: []string{"fold", "cases", "names"},
+		Right: []bool{true, true, false}}
 	for _, f := range preview.Cases.Folds {
 		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), list(f.Test)})
 	}
@@ -320,14 +334,16 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 		return err
 	}
 	if set := preview.Cases.Unlabelled; len(set) > 0 {
-		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", list(set)); err != nil {
+		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n",
+			list(set)); err != nil {
 			return err
 		}
 	}
 	if len(preview.Encoders) == 0 {
 		return nil
 	}
-	encoders := terminal.TableData{Title: "Pretrained on, without labels", Header: []string{"initialisation", "fold", "cases", "names"}, Right: []bool{false, true, true, false}}
+	encoders := terminal.TableData{Title: "Pretrained on, without labels", Header: []string{"initialisation", "fold",
+		"cases", "names"}, Right: []bool{false, true, true, false}}
 	for _, e := range preview.Encoders {
 		fold := "all"
 		if e.Fold > 0 {
@@ -338,7 +354,9 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 		}
 		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), list(e.Cases)})
 		if len(e.Left) > 0 {
-			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data, list(e.Left)))
+			encoders.Notes = append(encoders.Notes,
+				fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data,
+					list(e.Left)))
 		}
 	}
 	return terminal.Table(w, encoders)
@@ -347,7 +365,8 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 // shownLabels is the table of how many cases of each fold show each label: of the training cases,
 // of the fewest of them that a run has, and of the test cases.
 func shownLabels(labels []experiment.ShownLabel) terminal.TableData {
-	t := terminal.TableData{Title: "Cases that show each label", Header: []string{"label", "name"}, Right: []bool{true, false}}
+	t := terminal.TableData{Title: "Cases that show each label", Header: []string{"label", "name"},
+		Right: []bool{true, false}}
 	for n, l := range labels {
 		row := []string{l.Label, l.Name}
 		for _, f := range l.Folds {

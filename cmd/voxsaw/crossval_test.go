@@ -20,7 +20,8 @@ func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
 	} {
 		got := explainStudy(err)
 		var hint *hintError
-		if !errors.As(got, &hint) || hint.hint != "the same command goes on from there" || !errors.Is(got, context.Canceled) {
+		if !errors.As(got, &hint) || hint.hint != "the same command goes on from there" ||
+			!errors.Is(got, context.Canceled) {
 			t.Errorf("%v: hint %+v", err, hint)
 		}
 	}

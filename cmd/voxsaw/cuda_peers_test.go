@@ -19,14 +19,17 @@ import (
 func TestPeersGPU(t *testing.T) {
 	s := newMPISite(t)
 	simulatedGPU(t)
-	if text, err := exec.Command("../../internal/device/cuda/sim/nccl/build.sh", s.in("libncclsim.so")).CombinedOutput(); err != nil {
+	if text, err := exec.Command("../../internal/device/cuda/sim/nccl/build.sh",
+		s.in("libncclsim.so")).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated NCCL: %v\n%s", err, text)
 	}
 	t.Setenv("VOXSAW_NCCL", s.in("libncclsim.so"))
 	t.Setenv("VOXSAW_SIM_GPUS", "2")
 	line := []string{
-		"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "8", "--labels", "2,3", "--batch", "2", "--steps", "3", "--warmup", "0",
-		"--hold-out", "0", "--validate-overlap", "0", "--validate-every", "0", "--device", "cuda", "--precision", "fp32", "--seed", "3",
+		"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "8", "--labels", "2,3", "--batch",
+		"2", "--steps", "3", "--warmup", "0",
+		"--hold-out", "0", "--validate-overlap", "0", "--validate-every", "0", "--device", "cuda", "--precision",
+		"fp32", "--seed", "3",
 	}
 	train := func(name string, ranks int, env ...string) rankRun {
 		_, wait := s.start(t, "MPICH", ranks, env, append(line, "--out", s.in(name))...)
@@ -39,7 +42,8 @@ func TestPeersGPU(t *testing.T) {
 		}
 	}
 	is("NCCL", train("peers", 2), 0, "gradients are summed between the GPUs by NCCL 2.27.3")
-	is("without NCCL", train("memory", 2, "VOXSAW_NCCL=none"), 0, "gradients are summed through the hosts' memory: rank 0")
+	is("without NCCL", train("memory", 2, "VOXSAW_NCCL=none"), 0,
+		"gradients are summed through the hosts' memory: rank 0")
 	is("one rank", train("one", 1), 0, "3/3")
 	a, errA := os.ReadFile(weights(s.in("peers")))
 	b, errB := os.ReadFile(weights(s.in("memory")))
@@ -49,7 +53,10 @@ func TestPeersGPU(t *testing.T) {
 	traintest.Close(t, weights(s.in("one")), weights(s.in("peers")), 1e-4)
 	is("one GPU", train("shared", 2, "VOXSAW_SIM_GPUS=1"), 0, "rank 0 (")
 	is("an old library", train("old", 2, "VOXSAW_SIM_NCCL=old"), 0, "NCCL 2.12.0 (")
-	is("no network", train("join", 2, "VOXSAW_SIM_NCCL=join", "VOXSAW_SIM_NCCL_RANK=1"), 1, "joining the other ranks' GPUs: NCCL: ")
-	is("a sum that does not begin", train("sum", 2, "VOXSAW_SIM_NCCL=sum"), 1, "summing the gradients over the ranks: NCCL: internal error")
-	is("the network is lost", train("lost", 2, "VOXSAW_SIM_NCCL=lost", "VOXSAW_SIM_NCCL_RANK=1"), 1, "summing between the GPUs: NCCL: remote process exited")
+	is("no network", train("join", 2, "VOXSAW_SIM_NCCL=join", "VOXSAW_SIM_NCCL_RANK=1"), 1,
+		"joining the other ranks' GPUs: NCCL: ")
+	is("a sum that does not begin", train("sum", 2, "VOXSAW_SIM_NCCL=sum"), 1,
+		"summing the gradients over the ranks: NCCL: internal error")
+	is("the network is lost", train("lost", 2, "VOXSAW_SIM_NCCL=lost", "VOXSAW_SIM_NCCL_RANK=1"), 1,
+		"summing between the GPUs: NCCL: remote process exited")
 }

@@ -101,7 +101,9 @@ func TestTasksOnGPU(t *testing.T) {
 		"fusion":   "--crop 8 --task fusion --smallest-box 2 --batch 2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			arguments := slices.Concat([]string{"pretrain", "--data", data, "--channels", "2", "--levels", "1", "--batch", "1", "--warmup", "0", "--seed", "3", "--steps", "2", "--validate-every", "0", "--validate-cases", "1"}, strings.Fields(flags))
+			arguments := slices.Concat([]string{"pretrain", "--data", data, "--channels", "2", "--levels", "1",
+				"--batch", "1", "--warmup", "0", "--seed", "3", "--steps", "2", "--validate-every", "0",
+				"--validate-cases", "1"}, strings.Fields(flags))
 			cpu, gpu := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "gpu")
 			succeed(t, slices.Concat(arguments, onCPU, []string{"--out", cpu})...)
 			succeed(t, slices.Concat(arguments, onGPU, []string{"--out", gpu})...)
@@ -126,7 +128,8 @@ func TestResumePretrainOnGPU(t *testing.T) {
 	succeed(t, append(arguments, "--steps", "2", "--out", moved)...)
 	for _, part := range [][]string{append(onGPU, "--steps", "4"), {"--device", "cpu", "--steps", "6"}} {
 		_, log := succeed(t, append([]string{"pretrain", "--resume", "--out", moved}, part...)...)
-		if !strings.Contains(log, "the run was started on ") || !strings.Contains(log, "results may differ in the last bits") {
+		if !strings.Contains(log, "the run was started on ") ||
+			!strings.Contains(log, "results may differ in the last bits") {
 			t.Errorf("a run that moves to %s does not say so:\n%s", part[1], log)
 		}
 	}
@@ -153,12 +156,14 @@ score_on: prepared
 		t.Fatal(err)
 	}
 	scores := func(name string, device ...string) []float64 {
-		out, _ := succeed(t, slices.Concat([]string{"crossval", "--config", plan, "--data", data, "--json", "--out", filepath.Join(folder, name)}, device)...)
+		out, _ := succeed(t, slices.Concat([]string{"crossval", "--config", plan, "--data", data, "--json", "--out",
+			filepath.Join(folder, name)}, device)...)
 		return numbersIn(t, out)
 	}
 	// a voxel or two may tie
 	agree(t, "scores", scores("gpu", onGPU...), scores("cpu", "--device", "cpu"), 1e-2)
-	if text, err := os.ReadFile(filepath.Join(folder, "gpu", "trials", "jigsaw", "fold-1", "fraction-1", "seed-1", "run.json")); err != nil || !strings.Contains(string(text), "simulated GPU") {
+	if text, err := os.ReadFile(filepath.Join(folder, "gpu", "trials", "jigsaw", "fold-1", "fraction-1", "seed-1",
+		"run.json")); err != nil || !strings.Contains(string(text), "simulated GPU") {
 		t.Errorf("the trial does not say that a GPU computed it: %v\n%s", err, text)
 	}
 }
@@ -177,7 +182,8 @@ func TestPhotographsOnGPU(t *testing.T) {
 		"pretrain": "2d pretrain --backbone resnet18 --grid 2x2 --cell 20 --patch 16 --batch 2 --features 16 --hidden 16 --head symmetric --binary=false",
 		"detect":   "2d finetune --task detect --train-on train --checkpoint random --backbone alexnet --regions 8 --images 1 --proposals " + in("VOC2007/proposals.csv"),
 	} {
-		arguments := slices.Concat(strings.Fields(flags), []string{"--data", in("voc"), "--width", "0.0625", "--steps", "2", "--warmup", "0", "--validate-every", "0"})
+		arguments := slices.Concat(strings.Fields(flags), []string{"--data", in("voc"), "--width", "0.0625", "--steps",
+			"2", "--warmup", "0", "--validate-every", "0"})
 		succeed(t, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
 		succeed(t, slices.Concat(arguments, onGPU, []string{"--out", in(name + "-gpu")})...)
 		agree(t, name, losses(t, in(name+"-gpu")), losses(t, in(name+"-cpu")), 1e-4)

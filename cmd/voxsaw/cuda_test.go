@@ -81,9 +81,11 @@ func TestTrainOnGPU(t *testing.T) {
 	if os.Getenv("VOXSAW_TEST_LONG") != "" {
 		crop, patch = "16x16x16", "8x8x8"
 	}
-	network := []string{"--data", in("prepared"), "--channels", "16", "--levels", "1", "--batch", "1", "--warmup", "0", "--seed", "3", "--validate-every", "0", "--validate-cases", "1"}
+	network := []string{"--data", in("prepared"), "--channels", "16", "--levels", "1", "--batch", "1", "--warmup", "0",
+		"--seed", "3", "--validate-every", "0", "--validate-cases", "1"}
 	for verb, flags := range map[string][]string{
-		"pretrain": {"--grid", grid, "--crop", crop, "--patch", patch, "--features", "32", "--hidden", "16", "--rounds", "1"},
+		"pretrain": {"--grid", grid, "--crop", crop, "--patch", patch, "--features", "32", "--hidden", "16", "--rounds",
+			"1"},
 		"finetune": {"--crop", crop, "--validate-overlap", "0", "--labels", "2,3"},
 	} {
 		train := func(out string, more ...string) []float64 {
@@ -111,8 +113,10 @@ func TestTrainOnGPU(t *testing.T) {
 	devices := map[string][]string{"cpu": {"--device", "cpu"}, "cuda": {"--device", "cuda", "--precision", "fp32"}}
 	for from, to := range map[string]string{"cpu": "cuda", "cuda": "cpu"} {
 		out := in("moved-from-" + from)
-		arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "3", "--conv", "direct", "--out", out)
-		stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 3\b`), signalled: make(chan struct{})}
+		arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0",
+			"--labels", "2,3", "--steps", "10", "--validate-every", "3", "--conv", "direct", "--out", out)
+		stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 3\b`),
+			signalled: make(chan struct{})}
 		go func() {
 			for !stopped.paused.Load() {
 				time.Sleep(time.Millisecond)
@@ -123,7 +127,8 @@ func TestTrainOnGPU(t *testing.T) {
 			t.Fatalf("an interrupted run ends with exit code %d, want 130", code)
 		}
 		begun := len(losses(t, out))
-		if text := voxsaw(slices.Concat(arguments, devices[to], []string{"--resume"})...); !strings.Contains(text, "the run was started on ") || !strings.Contains(text, "results may differ in the last bits") {
+		if text := voxsaw(slices.Concat(arguments, devices[to], []string{"--resume"})...); !strings.Contains(text,
+			"the run was started on ") || !strings.Contains(text, "results may differ in the last bits") {
 			t.Errorf("a run that moves from %s to %s does not say so:\n%s", from, to, text)
 		}
 		moved, straight := losses(t, out), losses(t, in("finetune-cpu"))
@@ -132,7 +137,8 @@ func TestTrainOnGPU(t *testing.T) {
 		}
 		for i := range straight {
 			if e := math.Abs(moved[i]-straight[i]) / math.Abs(straight[i]); !(e <= 1e-4) {
-				t.Errorf("step %d of a run that moved from %s to %s after step %d: loss %v, on the CPU alone %v", i+1, from, to, begun, moved[i], straight[i])
+				t.Errorf("step %d of a run that moved from %s to %s after step %d: loss %v, on the CPU alone %v", i+1,
+					from, to, begun, moved[i], straight[i])
 			}
 		}
 	}
@@ -141,7 +147,8 @@ func TestTrainOnGPU(t *testing.T) {
 	labels, probabilities := map[string][]byte{}, map[string][]byte{}
 	for _, device := range []string{"cpu", "cuda"} {
 		out := in("labels-" + device)
-		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out", out, "--device", device, "--probabilities")
+		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out",
+			out, "--device", device, "--probabilities")
 		labels[device], probabilities[device] = mapBytes(t, out, false), mapBytes(t, out, true)
 	}
 	// Where the devices disagree, the CPU's two highest classes are as good as tied in bf16.
@@ -204,7 +211,8 @@ func TestDoctorOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	for device, want := range map[string]string{"cpu": "cuda: simulated", "cuda": "cuda is what this tells about"} {
 		var stdout, stderr bytes.Buffer
-		if code := run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device}, &stdout, &stderr); code != 0 {
+		if code := run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device},
+			&stdout, &stderr); code != 0 {
 			t.Fatalf("doctor on %s: exit code %d\n%s", device, code, stderr.String())
 		}
 		if !strings.Contains(stdout.String(), want) {

@@ -18,7 +18,8 @@ func TestTuneOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	if text, err := exec.Command("../../internal/device/cuda/sim/cudnn/build.sh", in("libcudnnsim.so")).CombinedOutput(); err != nil {
+	if text, err := exec.Command("../../internal/device/cuda/sim/cudnn/build.sh",
+		in("libcudnnsim.so")).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated cuDNN: %v\n%s", err, text)
 	}
 	t.Setenv("VOXSAW_CUDNN", in("libcudnnsim.so"))
@@ -39,12 +40,14 @@ func TestTuneOnGPU(t *testing.T) {
 	voxsaw(append([]string{"tune", "--out", in("measured.yaml")}, network...)...)
 	measured := read("measured.yaml")
 	header, _, found := strings.Cut(measured, "choices:")
-	if !found || !strings.Contains(header, `processor: "simulated GPU, driver of CUDA `) || !strings.Contains(measured, " = cuDNN 9.28.0 ") {
+	if !found || !strings.Contains(header, `processor: "simulated GPU, driver of CUDA `) ||
+		!strings.Contains(measured, " = cuDNN 9.28.0 ") {
 		t.Fatalf("tune wrote\n%s", measured)
 	}
 
 	// choices that do not depend on what was fastest today
-	const right, wrong = "forward 1x1-2 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2 = cuDNN 9.28.0 by data: eng0", "transposed 1x4-4 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2 = cuDNN 9.28.0 data: eng1_k2=5"
+	const right, wrong = "forward 1x1-2 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2 = cuDNN 9.28.0 by data: eng0",
+		"transposed 1x4-4 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2 = cuDNN 9.28.0 data: eng1_k2=5"
 	chosen := header + "choices:\n  - \"" + right + "\"\n  - \"" + wrong + "\"\n"
 	if err := os.WriteFile(in("tuning.yaml"), []byte(chosen), 0o666); err != nil {
 		t.Fatal(err)
@@ -54,8 +57,11 @@ func TestTuneOnGPU(t *testing.T) {
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
 	t.Setenv("VOXSAW_SIM_CUDNN", "wrong")
-	log := voxsaw(append([]string{"finetune", "--data", in("prepared"), "--labels", "2,3", "--steps", "2", "--warmup", "0", "--hold-out", "0", "--validate-every", "0", "--tuning", in("tuning.yaml"), "--out", in("run")}, network...)...)
-	for _, want := range []string{"by measurement: " + right, "eng1_k2=5 is refused, our own kernel computes it: it is wrong"} {
+	log := voxsaw(append([]string{"finetune", "--data", in("prepared"), "--labels", "2,3", "--steps", "2", "--warmup",
+		"0", "--hold-out", "0", "--validate-every", "0", "--tuning", in("tuning.yaml"), "--out", in("run")},
+		network...)...)
+	for _, want := range []string{"by measurement: " + right,
+		"eng1_k2=5 is refused, our own kernel computes it: it is wrong"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log has no %q:\n%s", want, log)
 		}
@@ -67,11 +73,13 @@ func TestTuneOnGPU(t *testing.T) {
 	}
 
 	// a file of another machine
-	if err := os.WriteFile(in("other.yaml"), []byte(strings.Replace(chosen, "simulated GPU", "NVIDIA H200", 1)), 0o666); err != nil {
+	if err := os.WriteFile(in("other.yaml"), []byte(strings.Replace(chosen, "simulated GPU", "NVIDIA H200", 1)),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	if code := run(append([]string{"bench", "segment", "--crop", "4", "--tuning", in("other.yaml")}, network[:4]...), io.Discard, &stderr); code == 0 {
+	if code := run(append([]string{"bench", "segment", "--crop", "4", "--tuning", in("other.yaml")}, network[:4]...),
+		io.Discard, &stderr); code == 0 {
 		t.Error("choices of another machine were taken")
 	}
 }

@@ -87,6 +87,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	if err := errors.Join(err, printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s in all, on made-up patients: see that it works, not how well\n", terminal.Duration(time.Since(start)))
+	_, err = fmt.Fprintf(stdout, "%s in all, on made-up patients: see that it works, not how well\n",
+		terminal.Duration(time.Since(start)))
 	return err
 }

@@ -31,7 +31,8 @@ func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "
 func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
 	choices := map[string]string{}
 	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{
-		Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices, Process: gpuProcess, Processes: gpuProcesses,
+		Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices,
+		Process: gpuProcess, Processes: gpuProcesses,
 	}); err != nil {
 		if o.Device == "cuda" {
 			err = withHint(err, "compute on the processor: --device cpu")

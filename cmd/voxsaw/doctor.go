@@ -33,7 +33,8 @@ type doctorOptions struct {
 }
 
 func newDoctor() *cobra.Command {
-	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip, Machine: defaultDevice()}
+	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip,
+		Machine: defaultDevice()}
 	cmd := verb("doctor", "Say what this machine offers and what would make it faster",
 		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.
 
@@ -98,14 +99,16 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		return usagef("--hours %v: must be above 0", o.Hours)
 	}
 	if o.Data == "" && cmd.Flags().Changed("hours") {
-		return withHint(usagef("--hours says how many steps of a training fit, and needs cases to time it on"), "add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
+		return withHint(usagef("--hours says how many steps of a training fit, and needs cases to time it on"),
+			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
 	crop := o.cropOr(cube(64))
 	if err := backbone.Fits(network, crop); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
 	d := diagnosis{
-		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
+		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(),
+		Device: dev.Describe(), Cores: runtime.NumCPU(),
 		Memory: memory.Available(), Crop: crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
 	}
 	if o.Machine.Threads > 0 {
@@ -133,12 +136,14 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.Weights, s.Steps, s.FLOPs/1e9, s.Parameters
+	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.Weights, s.Steps,
+		s.FLOPs/1e9, s.Parameters
 	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
 	if o.Data == "" {
-		d.Advice = append(d.Advice, "with --data FOLDER of prepared cases, a few steps of each training are timed, and --hours says how many fit")
+		d.Advice = append(d.Advice,
+			"with --data FOLDER of prepared cases, a few steps of each training are timed, and --hours says how many fit")
 	}
 	if j := jobOf(cmd.Context()); j.world != nil {
 		if o.Data != "" {
@@ -161,17 +166,23 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		memory = terminal.Bytes(d.Memory)
 	}
 	rows := [][]string{
-		{"version", d.Version}, {"system", d.System}, {"processor", d.Device}, {"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
+		{"version", d.Version}, {"system", d.System}, {"processor", d.Device},
+		{"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
 		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
-		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps, d.GFLOPs)},
-		{"its memory", fmt.Sprintf("%s while it is computed (%s if nothing shared memory), weights %s, state of the optimiser %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
+		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps,
+			d.GFLOPs)},
+		{"its memory",
+			fmt.Sprintf("%s while it is computed (%s if nothing shared memory), weights %s, state of the optimiser %s",
+				terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights),
+				terminal.Bytes(d.Velocity))},
 	}
 	for _, l := range d.Libraries {
 		rows = slices.Insert(rows, 7, []string{"", l})
 	}
 	if o.Clip > 0 {
-		rows = append(rows, []string{"", "with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
+		rows = append(rows, []string{"",
+			"with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
 	tables := []terminal.TableData{{Rows: rows}}
 	if o.Data == "" { // who asks how long a training takes need not be told where its memory goes
@@ -234,7 +245,8 @@ func peakTable(p exec.Peak) terminal.TableData {
 		count[a.Name]++
 		bytes[a.Name] += a.Bytes
 	}
-	names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(bytes),
+		func(a, b string) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
 	rest, left := int64(0), 0
 	for i, name := range names {
 		if i >= largest {
@@ -255,7 +267,8 @@ func repeatsTable(r repeats) terminal.TableData {
 		return terminal.TableData{Title: "Nothing is computed again: keeping it costs less"}
 	}
 	t := terminal.TableData{
-		Title:  fmt.Sprintf("Computed again rather than kept: %d kernels, %s moved, %.0f GFLOP", len(r.Kernels), terminal.Bytes(r.Bytes), r.GFLOPs),
+		Title: fmt.Sprintf("Computed again rather than kept: %d kernels, %s moved, %.0f GFLOP", len(r.Kernels),
+			terminal.Bytes(r.Bytes), r.GFLOPs),
 		Header: []string{"kernel", ""}, Right: []bool{false, true},
 	}
 	count := map[string]int{}
@@ -283,10 +296,12 @@ func advice(d diagnosis) []string {
 	switch {
 	case d.onGPU: // what follows is of processors
 	case runtime.GOARCH != "amd64":
-		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512; on "+runtime.GOARCH+" the portable ones run, many times slower")
+		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512; on "+runtime.GOARCH+
+			" the portable ones run, many times slower")
 	case strings.Contains(d.Device, "avx512 kernels"):
 	case os.Getenv("VOXSAW_CPU") != "":
-		a = append(a, "VOXSAW_CPU="+os.Getenv("VOXSAW_CPU")+" has chosen the kernels: without it the best ones that the processor can run are taken")
+		a = append(a, "VOXSAW_CPU="+os.Getenv("VOXSAW_CPU")+
+			" has chosen the kernels: without it the best ones that the processor can run are taken")
 	case !strings.Contains(d.Device, "avx2 kernels"):
 		a = append(a, "the processor offers neither AVX2 nor AVX-512: the portable kernels run, many times slower")
 	default:

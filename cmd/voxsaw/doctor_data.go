@@ -52,28 +52,30 @@ func (o doctorOptions) trials(store *prepared.Store, dev voxsaw.Device) ([]trial
 	task := pretext.Choice()
 	_, puzzles := pretext.Chosen(&task)
 	common := puzzles.Common()
-	all := []trial{{"pretrain", o.cropOr(*common.Crop), *common.Batch, common.Train.Steps, func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
-		task := pretext.Choice()
-		_, settings := pretext.Chosen(&task)
-		c := settings.Common()
-		*c.Network, *c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(*c.Crop), stepsTimed, o.Clip
-		if err := settings.Resolve(store.Preparation()); err != nil {
-			return err
-		}
-		return second(settings.Pretrain(ctx, dev, pretext.Data{Store: store, Train: ids}, run))
-	}}}
-	if labelled, _ := divideLabelled(store, ids); len(labelled) > 0 {
-		c := segment.DefaultConfig()
-		all = append(all, trial{"finetune", o.cropOr(c.Crop), c.Batch, c.Train.Steps, func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
-			c := segment.DefaultConfig()
-			c.Network, c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(c.Crop), stepsTimed, o.Clip
-			c, err := c.Resolve(store)
-			if err != nil {
+	all := []trial{{"pretrain", o.cropOr(*common.Crop), *common.Batch, common.Train.Steps,
+		func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
+			task := pretext.Choice()
+			_, settings := pretext.Chosen(&task)
+			c := settings.Common()
+			*c.Network, *c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(*c.Crop), stepsTimed, o.Clip
+			if err := settings.Resolve(store.Preparation()); err != nil {
 				return err
 			}
-			_, _, err = segment.Finetune(ctx, dev, c, segment.Data{Store: store, Train: labelled}, "", run)
-			return err
-		}})
+			return second(settings.Pretrain(ctx, dev, pretext.Data{Store: store, Train: ids}, run))
+		}}}
+	if labelled, _ := divideLabelled(store, ids); len(labelled) > 0 {
+		c := segment.DefaultConfig()
+		all = append(all, trial{"finetune", o.cropOr(c.Crop), c.Batch, c.Train.Steps,
+			func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
+				c := segment.DefaultConfig()
+				c.Network, c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(c.Crop), stepsTimed, o.Clip
+				c, err := c.Resolve(store)
+				if err != nil {
+					return err
+				}
+				_, _, err = segment.Finetune(ctx, dev, c, segment.Data{Store: store, Train: labelled}, "", run)
+				return err
+			}})
 	}
 	return all, nil
 }
@@ -129,10 +131,12 @@ func (s *stopwatch) median() time.Duration {
 }
 
 // measure times a few steps of a training.
-func (t trial) measure(ctx context.Context, n voxsaw.Network, memory int64, stderr io.Writer) (time.Duration, []string, error) {
+func (t trial) measure(ctx context.Context, n voxsaw.Network, memory int64, stderr io.Writer) (time.Duration, []string,
+	error) {
 	run, enough := context.WithCancel(ctx)
 	defer enough()
-	progress := terminal.NewProgress(stderr, fmt.Sprintf("timing %s, %s", t.verb, numbers.Count(n.Channels, "channel")), stepsTimed)
+	progress := terminal.NewProgress(stderr, fmt.Sprintf("timing %s, %s", t.verb, numbers.Count(n.Channels, "channel")),
+		stepsTimed)
 	watch := &stopwatch{enough: enough, observe: func(int) { progress.Add(1) }}
 	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: memory})
 	progress.Finish()
@@ -204,8 +208,10 @@ func (o doctorOptions) fits(step time.Duration) int {
 // printPaces writes the table of trainings.
 func (o doctorOptions) printPaces(w io.Writer, all []pace) error {
 	t := terminal.TableData{
-		Title:  fmt.Sprintf("Trainings on %s in %s", o.Data, terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
-		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"}, Right: []bool{false, true, true, true, true, true, false}, Remarks: true,
+		Title: fmt.Sprintf("Trainings on %s in %s", o.Data,
+			terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
+		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"},
+		Right:  []bool{false, true, true, true, true, true, false}, Remarks: true,
 	}
 	for _, p := range all {
 		row := []string{"voxsaw " + p.Verb, numbers.Extents(p.Crop[:]), fmt.Sprint(p.Batch)}
@@ -214,7 +220,8 @@ func (o doctorOptions) printPaces(w io.Writer, all []pace) error {
 			continue
 		}
 		step := time.Duration(p.Seconds * float64(time.Second))
-		t.Rows = append(t.Rows, append(row, terminal.Duration(step), fmt.Sprint(p.Default), terminal.Duration(time.Duration(p.Default)*step), p.Advice))
+		t.Rows = append(t.Rows, append(row, terminal.Duration(step), fmt.Sprint(p.Default),
+			terminal.Duration(time.Duration(p.Default)*step), p.Advice))
 		for _, note := range p.Memory {
 			t.Notes = append(t.Notes, p.Verb+": "+note)
 		}

@@ -43,7 +43,8 @@ const (
 // diagnoseRanks measures the sum and asks all ranks. Every rank calls it.
 func diagnoseRanks(j *job, device string) (*rankDiagnosis, error) {
 	own, err := json.Marshal(oneOfRanks{
-		Host: j.world.Hosts()[j.world.Rank()], Process: j.place.Others[j.world.Rank()].PID, Cores: runtime.GOMAXPROCS(0), Device: device,
+		Host: j.world.Hosts()[j.world.Rank()], Process: j.place.Others[j.world.Rank()].PID,
+		Cores: runtime.GOMAXPROCS(0), Device: device,
 		Memory: memory.Available() / int64(memorySharers),
 	})
 	if err != nil {
@@ -91,10 +92,12 @@ func (d *rankDiagnosis) print(w io.Writer) error {
 	t := terminal.TableData{
 		Title: fmt.Sprintf("%d ranks, %s: a sum of one number takes %.1f us, one of %s %.2f GB/s of each rank's numbers",
 			len(d.Ranks), d.Library, 1e6*d.Latency, terminal.Bytes(rateBytes), d.Rate/1e9),
-		Header: []string{"rank", "host", "process", "cores", "memory", "device"}, Right: []bool{true, false, true, true, true, false},
+		Header: []string{"rank", "host", "process", "cores", "memory", "device"},
+		Right:  []bool{true, false, true, true, true, false},
 	}
 	for rank, r := range d.Ranks {
-		t.Rows = append(t.Rows, []string{strconv.Itoa(rank), r.Host, strconv.Itoa(r.Process), strconv.Itoa(r.Cores), terminal.Bytes(r.Memory), r.Device})
+		t.Rows = append(t.Rows, []string{strconv.Itoa(rank), r.Host, strconv.Itoa(r.Process), strconv.Itoa(r.Cores),
+			terminal.Bytes(r.Memory), r.Device})
 	}
 	return terminal.Table(w, t)
 }

@@ -68,7 +68,8 @@ const (
 	missingLeftOut  = "left-out"
 )
 
-func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
+func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout,
+	stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -92,7 +93,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return err
 	}
 	if predicted := pairs.predictedReferences(); len(predicted) > 0 {
-		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s", references, list(predicted))
+		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s",
+			references, list(predicted))
 	}
 	pairs.noteLearnt(stderr)
 	ranks := jobOf(ctx)
@@ -108,7 +110,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed.why)) {
 		pairs.failed++
-		pairs.nowhere = append(pairs.nowhere, fmt.Sprintf("not compared, and in no score: %s: %s", name, failed.why[name]))
+		pairs.nowhere = append(pairs.nowhere, fmt.Sprintf("not compared, and in no score: %s: %s", name,
+			failed.why[name]))
 	}
 	eval.Sort(scores)
 	pairs.noteUnpredicted(scores)
@@ -117,9 +120,11 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if failed.stopped > 0 { // a part is printed, and not taken for the whole in a folder
-		say(stderr, "WARNING: stopped: these are the scores of %d of %s; the other %d are in no mean", failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
+		say(stderr, "WARNING: stopped: these are the scores of %d of %s; the other %d are in no mean",
+			failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
 	} else if o.Out != "" {
-		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks())
+		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores,
+			pairs.remarks())
 		err = writeScores(o.Out, perCase, perLabel, page)
 	}
 	if o.JSON {
@@ -195,7 +200,8 @@ func sameEvaluation(j *job, o evaluateOptions, pairs filePairs) error {
 // comparePairs reads every pair of label maps and scores it. Ranks share out the pairs; each is
 // given the scores of all. A pair that cannot be compared does not keep the others from it; where
 // none can, that is the error. Where somebody stops the work, the scores are those that were there.
-func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, failedPairs, error) {
+func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score,
+	failedPairs, error) {
 	failed := failedPairs{of: len(pairs), why: map[string]string{}}
 	var scans *dataset.Scans
 	if o.Scans != "" {
@@ -298,5 +304,6 @@ func printTable(w io.Writer, t table.Table) error {
 	for i := range right {
 		right[i] = t.Numeric(i)
 	}
-	return terminal.Table(w, terminal.TableData{Title: t.Title, Header: header, Rows: rows, Right: right, Notes: t.Notes})
+	return terminal.Table(w, terminal.TableData{Title: t.Title, Header: header, Rows: rows, Right: right,
+		Notes: t.Notes})
 }

@@ -75,9 +75,11 @@ func (w *wantedLabels) settle(stderr io.Writer) error {
 	for _, label := range w.labels {
 		switch lacking := w.lacking[label]; {
 		case len(lacking) > 0 && len(lacking) == w.cases:
-			return withHint(errors.New(w.unknown[label]), "voxsaw inspect FILE shows the labels of a file; a dataset.json beside label maps names them")
+			return withHint(errors.New(w.unknown[label]),
+				"voxsaw inspect FILE shows the labels of a file; a dataset.json beside label maps names them")
 		case len(lacking) > 0:
-			say(stderr, "no label is called %s in %s, which it is not scored in: %s", label, numbers.Count(len(lacking), "case"), list(lacking))
+			say(stderr, "no label is called %s in %s, which it is not scored in: %s", label,
+				numbers.Count(len(lacking), "case"), list(lacking))
 		}
 	}
 	return nil

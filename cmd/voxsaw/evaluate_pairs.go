@@ -34,7 +34,8 @@ type filePair struct {
 }
 
 // read reads both label maps, on one grid. Where there is no prediction, its label map is empty.
-func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap, notes []string, err error) {
+func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap,
+	notes []string, err error) {
 	if p.prediction.Path != "" {
 		return dataset.ReadPair(p.prediction, p.reference, scans, o)
 	}
@@ -42,7 +43,8 @@ func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return &volume.LabelMap{Grid: reference.Grid, Labels: make([]uint16, len(reference.Labels))}, reference, slices.Compact(notes), nil
+	return &volume.LabelMap{Grid: reference.Grid, Labels: make([]uint16, len(reference.Labels))}, reference,
+		slices.Compact(notes), nil
 }
 
 // filePairs are the label maps of two folders by their names.
@@ -95,7 +97,8 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 		if len(names) == 1 {
 			have = "has"
 		}
-		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
+		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have,
+			predictions, table.List(names, 10)),
 			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found, with --missing left-out they do not count: right where only these cases were to be predicted", f.unpredicted[0].name)
 	}
 	return nil
@@ -149,10 +152,12 @@ func (f *filePairs) noteUnpredicted(scores []eval.Score) {
 		}
 	}
 	if len(unknown) > 0 {
-		f.nowhere = append(f.nowhere, fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", safetext.List(unknown)))
+		f.nowhere = append(f.nowhere,
+			fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", safetext.List(unknown)))
 	}
 	if len(unseen) > 0 {
-		f.nowhere = append(f.nowhere, fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", safetext.List(unseen)))
+		f.nowhere = append(f.nowhere,
+			fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", safetext.List(unseen)))
 	}
 }
 
@@ -205,7 +210,8 @@ func pairFiles(predictions, references string, o evaluateOptions) (pairs filePai
 			return one, nil
 		}
 		return pairs, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references),
-			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs those with other names", wanted[0].Calls[0])
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs those with other names",
+			wanted[0].Calls[0])
 	}
 	pairs.dropGroup()
 	return pairs, nil
@@ -213,7 +219,8 @@ func pairFiles(predictions, references string, o evaluateOptions) (pairs filePai
 
 // oneCase pairs the label maps of one case, whatever they are called: at least one of the two is a
 // file, or a folder with a mask for each structure, and the other is that too, or the only one.
-func oneCase(predictions, references string, found map[string]dataset.Labels, wanted []dataset.Reference) (pairs filePairs, ok bool) {
+func oneCase(predictions, references string, found map[string]dataset.Labels,
+	wanted []dataset.Reference) (pairs filePairs, ok bool) {
 	name := ""
 	var prediction, reference dataset.Labels
 	for only, l := range found {
@@ -288,7 +295,8 @@ func (f *filePairs) dropGroup() {
 	if group == "" {
 		which = "held back for testing"
 	}
-	f.notes = append(f.notes, fmt.Sprintf("%s %s left out: no prediction is of them", numbers.Count(n-len(f.unpredicted), "reference"), which))
+	f.notes = append(f.notes, fmt.Sprintf("%s %s left out: no prediction is of them",
+		numbers.Count(n-len(f.unpredicted), "reference"), which))
 }
 
 // referencesIn lists the references of a data set, of a folder of label maps, or the one file.
@@ -329,7 +337,8 @@ func labelsIn(path string) (map[string]dataset.Labels, error) {
 	if clash := (sameNameError{}); errors.As(err, &clash) {
 		if areLabels(clash) {
 			return nil, withHint(fmt.Errorf("%s and %s are two label maps of one case", clash[0], clash[1]),
-				"compare the folders of one prediction or reader at a time, such as %s; or --pairs says which to take", filepath.Dir(clash[1]))
+				"compare the folders of one prediction or reader at a time, such as %s; or --pairs says which to take",
+				filepath.Dir(clash[1]))
 		}
 		// scans and labels of a data set have the same names: what keeps it from being read as one
 		if _, why := dataset.Detect(path, dataset.Options{NameByFolder: true}); why != nil {
@@ -492,7 +501,8 @@ func (p filePairs) noteLearnt(w io.Writer) {
 	}
 	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := learnt[how]; len(names) > 0 {
-			say(w, "WARNING: %s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans", numbers.Count(len(names), "prediction"), how, list(names))
+			say(w,
+				"WARNING: %s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans", numbers.Count(len(names), "prediction"), how, list(names))
 		}
 	}
 }

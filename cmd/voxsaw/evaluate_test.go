@@ -38,7 +38,8 @@ func TestEvaluateInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 5 {
-			l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: make([]uint16, 64)}
+			l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{4, 4, 4},
+				Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: make([]uint16, 64)}
 			copy(l.Labels, []uint16{1, 1, 2})
 			if err := nifti.WriteLabels(filepath.Join(folder, fmt.Sprintf("c%d.nii.gz", n)), l); err != nil {
 				t.Fatal(err)
@@ -69,10 +70,12 @@ func TestEvaluateInterrupted(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, context.Canceled) || cases > 0 && err.Error() != fmt.Sprintf("stopped after %d of 5 cases: context canceled", cases) {
+		if !errors.Is(err, context.Canceled) ||
+			cases > 0 && err.Error() != fmt.Sprintf("stopped after %d of 5 cases: context canceled", cases) {
 			t.Errorf("%d cases: %v", cases, err)
 		}
-		if want := fmt.Sprintf("WARNING: stopped: these are the scores of %d of 5 cases; the other %d are in no mean", cases, 5-cases); cases > 0 && !strings.Contains(said, want) {
+		if want := fmt.Sprintf("WARNING: stopped: these are the scores of %d of 5 cases; the other %d are in no mean",
+			cases, 5-cases); cases > 0 && !strings.Contains(said, want) {
 			t.Errorf("no %q in %q", want, said)
 		}
 		if _, err := os.Stat(filepath.Join(out, "scores.csv")); cases > 0 && err == nil {

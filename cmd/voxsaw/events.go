@@ -71,7 +71,8 @@ func (e *events) Started(step, steps int) {
 
 func (e *events) Stepped(p voxsaw.Progress) {
 	e.write(event{
-		Event: "step", Step: p.Step, Steps: p.Steps, Loss: number(p.Loss), LR: number(p.Rate), GradNorm: number(p.GradNorm), Metrics: named(p.Metrics),
+		Event: "step", Step: p.Step, Steps: p.Steps, Loss: number(p.Loss), LR: number(p.Rate),
+		GradNorm: number(p.GradNorm), Metrics: named(p.Metrics),
 		Elapsed: seconds(p.Elapsed), Remaining: seconds(p.Remaining),
 	})
 	e.Observer.Stepped(p)
@@ -104,14 +105,16 @@ func (e *events) Note(text string) {
 
 // scored tells the scores at the end of a training, and the file that has them.
 func (e *events) scored(path string, step int, p puzzle2d.Precision) {
-	e.write(event{Event: "scored", Step: step, Path: path, Metrics: map[string]*float64{"map_11_points": number(p.ElevenPoints), "map_area": number(p.Area)}})
+	e.write(event{Event: "scored", Step: step, Path: path,
+		Metrics: map[string]*float64{"map_11_points": number(p.ElevenPoints), "map_area": number(p.Area)}})
 }
 
 // finished is the last line of a training that came to its end.
 func (e *events) finished(folder string, s voxsaw.Summary) error {
 	v := event{Event: "finished", Step: s.Step, Path: folder, Elapsed: seconds(s.Elapsed), FLOPs: s.FLOPs}
 	if s.BestStep > 0 {
-		v.BestStep, v.Best, v.Score, v.Metrics = s.BestStep, number(s.Best), number(s.Validation.Score), named(s.Validation.Metrics)
+		v.BestStep, v.Best, v.Score, v.Metrics = s.BestStep, number(s.Best), number(s.Validation.Score),
+			named(s.Validation.Metrics)
 	}
 	e.write(v)
 	return e.failed

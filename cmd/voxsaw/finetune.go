@@ -30,7 +30,8 @@ type finetuneOptions struct {
 }
 
 func newFinetune() *cobra.Command {
-	defaults := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
+	defaults := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(),
+		Machine: defaultDevice()}
 	o, run := &finetuneOptions{}, &runFlags{}
 	*o = defaults
 	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
@@ -79,7 +80,8 @@ func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finet
 		return err
 	}
 	o.Init = from // a run's folder was read again from the flags
-	if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet && (o.Network.Channels == 0 || o.Network.Preset == "") {
+	if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet &&
+		(o.Network.Channels == 0 || o.Network.Preset == "") {
 		return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
 			"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
 	}
@@ -113,7 +115,8 @@ func checkChanges(cmd *cobra.Command, path string, there, now voxsaw.Network) er
 	if len(changes) == 0 {
 		return nil // it is the checkpoint's own: who builds it says what is wrong
 	}
-	return withHint(usagef("the network of %s, changed by %s, cannot be: %v", path, strings.Join(changes, " "), err), "leave these out to build the network of the checkpoint")
+	return withHint(usagef("the network of %s, changed by %s, cannot be: %v", path, strings.Join(changes, " "), err),
+		"leave these out to build the network of the checkpoint")
 }
 
 // networkOf is the network of a checkpoint, with the classes of another network. A file of another
@@ -134,7 +137,8 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
 	if o.Load != "" && o.Init == "" {
-		return withHint(usagef("--load %s without a checkpoint to load from", o.Load), "add --init CHECKPOINT, or leave --load out to start from scratch")
+		return withHint(usagef("--load %s without a checkpoint to load from", o.Load),
+			"add --init CHECKPOINT, or leave --load out to start from scratch")
 	}
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
@@ -183,7 +187,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
+	say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training),
+		len(held), list(held))
 	if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
 		return err
 	}
@@ -199,10 +204,12 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	lines := []string{fmt.Sprintf("%s: %s", run.out, steps(summary))}
 	if summary.BestStep > 0 {
-		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep))
+		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)",
+			summary.Validation.Score, summary.Best, summary.BestStep))
 	}
 	if d, err := checkpoint.Read(train.Last(run.out)); err == nil && d.Largest != "" {
-		lines = append(lines, fmt.Sprintf("predictions keep the largest connected component alone of %s: that raised their DSC on the held-out cases (voxsaw predict --components all keeps all)", o.Config.DescribeLabels(d.Largest)))
+		lines = append(lines,
+			fmt.Sprintf("predictions keep the largest connected component alone of %s: that raised their DSC on the held-out cases (voxsaw predict --components all keeps all)", o.Config.DescribeLabels(d.Largest)))
 	}
 	for _, note := range summary.Validation.Notes {
 		say(stderr, "WARNING: %s", note)

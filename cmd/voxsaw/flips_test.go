@@ -53,12 +53,14 @@ finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, label
 		t.Fatal(err)
 	}
 	voxsaw(0, "prepare", in("scans"), "--out", in("all/prepared"))
-	voxsaw(0, "finetune", "--data", in("all/prepared"), "--out", in("all/run"), "--steps", "4", "--validate-every", "2", "--hold-out", "0.5",
+	voxsaw(0, "finetune", "--data", in("all/prepared"), "--out", in("all/run"), "--steps", "4", "--validate-every", "2",
+		"--hold-out", "0.5",
 		"--crop", "16", "--labels", "2,3", "--channels", "2", "--levels", "1")
 	voxsaw(0, "report", in("all/run"))
 	voxsaw(0, "crossval", "--config", in("study.yaml"), "--data", in("all/prepared"), "--out", in("all/study"))
 	voxsaw(0, "predict", in("scans/imagesTr"), "--checkpoint", in("all/run"), "--out", in("all/labels"))
-	voxsaw(0, "evaluate", in("all/labels"), in("scans/labelsTr"), "--missing", "left-out", "--labels", "2,3", "--out", in("all/scores"))
+	voxsaw(0, "evaluate", in("all/labels"), in("scans/labelsTr"), "--missing", "left-out", "--labels", "2,3", "--out",
+		in("all/scores"))
 
 	said := voxsaw(0, "verify", in("all"))
 	for line := range strings.Lines(said) {
@@ -107,7 +109,8 @@ finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, label
 			t.Errorf("flip %d: bit %d of %s: exit code %d\n%s%s", n, bit, path, code, stdout.String(), stderr.String())
 		}
 		data[bit/8] ^= 1 << (bit % 8)
-		if err := errors.Join(os.WriteFile(path, data, 0o666), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+		if err := errors.Join(os.WriteFile(path, data, 0o666),
+			os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,8 @@ func checkSelection(cmd *cobra.Command, s *dataset.Selection) error {
 	fold, folds, scheme := settingOf(cmd, "fold"), settingOf(cmd, "folds"), settingOf(cmd, "fold-scheme")
 	splits, share := settingOf(cmd, "splits"), settingOf(cmd, "hold-out")
 	if s.Fold == 0 && foldZero(cmd) {
-		return withHint(usagef("fold 0: folds are counted from 1 here"), "nnU-Net's fold 0 is --fold 1, its fold all is --hold-out 0; leave the fold out to hold out a share of the patients (--hold-out)")
+		return withHint(usagef("fold 0: folds are counted from 1 here"),
+			"nnU-Net's fold 0 is --fold 1, its fold all is --hold-out 0; leave the fold out to hold out a share of the patients (--hold-out)")
 	}
 	if err := checkSplits(splits, folds, scheme); err != nil {
 		return err
@@ -34,7 +35,8 @@ func checkSelection(cmd *cobra.Command, s *dataset.Selection) error {
 	}
 	for _, one := range []setting{folds, scheme} {
 		if s.Fold == 0 && s.Splits == "" && one.given() {
-			return withHint(usagef("%v says how cases are divided into folds, but not which fold is held out", one), "name it, 1 for the first: --fold 1")
+			return withHint(usagef("%v says how cases are divided into folds, but not which fold is held out", one),
+				"name it, 1 for the first: --fold 1")
 		}
 	}
 	defaults := dataset.DefaultSelection()
@@ -55,7 +57,8 @@ func foldZero(cmd *cobra.Command) bool {
 		return fold.Changed && !share.Changed
 	}
 	file := cmd.Flags().Lookup(config.FileFlag)
-	return file.Changed && config.Gives(file.Value.String(), section(cmd), config.Key(fold)) && !config.Gives(file.Value.String(), section(cmd), config.Key(share))
+	return file.Changed && config.Gives(file.Value.String(), section(cmd), config.Key(fold)) &&
+		!config.Gives(file.Value.String(), section(cmd), config.Key(share))
 }
 
 // checkSplits refuses a file of folds beside settings that say how folds are made.
@@ -80,7 +83,8 @@ type setting struct {
 func settingOf(cmd *cobra.Command, flag string) setting {
 	f := cmd.Flags().Lookup(flag)
 	s := setting{flag: flag, key: config.Key(f), value: f.Value.String(), byFlag: f.Changed}
-	if file := cmd.Flags().Lookup(config.FileFlag); file.Changed && s.value != f.DefValue && config.Gives(file.Value.String(), section(cmd), s.key) {
+	if file := cmd.Flags().Lookup(config.FileFlag); file.Changed && s.value != f.DefValue &&
+		config.Gives(file.Value.String(), section(cmd), s.key) {
 		s.file = file.Value.String()
 	}
 	return s
@@ -110,7 +114,8 @@ func (s setting) contradicts(other setting, why string) error {
 func noteLeftOut(w io.Writer, s dataset.Selection, labelled, unlabelled []string) error {
 	left, err := s.LeftOut(labelled, unlabelled)
 	if len(left) > 0 {
-		say(w, "WARNING: fold %d of %s leaves out %s, which the run neither trains nor validates on: %s", s.Fold, s.Splits, numbers.Count(len(left), "prepared case"), list(left))
+		say(w, "WARNING: fold %d of %s leaves out %s, which the run neither trains nor validates on: %s", s.Fold,
+			s.Splits, numbers.Count(len(left), "prepared case"), list(left))
 	}
 	return err
 }

@@ -61,7 +61,8 @@ func TestExamplesCanBeTyped(t *testing.T) {
 				t.Errorf("%q: %v", line, err)
 				continue
 			}
-			if path := called.CommandPath(); path != cmd.CommandPath() && called.Parent().CommandPath() != cmd.CommandPath() {
+			if path := called.CommandPath(); path != cmd.CommandPath() &&
+				called.Parent().CommandPath() != cmd.CommandPath() {
 				t.Errorf("%q is an example of %s", line, path)
 			}
 			if err := called.ValidateArgs(args); err != nil {
@@ -138,16 +139,19 @@ func TestConfigurations(t *testing.T) {
 				t.Errorf("%s: %q: %v", path, command, err)
 				continue
 			}
-			if file := cmd.Flags().Lookup(config.FileFlag); file != nil && strings.HasSuffix(file.Value.String(), filepath.Base(path)) {
+			if file := cmd.Flags().Lookup(config.FileFlag); file != nil &&
+				strings.HasSuffix(file.Value.String(), filepath.Base(path)) {
 				named = true
 				var stderr bytes.Buffer // it gets as far as looking for the data
-				if code := run(append(strings.Fields(cmd.CommandPath())[1:], "--config", path, "--out", t.TempDir()), io.Discard, &stderr); code != exitFailure || !noData.MatchString(stderr.String()) {
+				if code := run(append(strings.Fields(cmd.CommandPath())[1:], "--config", path, "--out", t.TempDir()),
+					io.Discard, &stderr); code != exitFailure || !noData.MatchString(stderr.String()) {
 					t.Errorf("%s: exit code %d\n%s", path, code, stderr.String())
 				}
 			}
 		}
 		if !named {
-			t.Errorf("%s does not say which command it is for, in a line such as \"#   voxsaw crossval --config %s\"", path, filepath.Base(path))
+			t.Errorf("%s does not say which command it is for, in a line such as \"#   voxsaw crossval --config %s\"",
+				path, filepath.Base(path))
 		}
 	}
 }

@@ -47,14 +47,15 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	}
 	o.Memory.limitAll()
 	var progress terminal.Progress
-	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, LabelsBy: o.LabelsBy, Part: part, Progress: func(_, total int) {
-		if progress == nil && total > 20 { // fewer are done before anybody wonders
-			progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
-		}
-		if progress != nil {
-			progress.Add(1)
-		}
-	}}
+	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, LabelsBy: o.LabelsBy, Part: part,
+		Progress: func(_, total int) {
+			if progress == nil && total > 20 { // fewer are done before anybody wonders
+				progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
+			}
+			if progress != nil {
+				progress.Add(1)
+			}
+		}}
 	entries, notes, err := dataset.Inspect(cmd.Context(), paths, look)
 	if progress != nil {
 		progress.Finish()
@@ -82,10 +83,12 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		return nil
 	}
 	if len(entries) == 0 && o.Series != "" {
-		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")
+		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series),
+			"without --series all are listed")
 	}
 	if len(entries) == 0 {
-		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any other name")
+		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")),
+			"NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any other name")
 	}
 	err = printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 	sayFlags(cmd, entries, notes)
@@ -154,13 +157,15 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 			var problem *photo.Problem
 			switch {
 			case errors.As(err, &problem) && photo.IsPicture(path):
-				entry.Kind, entry.Unreadable, entry.Problems = "photograph", true, append(entry.Problems, problem.Error())
+				entry.Kind, entry.Unreadable, entry.Problems = "photograph", true,
+					append(entry.Problems, problem.Error())
 				lines = append(lines, safetext.Text(fmt.Sprintf("%s: %s", path, problem)))
 			case err != nil:
 				return false, nil
 			default:
 				entry.Kind, entry.Shape, entry.Dtype = string(p.Format)+" photograph", []int{p.Width, p.Height}, "uint8"
-				lines = append(lines, safetext.Text(fmt.Sprintf("%s: a photograph (%s, %d x %d pixels)", path, p.Format, p.Width, p.Height)))
+				lines = append(lines, safetext.Text(fmt.Sprintf("%s: a photograph (%s, %d x %d pixels)", path, p.Format,
+					p.Width, p.Height)))
 			}
 		}
 		entries = append(entries, entry)
@@ -171,14 +176,16 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 	for _, line := range lines {
 		fmt.Fprintln(cmd.OutOrStdout(), line)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "these are photographs, not scans: voxsaw 2d prepare FOLDER --out photos makes them ready for training")
+	fmt.Fprintln(cmd.ErrOrStderr(),
+		"these are photographs, not scans: voxsaw 2d prepare FOLDER --out photos makes them ready for training")
 	return true, unreadable(entries)
 }
 
 // printEntries writes a table, without the columns that would be empty.
 func printEntries(w io.Writer, entries []dataset.Entry) error {
 	prefix := commonFolder(entries)
-	header := []string{"path", "kind", "series", "description", "kernel", "phase", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"}
+	header := []string{"path", "kind", "series", "description", "kernel", "phase", "shape", "spacing (mm)", "axes",
+		"type", "values", "labels", "problems"}
 	rows := make([][]string, 0, len(entries))
 	used := make([]bool, len(header))
 	used[0] = true
@@ -198,7 +205,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 			problems++
 		}
 		row := []string{
-			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), e.Description, e.Kernel, e.Phase, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
+			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), e.Description,
+			e.Kernel, e.Phase, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
 			values, labels, told[n],
 		}
 		for n, cell := range row {
@@ -218,7 +226,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 	for n, row := range rows {
 		rows[n] = withoutUnused(row)
 	}
-	err := terminal.Table(w, terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Rows: rows, Remarks: problems > 0})
+	err := terminal.Table(w, terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header),
+		Rows: rows, Remarks: problems > 0})
 	for n, ending := range endings {
 		say(w, "note %d, %d times: %s", n+1, ending.Count, ending.Text)
 	}

@@ -25,7 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain, "pictures": picturesMain, "pascal": pascalMain})
+	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain, "pictures": picturesMain,
+		"pascal": pascalMain})
 }
 
 // pauseAt names a pattern: the process that writes it to standard error waits there for its signal,
@@ -64,7 +65,8 @@ func (r *reading) Write(text []byte) (int, error) {
 // clumsy lists the lines that do not read well. JSON is for programs.
 func (r *reading) clumsy() (lines []string) {
 	for line := range strings.Lines(r.text.String()) {
-		if start := strings.TrimSpace(line); clumsy.MatchString(line) && !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, `"`) {
+		if start := strings.TrimSpace(line); clumsy.MatchString(line) && !strings.HasPrefix(start, "{") &&
+			!strings.HasPrefix(start, `"`) {
 			lines = append(lines, line)
 		}
 	}
@@ -164,7 +166,8 @@ labels: [2, 3]
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same, "damage": damage, "bomb": bomb,
+			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same,
+			"damage": damage, "bomb": bomb,
 		},
 	})
 }
@@ -325,7 +328,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 // The demo at a size that a test can wait for: the numbers mean nothing.
 func TestDemo(t *testing.T) {
 	out := t.TempDir()
-	demo := experiment.Demo{Labelled: 4, Unlabelled: 2, Shape: [3]int{36, 30, 30}, PretrainSteps: 2, TrainSteps: 2, Fraction: 0.5}
+	demo := experiment.Demo{Labelled: 4, Unlabelled: 2, Shape: [3]int{36, 30, 30}, PretrainSteps: 2, TrainSteps: 2,
+		Fraction: 0.5}
 	for _, again := range []bool{false, true} {
 		var stdout, stderr bytes.Buffer
 		cmd := newDemo()
@@ -344,7 +348,8 @@ func TestDemo(t *testing.T) {
 			t.Errorf("again: %v, trained: %v", again, trained)
 		}
 	}
-	for _, name := range []string{"report.html", "report.md", "scans/dataset.json", "prepared/manifest.json", "subsets.json"} {
+	for _, name := range []string{"report.html", "report.md", "scans/dataset.json", "prepared/manifest.json",
+		"subsets.json"} {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

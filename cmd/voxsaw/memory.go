@@ -44,7 +44,8 @@ var units = []struct {
 	name string
 	size float64
 }{
-	{"KiB", 1.0 / (1 << 20)}, {"MiB", 1.0 / (1 << 10)}, {"GiB", 1}, {"TiB", 1 << 10}, {"KB", 1e3 / (1 << 30)}, {"MB", 1e6 / (1 << 30)}, {"GB", 1e9 / (1 << 30)}, {"TB", 1e12 / (1 << 30)},
+	{"KiB", 1.0 / (1 << 20)}, {"MiB", 1.0 / (1 << 10)}, {"GiB", 1}, {"TiB", 1 << 10}, {"KB", 1e3 / (1 << 30)},
+	{"MB", 1e6 / (1 << 30)}, {"GB", 1e9 / (1 << 30)}, {"TB", 1e12 / (1 << 30)},
 }
 
 // Set, String and Type implement [pflag.Value].
@@ -59,7 +60,8 @@ func (g *gibibytes) Set(text string) error {
 	const most = 1 << 20 // GiB
 	x, err := strconv.ParseFloat(number, 64)
 	if err == nil && size == 1 && x > most && x <= most<<30 {
-		return fmt.Errorf("%q is more than any machine has, for a number alone is GiB: if it is bytes, write %.3gGiB", text, x/(1<<30))
+		return fmt.Errorf("%q is more than any machine has, for a number alone is GiB: if it is bytes, write %.3gGiB",
+			text, x/(1<<30))
 	}
 	if x *= size; err != nil || !(x >= 0 && x <= most) {
 		return fmt.Errorf("%q is no amount of memory: want a number of GiB, or one with its unit, such as 512MiB", text)

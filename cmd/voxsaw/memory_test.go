@@ -62,10 +62,12 @@ func TestPlannedMemory(t *testing.T) {
 // Who set a limit and reads of more is told what the limit is for.
 func TestPeakNote(t *testing.T) {
 	const mebibyte = 1 << 20
-	if got := peakNote(90*mebibyte, 0); got != "the most memory in use was 90 MiB" || peakNote(90*mebibyte, 100*mebibyte) != got {
+	if got := peakNote(90*mebibyte, 0); got != "the most memory in use was 90 MiB" ||
+		peakNote(90*mebibyte, 100*mebibyte) != got {
 		t.Error(got)
 	}
-	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got, "90 MiB: --memory keeps the program, the network, the scan and the sums over it within 64 MiB; files") {
+	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got,
+		"90 MiB: --memory keeps the program, the network, the scan and the sums over it within 64 MiB; files") {
 		t.Error(got)
 	}
 }

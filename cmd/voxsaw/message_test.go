@@ -15,7 +15,8 @@ func TestLineEndsInMessages(t *testing.T) {
 		"x: one\n" + `a\nb: file does not exist`:             fmt.Errorf("x: %w", errors.Join(errors.New("one"), path)),
 		`scan a\nb is empty`:                                 fmt.Errorf("scan %s is empty", "a\nb"),
 		"2 cases:\n  case_1: is empty\n  case_2: is no scan": errors.New("2 cases:\n  case_1: is empty\n  case_2: is no scan"),
-		`of a\nb: both: one, two`:                            fmt.Errorf("of %s: both: %w, %w", "a\nb", errors.New("one"), errors.New("two")),
+		`of a\nb: both: one, two`: fmt.Errorf("of %s: both: %w, %w", "a\nb",
+			errors.New("one"), errors.New("two")),
 	} {
 		if got := message(&usageError{err}); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -37,9 +37,12 @@ func flagMistake(cmd *cobra.Command, err error) error {
 // elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for. A command takes
 // the first flag that it has.
 var elsewhere = map[string]string{
-	"epoch": "steps", "epochs": "steps", "max-epochs": "steps", "num-epochs": "steps", "iterations": "steps", "max-iterations": "steps", "num-steps": "steps",
-	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window crop", "patch-size": "crop window", "output": "out", "output-dir": "out", "o": "out",
-	"input": "data", "i": "data", "num-workers": "loaders", "weights": "init checkpoint", "model": "checkpoint init", "ckpt": "checkpoint init", "folds": "fold",
+	"epoch": "steps", "epochs": "steps", "max-epochs": "steps", "num-epochs": "steps", "iterations": "steps",
+	"max-iterations": "steps", "num-steps": "steps",
+	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window crop", "patch-size": "crop window",
+	"output": "out", "output-dir": "out", "o": "out",
+	"input": "data", "i": "data", "num-workers": "loaders", "weights": "init checkpoint", "model": "checkpoint init",
+	"ckpt": "checkpoint init", "folds": "fold",
 }
 
 // meant lists the flags that somebody may have meant who wrote a name.
@@ -108,12 +111,17 @@ func helpOnVerbs(root *cobra.Command) {
 // is for. Of nnU-Net's, the first word after nnUNetv2_ counts.
 var verbsElsewhere = map[string][]string{
 	"train": {"pretrain", "finetune"}, "fit": {"pretrain", "finetune"}, "training": {"pretrain", "finetune"},
-	"infer": {"predict"}, "inference": {"predict"}, "segment": {"predict"}, "apply": {"predict"}, "ensemble": {"predict"},
-	"preprocess": {"prepare"}, "plan_and_preprocess": {"plan", "prepare"}, "plan_experiment": {"plan"}, "convert-dataset": {"prepare"}, "convert_dataset": {"prepare"}, "convert_msd_dataset": {"prepare"}, "import": {"prepare"},
+	"infer": {"predict"}, "inference": {"predict"}, "segment": {"predict"}, "apply": {"predict"},
+	"ensemble":   {"predict"},
+	"preprocess": {"prepare"}, "plan_and_preprocess": {"plan", "prepare"}, "plan_experiment": {"plan"},
+	"convert-dataset": {"prepare"}, "convert_dataset": {"prepare"}, "convert_msd_dataset": {"prepare"},
+	"import":              {"prepare"},
 	"extract_fingerprint": {"inspect"}, "analyze": {"inspect"}, "info": {"inspect"}, "benchmark": {"bench"},
-	"eval": {"evaluate"}, "test": {"evaluate"}, "validate": {"evaluate"}, "score": {"evaluate"}, "metrics": {"evaluate"},
+	"eval": {"evaluate"}, "test": {"evaluate"}, "validate": {"evaluate"}, "score": {"evaluate"},
+	"metrics":         {"evaluate"},
 	"evaluate_folder": {"evaluate"}, "evaluate_simple": {"evaluate"},
-	"find_best_configuration": {"crossval"}, "cross-validate": {"crossval"}, "cv": {"crossval"}, "export": {"convert"}, "plot": {"report"},
+	"find_best_configuration": {"crossval"}, "cross-validate": {"crossval"}, "cv": {"crossval"}, "export": {"convert"},
+	"plot": {"report"},
 }
 
 // meantVerbs lists the commands that somebody may have meant who wrote a word.
@@ -122,7 +130,8 @@ func meantVerbs(word string, names []string) []string {
 	for _, prefix := range []string{"nnunetv2_", "nnunet_"} {
 		lower = strings.TrimPrefix(lower, prefix)
 	}
-	ours := slices.DeleteFunc(slices.Clone(verbsElsewhere[lower]), func(verb string) bool { return !slices.Contains(names, verb) })
+	ours := slices.DeleteFunc(slices.Clone(verbsElsewhere[lower]),
+		func(verb string) bool { return !slices.Contains(names, verb) })
 	switch {
 	case len(ours) > 0:
 		return ours
@@ -140,7 +149,8 @@ func argumentMistake(cmd *cobra.Command, args []string) error {
 	case n == 0:
 		err = fmt.Errorf("%s takes flags alone, and was given %q", cmd.CommandPath(), args[0])
 		if resume := cmd.Flags().Lookup("resume"); resume != nil && resume.Changed {
-			return withHint(&usageError{err}, "--resume takes no value, --out names the run: %s --resume --out %s", cmd.CommandPath(), args[0])
+			return withHint(&usageError{err}, "--resume takes no value, --out names the run: %s --resume --out %s",
+				cmd.CommandPath(), args[0])
 		}
 	case len(args) > n:
 		err = fmt.Errorf("%s takes %s and nothing more, and was given %q, too", cmd.CommandPath(), wanted, args[n])

@@ -104,7 +104,8 @@ type rankRun struct {
 }
 
 // start begins a job of several ranks. Its standard error is also written to a file.
-func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, args ...string) (cmd *exec.Cmd, wait func() rankRun) {
+func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, args ...string) (cmd *exec.Cmd,
+	wait func() rankRun) {
 	t.Helper()
 	line := append([]string{}, launchers[launcher]...)
 	return s.launch(t, env, append(append(line, strconv.Itoa(ranks), s.binary), args...))
@@ -116,7 +117,8 @@ func (s mpiSite) launch(t *testing.T, env, line []string) (cmd *exec.Cmd, wait f
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	cmd = exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir, cmd.WaitDelay = s.dir, time.Second
-	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "GOMAXPROCS=1"), env...)
+	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"GOMAXPROCS=1"), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	begin := time.Now()
@@ -144,7 +146,8 @@ func (s mpiSite) ranks(t *testing.T, launcher string, n int, args ...string) ran
 // pair runs a job of two ranks with command lines of their own.
 func (s mpiSite) pair(t *testing.T, launcher string, env, first, second []string) rankRun {
 	t.Helper()
-	_, wait := s.launch(t, env, slices.Concat(launchers[launcher], []string{"1"}, first, []string{":", "-n", "1"}, second))
+	_, wait := s.launch(t, env, slices.Concat(launchers[launcher], []string{"1"}, first, []string{":", "-n", "1"},
+		second))
 	return wait()
 }
 
@@ -153,10 +156,12 @@ func weights(folder string) string { return filepath.Join(folder, "last.safetens
 // trainings are the smallest of each kind, with a batch that four ranks can divide.
 func (s mpiSite) trainings() map[string][]string {
 	all := map[string][]string{
-		"finetune": {"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2,3", "--batch", "4"},
+		"finetune": {"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--labels",
+			"2,3", "--batch", "4"},
 	}
 	for _, task := range pretext.Names() {
-		line := []string{"pretrain", "--task", task, "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--batch", "4"}
+		line := []string{"pretrain", "--task", task, "--data", s.data, "--channels", "2", "--levels", "1", "--crop",
+			"16", "--batch", "4"}
 		switch task {
 		case pretext.Default:
 			line = append(line, "--grid", "2x2x2", "--features", "8", "--hidden", "8")
@@ -288,7 +293,8 @@ func (s mpiSite) predict(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = s.ranks(t, "Open MPI", 2, append(line("predicted"), "--force")...)
-	if r.code != exitFailure || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 || strings.Count(r.stdout, ".nii.gz") != 5 {
+	if r.code != exitFailure || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 ||
+		strings.Count(r.stdout, ".nii.gz") != 5 {
 		t.Errorf("with a damaged scan: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -332,10 +338,13 @@ func (s mpiSite) evaluate(t *testing.T) {
 	}
 	// the others are scored all the same; it is named in the warning and in the error
 	r := s.ranks(t, "MPICH", 2, line("partly")...)
-	if _, err := os.Stat(s.in("partly/scores.csv")); err != nil || r.code != exitFailure || strings.Count(r.stderr, filepath.Base(files[1])) != 2 || !strings.Contains(r.stderr, "the scores of the other 3 are complete") {
+	if _, err := os.Stat(s.in("partly/scores.csv")); err != nil || r.code != exitFailure ||
+		strings.Count(r.stderr, filepath.Base(files[1])) != 2 ||
+		!strings.Contains(r.stderr, "the scores of the other 3 are complete") {
 		t.Errorf("with a damaged label map: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
-	r = s.ranks(t, "MPICH", 1, append(append(line("never"), ":", "-n", "1", s.binary), append(line("never"), "--tolerance", "3")...)...)
+	r = s.ranks(t, "MPICH", 1, append(append(line("never"), ":", "-n", "1", s.binary),
+		append(line("never"), "--tolerance", "3")...)...)
 	if r.code != exitFailure || !strings.Contains(r.stderr, "cannot work together: tolerance: 2 on rank 0, 3 there") {
 		t.Errorf("with another tolerance: exit code %d\n%s", r.code, r.stderr)
 	}
@@ -393,14 +402,16 @@ func (s mpiSite) trials(t *testing.T) {
 	s.must(t, "verify", filepath.Join(shared, scratch))
 	_, wait = s.start(t, "Open MPI", 2, nil, all...)
 	send(t, "TERM", s.pidsAfter(t, 15, filepath.Join(shared, scratch), 2)[1])
-	if r := wait(); r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 || !strings.Contains(r.stderr, "hint: the same command goes on from there") {
+	if r := wait(); r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 ||
+		!strings.Contains(r.stderr, "hint: the same command goes on from there") {
 		t.Errorf("interrupted: exit code %d\n%s", r.code, r.stderr)
 	}
 	r := s.ranks(t, "MPICH", 2, all...)
 	if r.code != 0 || strings.Count(r.stdout, "report: ") != 1 || strings.Count(r.stderr, "trial 2 of 3") != 1 {
 		t.Errorf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
-	for _, run := range []string{"pretraining/rotation/fold-1", scratch, "trials/rotation/fold-1/fraction-1/seed-1", "trials/slower/fold-1/fraction-1/seed-1"} {
+	for _, run := range []string{"pretraining/rotation/fold-1", scratch, "trials/rotation/fold-1/fraction-1/seed-1",
+		"trials/slower/fold-1/fraction-1/seed-1"} {
 		traintest.Close(t, weights(filepath.Join(alone, run)), weights(filepath.Join(shared, run)), 1e-4)
 	}
 	sameScores(t, filepath.Join(alone, "scores.csv"), filepath.Join(shared, "scores.csv"))
@@ -410,15 +421,18 @@ func (s mpiSite) trials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := strings.Replace(string(plan), "- {name: slower, encoder: rotation, finetune: {train: {lr: 5e-4}}}", "- {name: broken, finetune: {train: {lr: 1e38}}}", 1)
+	broken := strings.Replace(string(plan), "- {name: slower, encoder: rotation, finetune: {train: {lr: 5e-4}}}",
+		"- {name: broken, finetune: {train: {lr: 1e38}}}", 1)
 	if broken == string(plan) {
 		t.Fatal("the plan has no arm to break")
 	}
 	if err := os.WriteFile(s.in("broken.yaml"), []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r = s.ranks(t, "MPICH", 2, "crossval", "--config", s.in("broken.yaml"), "--data", s.data, "--out", s.in("study-broken"), "--ranks", "2")
-	if r.code != 1 || strings.Count(r.stdout, "report: ") != 1 || !strings.Contains(r.stdout, "scratch") || !strings.Contains(r.stderr, "trial broken/fold-1/fraction-1/seed-1: step ") {
+	r = s.ranks(t, "MPICH", 2, "crossval", "--config", s.in("broken.yaml"), "--data", s.data, "--out",
+		s.in("study-broken"), "--ranks", "2")
+	if r.code != 1 || strings.Count(r.stdout, "report: ") != 1 || !strings.Contains(r.stdout, "scratch") ||
+		!strings.Contains(r.stderr, "trial broken/fold-1/fraction-1/seed-1: step ") {
 		t.Errorf("a trial that fails: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -454,7 +468,8 @@ func sameScores(t *testing.T, a, b string) {
 
 // long is a training that lasts until it is stopped, or so many steps.
 func (s mpiSite) long(folder string, steps int) []string {
-	return append(s.trainings()["finetune"], "--schedule", "constant", "--checkpoint-every", "5", "--steps", strconv.Itoa(steps), "--out", folder)
+	return append(s.trainings()["finetune"], "--schedule", "constant", "--checkpoint-every", "5", "--steps",
+		strconv.Itoa(steps), "--out", folder)
 }
 
 // pids waits until a training has taken some steps, and gives the processes of its ranks, by rank.
@@ -469,7 +484,8 @@ func (s mpiSite) pidsAfter(t *testing.T, steps int, folder string, n int) []int 
 	t.Helper()
 	pids := s.processes(t, n)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if log, err := os.ReadFile(filepath.Join(folder, "metrics.csv")); err == nil && bytes.Count(log, []byte("\n")) > steps {
+		if log, err := os.ReadFile(filepath.Join(folder, "metrics.csv")); err == nil &&
+			bytes.Count(log, []byte("\n")) > steps {
 			break
 		}
 	}
@@ -546,7 +562,8 @@ func (s mpiSite) interruptAndResume(t *testing.T) {
 			if err := os.CopyFS(four, os.DirFS(folder)); err != nil {
 				t.Fatal(err)
 			}
-			if r = s.ranks(t, launcher, 4, "finetune", "--resume", "--out", four); r.code != 0 || !strings.Contains(r.stderr, "by 2 ranks, now there are 4: results may differ") {
+			if r = s.ranks(t, launcher, 4, "finetune", "--resume", "--out", four); r.code != 0 ||
+				!strings.Contains(r.stderr, "by 2 ranks, now there are 4: results may differ") {
 				t.Errorf("with four ranks: exit code %d\n%s", r.code, r.stderr)
 			}
 		}
@@ -576,7 +593,9 @@ func (s mpiSite) aRankIsLost(t *testing.T) {
 					t.Errorf("exit code %d after %v", r.code, r.took)
 				}
 				// the launcher may have ended all before rank 0 could say it
-				theirs := c.signal == "KILL" && strings.Contains(r.stderr, fmt.Sprintf("; %d: process %d on", c.rank, pid)) && regexp.MustCompile(fmt.Sprintf(`(?i)PID %d\b`, pid)).MatchString(r.stderr+r.stdout)
+				theirs := c.signal == "KILL" &&
+					strings.Contains(r.stderr, fmt.Sprintf("; %d: process %d on", c.rank, pid)) &&
+					regexp.MustCompile(fmt.Sprintf(`(?i)PID %d\b`, pid)).MatchString(r.stderr+r.stdout)
 				if !theirs && !strings.Contains(r.stderr, fmt.Sprintf("voxsaw: rank %d (", c.rank)) {
 					t.Errorf("nothing says which rank it was:\n%s%s", r.stderr, r.stdout)
 				}
@@ -589,7 +608,8 @@ func (s mpiSite) aRankIsLost(t *testing.T) {
 // The disk of rank 0 has room for one checkpoint, and none for a second one beside it: the job ends
 // with one line that says so, and the first checkpoint is whole.
 func (s mpiSite) aFullDisk(t *testing.T) {
-	line := append(s.trainings()["finetune"], "--validate-every", "0", "--hold-out", "0", "--checkpoint-every", "5", "--steps", "20", "--out")
+	line := append(s.trainings()["finetune"], "--validate-every", "0", "--hold-out", "0", "--checkpoint-every", "5",
+		"--steps", "20", "--out")
 	roomy := s.in("a roomy disk")
 	s.must(t, append(line, roomy)...)
 	checkpointed, err := os.Stat(weights(roomy))
@@ -608,7 +628,8 @@ func (s mpiSite) aFullDisk(t *testing.T) {
 	folder := filepath.Join(disk, "run")
 	r := s.ranks(t, "MPICH", 2, append(line, folder)...)
 	ours := regexp.MustCompile(`(?m)^voxsaw: .*`).FindAllString(r.stderr, -1)
-	if r.code != exitFailure || len(ours) != 1 || !strings.Contains(ours[0], "no space left on device") || r.took > time.Minute {
+	if r.code != exitFailure || len(ours) != 1 || !strings.Contains(ours[0], "no space left on device") ||
+		r.took > time.Minute {
 		t.Errorf("exit code %d after %v, want one line that says why:\n%s", r.code, r.took, r.stderr)
 	}
 	if d, err := checkpoint.Read(weights(folder)); err != nil || d.Step != 5 {
@@ -672,7 +693,8 @@ func (s mpiSite) kills(t *testing.T) {
 func (s mpiSite) ctrlC(t *testing.T) {
 	for _, launcher := range []string{"Open MPI", "MPICH"} {
 		folder := s.in("ctrl-c " + launcher)
-		cmd, wait := s.start(t, launcher, 2, []string{"OMPI_MCA_odls_base_sigkill_timeout=3"}, s.long(folder, 100000)...)
+		cmd, wait := s.start(t, launcher, 2, []string{"OMPI_MCA_odls_base_sigkill_timeout=3"},
+			s.long(folder, 100000)...)
 		s.pids(t, folder, 2)
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
@@ -719,7 +741,8 @@ func (s mpiSite) hosts(t *testing.T) {
 			t.Fatalf("ip %s (as root): %v: %s", line, err, text)
 		}
 	}
-	launchers["two hosts"] = []string{"ip", "netns", "exec", "vxa", "mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", agent, "-iface", "va", "-hosts", "10.77.0.1,10.77.0.2", "-n"}
+	launchers["two hosts"] = []string{"ip", "netns", "exec", "vxa", "mpiexec.mpich", "-launcher", "ssh",
+		"-launcher-exec", agent, "-iface", "va", "-hosts", "10.77.0.1,10.77.0.2", "-n"}
 }
 
 // Two hosts train as one does. Where the link between them is taken down, the ranks on both end,
@@ -768,7 +791,8 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 	// two folders, in which the same paths are other checkpoints of the same step and data
 	for seed, folder := range []string{"here", "there"} {
 		last := []string{"--steps", "1", "--seed", strconv.Itoa(seed), "--out"}
-		s.must(t, slices.Concat(s.trainings()[pretext.Default], last, []string{filepath.Join(s.in(folder), "puzzles")})...)
+		s.must(t, slices.Concat(s.trainings()[pretext.Default], last,
+			[]string{filepath.Join(s.in(folder), "puzzles")})...)
 		s.must(t, slices.Concat(line, last, []string{filepath.Join(s.in(folder), "organs")})...)
 	}
 	in := func(folder string, line []string, flags ...string) []string {
@@ -783,28 +807,44 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"settings":                {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
-		"data":                    {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
-		"a missing file":          {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
-		"a number":                {"Open MPI", study("--ranks", "4"), study("--ranks", "4"), exitUsage, "--ranks 4: the launcher started 2"},
-		"a trial":                 {"MPICH", study("--ranks", "2", "--trial", "1"), study("--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
-		"a folder":                {"Open MPI", append([]string{s.binary}, s.study("of rank 0", "--ranks", "2")...), study("--ranks", "2"), exitFailure, "is not the same folder on all ranks: it must be one that they share"},
-		"a folder of label maps":  {"MPICH", in("here", predict, s.in("here/organs")), in("there", predict, s.in("here/organs")), exitFailure, "never is not the same folder on all ranks"},
-		"weights":                 {"MPICH", in("here", initialised, "never"), in("there", initialised, "never"), exitFailure, "cannot work together: weights at the start, as --init and the seed give them: digest"},
-		"weights of a new run":    {"Open MPI", in("here", initialised, "organs", "--force"), in("there", initialised, "organs", "--force"), exitFailure, "cannot work together: weights at the start"},
-		"a network that solves":   {"MPICH", in("here", solve), in("there", solve), exitFailure, "cannot work together: checkpoint: jigsaw, step 1, weights "},
-		"a network that predicts": {"Open MPI", in("here", predict, "organs"), in("there", predict, "organs"), exitFailure, "cannot work together: checkpoints"},
-		"a batch":                 {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},
-		"a verb":                  {"Open MPI", []string{s.binary, "inspect", s.data}, []string{s.binary, "inspect", s.data}, exitUsage, "inspect is not divided over ranks"},
-		"a flag":                  {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
-		"patience":                {"MPICH", slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), exitUsage, `VOXSAW_MPI_TIMEOUT is "abc": want a time`},
+		"settings": {"Open MPI", with(), with("--lr", "0.5"), exitFailure,
+			"cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
+		"data": {"MPICH", with(), with("--data", s.in("other")), exitFailure,
+			"data set: fingerprint "},
+		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure,
+			"voxsaw: rank 1 ("},
+		"a number": {"Open MPI", study("--ranks", "4"), study("--ranks", "4"), exitUsage,
+			"--ranks 4: the launcher started 2"},
+		"a trial": {"MPICH", study("--ranks", "2", "--trial", "1"),
+			study("--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
+		"a folder": {"Open MPI", append([]string{s.binary}, s.study("of rank 0", "--ranks", "2")...),
+			study("--ranks", "2"), exitFailure, "is not the same folder on all ranks: it must be one that they share"},
+		"a folder of label maps": {"MPICH", in("here", predict, s.in("here/organs")),
+			in("there", predict, s.in("here/organs")), exitFailure, "never is not the same folder on all ranks"},
+		"weights": {"MPICH", in("here", initialised, "never"), in("there", initialised, "never"),
+			exitFailure, "cannot work together: weights at the start, as --init and the seed give them: digest"},
+		"weights of a new run": {"Open MPI", in("here", initialised, "organs", "--force"),
+			in("there", initialised, "organs", "--force"), exitFailure, "cannot work together: weights at the start"},
+		"a network that solves": {"MPICH", in("here", solve), in("there", solve), exitFailure,
+			"cannot work together: checkpoint: jigsaw, step 1, weights "},
+		"a network that predicts": {"Open MPI", in("here", predict, "organs"), in("there", predict, "organs"),
+			exitFailure, "cannot work together: checkpoints"},
+		"a batch": {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure,
+			"take a multiple of 2, such as 2 or 4"},
+		"a verb": {"Open MPI", []string{s.binary, "inspect", s.data}, []string{s.binary, "inspect", s.data},
+			exitUsage, "inspect is not divided over ranks"},
+		"a flag": {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
+		"patience": {"MPICH", slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()),
+			slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), exitUsage,
+			`VOXSAW_MPI_TIMEOUT is "abc": want a time`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.pair(t, c.launcher, nil, c.first, c.second)
 			// MPICH kills the other ranks when one has ended with an error, and adds the bits of
 			// their codes: 9 where that was faster than their own end.
 			killed := c.launcher == "MPICH" && r.code == c.code|9
-			if lines := complaints(r.stderr); r.code != c.code && !killed || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+			if lines := complaints(r.stderr); r.code != c.code && !killed || len(lines) != 1 ||
+				!strings.Contains(lines[0], c.want) {
 				t.Errorf("exit code %d, %d lines, want %q:\n%s", r.code, len(lines), c.want, r.stderr)
 			}
 			for _, folder := range []string{never, s.in("of rank 0"), s.in("here/never"), s.in("there/never")} {
@@ -833,7 +873,8 @@ func complaints(stderr string) (lines []string) {
 func (s mpiSite) otherLibrary(t *testing.T) {
 	line := append(s.trainings()["finetune"], "--steps", "2", "--out", s.in("never"))
 	_, wait := s.start(t, "MPICH", 2, []string{"VOXSAW_MPI=libmpi.so.40"}, line...)
-	if r := wait(); r.code == 0 || !strings.Contains(r.stderr, "the launcher started 2 ranks (PMI_SIZE=2), but Open MPI") {
+	if r := wait(); r.code == 0 || !strings.Contains(r.stderr,
+		"the launcher started 2 ranks (PMI_SIZE=2), but Open MPI") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 	_, wait = s.start(t, "MPICH", 2, []string{"VOXSAW_MPI=libnone.so"}, line...)
@@ -843,8 +884,11 @@ func (s mpiSite) otherLibrary(t *testing.T) {
 	// One rank that has no library ends, and the other does not wait for ever.
 	never := append([]string{s.binary}, line...)
 	for _, launcher := range []string{"Open MPI", "MPICH"} {
-		r := s.pair(t, launcher, []string{"VOXSAW_MPI_TIMEOUT=1s"}, never, append([]string{"env", "VOXSAW_MPI=libnone.so"}, never...))
-		if r.code == 0 || r.took > time.Minute || !strings.Contains(r.stderr, "voxsaw: rank 1: no MPI library that fits the launcher can be opened (libnone.so") {
+		r := s.pair(t, launcher, []string{"VOXSAW_MPI_TIMEOUT=1s"}, never,
+			append([]string{"env", "VOXSAW_MPI=libnone.so"}, never...))
+		if r.code == 0 || r.took > time.Minute ||
+			!strings.Contains(r.stderr,
+				"voxsaw: rank 1: no MPI library that fits the launcher can be opened (libnone.so") {
 			t.Errorf("%s: exit code %d after %v\n%s", launcher, r.code, r.took, r.stderr)
 		}
 	}
@@ -862,7 +906,8 @@ func (s mpiSite) doctor(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.stdout, r.stderr)
 	}
-	if len(d.MPI.Ranks) != 2 || d.MPI.Ranks[0].Process == d.MPI.Ranks[1].Process || d.MPI.Ranks[1].Cores < 1 || d.MPI.Rate <= 0 || d.MPI.Latency <= 0 || !strings.Contains(d.MPI.Library, "MPICH") {
+	if len(d.MPI.Ranks) != 2 || d.MPI.Ranks[0].Process == d.MPI.Ranks[1].Process || d.MPI.Ranks[1].Cores < 1 ||
+		d.MPI.Rate <= 0 || d.MPI.Latency <= 0 || !strings.Contains(d.MPI.Library, "MPICH") {
 		t.Errorf("%+v", d.MPI)
 	}
 }

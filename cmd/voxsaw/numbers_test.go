@@ -11,7 +11,8 @@ import (
 // isNumber tells the flags that take numbers.
 func isNumber(f *pflag.Flag) bool {
 	kind, _, _ := strings.Cut(f.Value.Type(), ",...")
-	return slices.Contains([]string{"int", "number", "float", "A,B", "AxB", "AxBxC"}, kind) || strings.Contains(f.Name, "memory")
+	return slices.Contains([]string{"int", "number", "float", "A,B", "AxB", "AxBxC"}, kind) ||
+		strings.Contains(f.Name, "memory")
 }
 
 // No flag takes a number that makes no sense, whichever verb it belongs to; and what a flag is by

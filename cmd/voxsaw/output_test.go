@@ -59,7 +59,9 @@ func TestAdviceIsSaidOnce(t *testing.T) {
 	if err := printEntries(&b, entries); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{" 2 volumes (note 1); see note 2\n", " 5 volumes (note 1); see note 2; its own\n", "note 1, 26 times: choose one with --volume, please\n", "note 2, 26 times: the same in all of them, and long enough\n"} {
+	for _, want := range []string{" 2 volumes (note 1); see note 2\n", " 5 volumes (note 1); see note 2; its own\n",
+		"note 1, 26 times: choose one with --volume, please\n",
+		"note 2, 26 times: the same in all of them, and long enough\n"} {
 		if strings.Count(b.String(), want) != 1 {
 			t.Errorf("%q is not there once:\n%s", want, b.String())
 		}

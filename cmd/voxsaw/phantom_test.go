@@ -64,7 +64,8 @@ func writePhantoms(folder string, o phantomOptions) error {
 			return err
 		}
 		l.Names = nil // as in most files
-		origin, size := [3]int{-o.around, -o.around, -o.around}, [3]int{24 + 2*o.around, 20 + 2*o.around, 16 + 2*o.around}
+		origin, size := [3]int{-o.around, -o.around, -o.around}, [3]int{24 + 2*o.around, 20 + 2*o.around,
+			16 + 2*o.around}
 		if v, err = v.Crop(origin, size, -1000); err != nil {
 			return err
 		}
@@ -148,7 +149,8 @@ func writeMasks(folder string, v *volume.Volume, l *volume.LabelMap) error {
 				mask.Labels[n] = 1
 			}
 		}
-		if err := nifti.WriteLabels(filepath.Join(folder, "segmentations", strings.ReplaceAll(name, " ", "_")+".nii.gz"), mask); err != nil {
+		if err := nifti.WriteLabels(filepath.Join(folder, "segmentations", strings.ReplaceAll(name, " ", "_")+
+			".nii.gz"), mask); err != nil {
 			return err
 		}
 	}
@@ -195,19 +197,27 @@ func writeSeries(folder string, v *volume.Volume, modality, hostile string) erro
 		for _, hu := range v.Int16[k*slice:][:slice] {
 			pixels = le.AppendUint16(pixels, uint16(hu))
 		}
-		meta := element(element(nil, 0x00020002, "UI", "1.2.840.10008.5.1.4.1.1.2"), 0x00020010, "UI", "1.2.840.10008.1.2.1")
+		meta := element(element(nil, 0x00020002, "UI", "1.2.840.10008.5.1.4.1.1.2"), 0x00020010, "UI",
+			"1.2.840.10008.1.2.1")
 		file := append(make([]byte, 128), "DICM"...)
 		file = append(element(file, 0x00020000, "UL", string(le.AppendUint32(nil, uint32(len(meta))))), meta...)
 		for _, e := range []struct {
 			tag       uint32
 			vr, value string
 		}{
-			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {0x00080018, "UI", fmt.Sprintf("%s.%d", series, k+1)},
-			{0x00080060, "CS", modality}, {0x00100010, "PN", "Secret^Name" + hostile}, {0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile}, {0x0020000E, "UI", series + hostile}, {0x00200011, "IS", "1" + hostile},
-			{0x00200013, "IS", fmt.Sprint(k + 1)}, {0x00200032, "DS", decimals(-corner[0], -corner[1], corner[2])}, {0x00200037, "DS", decimals(1, 0, 0, 0, 1, 0)},
-			{0x00280002, "US", short(1)}, {0x00280004, "CS", "MONOCHROME2"}, {0x00280010, "US", short(v.Shape[1])}, {0x00280011, "US", short(v.Shape[0])},
-			{0x00280030, "DS", decimals(spacing[1], spacing[0])}, {0x00280100, "US", short(16)}, {0x00280101, "US", short(16)}, {0x00280102, "US", short(15)},
-			{0x00280103, "US", short(1)}, {0x00281052, "DS", "0"}, {0x00281053, "DS", "1"}, {0x7FE00010, "OW", string(pixels)},
+			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+			{0x00080018, "UI", fmt.Sprintf("%s.%d", series, k+1)},
+			{0x00080060, "CS", modality}, {0x00100010, "PN", "Secret^Name" + hostile},
+			{0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile},
+			{0x0020000E, "UI", series + hostile}, {0x00200011, "IS", "1" + hostile},
+			{0x00200013, "IS", fmt.Sprint(k + 1)}, {0x00200032, "DS", decimals(-corner[0], -corner[1], corner[2])},
+			{0x00200037, "DS", decimals(1, 0, 0, 0, 1, 0)},
+			{0x00280002, "US", short(1)}, {0x00280004, "CS", "MONOCHROME2"}, {0x00280010, "US", short(v.Shape[1])},
+			{0x00280011, "US", short(v.Shape[0])},
+			{0x00280030, "DS", decimals(spacing[1], spacing[0])}, {0x00280100, "US", short(16)},
+			{0x00280101, "US", short(16)}, {0x00280102, "US", short(15)},
+			{0x00280103, "US", short(1)}, {0x00281052, "DS", "0"}, {0x00281053, "DS", "1"},
+			{0x7FE00010, "OW", string(pixels)},
 		} {
 			file = element(file, e.tag, e.vr, e.value)
 		}

@@ -26,7 +26,8 @@ classes where there are any.`,
 		Args: verbMistake,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPhotoPrepare(), newPhotoPretrain(), newPhotoSolve(), newPhotoTransfer(), newPhotoFinetune(), newPhotoCompare(), newPhotoConvert())
+	cmd.AddCommand(newPhotoPrepare(), newPhotoPretrain(), newPhotoSolve(), newPhotoTransfer(), newPhotoFinetune(),
+		newPhotoCompare(), newPhotoConvert())
 	return cmd
 }
 

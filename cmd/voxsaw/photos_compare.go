@@ -23,7 +23,8 @@ func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
 	var out string
 	var asJSON bool
-	cmd := verb("compare", "Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
+	cmd := verb("compare",
+		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
 terms alone and with binary ones, from the same weights), and its features are measured by linear machines on labelled photographs. An arm with random
 weights must be among them.
@@ -50,7 +51,8 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 		return err
 	}
 	defer closeDevice()
-	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
+	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev,
+		Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
 	failed := err
 	if failed != nil && len(results) > 0 {
 		say(cmd.ErrOrStderr(), "%s", photostudy.Finished(o.Plan, results))
@@ -63,7 +65,8 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 }
 
 // printComparison prints the tables of the arms that are finished, and writes the report.
-func printComparison(cmd *cobra.Command, o photoCompareOptions, out string, asJSON bool, results []photostudy.Result) error {
+func printComparison(cmd *cobra.Command, o photoCompareOptions, out string, asJSON bool,
+	results []photostudy.Result) error {
 	var err error
 	if asJSON {
 		err = printJSON(cmd.OutOrStdout(), results)

@@ -66,7 +66,8 @@ func toPyTorch(cmd *cobra.Command, path string, o photoConvertOptions) error {
 		return err
 	}
 	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), map[string]any{"out": o.Out, "backbone": n.Backbone, "width": n.Width, "left_out": append([]string{}, left...)})
+		return printJSON(cmd.OutOrStdout(), map[string]any{"out": o.Out, "backbone": n.Backbone, "width": n.Width,
+			"left_out": append([]string{}, left...)})
 	}
 	say(cmd.ErrOrStderr(), "%s of width %v, with PyTorch's names", n.Backbone, n.Width)
 	if len(left) > 0 {
@@ -92,7 +93,8 @@ func fromPyTorch(cmd *cobra.Command, path string, o photoConvertOptions) error {
 			skipped[s.Name] = s.Reason
 		}
 		return printJSON(cmd.OutOrStdout(), map[string]any{
-			"out": o.Out, "backbone": o.Network.Backbone, "width": o.Network.Width, "loaded": loaded.Loaded, "skipped": skipped, "missing": append([]string{}, loaded.Missing...),
+			"out": o.Out, "backbone": o.Network.Backbone, "width": o.Network.Width, "loaded": loaded.Loaded,
+			"skipped": skipped, "missing": append([]string{}, loaded.Missing...),
 		})
 	}
 	say(cmd.ErrOrStderr(), "%v", loaded)

@@ -29,15 +29,18 @@ type photoFinetuneOptions struct {
 func defaultPhotoFinetune() photoFinetuneOptions {
 	classify, detect := puzzle2d.DefaultMultilabel(), puzzle2d.DefaultDetection()
 	return photoFinetuneOptions{
-		Task: config.NewOneOf("task", "what is learnt: classify (which classes are on a photograph) or detect (where they are; Fast R-CNN on proposals of a file)",
-			config.Option{Name: puzzle2d.Classify, Value: &classify}, config.Option{Name: puzzle2d.Detect, Value: &detect}),
+		Task: config.NewOneOf("task",
+			"what is learnt: classify (which classes are on a photograph) or detect (where they are; Fast R-CNN on proposals of a file)",
+			config.Option{Name: puzzle2d.Classify, Value: &classify},
+			config.Option{Name: puzzle2d.Detect, Value: &detect}),
 		TrainOn: puzzle2d.OnTrainval, Machine: defaultDevice(),
 	}
 }
 
 func newPhotoFinetune() *cobra.Command {
 	o, run := defaultPhotoFinetune(), &runFlags{}
-	cmd := verb("finetune", "Fine-tune a network on Pascal VOC: classification or detection, scored by VOC's average precision",
+	cmd := verb("finetune",
+		"Fine-tune a network on Pascal VOC: classification or detection, scored by VOC's average precision",
 		`Trains a whole network on prepared photographs of Pascal VOC, nothing of it frozen, from the weights of --checkpoint, and scores it on the side test:
 average precision of each class and its mean, by VOC2007's rule (eleven points) and by that of VOC2010 and later (area). Objects that are marked as difficult
 need not be found. The network is that of the checkpoint; of PyTorch's safetensors and for --checkpoint random it is --backbone and --width.
@@ -66,7 +69,8 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 func startPhotoFinetune(cmd *cobra.Command, o *photoFinetuneOptions, run runFlags) error {
 	settings := o.Task.Value().(puzzle2d.Finetuning).Settings()
 	if settings.Checkpoint == "" {
-		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it, or PyTorch's safetensors, or --checkpoint random")
+		return withHint(usagef("no checkpoint"),
+			"add --checkpoint FILE, as voxsaw 2d pretrain makes it, or PyTorch's safetensors, or --checkpoint random")
 	}
 	path, err := startFrom(cmd.ErrOrStderr(), settings.Checkpoint, run)
 	if err != nil {
@@ -126,7 +130,8 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	}
 	// they are recognised by their digest
 	options.MayDiffer = append(options.MayDiffer, "proposals")
-	say(stderr, "training on %s of %d classes, %d held out, %d to test on", numbers.Count(len(data.Train), "photograph"), len(store.Classes()), len(data.Validate), len(data.Test))
+	say(stderr, "training on %s of %d classes, %d held out, %d to test on",
+		numbers.Count(len(data.Train), "photograph"), len(store.Classes()), len(data.Validate), len(data.Test))
 	summary, err := task.Run(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {
@@ -157,7 +162,8 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 }
 
 // scorePhotos scores the end of a run on the photographs to test on.
-func scorePhotos(cmd *cobra.Command, task puzzle2d.Finetuning, dev voxsaw.Device, data puzzle2d.Marked, run runFlags) (puzzle2d.Precision, error) {
+func scorePhotos(cmd *cobra.Command, task puzzle2d.Finetuning, dev voxsaw.Device, data puzzle2d.Marked,
+	run runFlags) (puzzle2d.Precision, error) {
 	bar := terminal.NewProgress(cmd.ErrOrStderr(), "test", len(data.Test))
 	defer bar.Finish()
 	shown := 0
@@ -174,16 +180,20 @@ func precisionTable(p puzzle2d.Precision) table.Table {
 		counted = "objects"
 	}
 	t := table.Table{
-		Title: fmt.Sprintf("Average precision of %s on %s of %s, in percent", p.Task, numbers.Count(p.Photos, "photograph"), p.Side),
+		Title: fmt.Sprintf("Average precision of %s on %s of %s, in percent", p.Task,
+			numbers.Count(p.Photos, "photograph"), p.Side),
 		Columns: []table.Column{
-			{Key: "class", Title: "class"}, {Key: "positives", Title: counted}, {Key: "ap_11_points", Title: "11 points (VOC2007)", Digits: 2}, {Key: "ap_area", Title: "area (VOC2010)", Digits: 2},
+			{Key: "class", Title: "class"}, {Key: "positives", Title: counted},
+			{Key: "ap_11_points", Title: "11 points (VOC2007)", Digits: 2}, {Key: "ap_area", Title: "area (VOC2010)",
+				Digits: 2},
 		},
 	}
 	for _, c := range p.Classes {
 		row := []any{c.Class, c.Positives, 100 * c.ElevenPoints, 100 * c.Area}
 		if math.IsNaN(c.Area) {
 			row[2], row[3] = nil, nil
-			t.Notes = append(t.Notes, fmt.Sprintf("%s is on no photograph of %s: the mean is that of the others", c.Class, p.Side))
+			t.Notes = append(t.Notes, fmt.Sprintf("%s is on no photograph of %s: the mean is that of the others",
+				c.Class, p.Side))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -87,7 +87,8 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 		}
 	}
 	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
-		return withHint(fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(set.Photos), "photograph"), stopped), "the same command goes on from there")
+		return withHint(fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept,
+			numbers.Count(len(set.Photos), "photograph"), stopped), "the same command goes on from there")
 	}
 	var replaced *photos.ReplaceError
 	switch {
@@ -96,7 +97,8 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then the same command goes on from there")
 	case photos.Machine(err):
-		return withHint(err, "this is the machine's fault, not a photograph's; once it is mended, the same command goes on from there")
+		return withHint(err,
+			"this is the machine's fault, not a photograph's; once it is mended, the same command goes on from there")
 	}
 	return err
 }
@@ -108,14 +110,17 @@ func printPreparedPhotos(w io.Writer, o photoPrepareOptions, set *photos.Set, s 
 			failed = []photos.Failure{}
 		}
 		return printJSON(w, map[string]any{
-			"layout": set.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "left_out": leftOut, "repeated": s.Repeated, "classes": len(set.Classes), "sides": s.Sides,
+			"layout": set.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "left_out": leftOut,
+			"repeated": s.Repeated, "classes": len(set.Classes), "sides": s.Sides,
 			"fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
 	fmt.Fprintf(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, %s, %s, fingerprint %.12s)\n",
-		safetext.Text(o.Out), numbers.Count(s.Prepared, "photograph"), s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
+		safetext.Text(o.Out), numbers.Count(s.Prepared, "photograph"), s.Kept, len(s.Failed), set.Layout,
+		classCount(set), sideCounts(s.Sides), s.Fingerprint)
 	if len(s.LeftOut) > 0 {
-		fmt.Fprintf(w, "left out of the held-out side, for being on the other, too: %s\n", numbers.Count(len(s.LeftOut), "photograph"))
+		fmt.Fprintf(w, "left out of the held-out side, for being on the other, too: %s\n",
+			numbers.Count(len(s.LeftOut), "photograph"))
 	}
 	if s.Repeated > 0 {
 		fmt.Fprintf(w, "there more than once on their side: %s\n", numbers.Count(s.Repeated, "photograph"))

@@ -53,8 +53,10 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return runPhotoPretrain(cmd, *o, *run)
 		})
 	run.bind(cmd)
-	cmd.Flags().StringVar(&preset, "preset-paper", "", "settings of a row of the paper's Table 1: U, UM, UBM or UBM-2x2")
-	cmd.Flags().StringVar(&orders, "orders", "", "head kway: file of the orders, .bin of the Context Free Network or .npy")
+	cmd.Flags().StringVar(&preset, "preset-paper", "",
+		"settings of a row of the paper's Table 1: U, UM, UBM or UBM-2x2")
+	cmd.Flags().StringVar(&orders, "orders", "",
+		"head kway: file of the orders, .bin of the Context Free Network or .npy")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if preset == "" {
 			return nil
@@ -115,7 +117,8 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "pretraining on %s, %d held out\n", numbers.Count(len(data.Train), "photograph"), len(data.Validate))
+	fmt.Fprintf(cmd.ErrOrStderr(), "pretraining on %s, %d held out\n", numbers.Count(len(data.Train), "photograph"),
+		len(data.Validate))
 	summary, err := task.Train(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {
@@ -123,7 +126,8 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	validated := ""
 	if summary.BestStep > 0 {
-		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", score, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
+		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", score,
+			100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
 	}
 	return run.finish(summary, fmt.Sprintf("%s: %s%s", run.out, steps(summary), validated))
 }
@@ -131,7 +135,8 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 // openPhotos opens prepared photographs, with a hint where there are none.
 func openPhotos(dir string) (*photos.Store, error) {
 	if dir == "" {
-		return nil, withHint(usagef("no prepared photographs"), "add --data FOLDER, as voxsaw 2d prepare PHOTOS --out FOLDER makes it")
+		return nil, withHint(usagef("no prepared photographs"),
+			"add --data FOLDER, as voxsaw 2d prepare PHOTOS --out FOLDER makes it")
 	}
 	return photos.Open(dir)
 }

@@ -29,7 +29,8 @@ type photoSolveOptions struct {
 
 func newPhotoSolve() *cobra.Command {
 	o := &photoSolveOptions{Machine: defaultDevice()}
-	return verb("solve", "Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
+	return verb("solve",
+		"Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their cells) and solves them: Correct, D<=2 and the share of patches
 in their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.
 
@@ -92,9 +93,11 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 // photoSolveTable is an evaluation for a person.
 func photoSolveTable(e puzzle2d.Evaluation) table.Table {
 	t := table.Table{
-		Title: fmt.Sprintf("%s of %s, in percent", numbers.Count(e.Puzzles, "puzzle"), numbers.Count(e.Photos, "photograph")),
+		Title: fmt.Sprintf("%s of %s, in percent", numbers.Count(e.Puzzles, "puzzle"),
+			numbers.Count(e.Photos, "photograph")),
 		Columns: []table.Column{
-			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
+			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2},
+			{Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
 		},
 		Notes: []string{fmt.Sprintf("%.2f rounds played, on average", e.Mean)},
 	}
@@ -106,7 +109,8 @@ func photoSolveTable(e puzzle2d.Evaluation) table.Table {
 		row(fmt.Sprint(i+1), m)
 	}
 	if len(e.Grids) > 0 {
-		t.Notes = append(t.Notes, "these are the means over the grids, each of which counts the same; the last round of each:")
+		t.Notes = append(t.Notes,
+			"these are the means over the grids, each of which counts the same; the last round of each:")
 		for _, g := range e.Grids {
 			row("grid "+g.Grid, g.Rounds[len(g.Rounds)-1])
 		}

@@ -53,7 +53,8 @@ func TestVerbsForPhotos(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if code := run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK || !bytes.Contains(out.Bytes(), []byte("voxsaw 2d pretrain")) {
+	if code := run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK ||
+		!bytes.Contains(out.Bytes(), []byte("voxsaw 2d pretrain")) {
 		t.Errorf("pretrain --help for photographs: exit code %d: %s", code, out.String())
 	}
 }

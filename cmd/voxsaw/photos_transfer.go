@@ -34,9 +34,11 @@ type photoTransferOptions struct {
 func newPhotoTransfer() *cobra.Command {
 	t := puzzle2d.DefaultTransfer()
 	o := &photoTransferOptions{
-		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds, Normalise: t.Normalise, Machine: defaultDevice(),
+		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds,
+		Normalise: t.Normalise, Machine: defaultDevice(),
 	}
-	return verb("transfer", "Measure what a network's features are worth: a linear classifier of a few labelled photographs",
+	return verb("transfer",
+		"Measure what a network's features are worth: a linear classifier of a few labelled photographs",
 		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
 photographs of each class, and tells the classes of others. --checkpoint random is the row that must never be missing: the same network with random
 weights. Of that, and of PyTorch's safetensors, the network is --backbone and --width.`,
@@ -47,7 +49,8 @@ weights. Of that, and of PyTorch's safetensors, the network is --backbone and --
 
 func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if o.Checkpoint == "" {
-		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it, or --checkpoint random")
+		return withHint(usagef("no checkpoint"),
+			"add --checkpoint FILE, as voxsaw 2d pretrain makes it, or --checkpoint random")
 	}
 	var err error
 	if _, err := os.Stat(o.Checkpoint); o.Checkpoint == "labels" && err != nil {
@@ -99,7 +102,8 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if note := features.Note(); note != "" {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s of %d classes, %s each\n", numbers.Count(store.Len(), "photograph"), len(store.Classes()), numbers.Count(features.Width(), "feature"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s of %d classes, %s each\n", numbers.Count(store.Len(), "photograph"),
+		len(store.Classes()), numbers.Count(features.Width(), "feature"))
 	draws, err := puzzle2d.Transfer{
 		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,
 	}.Run(cmd.Context(), features, data)
@@ -129,8 +133,10 @@ func transferTable(draws []puzzle2d.Draw, chance float64) table.Table {
 	t := table.Table{
 		Title: "Linear support vector machines on the features, in percent",
 		Columns: []table.Column{
-			{Key: "seed", Title: "draw"}, {Key: "fitted", Title: "fitted to"}, {Key: "tested", Title: "tested on"}, {Key: "C", Title: "C", Digits: 2},
-			{Key: "accuracy", Title: "right", Digits: 2}, {Key: "class_accuracy", Title: "mean over classes", Digits: 2},
+			{Key: "seed", Title: "draw"}, {Key: "fitted", Title: "fitted to"}, {Key: "tested", Title: "tested on"},
+			{Key: "C", Title: "C", Digits: 2},
+			{Key: "accuracy", Title: "right", Digits: 2}, {Key: "class_accuracy", Title: "mean over classes",
+				Digits: 2},
 		},
 	}
 	var values []float64
@@ -138,7 +144,8 @@ func transferTable(draws []puzzle2d.Draw, chance float64) table.Table {
 		t.Rows = append(t.Rows, []any{fmt.Sprint(d.Seed), d.Fitted, d.Tested, d.C, 100 * d.Accuracy, 100 * d.ClassMean})
 		values = append(values, 100*d.ClassMean)
 		if !d.Converged {
-			t.Notes = append(t.Notes, fmt.Sprintf("draw %d: the machines had not found their optimum after 1000 sweeps", d.Seed))
+			t.Notes = append(t.Notes, fmt.Sprintf("draw %d: the machines had not found their optimum after 1000 sweeps",
+				d.Seed))
 		}
 	}
 	mean, sd := stat.MeanStdDev(values, nil)

@@ -38,7 +38,8 @@ type planOptions struct {
 
 func newPlan() *cobra.Command {
 	o := &planOptions{Hours: 1, Machine: defaultDevice()}
-	return verb("plan PREPARED | SCANS...", "Decide on spacing, crop, network and steps for this data, this machine and this time",
+	return verb("plan PREPARED | SCANS...",
+		"Decide on spacing, crop, network and steps for this data, this machine and this time",
 		`Looks at a folder of prepared cases, or at scans by their headers, times a few training steps on this machine, and writes a plan: spacing, intensities, crop, network,
 steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow nnU-Net's rules; how much of that fits into the time is
 measured. The plan is a file that other commands take as --config, each its own section, and that may be edited.`,
@@ -52,7 +53,8 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return withHint(usagef("no file for the plan"), "add --out plan.yaml")
 	}
 	if _, err := os.Lstat(o.Out); err == nil && !o.Force {
-		return withHint(fmt.Errorf("%s is there already", o.Out), "choose another --out, or say --force, which replaces it")
+		return withHint(fmt.Errorf("%s is there already", o.Out),
+			"choose another --out, or say --force, which replaces it")
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -84,7 +86,8 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	for n, d := range p.Decisions {
 		rows[n] = []string{d.What, d.Is, d.Because}
 	}
-	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: o.Out, Header: []string{"", "", "because"}, Rows: rows, Remarks: true}); err != nil {
+	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: o.Out, Header: []string{"", "", "because"},
+		Rows: rows, Remarks: true}); err != nil {
 		return err
 	}
 	say(cmd.ErrOrStderr(), "%s", strings.Join(nextSteps(p, f, from, paths, o.Out), "\n  "))
@@ -135,7 +138,8 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	if note != "" {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
-	f = planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(d.LabelNames)}
+	f = planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1,
+		Classes: 1 + len(d.LabelNames)}
 	unread := 0
 	for _, c := range d.Cases {
 		if c.Group != "" { // held back for testing
@@ -153,7 +157,9 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		f.Scans = append(f.Scans, planning.Scan{Spacing: g.Spacing(), Shape: g.Shape, Labels: c.Labels != ""})
 	}
 	if unread > 0 {
-		say(cmd.ErrOrStderr(), "WARNING: the size of %d of %d scans is not known from their headers: the plan is made without them", unread, len(d.Cases))
+		say(cmd.ErrOrStderr(),
+			"WARNING: the size of %d of %d scans is not known from their headers: the plan is made without them",
+			unread, len(d.Cases))
 	}
 	return f, "", nil
 }
@@ -162,7 +168,8 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 func fingerprintOf(store *prepared.Store) planning.Fingerprint {
 	how := store.Preparation()
 	f := planning.Fingerprint{
-		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(store.LabelNames()), Prepared: how.Spacing,
+		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(store.LabelNames()),
+		Prepared: how.Spacing,
 	}
 	for r := range store.Records() {
 		if r.Group != "" {
@@ -190,7 +197,8 @@ type stepTimer struct {
 }
 
 func (m *stepTimer) network(w planning.Work) bench.Network {
-	return bench.Network{Settings: w.Network, Crop: w.Crop, Batch: w.Batch, Memory: m.limit, Clip: segment.DefaultConfig().Train.Clip}
+	return bench.Network{Settings: w.Network, Crop: w.Crop, Batch: w.Batch, Memory: m.limit,
+		Clip: segment.DefaultConfig().Train.Clip}
 }
 
 // Needs implements [planning.Machine].
@@ -210,7 +218,8 @@ func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
 	if err := m.ctx.Err(); err != nil {
 		return 0, err
 	}
-	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2], w.Network.Channels)
+	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
+		w.Network.Channels)
 	t, err := m.network(w).Run(m.dev, planWarmup, planTimed, bench.Options{})
 	return t.Median, err
 }
@@ -227,9 +236,11 @@ func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
 	}
 	c := puzzle3d.DefaultConfig()
 	game := jigsaw.Config{
-		Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: 1, Distance: 2, Batch: p.Batch, Shuffles: 1,
+		Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Head: c.Head, Features: c.Features, Hidden: c.Hidden,
+		Rounds: 1, Distance: 2, Batch: p.Batch, Shuffles: 1,
 	}
-	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch}, Memory: m.limit}.Run(m.dev, planWarmup, planTimed, bench.Options{})
+	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch},
+		Memory: m.limit}.Run(m.dev, planWarmup, planTimed, bench.Options{})
 	return t.Median, err
 }
 
@@ -253,20 +264,26 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n", filepath.Base(o.Out))
+	fmt.Fprintf(&b,
+		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n", filepath.Base(o.Out))
 	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
 	s := p.Spacing
-	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], modality: %s, intensity: %s}\n", s[0], s[1], s[2], f.Modality, f.Intensity)
+	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], modality: %s, intensity: %s}\n", s[0], s[1], s[2],
+		f.Modality, f.Intensity)
 	n := p.Finetune.Network
-	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels, n.Norm)
+	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
+		n.Norm)
 	train := func(steps int) string { // validated at a few points alone: that takes time, too
-		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps, max(steps/4, 1), max(steps/10, 1))
+		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps, max(steps/4, 1),
+			max(steps/10, 1))
 	}
 	q := p.Puzzle
 	pretrain := "task: jigsaw\n" + network + fmt.Sprintf("grid: [%d, %d, %d]\n", q.Grid[0], q.Grid[1], q.Grid[2]) +
-		fmt.Sprintf("crop: [%d, %d, %d]\n", q.Crop[0], q.Crop[1], q.Crop[2]) + fmt.Sprintf("patch: [%d, %d, %d]\n", q.Patch[0], q.Patch[1], q.Patch[2]) +
+		fmt.Sprintf("crop: [%d, %d, %d]\n", q.Crop[0], q.Crop[1], q.Crop[2]) + fmt.Sprintf("patch: [%d, %d, %d]\n",
+		q.Patch[0], q.Patch[1], q.Patch[2]) +
 		fmt.Sprintf("batch: %d\n", q.Batch) + train(p.Pretrain)
-	finetune := network + fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1], p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps)
+	finetune := network + fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
+		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps)
 	data := ""
 	if from != "" {
 		data = fmt.Sprintf("data: %q\n", from)
@@ -280,7 +297,8 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		if p.Pretrain > 0 {
 			inits += "  - {name: puzzles, pretrain: {}}\npretrain:\n" + indented(pretrain, "  ")
 		}
-		study := data + fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
+		study := data +
+			fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
 		fmt.Fprintf(&b, "crossval:\n%s", indented(study, "  "))
 	}
 	_, err = io.WriteString(w, b.String())

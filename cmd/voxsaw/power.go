@@ -57,10 +57,12 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 	if o.Fraction != 0 {
 		runs = slices.DeleteFunc(runs, func(r eval.Trial) bool { return r.Fraction != o.Fraction })
 		if len(runs) == 0 {
-			return withHint(fmt.Errorf("%s: no runs on %s of the training cases", path, table.Percent(o.Fraction)), "without --fraction all shares are listed")
+			return withHint(fmt.Errorf("%s: no runs on %s of the training cases", path, table.Percent(o.Fraction)),
+				"without --fraction all shares are listed")
 		}
 	}
-	pilots, err := eval.Pilots(runs, o.Difference, eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label), Baseline: o.Baseline}, p)
+	pilots, err := eval.Pilots(runs, o.Difference, eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label),
+		Baseline: o.Baseline}, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

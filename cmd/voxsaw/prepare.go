@@ -139,9 +139,11 @@ func checkStructures(stderr io.Writer, d *dataset.Dataset, o dataset.Options) er
 	switch {
 	case len(unmet) == 0:
 	case len(d.Structures) == 0:
-		say(stderr, "WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; --relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
+		say(stderr,
+			"WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; --relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
 	case len(unmet) == len(o.Structures):
-		return withHint(usagef("--structures: %s", noStructure(d.Structures, unmet)), "voxsaw inspect shows the structures of each case; leave the flag out to take all")
+		return withHint(usagef("--structures: %s", noStructure(d.Structures, unmet)),
+			"voxsaw inspect shows the structures of each case; leave the flag out to take all")
 	default:
 		say(stderr, "WARNING: --structures: %s", noStructure(d.Structures, unmet))
 	}
@@ -163,7 +165,8 @@ func checkOrder(stderr io.Writer, d *dataset.Dataset, o dataset.ReadOptions) err
 	}
 	switch {
 	case len(unmet) == len(order):
-		return withHint(usagef("--segment-overlap: %s", noStructure(names, unmet)), "voxsaw inspect shows the structures of each case")
+		return withHint(usagef("--segment-overlap: %s", noStructure(names, unmet)),
+			"voxsaw inspect shows the structures of each case")
 	case len(unmet) > 0:
 		say(stderr, "WARNING: --segment-overlap: %s", noStructure(names, unmet))
 	}
@@ -195,17 +198,22 @@ func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d 
 	case errors.As(err, &mixed):
 		return withHint(err, "%s", mixed.Hint())
 	case errors.As(err, &others):
-		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
+		return withHint(err,
+			"choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
 	case errors.As(err, &settings):
-		return withHint(err, "choose another --out; or give the settings of before, to go on where that run stopped; or say --force, which prepares these cases anew")
+		return withHint(err,
+			"choose another --out; or give the settings of before, to go on where that run stopped; or say --force, which prepares these cases anew")
 	case errors.As(err, &loss):
-		return withHint(err, "choose another --out; or give the flags of before, such as --pairs, --structures or --volume, and put back files that were moved; or say --force, which prepares these cases anew")
+		return withHint(err,
+			"choose another --out; or give the flags of before, such as --pairs, --structures or --volume, and put back files that were moved; or say --force, which prepares these cases anew")
 	case stopped != nil && err != nil:
 		if summary != nil {
-			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(d.Cases), "case"), stopped)
+			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept,
+				numbers.Count(len(d.Cases), "case"), stopped)
 		}
 		return withHint(err, "the same command goes on from there")
-	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }):
+	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed,
+		func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }):
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
@@ -218,7 +226,11 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		result := map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "emptied": s.Emptied, "resampled_labels": s.Resampled, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out, "spacing": o.Preparation.Spacing,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed,
+			"unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty,
+			"undrawn": s.Undrawn, "emptied": s.Emptied, "resampled_labels": s.Resampled, "removed": s.Removed,
+			"cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
+			"spacing":  o.Preparation.Spacing,
 			"modality": s.Preparation.ModalityName(), "intensity": s.Preparation.Scheme(),
 		}
 		if s.Part.Of > 0 {
@@ -227,12 +239,15 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 		return printJSON(w, result)
 	}
 	if len(s.Waiting) > 0 {
-		say(w, "%s: part %s: %s prepared, %d kept from before, %d failed; parts that are not done yet: %s", o.Out, s.Part, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), join(s.Waiting, "%d", ", "))
+		say(w, "%s: part %s: %s prepared, %d kept from before, %d failed; parts that are not done yet: %s", o.Out,
+			s.Part, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), join(s.Waiting, "%d", ", "))
 		return nil
 	}
-	say(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	say(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out,
+		numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if s.Cropped > 0 {
-		say(w, "%s cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
+		say(w,
+			"%s cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
 	}
 	say(w, "%s with labels, %d without", numbers.Count(s.Labelled, "case"), s.Prepared+s.Kept-s.Labelled)
 	if len(d.Unused) > 0 {

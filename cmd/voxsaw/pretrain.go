@@ -102,7 +102,8 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
+	say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training),
+		len(held), list(held))
 	if err := noteLeftOut(stderr, o.Cases, labelled, unlabelled); err != nil {
 		return err
 	}
@@ -114,7 +115,8 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	validated := ""
 	if summary.BestStep > 0 {
-		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", task.Score, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
+		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", task.Score,
+			100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
 	}
 	return run.finish(summary, fmt.Sprintf("%s: %s%s", run.out, steps(summary), validated))
 }

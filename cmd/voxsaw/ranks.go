@@ -103,7 +103,8 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 			"start one process; or, where each is to work on its own, set %s=none", mpi.Variable)
 	}
 	if err := mpi.Need(j.launch); err != nil {
-		return withHint(&ownError{&usageError{err}}, "take a build with the tag mpi, as the release for linux on amd64 is; or, where each process is to work on its own, set %s=none", mpi.Variable)
+		return withHint(&ownError{&usageError{err}},
+			"take a build with the tag mpi, as the release for linux on amd64 is; or, where each process is to work on its own, set %s=none", mpi.Variable)
 	}
 	if err := mpi.CheckPatience(); err != nil {
 		return &usageError{err}

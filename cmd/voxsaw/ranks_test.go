@@ -17,7 +17,8 @@ func TestThreadsOfARank(t *testing.T) {
 	} {
 		t.Setenv("GOMAXPROCS", c.set)
 		if got := ownProcs(c.procs, c.cores, c.onHost); got != c.want {
-			t.Errorf("GOMAXPROCS=%q, %d of %d cores, %d ranks: %d threads, want %d", c.set, c.procs, c.cores, c.onHost, got, c.want)
+			t.Errorf("GOMAXPROCS=%q, %d of %d cores, %d ranks: %d threads, want %d", c.set, c.procs, c.cores, c.onHost,
+				got, c.want)
 		}
 	}
 }

@@ -40,7 +40,8 @@ voxsaw pretrain and finetune keep such a page up to date while they train. voxsa
 func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 	for _, path := range folders {
 		if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
-			return withHint(usagef("%s is a file, and a page is made of the folder of a run", path), "voxsaw report %s", filepath.Dir(path))
+			return withHint(usagef("%s is a file, and a page is made of the folder of a run", path), "voxsaw report %s",
+				filepath.Dir(path))
 		}
 	}
 	if o.Out == "" {
@@ -81,7 +82,8 @@ func writeRunReport(out string, folders ...string) error {
 		return errors.Join(failed...)
 	}
 	if len(failed) > 0 { // the page is of the others, and says so
-		states = append(states, fmt.Sprintf("without %d of the %d folders, which cannot be read", len(failed), len(folders)))
+		states = append(states, fmt.Sprintf("without %d of the %d folders, which cannot be read", len(failed),
+			len(folders)))
 	}
 	name := filepath.Base(filepath.Clean(folders[0]))
 	if len(folders) > 1 {
@@ -118,7 +120,8 @@ func readRun(folder string) (run report.Run, state string, finished bool, err er
 	}
 	status, err := train.ReadStatus(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder), "name the folders that voxsaw pretrain and finetune have made")
+		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder),
+			"name the folders that voxsaw pretrain and finetune have made")
 	}
 	if err != nil {
 		return run, "", false, err
@@ -148,16 +151,21 @@ func describeRun(folder string, s train.Status, settings []byte) (report.Run, st
 		state += fmt.Sprintf(", not finished at %s", time.Now().Format("2006-01-02 15:04"))
 	}
 	facts := report.Facts{
-		{Name: "What is learnt", Value: s.Kind}, {Name: "Steps done", Value: strconv.Itoa(step)}, {Name: "Time of its steps", Value: terminal.Duration(s.Time)},
-		{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device}, {Name: "Data", Value: report.Shortened(s.Fingerprint)},
+		{Name: "What is learnt", Value: s.Kind}, {Name: "Steps done", Value: strconv.Itoa(step)},
+		{Name: "Time of its steps", Value: terminal.Duration(s.Time)},
+		{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device},
+		{Name: "Data", Value: report.Shortened(s.Fingerprint)},
 	}
 	if s.StepFLOPs > 0 {
-		facts = append(facts, report.Fact{Name: "Arithmetic of its steps", Value: fmt.Sprintf("%.4g TFLOP", s.StepFLOPs*float64(step)/1e12)})
+		facts = append(facts, report.Fact{Name: "Arithmetic of its steps",
+			Value: fmt.Sprintf("%.4g TFLOP", s.StepFLOPs*float64(step)/1e12)})
 	}
 	if s.BestStep > 0 {
-		facts = append(facts, report.Fact{Name: "Best score", Value: fmt.Sprintf("%.4f at step %d", s.Best, s.BestStep)})
+		facts = append(facts, report.Fact{Name: "Best score", Value: fmt.Sprintf("%.4f at step %d", s.Best,
+			s.BestStep)})
 	}
-	return report.Run{Training: report.Training{Name: name, Folder: folder}, Facts: facts, Settings: string(settings)}, state
+	return report.Run{Training: report.Training{Name: name, Folder: folder}, Facts: facts, Settings: string(settings)},
+		state
 }
 
 // stepsOf reads the number of steps from a resolved configuration; 0 if it does not say it.
@@ -218,7 +226,8 @@ func (r *reporter) page() error {
 // finish writes the page on a training that has ended. Where that fails, the weights are safe.
 func (r *reporter) finish() error {
 	if err := r.page(); err != nil {
-		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err, train.Last(r.folder)), "voxsaw report %s writes it again", r.folder)
+		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err,
+			train.Last(r.folder)), "voxsaw report %s writes it again", r.folder)
 	}
 	return nil
 }

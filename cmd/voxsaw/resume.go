@@ -30,13 +30,15 @@ func findAgain(cmd *cobra.Command, folder string) error {
 			continue
 		}
 		if path := fromStart(folder, f.Value.String()); path != "" {
-			if err := errors.Join(cmd.Flags().Set(name, path), cmd.Flags().SetAnnotation(name, foundFlag, []string{path})); err != nil {
+			if err := errors.Join(cmd.Flags().Set(name, path), cmd.Flags().SetAnnotation(name, foundFlag,
+				[]string{path})); err != nil {
 				return &usageError{err}
 			}
 			continue
 		}
 		if name == "data" {
-			return withHint(usagef("the run's data are not at %s, where %s says", f.Value, train.ConfigOf(folder)), "say where they lie now: --data FOLDER")
+			return withHint(usagef("the run's data are not at %s, where %s says", f.Value, train.ConfigOf(folder)),
+				"say where they lie now: --data FOLDER")
 		}
 	}
 	return nil

@@ -55,7 +55,8 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	}
 	add("data", newInspect(), newPlan(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
+	add("result", newPredict(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(),
+		newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	helpOnVerbs(root)
 	eachCommand(root, completeFlags)
@@ -72,7 +73,8 @@ func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 
 // verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and
 // run is called once it has its final values.
-func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
+	run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: func(cmd *cobra.Command, a []string) error {

@@ -41,10 +41,13 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	r.cmd = cmd
 	f := cmd.Flags()
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
-	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
+	f.BoolVar(&r.resume, "resume", false,
+		"continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
-	f.Var(&r.loaders, "loaders", "threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
-	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
+	f.Var(&r.loaders, "loaders",
+		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
+	f.BoolVar(&r.json, "json", false,
+		"write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
 
 // resumed is the configuration of the run that a command line resumes: a file, or "" where no run
@@ -65,7 +68,8 @@ func resumed(cmd *cobra.Command) string {
 func resolve(cmd *cobra.Command, o any) error {
 	if path := resumed(cmd); path != "" {
 		if study := experiment.StudyOf(filepath.Dir(path)); study != "" {
-			return withHint(usagef("%s is a run of the study %s, which alone goes on with it", filepath.Dir(path), study),
+			return withHint(usagef("%s is a run of the study %s, which alone goes on with it", filepath.Dir(path),
+				study),
 				"voxsaw crossval --config %s --out %s", experiment.PlanOf(study), study)
 		}
 		if err := config.Load(path, o); err != nil {
@@ -93,16 +97,19 @@ func otherRun(cmd *cobra.Command, folder string, err error) error {
 	if none != nil || (s.Kind == checkpoint.Segmentation) == (cmd.Name() == "finetune") {
 		return &usageError{err}
 	}
-	return withHint(usagef("%s holds a run of another kind (%s), which %s cannot resume", folder, s.Kind, cmd.CommandPath()), "name the folder of a run that %s made", cmd.CommandPath())
+	return withHint(usagef("%s holds a run of another kind (%s), which %s cannot resume", folder, s.Kind,
+		cmd.CommandPath()), "name the folder of a run that %s made", cmd.CommandPath())
 }
 
 // noRun says that there is nothing to resume, where a new run cannot begin for want of data either.
 func noRun(cmd *cobra.Command, data string) error {
 	resume, out := cmd.Flags().Lookup("resume"), cmd.Flags().Lookup("out")
-	if data != "" || resume == nil || resume.Value.String() != "true" || out.Value.String() == "" || resumed(cmd) != "" {
+	if data != "" || resume == nil || resume.Value.String() != "true" || out.Value.String() == "" ||
+		resumed(cmd) != "" {
 		return nil
 	}
-	return withHint(usagef("%s holds no run to resume", out.Value), "name the folder of a run; or add --data FOLDER to begin one there")
+	return withHint(usagef("%s holds no run to resume", out.Value),
+		"name the folder of a run; or add --data FOLDER to begin one there")
 }
 
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says
@@ -135,10 +142,12 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: int(r.loaders),
+		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page,
+		Memory: r.memory.planned(), Loaders: int(r.loaders),
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
-		MayDiffer: append(r.foundAgain(), "data", "memory", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"),
+		MayDiffer: append(r.foundAgain(), "data", "memory", "machine.threads", "machine.tuning", "machine.device",
+			"machine.precision", "machine.gpu_memory"),
 	}, nil
 }
 
@@ -151,7 +160,8 @@ func explain(err error, resume, restart string) error {
 	case errors.As(err, &changed):
 		return withHint(err, "take these changes back, or %s", restart)
 	case errors.As(err, &partial):
-		return withHint(err, "build the network that the checkpoint is of; or add --init-partial (init_partial in a file), which takes what fits")
+		return withHint(err,
+			"build the network that the checkpoint is of; or add --init-partial (init_partial in a file), which takes what fits")
 	case errors.As(err, &stopped) && stopped.Path != "":
 		return withHint(err, "%s goes on from there", resume)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
@@ -207,9 +217,11 @@ func (r *runFlags) shortened(changed *voxsaw.ChangedError) error {
 	}
 	err = fmt.Errorf("%s was started with %s, and has done %d: --steps may be raised when it is resumed, not lowered to %d", r.out, numbers.Count(before, "step"), status.Step, now)
 	if status.Finished {
-		return withHint(err, "give --steps a number above %d, or choose another --out for a run of %s", before, numbers.Count(now, "step"))
+		return withHint(err, "give --steps a number above %d, or choose another --out for a run of %s", before,
+			numbers.Count(now, "step"))
 	}
-	return withHint(err, "leave --steps out to go on to step %d, or choose another --out for a run of %s", before, numbers.Count(now, "step"))
+	return withHint(err, "leave --steps out to go on to step %d, or choose another --out for a run of %s", before,
+		numbers.Count(now, "step"))
 }
 
 // finish writes the result of a run that came to its end: lines for people, or the last event.
@@ -229,7 +241,8 @@ func steps(s voxsaw.Summary) string {
 	if s.Elapsed == 0 {
 		return fmt.Sprintf("%s, done before", numbers.Count(s.Step, "step"))
 	}
-	return fmt.Sprintf("%s in %s, %.1f %% of it waiting for data", numbers.Count(s.Step, "step"), terminal.Duration(s.Elapsed), 100*s.WaitShare)
+	return fmt.Sprintf("%s in %s, %.1f %% of it waiting for data", numbers.Count(s.Step, "step"),
+		terminal.Duration(s.Elapsed), 100*s.WaitShare)
 }
 
 // sayNote says what there is to be said, if anything.
@@ -242,7 +255,8 @@ func sayNote(stderr io.Writer, note string) {
 // openCache opens prepared cases, with a hint where there are none.
 func openCache(dir string) (*prepared.Store, error) {
 	if dir == "" {
-		return nil, withHint(usagef("no prepared cases"), "add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
+		return nil, withHint(usagef("no prepared cases"),
+			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
 	return prepared.Open(dir)
 }

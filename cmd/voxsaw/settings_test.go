@@ -30,7 +30,8 @@ This page is made from the program: ` + "`go test ./cmd/voxsaw -run TestSettings
 		if !cmd.HasAvailableLocalFlags() || cmd.HasSubCommands() {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| flag | key | default | |\n|---|---|---|---|\n", cmd.CommandPath(), cmd.Short)
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| flag | key | default | |\n|---|---|---|---|\n", cmd.CommandPath(),
+			cmd.Short)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" || f.Hidden {
 				return
@@ -64,7 +65,8 @@ func TestSettingsPage(t *testing.T) {
 	if strings.ReplaceAll(string(got), "\r\n", "\n") != want {
 		t.Error("docs/settings.md is not what the flags are now: go test ./cmd/voxsaw -run TestSettingsPage -update")
 	}
-	for _, line := range []string{"| `--lr` | `train.lr` |", "| `--network` | `network.kind` |", "| `--inference-window` | `inference.window` |", "| `--resume` |  |"} {
+	for _, line := range []string{"| `--lr` | `train.lr` |", "| `--network` | `network.kind` |",
+		"| `--inference-window` | `inference.window` |", "| `--resume` |  |"} {
 		if !strings.Contains(want, line) {
 			t.Errorf("no line %s", line)
 		}

@@ -29,7 +29,8 @@ func prepareTiny(t *testing.T) (config string) {
 		t.Fatalf("exit code %d\n%s", code, stderr.String())
 	}
 	config = filepath.Join(dir, "finetune.yaml")
-	text := "data: " + cases + "\nnetwork: {channels: 2, levels: 1}\ntrain: {steps: 100000, validate_every: 2, checkpoint_every: 50000}\ncrop: 16\nlabels: [2, 3]\n"
+	text := "data: " + cases +
+		"\nnetwork: {channels: 2, levels: 1}\ntrain: {steps: 100000, validate_every: 2, checkpoint_every: 50000}\ncrop: 16\nlabels: [2, 3]\n"
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,9 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available() / int64(memorySharers), Ranks: ranks.ranks()})
+	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint,
+		pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available() / int64(memorySharers),
+			Ranks: ranks.ranks()})
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,8 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	} else if how != store.Preparation() {
 		prepared := store.Preparation()
-		say(stderr, "the cases were prepared in another way than those that the network was trained on: %s", config.Unlike(&prepared, &how))
+		say(stderr, "the cases were prepared in another way than those that the network was trained on: %s",
+			config.Unlike(&prepared, &how))
 	}
 	ids, trained, err := chooseToSolve(stderr, store, description, o)
 	if err != nil {
@@ -145,14 +148,17 @@ func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepar
 		return err
 	}
 	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
-		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles), "checkpoint": fmt.Sprintf("%s, step %d, weights %.16s", d.Kind, d.Step, weights),
-		"data set": "fingerprint " + store.Fingerprint(), "cases": fmt.Sprintf("%d, digest %.16x", len(cases), names.Sum(nil)),
+		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles),
+		"checkpoint": fmt.Sprintf("%s, step %d, weights %.16s", d.Kind, d.Step, weights),
+		"data set":   "fingerprint " + store.Fingerprint(), "cases": fmt.Sprintf("%d, digest %.16x", len(cases),
+			names.Sum(nil)),
 	})
 }
 
 // openSolving finds the checkpoint that puzzles are solved with, which maker makes, and how the
 // picture is written; nil where none is wanted.
-func openSolving(stderr io.Writer, maker string, path *string, picture string) (encode func(io.Writer, image.Image) error, err error) {
+func openSolving(stderr io.Writer, maker string, path *string,
+	picture string) (encode func(io.Writer, image.Image) error, err error) {
 	if *path == "" {
 		return nil, withHint(usagef("no checkpoint"), "add --checkpoint FILE, as %s makes it", maker)
 	}
@@ -192,7 +198,8 @@ func printRecord(w io.Writer, evaluation any, trained *int) error {
 
 // chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was
 // trained on: nil if it does not say.
-func chooseToSolve(w io.Writer, store *prepared.Store, d checkpoint.Description, o solveOptions) (ids []string, trained *int, err error) {
+func chooseToSolve(w io.Writer, store *prepared.Store, d checkpoint.Description, o solveOptions) (ids []string,
+	trained *int, err error) {
 	var all, seen []string
 	learnt, known := d.Seen(), d.Known() || len(d.TrainedOn) > 0
 	for info := range store.Records() {
@@ -232,7 +239,8 @@ func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, train
 		of = fmt.Sprintf("%d of them", *trained)
 	}
 	t := table.Table{
-		Title:   fmt.Sprintf("%s of %s, %s trained on, in percent", numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "case"), of),
+		Title: fmt.Sprintf("%s of %s, %s trained on, in percent",
+			numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "case"), of),
 		Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes,
 	}
 	for _, m := range e.Measures {

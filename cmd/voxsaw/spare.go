@@ -28,7 +28,8 @@ var (
 
 // theText is a file that holds nothing but a text: one that a person has changed is spared.
 func theText(text []byte) spared {
-	return spared{func(content []byte) bool { return bytes.Equal(content, text) }, "is there already and says something else", "move it away, or choose another folder"}
+	return spared{func(content []byte) bool { return bytes.Equal(content, text) },
+		"is there already and says something else", "move it away, or choose another folder"}
 }
 
 func isPicture(content []byte) bool {

@@ -76,7 +76,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		return err
 	}
 	choices := map[string]string{} // what Measure tries out
-	opened, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Precision: o.Precision, Choices: choices})
+	opened, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Precision: o.Precision,
+		Choices: choices})
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		}
 		measured++
 		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {
-			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm, ms(choice.Time)})
+			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm,
+				ms(choice.Time)})
 		}
 		progress.Add(1)
 	}
@@ -130,7 +132,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		return failed
 	}
 	if failed != nil {
-		failed = fmt.Errorf("%w (%d of %s are measured, and safe in %s)", failed, measured, numbers.Count(len(wanted), "convolution"), o.Out)
+		failed = fmt.Errorf("%w (%d of %s are measured, and safe in %s)", failed, measured,
+			numbers.Count(len(wanted), "convolution"), o.Out)
 	}
 	if teller, ok := dev.(device.EngineTeller); ok {
 		if _, refused := teller.Engines(); len(refused) > 0 {
@@ -139,7 +142,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 	}
 	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", measured, ms(before), ms(after))
 	return errors.Join(terminal.Table(cmd.OutOrStdout(), terminal.TableData{
-		Title: o.Out, Header: []string{"where the measurement overrules the device's own choice", "its choice", "ms", "fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
+		Title: o.Out, Header: []string{"where the measurement overrules the device's own choice", "its choice", "ms",
+			"fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
 	}), failed)
 }
 
@@ -163,7 +167,8 @@ func (l workload) build(dev device.Device) error {
 	case "infer":
 		options.Outputs = map[string]*nn.Node{"logits": network.Decoder(g, stages)[0]}
 	case "segment":
-		options.Loss = backbone.Supervise(g, network.Decoder(g, stages), l.Batch, l.Crop, nn.LossOptions{CE: 1, Dice: 1}).Loss
+		options.Loss = backbone.Supervise(g, network.Decoder(g, stages), l.Batch, l.Crop,
+			nn.LossOptions{CE: 1, Dice: 1}).Loss
 	case "pretrain":
 		features := g.Flatten(stages[len(stages)-1])
 		options.Loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", l.Batch), nn.LossOptions{CE: 1})

@@ -262,5 +262,6 @@ func NoRoom(err error) bool {
 // written, or the process has too many open files or too little memory. The file that was worked on
 // has no part in it, and the next one will fare no better.
 func OfMachine(err error) bool {
-	return NoRoom(err) || slices.ContainsFunc([]error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS}, func(e error) bool { return errors.Is(err, e) })
+	return NoRoom(err) || slices.ContainsFunc([]error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+		syscall.EROFS}, func(e error) bool { return errors.Is(err, e) })
 }

@@ -213,7 +213,8 @@ func TestWritePair(t *testing.T) {
 		}
 		check("a", "b")
 	}
-	if err := WritePair(first, second, content("c", nil), content("d", nil), func() error { return syscall.EIO }); !errors.Is(err, syscall.EIO) {
+	if err := WritePair(first, second, content("c", nil), content("d", nil),
+		func() error { return syscall.EIO }); !errors.Is(err, syscall.EIO) {
 		t.Error(err)
 	}
 	check("a", "b")

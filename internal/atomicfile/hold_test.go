@@ -159,7 +159,8 @@ func TestProcessesSeal(t *testing.T) {
 		all := filepath.Join(filepath.Dir(at), "all") // which all processes write
 		for n := range files {
 			path := at + "-" + strconv.Itoa(n)
-			if err := errors.Join(WriteBytes(path, []byte(path)), SealFile(path), WriteBytes(path, []byte("new")), SealFile(path),
+			if err := errors.Join(WriteBytes(path, []byte(path)), SealFile(path), WriteBytes(path, []byte("new")),
+				SealFile(path),
 				WriteBytes(all, []byte(path)), SealFile(all)); err != nil {
 				t.Fatal(err)
 			}

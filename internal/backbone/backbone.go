@@ -120,7 +120,8 @@ func Fits(b Backbone, size [3]int) error {
 	for axis, s := range size {
 		if m := multiple[axis]; s < 1 || s%m != 0 {
 			near := max(1, (s+m/2)/m) * m
-			return fmt.Errorf("size %s: %s wants multiples of %s, such as %d instead of %d", numbers.Extents(size[:]), b.Describe(), extents(multiple), near, s)
+			return fmt.Errorf("size %s: %s wants multiples of %s, such as %d instead of %d", numbers.Extents(size[:]),
+				b.Describe(), extents(multiple), near, s)
 		}
 	}
 	if n := b.Settings(); size == multiple && n.Norm == NormInstance {

@@ -53,7 +53,8 @@ func newProfile(s Steps, steps []time.Duration, update time.Duration) *Profile {
 				phase = Backward
 			}
 			calls := float64(t.Calls) / n
-			p.Parts = append(p.Parts, Part{Name: t.Name, Phase: phase, Calls: max(1, int(calls+0.5)), Seconds: t.Seconds / n, FLOPs: t.FLOPs * calls, Bytes: t.Bytes * calls})
+			p.Parts = append(p.Parts, Part{Name: t.Name, Phase: phase, Calls: max(1, int(calls+0.5)),
+				Seconds: t.Seconds / n, FLOPs: t.FLOPs * calls, Bytes: t.Bytes * calls})
 		}
 	}
 	if s.Update != nil {

@@ -73,7 +73,8 @@ func (p Puzzle) Solving() (time.Duration, error) {
 	}
 	var puzzles []solver.Terms
 	for range p.Game.Batch {
-		puzzles = append(puzzles, solver.Terms{Unary: costs(n, n), Binary: costs(n*n, classes), Relation: relation, Classes: classes})
+		puzzles = append(puzzles, solver.Terms{Unary: costs(n, n), Binary: costs(n*n, classes), Relation: relation,
+			Classes: classes})
 	}
 	var s solver.Solver
 	var times []time.Duration

@@ -32,7 +32,8 @@ func TestNetwork(t *testing.T) {
 		n := Network{Settings: tiny, Crop: [3]int{8, 8, 8}, Batch: 1, Infer: infer}
 		got, err := n.Run(testDevice(t), 1, 2, Options{})
 		// The first convolution alone: 8^3 voxels, 125 taps, 4 channels, 2 for multiply and add.
-		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 || got.FLOPs < first || got.Bytes <= 0 {
+		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 ||
+			got.FLOPs < first || got.Bytes <= 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		plan, err := n.Plan(testDevice(t))
@@ -43,7 +44,8 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("planned %d bytes, took %d", plan.Total, got.Bytes)
 		}
 	}
-	if _, err := (Network{Settings: tiny, Crop: [3]int{10, 8, 8}, Batch: 1}).Run(testDevice(t), 0, 1, Options{}); err == nil {
+	if _, err := (Network{Settings: tiny, Crop: [3]int{10, 8, 8}, Batch: 1}).Run(testDevice(t), 0, 1,
+		Options{}); err == nil {
 		t.Error("a crop that does not fit was timed")
 	}
 }
@@ -52,7 +54,8 @@ func TestNetwork(t *testing.T) {
 // takes without a limit. The tighter the limit, the more is computed again.
 func TestTrainingFitsTheLimit(t *testing.T) {
 	plan := func(limit int64) Footprint {
-		f, err := Network{Settings: voxsaw.Network{Channels: 2, Norm: "instance"}, Crop: [3]int{48, 48, 48}, Batch: 1, Memory: limit}.Plan(testDevice(t))
+		f, err := Network{Settings: voxsaw.Network{Channels: 2, Norm: "instance"}, Crop: [3]int{48, 48, 48}, Batch: 1,
+			Memory: limit}.Plan(testDevice(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +72,8 @@ func TestTrainingFitsTheLimit(t *testing.T) {
 		// in between, the search may find something a little better with less memory
 		if share%15 == 5 {
 			if got.Repeats.Bytes <= before.Bytes {
-				t.Errorf("%d %% of the program's memory: %+v is computed again, with more memory it is %+v", share, got.Repeats, before)
+				t.Errorf("%d %% of the program's memory: %+v is computed again, with more memory it is %+v", share,
+					got.Repeats, before)
 			}
 			before = got.Repeats
 		}
@@ -82,7 +86,8 @@ func TestPuzzle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Puzzle{
-		Game:    jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 12, Hidden: 10, Rounds: 1, Distance: 2, Batch: 2, Shuffles: 1},
+		Game: jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 12, Hidden: 10, Rounds: 1,
+			Distance: 2, Batch: 2, Shuffles: 1},
 		Encoder: backbone.Patches{Backbone: b, Size: [3]int{8, 8, 8}},
 	}
 	timing, err := p.Run(testDevice(t), 1, 2, Options{})
@@ -115,12 +120,14 @@ func TestWindowsCountTheScan(t *testing.T) {
 	}
 	for _, spare := range []int64{0, -1} {
 		b.Memory = whole.Bytes + spare
-		if got, err := b.Run(t.Context(), dev, source, scan.Len()); (err == nil) != (spare == 0) || err == nil && got.Bytes != whole.Bytes {
+		if got, err := b.Run(t.Context(), dev, source, scan.Len()); (err == nil) != (spare == 0) ||
+			err == nil && got.Bytes != whole.Bytes {
 			t.Errorf("a limit of %d bytes where %d are needed: %+v, %v", b.Memory, whole.Bytes, got, err)
 		}
 	}
 	b.Memory, b.Limit = 0, 2
-	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Timed != 2 || got.Windows != whole.Windows {
+	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Timed != 2 ||
+		got.Windows != whole.Windows {
 		t.Errorf("two windows: %+v, %v", got, err)
 	}
 }

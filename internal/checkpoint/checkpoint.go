@@ -134,7 +134,8 @@ func (d Description) metadata() (map[string]string, error) {
 	}
 	text, err := config.Marshal(&header{
 		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList,
-		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
+		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
+		Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 	})
 	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
@@ -157,11 +158,14 @@ func parse(path string, meta map[string]string) (Description, error) {
 	}
 	listed, scanned := h.TrainedList != nil, h.Spacings != nil || h.Scans != nil || h.ScanList != nil
 	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) {
-		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfScans, h.Version)
+		return Description{},
+			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfScans, h.Version)
 	}
 	d := Description{
-		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Engines: h.Engines, Fingerprint: h.Fingerprint,
-		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best, Largest: h.Largest}, path: path,
+		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,
+		Engines: h.Engines, Fingerprint: h.Fingerprint,
+		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best,
+			Largest: h.Largest}, path: path,
 	}
 	if h.Trained {
 		d.TrainedOn = append([]string{}, h.TrainedOn...)
@@ -172,14 +176,16 @@ func parse(path string, meta map[string]string) (Description, error) {
 			return Description{}, fmt.Errorf("%s: reading which cases it was trained on: %w", path, err)
 		}
 		if d.TrainedOn == nil {
-			d.Lost = fmt.Sprintf("the %d cases that it was trained on are named in %s, which is not beside it", h.TrainedList.Names, h.TrainedList.File)
+			d.Lost = fmt.Sprintf("the %d cases that it was trained on are named in %s, which is not beside it",
+				h.TrainedList.Names, h.TrainedList.File)
 		}
 	}
 	if err := d.readLearnt(h); err != nil {
 		return Description{}, fmt.Errorf("%s: reading which scans it has learnt from: %w", path, err)
 	}
 	if h.Kind == "" || h.Step < 0 || h.Validated < 0 || h.BestStep < 0 {
-		return Description{}, fmt.Errorf("%s: the description of the checkpoint makes no sense: kind %q, step %d", path, h.Kind, h.Step)
+		return Description{}, fmt.Errorf("%s: the description of the checkpoint makes no sense: kind %q, step %d", path,
+			h.Kind, h.Step)
 	}
 	return d, nil
 }
@@ -198,7 +204,8 @@ func (d *Description) readLearnt(h header) (err error) {
 			return err
 		}
 		if lines == nil {
-			d.Lost = fmt.Sprintf("the %d scans that it has learnt from are named in %s, which is not beside it", h.ScanList.Names, h.ScanList.File)
+			d.Lost = fmt.Sprintf("the %d scans that it has learnt from are named in %s, which is not beside it",
+				h.ScanList.Names, h.ScanList.File)
 		}
 	}
 	if len(lines) > 0 {
@@ -260,7 +267,8 @@ func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsa
 			{"preset", own.Preset, n.Preset}, {"norm", own.Norm, n.Norm}, {"activation", own.Activation, n.Activation},
 		} {
 			if one.there != "" && one.here != "" && one.there != one.here {
-				lines = append(lines, unlike(one.what+" of the network", one.there, one.here, "the weights were made for the other one"))
+				lines = append(lines, unlike(one.what+" of the network", one.there, one.here,
+					"the weights were made for the other one"))
 			}
 		}
 	}
@@ -270,7 +278,8 @@ func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsa
 // Unlike is what [Description.Mismatches] says of two preparations: that of the scans which weights
 // have learnt from, and that of those which they are to be used with. The ranges are those of the
 // voxel sizes, where each scan keeps its own.
-func Unlike(there volume.Preparation, rangeThere volume.Range, here volume.Preparation, rangeHere volume.Range) (lines []string) {
+func Unlike(there volume.Preparation, rangeThere volume.Range, here volume.Preparation,
+	rangeHere volume.Range) (lines []string) {
 	for _, one := range here.Differences(there) {
 		if m, matters := mismatches[one.Key]; matters && one.Key != spacingKey {
 			lines = append(lines, unlike(m.what, one.Old, one.New, m.why))

@@ -27,7 +27,9 @@ type model struct {
 }
 
 func newModel(head int) *model {
-	m := &model{names: []string{"encoder.a", "encoder.mean", "head"}, shapes: map[string]device.Shape{"encoder.a": {3, 2}, "encoder.mean": {2}, "head": {head}}, values: map[string][]float32{}}
+	m := &model{names: []string{"encoder.a", "encoder.mean", "head"},
+		shapes: map[string]device.Shape{"encoder.a": {3, 2}, "encoder.mean": {2}, "head": {head}},
+		values: map[string][]float32{}}
 	for k, name := range m.names {
 		for i := range m.shapes[name].Elements() {
 			m.values[name] = append(m.values[name], float32(100*k+i))
@@ -51,7 +53,8 @@ func tensor(name string, values ...float32) Tensor {
 }
 
 var description = Description{
-	Kind: "test", Settings: "network:\n  preset: monai\n  channels: 4\nsteps: 5\n", Run: "steps: 5 # in all\ndata: \"somewhere\"\n",
+	Kind: "test", Settings: "network:\n  preset: monai\n  channels: 4\nsteps: 5\n",
+	Run:       "steps: 5 # in all\ndata: \"somewhere\"\n",
 	TrainedOn: []string{"case 1", "case: 2"}, Version: "v1", Device: "reference", Fingerprint: "abc",
 	Progress: Progress{Step: 4, Validated: 3, BestStep: 2, Best: 1.0 / 3, Largest: "2,4+5"},
 }
@@ -78,7 +81,8 @@ func TestDescriptionIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("network %+v, %v", n, err)
 		}
 	}
-	if _, err := ReadKind(write(t, description, newModel(3)), "puzzles want kind jigsaw", "jigsaw"); err == nil || !strings.Contains(err.Error(), `kind "test": puzzles want kind jigsaw`) {
+	if _, err := ReadKind(write(t, description, newModel(3)), "puzzles want kind jigsaw", "jigsaw"); err == nil ||
+		!strings.Contains(err.Error(), `kind "test": puzzles want kind jigsaw`) {
 		t.Errorf("another kind: %v", err)
 	}
 }
@@ -92,7 +96,8 @@ func TestSettingsAreReadStrictly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := got.Network(); err == nil || !strings.Contains(err.Error(), `"network.preset"`) || !strings.Contains(err.Error(), path) {
+	if _, err := got.Network(); err == nil || !strings.Contains(err.Error(), `"network.preset"`) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("presett: %v", err)
 	}
 	var settings struct {
@@ -115,11 +120,13 @@ func TestDescriptionsThatMakeNoSense(t *testing.T) {
 		if text == "" {
 			meta = map[string]string{}
 		}
-		if _, err := parse("file", meta); err == nil || !strings.Contains(err.Error(), strings.Replace(want, "voxsaw", "not a checkpoint", 1)) {
+		if _, err := parse("file", meta); err == nil ||
+			!strings.Contains(err.Error(), strings.Replace(want, "voxsaw", "not a checkpoint", 1)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Read("../../testdata/train_numpy.safetensors"); err == nil || !strings.Contains(err.Error(), "not a checkpoint") {
+	if _, err := Read("../../testdata/train_numpy.safetensors"); err == nil ||
+		!strings.Contains(err.Error(), "not a checkpoint") {
 		t.Errorf("another program's file: %v", err)
 	}
 }
@@ -197,7 +204,8 @@ func TestFullDiskKeepsTheLastCheckpoint(t *testing.T) {
 		}
 		return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
 	})
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room") || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room") ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("got %v", err)
 	}
 	if d, err := Read(path); err != nil || d.Step != 4 {
@@ -216,7 +224,8 @@ func TestWeightsThatAreNotFiniteAreNotSaved(t *testing.T) {
 		m.values["head"] = []float32{1, float32(bad), 3}
 		later := description
 		later.Step = 5
-		if err := Write(path, later, m); err == nil || !strings.Contains(err.Error(), `"head"`) || !strings.Contains(err.Error(), path) {
+		if err := Write(path, later, m); err == nil || !strings.Contains(err.Error(), `"head"`) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -244,7 +253,8 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 	if to.values["encoder.a"][5] != 5 || to.values["encoder.mean"][1] != 101 || to.values["head"][0] != 0 {
 		t.Errorf("values %v", to.values)
 	}
-	if s := got.String(); !strings.Contains(s, "2 tensors loaded, 1 skipped, 1 missing") || !strings.Contains(s, "skipped, shape 4 in") {
+	if s := got.String(); !strings.Contains(s, "2 tensors loaded, 1 skipped, 1 missing") ||
+		!strings.Contains(s, "skipped, shape 4 in") {
 		t.Error(s)
 	}
 	explain := func(name string) string { return "because " + name }
@@ -252,10 +262,12 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 		t.Errorf("a shape that does not fit: %v", err)
 	}
 	to.shapes["head"] = device.Shape{4}
-	if _, err := LoadAll(path, to, explain); err == nil || !strings.Contains(err.Error(), "has no encoder.new: because encoder.new") {
+	if _, err := LoadAll(path, to, explain); err == nil ||
+		!strings.Contains(err.Error(), "has no encoder.new: because encoder.new") {
 		t.Errorf("a tensor that is missing: %v", err)
 	}
-	other := &model{names: []string{"stem"}, shapes: map[string]device.Shape{"stem": {1}}, values: map[string][]float32{}}
+	other := &model{names: []string{"stem"}, shapes: map[string]device.Shape{"stem": {1}},
+		values: map[string][]float32{}}
 	if _, err := Load(path, other); err == nil || !strings.Contains(err.Error(), "no weights") {
 		t.Errorf("nothing fits: %v", err)
 	}
@@ -269,8 +281,10 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "foreign.safetensors")
 	var tensors []safetensors.Tensor
-	for i, name := range []string{"other.encoder.a", "other.encoder.mean", "encoder.mean", "third.encoder.mean", "other.head"} {
-		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: []int{2}, Values: func() ([]float32, error) { return []float32{float32(i), 0}, nil }})
+	for i, name := range []string{"other.encoder.a", "other.encoder.mean", "encoder.mean", "third.encoder.mean",
+		"other.head"} {
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: []int{2},
+			Values: func() ([]float32, error) { return []float32{float32(i), 0}, nil }})
 	}
 	err := atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, nil, tensors) })
 	if err != nil {
@@ -286,7 +300,8 @@ func TestForeignNames(t *testing.T) {
 	}
 	got, err := LoadRenamed(path, m, rename)
 	want := voxsaw.Loaded{
-		Path: path, Loaded: []string{"encoder.mean", "head"}, Skipped: []voxsaw.Skip{{Name: "other.encoder.a", Reason: "shape 2 in the checkpoint, 3x2 in the network"}},
+		Path: path, Loaded: []string{"encoder.mean", "head"},
+		Skipped: []voxsaw.Skip{{Name: "other.encoder.a", Reason: "shape 2 in the checkpoint, 3x2 in the network"}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -307,14 +322,16 @@ func TestAverageGoesBeforeTheWeights(t *testing.T) {
 		t.Errorf("loaded %v, %v", m.values["head"], err)
 	}
 	var average []float32
-	err := Restore(path, m, Target{"average/head", device.Shape{2}, func(v []float32) error { average = slices.Clone(v); return nil }})
+	err := Restore(path, m, Target{"average/head", device.Shape{2},
+		func(v []float32) error { average = slices.Clone(v); return nil }})
 	if err != nil || !slices.Equal(m.values["head"], []float32{200, 201}) || !slices.Equal(average, []float32{7, 8}) {
 		t.Errorf("restored %v and the average %v, %v", m.values["head"], average, err)
 	}
 	if err := Restore(path, newModel(3)); err == nil || !strings.Contains(err.Error(), `"head"`) {
 		t.Errorf("another network: %v", err)
 	}
-	if err := Restore(path, m, Target{"optimizer.velocity/head", device.Shape{2}, func([]float32) error { return nil }}); err == nil {
+	if err := Restore(path, m, Target{"optimizer.velocity/head", device.Shape{2},
+		func([]float32) error { return nil }}); err == nil {
 		t.Error("a state that is not there")
 	}
 }
@@ -327,9 +344,12 @@ func TestFormat1IsRead(t *testing.T) {
 		trainedOn  int // cases; -1: nobody knows
 		network    voxsaw.Network
 	}{
-		{"pretrain", "jigsaw", 3, 16, voxsaw.Network{Preset: "monai", Channels: 1, Levels: 1, Norm: "instance", Groups: 8, Activation: "relu", Dropout: 0.5, Classes: 2}},
-		{"finetune", Segmentation, 2, -1, voxsaw.Network{Preset: "monai", Channels: 1, Levels: 1, Norm: "instance", Groups: 8, Activation: "relu", Dropout: 0.5, Classes: 3}},
-		{"study", "jigsaw", 1, 12, voxsaw.Network{Preset: "paper", Channels: 1, Levels: 1, Norm: "instance", Groups: 8, Activation: "prelu", Classes: 2}},
+		{"pretrain", "jigsaw", 3, 16, voxsaw.Network{Preset: "monai", Channels: 1, Levels: 1, Norm: "instance",
+			Groups: 8, Activation: "relu", Dropout: 0.5, Classes: 2}},
+		{"finetune", Segmentation, 2, -1, voxsaw.Network{Preset: "monai", Channels: 1, Levels: 1, Norm: "instance",
+			Groups: 8, Activation: "relu", Dropout: 0.5, Classes: 3}},
+		{"study", "jigsaw", 1, 12, voxsaw.Network{Preset: "paper", Channels: 1, Levels: 1, Norm: "instance", Groups: 8,
+			Activation: "prelu", Classes: 2}},
 	} {
 		path := filepath.Join("..", "..", "testdata", "format1_"+c.file+".safetensors")
 		d, err := Read(path)
@@ -340,7 +360,8 @@ func TestFormat1IsRead(t *testing.T) {
 		if d.TrainedOn == nil {
 			n = -1
 		}
-		if d.Kind != c.kind || d.Step != c.step || n != c.trainedOn || d.Version != "devel" || len(d.Fingerprint) != 32 {
+		if d.Kind != c.kind || d.Step != c.step || n != c.trainedOn || d.Version != "devel" ||
+			len(d.Fingerprint) != 32 {
 			t.Errorf("%s: kind %s, step %d, trained on %d cases, version %s", c.file, d.Kind, d.Step, n, d.Version)
 		}
 		network, err := d.Network()
@@ -368,11 +389,13 @@ func TestFormat1IsRead(t *testing.T) {
 }
 
 func TestFormat1IsReadStrictly(t *testing.T) {
-	good := map[string]string{"kind": "pretrain", "config": "network: {preset: paper}\n", "step": "3", "validated": "3", "best_step": "2", "best": "0.5"}
+	good := map[string]string{"kind": "pretrain", "config": "network: {preset: paper}\n", "step": "3", "validated": "3",
+		"best_step": "2", "best": "0.5"}
 	if _, err := parse("file", good); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range map[string]string{"kind": "cooking", "config": "[", "step": "-1", "best": "x", "validated": ""} {
+	for key, value := range map[string]string{"kind": "cooking", "config": "[", "step": "-1", "best": "x",
+		"validated": ""} {
 		bad := map[string]string{}
 		for k, v := range good {
 			bad[k] = v

@@ -130,7 +130,8 @@ func (d Description) Seen() Seen {
 			s.byVoxels[scan.Voxels] = scan
 		}
 		// a name decides where voxels are not known
-		if other, twice := s.byName[scan.Name]; !twice || scan.Voxels == "" && other.Voxels != "" || scan.Labels && !other.Labels {
+		if other, twice := s.byName[scan.Name]; !twice || scan.Voxels == "" && other.Voxels != "" ||
+			scan.Labels && !other.Labels {
 			s.byName[scan.Name] = scan
 		}
 	}

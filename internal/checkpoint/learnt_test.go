@@ -17,7 +17,8 @@ func TestLearntIsReadAsItWasWritten(t *testing.T) {
 	want := description
 	want.Learnt = Learnt{
 		Spacings: volume.Range{Min: [3]float64{0.7, 0.7, 1}, Max: [3]float64{0.9765625, 0.9, 5}},
-		Scans:    []Scan{{"a: b # c", "0123456789abcdef0123456789abcdef", true}, {"case 2", "", true}, {"é \"x\"", "f123456789abcdef0123456789abcdef", false}},
+		Scans: []Scan{{"a: b # c", "0123456789abcdef0123456789abcdef", true}, {"case 2", "", true},
+			{"é \"x\"", "f123456789abcdef0123456789abcdef", false}},
 	}
 	path := write(t, want, newModel(3))
 	got, err := Read(path)
@@ -32,7 +33,8 @@ func TestLearntIsReadAsItWasWritten(t *testing.T) {
 		"voxel sizes of 1 to 0":           "format: 4\nkind: test\nspacings:\n  min: [1, 1, 1]\n  max: [0, 1, 1]\n",
 		"has format 4":                    "format: 4\nkind: test\n",
 	} {
-		if _, err := parse("file", map[string]string{headerKey: text}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse("file", map[string]string{headerKey: text}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -55,15 +57,19 @@ func TestLongListOfScans(t *testing.T) {
 	if len(list) != 1 || os.Remove(list[0]) != nil {
 		t.Fatalf("lists: %v", list)
 	}
-	if got, err := Read(path); err != nil || got.Known() || !strings.Contains(got.Lost, "1001 scans that it has learnt from are named in names-") {
+	if got, err := Read(path); err != nil || got.Known() ||
+		!strings.Contains(got.Lost, "1001 scans that it has learnt from are named in names-") {
 		t.Errorf("without the list: %q, %v", got.Lost, err)
 	}
 }
 
 func TestSeen(t *testing.T) {
-	pretrained := Description{Kind: "jigsaw", TrainedOn: []string{"a", "b"}, Learnt: Learnt{Scans: []Scan{{"a", "1", false}, {"b", "2", false}}}}
-	d := Description{Kind: Segmentation, Learnt: Learnt{Scans: []Scan{{"x", "2", true}, {"a", "1", true}, {"c", "", true}}}.After(pretrained)}
-	if want := []Scan{{"a", "1", true}, {"b", "2", false}, {"c", "", true}, {"x", "2", true}}; !slices.Equal(d.Learnt.Scans, want) {
+	pretrained := Description{Kind: "jigsaw", TrainedOn: []string{"a", "b"},
+		Learnt: Learnt{Scans: []Scan{{"a", "1", false}, {"b", "2", false}}}}
+	d := Description{Kind: Segmentation,
+		Learnt: Learnt{Scans: []Scan{{"x", "2", true}, {"a", "1", true}, {"c", "", true}}}.After(pretrained)}
+	if want := []Scan{{"a", "1", true}, {"b", "2", false}, {"c", "", true},
+		{"x", "2", true}}; !slices.Equal(d.Learnt.Scans, want) {
 		t.Errorf("%v, want %v", d.Learnt.Scans, want)
 	}
 	for _, c := range []struct {
@@ -101,21 +107,24 @@ func TestMismatchesOfSpacing(t *testing.T) {
 		rangeBefore, rangeNow volume.Range
 		want                  string
 	}{
-		{own, own, r, r, ""}, {own, one, r, volume.Range{}, ""}, {one, own, volume.Range{}, r, ""}, {one, one, volume.Range{}, volume.Range{}, ""},
+		{own, own, r, r, ""}, {own, one, r, volume.Range{}, ""}, {one, own, volume.Range{}, r, ""},
+		{one, one, volume.Range{}, volume.Range{}, ""},
 		{own, own, volume.Range{}, r, ""}, // an earlier version's: nobody knows
 		{own, two, r, volume.Range{}, "0.7 to 0.9 x 0.7 to 0.9 x 1 mm in the checkpoint, 2 x 2 x 2 mm here"},
 		{two, own, volume.Range{}, r, "2 x 2 x 2 mm in the checkpoint, 0.7 to 0.9 x 0.7 to 0.9 x 1 mm here"},
 		{own, two, volume.Range{}, volume.Range{}, "each scan's own in the checkpoint, 2x2x2 mm here"},
 		{one, two, volume.Range{}, volume.Range{}, "0.8x0.8x1 mm in the checkpoint, 2x2x2 mm here"},
 	} {
-		d := Description{Settings: fmt.Sprintf("preparation:\n  axcodes: RAS\n  spacing: [%g, %g, %g]\n", c.before[0], c.before[1], c.before[2]), Learnt: Learnt{Spacings: c.rangeBefore}}
+		d := Description{Settings: fmt.Sprintf("preparation:\n  axcodes: RAS\n  spacing: [%g, %g, %g]\n", c.before[0],
+			c.before[1], c.before[2]), Learnt: Learnt{Spacings: c.rangeBefore}}
 		p, err := d.Preparation()
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.Spacing = c.now
 		lines := d.Mismatches(p, c.rangeNow, voxsaw.Network{})
-		if len(lines) > 1 || (len(lines) == 0) != (c.want == "") || c.want != "" && !strings.HasPrefix(lines[0], "spacing of the scans: "+c.want+": ") {
+		if len(lines) > 1 || (len(lines) == 0) != (c.want == "") ||
+			c.want != "" && !strings.HasPrefix(lines[0], "spacing of the scans: "+c.want+": ") {
 			t.Errorf("%v and %v: %q, want %q", c.before, c.now, lines, c.want)
 		}
 	}

@@ -101,7 +101,8 @@ func VerifyLists(path string) (problems []string) {
 		case err != nil:
 			problems = append(problems, err.Error())
 		case names == nil:
-			problems = append(problems, fmt.Sprintf("%s names %d cases in %s, which is not beside it", filepath.Base(path), l.Names, l.File))
+			problems = append(problems, fmt.Sprintf("%s names %d cases in %s, which is not beside it",
+				filepath.Base(path), l.Names, l.File))
 		}
 	}
 	return problems

@@ -25,7 +25,8 @@ func TestLongListOfCases(t *testing.T) {
 		t.Errorf("the checkpoint has the names of all cases (%v)", err)
 	}
 	for _, p := range []string{short, path} {
-		if d, err := Read(p); err != nil || d.Lost != "" || !slices.Equal(d.TrainedOn, names[1:]) && !slices.Equal(d.TrainedOn, names) {
+		if d, err := Read(p); err != nil || d.Lost != "" ||
+			!slices.Equal(d.TrainedOn, names[1:]) && !slices.Equal(d.TrainedOn, names) {
 			t.Errorf("%d cases were read: %v", len(d.TrainedOn), err)
 		}
 	}
@@ -35,19 +36,23 @@ func TestLongListOfCases(t *testing.T) {
 		t.Fatalf("lists: %v", list)
 	}
 	said := ListForConfig(names)
-	if len(said) != 1 || !strings.Contains(said[0], filepath.Base(list[0])) || slices.Equal(said, ListForConfig(names[:manyNames])) || slices.Equal(said, ListForConfig(append(slices.Clone(names[1:]), "x"))) {
+	if len(said) != 1 || !strings.Contains(said[0], filepath.Base(list[0])) ||
+		slices.Equal(said, ListForConfig(names[:manyNames])) ||
+		slices.Equal(said, ListForConfig(append(slices.Clone(names[1:]), "x"))) {
 		t.Errorf("a configuration has %q", said)
 	}
 	if err := os.WriteFile(list[0], []byte("case 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "is not the list of names that was written with it") {
+	if _, err := Read(path); err == nil ||
+		!strings.Contains(err.Error(), "is not the list of names that was written with it") {
 		t.Errorf("another list: %v", err)
 	}
 	if err := os.Remove(list[0]); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := Read(path); err != nil || d.TrainedOn != nil || !strings.Contains(d.Lost, "1001 cases that it was trained on are named in names-") {
+	if d, err := Read(path); err != nil || d.TrainedOn != nil ||
+		!strings.Contains(d.Lost, "1001 cases that it was trained on are named in names-") {
 		t.Errorf("without the list: %+v, %v", d, err)
 	}
 }

@@ -35,7 +35,8 @@ var oldRunKeys = []string{"data", "cases", "held", "test", "trained_on", "machin
 
 // migrate reads the metadata of format 1.
 func migrate(path string, meta map[string]string) (Description, error) {
-	d := Description{Kind: oldKinds[meta["kind"]], Run: meta["config"], Version: meta["version"], Device: meta["device"], Fingerprint: meta["fingerprint"], path: path}
+	d := Description{Kind: oldKinds[meta["kind"]], Run: meta["config"], Version: meta["version"],
+		Device: meta["device"], Fingerprint: meta["fingerprint"], path: path}
 	if d.Kind == "" {
 		return d, fmt.Errorf("%s: %w: its metadata have no kind: voxsaw did not write it", path, ErrForeign)
 	}

@@ -67,7 +67,8 @@ func verify(path string, f *safetensors.File) (known bool, err error) {
 	}
 	got, err := digest(path, f)
 	if err == nil && got != want {
-		err = fmt.Errorf("%s is damaged: its tensors have the digest %.12s, and were written with %.12s", path, got, want)
+		err = fmt.Errorf("%s is damaged: its tensors have the digest %.12s, and were written with %.12s", path, got,
+			want)
 	}
 	return true, err
 }
@@ -98,7 +99,8 @@ func Restore(path string, weights Weights, extra ...Target) error {
 	var values []float32 // of one tensor at a time
 	read := func(name string, shape device.Shape) (err error) {
 		if !f.Has(name) || !shape.Equal(f.Shape(name)) {
-			return fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path, name, numbers.Extents(f.Shape(name)), numbers.Extents(shape))
+			return fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path,
+				name, numbers.Extents(f.Shape(name)), numbers.Extents(shape))
 		}
 		values, err = f.ReadInto(name, values)
 		return err
@@ -154,7 +156,8 @@ func LoadPart(path string, weights Weights, rename, leave func(name string) stri
 	if _, err := verify(path, f); err != nil {
 		return voxsaw.Loaded{Path: path}, err
 	}
-	l := loading{file: f, weights: weights, leave: leave, known: map[string]bool{}, found: map[string]bool{}, Loaded: voxsaw.Loaded{Path: path}}
+	l := loading{file: f, weights: weights, leave: leave, known: map[string]bool{}, found: map[string]bool{},
+		Loaded: voxsaw.Loaded{Path: path}}
 	for _, name := range weights.Names() {
 		l.known[name] = true
 	}
@@ -184,7 +187,8 @@ func LoadPart(path string, weights Weights, rename, leave func(name string) stri
 		}
 	}
 	if len(l.Loaded.Loaded) == 0 {
-		return l.Loaded, fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another kind of network, preset, norm or number of channels?\n  %v", l.Loaded)
+		return l.Loaded,
+			fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another kind of network, preset, norm or number of channels?\n  %v", l.Loaded)
 	}
 	return l.Loaded, nil
 }
@@ -266,7 +270,8 @@ func (l *loading) load(name, to string) (err error) {
 	why := l.leave(to)
 	if mean := l.meanBehind(to); !l.known[to] && why == "" && mean != "" && l.weights.Shape(mean).Equal(inFile) {
 		l.biases = append(l.biases, bias{name, mean})
-		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "the running mean of the norm behind it is shifted instead"})
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name,
+			Reason: "the running mean of the norm behind it is shifted instead"})
 		return nil
 	}
 	if !l.known[to] {
@@ -279,7 +284,9 @@ func (l *loading) load(name, to string) (err error) {
 		return nil
 	}
 	if !inNetwork.Equal(inFile) {
-		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", numbers.Extents(inFile), numbers.Extents([]int(inNetwork)))})
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name,
+			Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", numbers.Extents(inFile),
+				numbers.Extents([]int(inNetwork)))})
 		return nil
 	}
 	from := name

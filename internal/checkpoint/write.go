@@ -32,16 +32,18 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	var tensors []safetensors.Tensor
 	var values []float32 // of one tensor at a time: memory may be short
 	add := func(t Tensor) {
-		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Values: func() (_ []float32, err error) {
-			values, err = t.Values(values)
-			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !numbers.Finite(v) }) {
-				err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", d.Step)
-			}
-			return values, err
-		}})
+		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape,
+			Values: func() (_ []float32, err error) {
+				values, err = t.Values(values)
+				if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !numbers.Finite(v) }) {
+					err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", d.Step)
+				}
+				return values, err
+			}})
 	}
 	for _, name := range weights.Names() {
-		add(Tensor{name, weights.Shape(name), func(into []float32) ([]float32, error) { return weights.ReadInto(name, into) }})
+		add(Tensor{name, weights.Shape(name),
+			func(into []float32) ([]float32, error) { return weights.ReadInto(name, into) }})
 	}
 	for _, t := range extra {
 		add(t)
@@ -62,7 +64,8 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 // shapes that rename gives them: for other programs. A shape has as many elements as before. A
 // moving average is written in the place of the parameter that it is of. A parameter that gets no
 // name is left out; the names of these are returned.
-func Export(path, out string, rename func(name string, shape []int) (to string, as []int, err error)) (left []string, err error) {
+func Export(path, out string, rename func(name string, shape []int) (to string, as []int, err error)) (left []string,
+	err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err

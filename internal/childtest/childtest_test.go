@@ -61,7 +61,8 @@ func TestSkips(t *testing.T) {
 		t.Fatalf("%v\n%s", err, shown)
 	}
 	for prefix, out := range map[string]string{"TestParts/": recorded, "TestShown/TestParts/": string(shown)} {
-		want := map[string]string{"family/one_part": "no tool here", "family": "no rest", "a": "beside others: a", "b": "beside others: b"}
+		want := map[string]string{"family/one_part": "no tool here", "family": "no rest", "a": "beside others: a",
+			"b": "beside others: b"}
 		for _, got := range skips(out) {
 			name := strings.TrimPrefix(got.name, prefix)
 			if reason, ok := want[name]; !ok || !strings.HasSuffix(got.reason, reason) {

@@ -27,7 +27,8 @@ func TestCeilingOfAir(t *testing.T) {
 	air.Int16[grid.Len()-1] = 0 // in no crop of this test: a scan of air alone cannot be prepared
 	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "air", Image: air})
 	data := pretext.Data{Store: store, Train: []string{"air"}}
-	for name, want := range map[string][]float64{"rotation": {1.0 / 10}, "position": {1.0 / 26}, "rubik": {1, 1.0 / 3, 2.0 / 3}} {
+	for name, want := range map[string][]float64{"rotation": {1.0 / 10}, "position": {1.0 / 26},
+		"rubik": {1, 1.0 / 3, 2.0 / 3}} {
 		task, err := pretext.Of(name)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,8 @@ func TestCeilingOfAir(t *testing.T) {
 		if _, err := c.Pretrain(t.Context(), traintest.Direct(t), data, voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"), pretext.OpenOptions{Items: 3})
+		_, _, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+			pretext.OpenOptions{Items: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,8 @@ type guesser struct {
 }
 
 // newGuesser compiles the program. It lies in the memory of another, if there is one.
-func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share *nn.Program, memory int64) (*guesser, error) {
+func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share *nn.Program, memory int64) (*guesser,
+	error) {
 	g := &guesser{task: t, settings: s, patches: make([]float32, t.values(s))}
 	graph := nn.NewGraph(nn.Eval, dev.Activations())
 	outputs := map[string]*nn.Node{}
@@ -45,7 +46,8 @@ func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share
 		g.scores = append(g.scores, make([]float32, t.count(target)*target.Classes))
 	}
 	var err error
-	if g.program, err = nn.Compile(dev, graph, params, nn.Options{Outputs: outputs, Share: share, MemoryLimit: memory}); err != nil {
+	if g.program, err = nn.Compile(dev, graph, params, nn.Options{Outputs: outputs, Share: share,
+		MemoryLimit: memory}); err != nil {
 		return nil, fmt.Errorf("preparing the network for crops of %s: %w", numbers.Extents(s.Crop[:]), err)
 	}
 	return g, nil
@@ -260,7 +262,8 @@ func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.
 func notes(t Task, o pretext.OpenOptions) []string {
 	switch {
 	case t.Draws == 0 && (o.Rounds > 1 || o.Items > 0):
-		return []string{fmt.Sprintf("a crop of each case is shown once for each of %d classes, and looked at once", t.Targets[0].Classes)}
+		return []string{fmt.Sprintf("a crop of each case is shown once for each of %d classes, and looked at once",
+			t.Targets[0].Classes)}
 	case o.Rounds > 1:
 		return []string{"there is one answer, and no second round"}
 	}
@@ -302,7 +305,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretex
 	t := e.guesser.task
 	measures, shares, chance, ceiling := t.measures(), scores.shares(), t.chance(), scores.ceilings()
 	out := pretext.Evaluation{
-		Cases: len(cases), Items: scores.Items, Measures: measures, Score: len(measures) - 1, Rounds: [][]float64{shares}, Chance: chance,
+		Cases: len(cases), Items: scores.Items, Measures: measures, Score: len(measures) - 1,
+		Rounds: [][]float64{shares}, Chance: chance,
 	}
 	r := record{out.Cases, out.Items, map[string]float64{}, map[string]float64{}, map[string]float64{}}
 	for k, m := range measures {

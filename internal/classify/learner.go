@@ -55,7 +55,8 @@ func (l *Learner) compile() (*nn.Program, error) {
 	var total *nn.Node
 	for k, logits := range l.task.logits(g, l.settings, l.Pass) {
 		target := l.task.Targets[k]
-		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.Pass*l.task.count(target)), nn.LossOptions{CE: target.Weight})
+		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.Pass*l.task.count(target)),
+			nn.LossOptions{CE: target.Weight})
 		if outputs[target.Name] = logits; total == nil {
 			total = loss
 		} else {
@@ -63,7 +64,8 @@ func (l *Learner) compile() (*nn.Program, error) {
 		}
 	}
 	return nn.Compile(l.Bench.Device, g, l.Bench.Params, nn.Options{
-		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory, Ahead: []string{"image"},
+		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory,
+		Ahead: []string{"image"},
 	})
 }
 

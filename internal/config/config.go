@@ -179,5 +179,6 @@ func unknown(what, prefix, word string, keys []string) error {
 		}
 		return fmt.Errorf("unknown %s %q: did you mean %s?", what, prefix+word, strings.Join(near, " or "))
 	}
-	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, prefix+word, strings.Join(slices.Sorted(slices.Values(keys)), ", "))
+	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, prefix+word,
+		strings.Join(slices.Sorted(slices.Values(keys)), ", "))
 }

@@ -52,7 +52,8 @@ type options struct {
 }
 
 func defaults() options {
-	o := options{Steps: 100, LearningRate: 0.01, Grid: []int{3, 3, 3}, Crop: [3]int{96, 96, 96}, Window: [2]float64{-125, 275}, Schedule: schedule{Kind: "poly", Every: time.Minute}}
+	o := options{Steps: 100, LearningRate: 0.01, Grid: []int{3, 3, 3}, Crop: [3]int{96, 96, 96},
+		Window: [2]float64{-125, 275}, Schedule: schedule{Kind: "poly", Every: time.Minute}}
 	o.Network.Channels = 16
 	return o
 }
@@ -103,11 +104,13 @@ func TestLoadReadsEveryKind(t *testing.T) {
 	}
 	want := defaults()
 	want.Steps, want.LearningRate, want.Mirror, want.Seed = 7, 0.001, true, 1<<64-1
-	want.Grid, want.Spacing, want.Crop, want.Window = []int{2, 2, 2}, [3]float64{1, 1, 1.5}, [3]int{48, 48, 48}, [2]float64{-100, 240}
+	want.Grid, want.Spacing, want.Crop, want.Window = []int{2, 2, 2}, [3]float64{1, 1, 1.5}, [3]int{48, 48, 48},
+		[2]float64{-100, 240}
 	want.Fractions, want.Cases = []float64{0.1, 1}, []string{"a", "b c"}
 	want.Schedule.Kind, want.Schedule.Every = "cosine", 90*time.Minute
 	want.Network.Channels, want.Network.Norm, want.Teacher.Channels = 8, "no", 4
-	want.Items = []item{{Name: "first", Extent: [3]int{1, 2, 3}}, {Name: "second", Extent: [3]int{5, 5, 5}, Tags: map[string]string{"a": "1", "b": "x"}}}
+	want.Items = []item{{Name: "first", Extent: [3]int{1, 2, 3}}, {Name: "second", Extent: [3]int{5, 5, 5},
+		Tags: map[string]string{"a": "1", "b": "x"}}}
 	want.Labels = map[int]string{2: "pancreas", 10: "tumour"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -127,7 +130,8 @@ func TestMarshalRoundTrips(t *testing.T) {
 	if err := Parse("full", []byte(full), &cfg); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Cases = []string{"", "true", "1e3", "a: b", "x # y", "- z", "naïve", "line\nbreak", `quo"te\`, "0x10", "~", "{", "a b", "1:30"}
+	cfg.Cases = []string{"", "true", "1e3", "a: b", "x # y", "- z", "naïve", "line\nbreak", `quo"te\`, "0x10", "~", "{",
+		"a b", "1:30"}
 	text, err := Marshal(&cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -153,12 +157,17 @@ func TestMarshalRoundTrips(t *testing.T) {
 
 func TestErrorsNameTheCulprit(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"misspelt":        {"steps: 1\nlerning_rate: 1\n", `run.yaml:2: unknown key "lerning_rate": did you mean "learning_rate"?`},
-		"forgotten part":  {"channels: 1\n", `run.yaml:1: unknown key "channels": did you mean "network.channels" or "teacher.channels"?`},
-		"misspelt part":   {"chanels: 1\n", `run.yaml:1: unknown key "chanels": did you mean "network.channels" or "teacher.channels"?`},
-		"tab":             {"seed: 1\nnetwork:\n\tchannels: 1\n", `run.yaml:3: a tab begins the line: YAML is indented with spaces alone`},
-		"tab in front":    {"\tseed: 1\n", `run.yaml:1: a tab begins the line`},
-		"misspelt inside": {"network:\n  chanels: 1\n", `run.yaml:2: unknown key "network.chanels": did you mean "network.channels"?`},
+		"misspelt": {"steps: 1\nlerning_rate: 1\n",
+			`run.yaml:2: unknown key "lerning_rate": did you mean "learning_rate"?`},
+		"forgotten part": {"channels: 1\n",
+			`run.yaml:1: unknown key "channels": did you mean "network.channels" or "teacher.channels"?`},
+		"misspelt part": {"chanels: 1\n",
+			`run.yaml:1: unknown key "chanels": did you mean "network.channels" or "teacher.channels"?`},
+		"tab": {"seed: 1\nnetwork:\n\tchannels: 1\n",
+			`run.yaml:3: a tab begins the line: YAML is indented with spaces alone`},
+		"tab in front": {"\tseed: 1\n", `run.yaml:1: a tab begins the line`},
+		"misspelt inside": {"network:\n  chanels: 1\n",
+			`run.yaml:2: unknown key "network.chanels": did you mean "network.channels"?`},
 		"not alike":       {"zzzzzzzzzz: 1\n", `the valid ones are `},
 		"hidden":          {"Hidden: 1\n", `unknown key "Hidden"`},
 		"number":          {"steps: 1\n\nlearning_rate: fast\n", `run.yaml:3: learning_rate: "fast" is not a number`},
@@ -182,12 +191,15 @@ func TestErrorsNameTheCulprit(t *testing.T) {
 		"behind an empty": {"---\n---\nnosuch: 1\n", `run.yaml:2: more than one document`},
 		"three":           {"steps: 1\n---\n---\nnosuch: 1\n", `run.yaml:3: more than one document`},
 		"many keys":       {numbered("key%d: 1\n", 20_000), `more than 4000 keys: not a config file`},
-		"many flow keys":  {"labels: {" + numbered("%d: a, ", 20_000) + "}\n", `more than 4000 keys: not a config file`},
-		"many items":      {"crop: [" + numbered("%d, ", 400_000/8) + "1, 2]\n", `more than 50000 items of lists: not a config file`},
-		"many lines":      {"items:\n" + numbered("- %d\n", 60_000), `more than 50000 items of lists: not a config file`},
-		"alias":           {"steps: &a 1\nseed: *a\n", `anchors, aliases and tags are not supported`},
-		"in an item":      {"items:\n  - name: a\n  - nme: b\n", `run.yaml:3: unknown key "items[1].nme": did you mean "items[1].name"?`},
-		"map key":         {"labels: {a: b}\n", `labels: "a" is not a whole number`},
+		"many flow keys": {"labels: {" + numbered("%d: a, ", 20_000) + "}\n",
+			`more than 4000 keys: not a config file`},
+		"many items": {"crop: [" + numbered("%d, ", 400_000/8) + "1, 2]\n",
+			`more than 50000 items of lists: not a config file`},
+		"many lines": {"items:\n" + numbered("- %d\n", 60_000), `more than 50000 items of lists: not a config file`},
+		"alias":      {"steps: &a 1\nseed: *a\n", `anchors, aliases and tags are not supported`},
+		"in an item": {"items:\n  - name: a\n  - nme: b\n",
+			`run.yaml:3: unknown key "items[1].nme": did you mean "items[1].name"?`},
+		"map key": {"labels: {a: b}\n", `labels: "a" is not a whole number`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := defaults()
@@ -197,7 +209,8 @@ func TestErrorsNameTheCulprit(t *testing.T) {
 			}
 		})
 	}
-	if err := Load(filepath.Join(t.TempDir(), "absent.yaml"), &options{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if err := Load(filepath.Join(t.TempDir(), "absent.yaml"), &options{}); err == nil ||
+		!strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("absent file: %v", err)
 	}
 }
@@ -219,7 +232,8 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Bind(flags, &cfg)
 	path := write(t, "steps: 7\nseed: 3\ngrid: [2, 2, 2]\ncases: [c]\n")
-	if err := flags.Parse([]string{"--config", path, "--steps=9", "--window", "-5,5", "--mirror", "--cases", "a,b", "--cases=d", "--crop", "32", "--teacher-channels", "2", "--output", "x"}); err != nil {
+	if err := flags.Parse([]string{"--config", path, "--steps=9", "--window", "-5,5", "--mirror", "--cases", "a,b",
+		"--cases=d", "--crop", "32", "--teacher-channels", "2", "--output", "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Resolve(flags, "", &cfg); err != nil {
@@ -238,7 +252,9 @@ func TestFlagsSayWhatTheyWant(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Bind(flags, &cfg)
 	usage := flags.FlagUsages()
-	for _, want := range []string{"--learning-rate number", "of SGD (default 0.01)", "--crop AxBxC", "(default 96x96x96)", "(default \"poly\")", "(constant, step, poly, cosine)", "--checkpoint-every duration", "--mirror "} {
+	for _, want := range []string{"--learning-rate number", "of SGD (default 0.01)", "--crop AxBxC",
+		"(default 96x96x96)", "(default \"poly\")", "(constant, step, poly, cosine)", "--checkpoint-every duration",
+		"--mirror "} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("no %q in\n%s", want, usage)
 		}
@@ -279,13 +295,15 @@ func TestPartReadsASection(t *testing.T) {
 	if err := Part("checkpoint", []byte(full), "network", &network); err != nil || network.Channels != 8 {
 		t.Errorf("got %+v, %v", network, err)
 	}
-	if err := Part("checkpoint", []byte(full), "network.head", &network); err == nil || !strings.Contains(err.Error(), `no section "network.head"`) {
+	if err := Part("checkpoint", []byte(full), "network.head", &network); err == nil ||
+		!strings.Contains(err.Error(), `no section "network.head"`) {
 		t.Error(err)
 	}
 }
 
 func TestKebab(t *testing.T) {
-	for in, want := range map[string]string{"learning_rate": "learning-rate", "learningRate": "learning-rate", "HD95": "hd95", "hu": "hu", "foldK": "fold-k"} {
+	for in, want := range map[string]string{"learning_rate": "learning-rate", "learningRate": "learning-rate",
+		"HD95": "hd95", "hu": "hu", "foldK": "fold-k"} {
 		if got := kebab(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
@@ -359,7 +377,8 @@ func numbered(line string, times int) string {
 
 // One document may begin with a line of dashes, and with what the YAML is of.
 func TestOneDocument(t *testing.T) {
-	for _, text := range []string{"---\nsteps: 7\n", "# a comment\n---\nsteps: 7\n", "%YAML 1.2\n---\nsteps: 7\n", "steps: 7\n...\n", "---\n# a comment\nsteps: 7\n"} {
+	for _, text := range []string{"---\nsteps: 7\n", "# a comment\n---\nsteps: 7\n", "%YAML 1.2\n---\nsteps: 7\n",
+		"steps: 7\n...\n", "---\n# a comment\nsteps: 7\n"} {
 		cfg := defaults()
 		if err := Parse("run.yaml", []byte(text), &cfg); err != nil || cfg.Steps != 7 {
 			t.Errorf("%q: %d steps, %v", text, cfg.Steps, err)
@@ -374,7 +393,8 @@ func TestWordsForNumbers(t *testing.T) {
 	}
 	median := [3]float64{-1, -1, -1}
 	for text, want := range map[string][3]float64{
-		"median": median, "own": {}, "[0, 0, 0]": {}, "1.5": {1.5, 1.5, 1.5}, "[1, 2, 3]": {1, 2, 3}, "1x2x3": {1, 2, 3}, "[own, 2, median]": {0, 2, -1}, "ownx2xmedian": {0, 2, -1},
+		"median": median, "own": {}, "[0, 0, 0]": {}, "1.5": {1.5, 1.5, 1.5}, "[1, 2, 3]": {1, 2, 3},
+		"1x2x3": {1, 2, 3}, "[own, 2, median]": {0, 2, -1}, "ownx2xmedian": {0, 2, -1},
 	} {
 		var s spaced
 		if err := Parse("file", []byte("spacing: "+text), &s); err != nil || s.Spacing != want {

@@ -30,7 +30,8 @@ func TestAbsurdDepth(t *testing.T) {
 		errUnmarshal := Unmarshal("deep.yaml", data, &v)
 		runtime.ReadMemStats(&after)
 		for _, err := range []error{errParse, errUnmarshal} {
-			if err == nil || !strings.Contains(err.Error(), "deep.yaml") || !strings.Contains(err.Error(), "not a config file") {
+			if err == nil || !strings.Contains(err.Error(), "deep.yaml") ||
+				!strings.Contains(err.Error(), "not a config file") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -62,10 +63,12 @@ func TestAliasesAreNotExpanded(t *testing.T) {
 	text := "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
 	for c := 'b'; c < 'k'; c++ {
 		previous := string(c - 1)
-		text += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+previous+", ", 10), ", ") + "]\n"
+		text += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+previous+", ", 10), ", ") +
+			"]\n"
 	}
 	var v any
-	if err := Unmarshal("bomb.yaml", []byte(text), &v); err == nil || !strings.Contains(err.Error(), "bomb.yaml: aliases are not supported") {
+	if err := Unmarshal("bomb.yaml", []byte(text), &v); err == nil ||
+		!strings.Contains(err.Error(), "bomb.yaml: aliases are not supported") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -57,7 +57,8 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 			panic(fmt.Sprintf("config: %s and %s both want the flag --%s: give one a flag tag", other, where, name))
 		}
 		if flags.Lookup(name) != nil {
-			panic(fmt.Sprintf("config: %s wants the flag --%s, which the command has already: give it a flag tag", where, name))
+			panic(fmt.Sprintf("config: %s wants the flag --%s, which the command has already: give it a flag tag",
+				where, name))
 		}
 		seen[name] = where
 		flag := flags.VarPF(value, name, "", usage)
@@ -91,7 +92,8 @@ type placedChoice struct {
 // eachLeaf calls leaf for every leaf of every option that has a flag.
 func (o placedChoice) eachLeaf(leaf func(option, name, where string, f field)) {
 	for _, p := range o.options {
-		eachLeaf(fields(pointee(p.Value)), o.path, o.prefix, func(name, where string, f field) { leaf(p.Name, name, where, f) })
+		eachLeaf(fields(pointee(p.Value)), o.path, o.prefix,
+			func(name, where string, f field) { leaf(p.Name, name, where, f) })
 	}
 }
 

@@ -33,7 +33,8 @@ type work struct {
 
 func newWork() *work {
 	w := &work{}
-	w.Learning.OneOf = NewOneOf("task", "what is learnt", Option{"cut", &cut{Steps: 10, Grid: [3]int{3, 3, 3}}}, Option{"turn", &turn{Steps: 20, Turns: 10, Axis: "k"}})
+	w.Learning.OneOf = NewOneOf("task", "what is learnt", Option{"cut", &cut{Steps: 10, Grid: [3]int{3, 3, 3}}},
+		Option{"turn", &turn{Steps: 20, Turns: 10, Axis: "k"}})
 	return w
 }
 
@@ -68,7 +69,8 @@ func TestOneOfIsChosenByTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(text); !strings.Contains(s, "task: turn") || !strings.Contains(s, "turns: 24") || strings.Contains(s, "grid") {
+	if s := string(text); !strings.Contains(s, "task: turn") || !strings.Contains(s, "turns: 24") ||
+		strings.Contains(s, "grid") {
 		t.Errorf("the chosen struct is not what is written:\n%s", s)
 	}
 	again := newWork()
@@ -82,7 +84,8 @@ func TestOneOfIsChosenByTheFile(t *testing.T) {
 
 func TestOneOfIsChosenByAFlag(t *testing.T) {
 	w := newWork()
-	if err := resolve(t, w, "learning: {task: cut}\n", "--learning-turns", "24", "--learning-task", "turn", "--learning-steps", "7"); err != nil {
+	if err := resolve(t, w, "learning: {task: cut}\n", "--learning-turns", "24", "--learning-task", "turn",
+		"--learning-steps", "7"); err != nil {
 		t.Fatal(err)
 	}
 	if got := *w.Learning.Value().(*turn); got != (turn{7, 24, "k"}) {
@@ -96,7 +99,8 @@ func TestOneOfRefusesWhatTheChosenLacks(t *testing.T) {
 		args []string
 		want string
 	}{
-		"flag of another":   {"", []string{"--learning-turns", "24"}, "--learning-turns: task cut has no such setting; turn has"},
+		"flag of another": {"", []string{"--learning-turns", "24"},
+			"--learning-turns: task cut has no such setting; turn has"},
 		"key of another":    {"learning: {turns: 24}\n", nil, `unknown key "learning.turns"`},
 		"unknown choice":    {"learning: {task: trun}\n", nil, "learning.task"},
 		"unknown flag":      {"", []string{"--learning-task", "trun"}, "trun"},
@@ -115,14 +119,16 @@ func TestOneOfClonesShareNothing(t *testing.T) {
 	c.Chosen = "turn"
 	c.Option("turn").(*turn).Turns = 24
 	c.Option("cut").(*cut).Steps = 1
-	if w.Learning.Chosen != "cut" || w.Learning.Option("turn").(*turn).Turns != 10 || w.Learning.Value().(*cut).Steps != 10 {
+	if w.Learning.Chosen != "cut" || w.Learning.Option("turn").(*turn).Turns != 10 ||
+		w.Learning.Value().(*cut).Steps != 10 {
 		t.Error("the original has changed with its clone")
 	}
 }
 
 func TestSectionsAreReadLater(t *testing.T) {
 	w := newWork()
-	if err := resolve(t, w, "runs:\n  - name: plain\n  - name: fine\n    override:\n      grid: [4, 4, 4] # finer\n      task: cut\n"); err != nil {
+	if err := resolve(t, w,
+		"runs:\n  - name: plain\n  - name: fine\n    override:\n      grid: [4, 4, 4] # finer\n      task: cut\n"); err != nil {
 		t.Fatal(err)
 	}
 	plain, fine := w.Runs[0].Override, w.Runs[1].Override
@@ -136,7 +142,8 @@ func TestSectionsAreReadLater(t *testing.T) {
 	if err := NewSection("grid: [4, 4, 4]\n").Apply("run fine", &c); err != nil || c != (cut{10, [3]int{4, 4, 4}}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if err := fine.Apply("run fine", &c); err == nil || !strings.Contains(err.Error(), "run fine") || !strings.Contains(err.Error(), "task") {
+	if err := fine.Apply("run fine", &c); err == nil || !strings.Contains(err.Error(), "run fine") ||
+		!strings.Contains(err.Error(), "task") {
 		t.Errorf("a key that the struct lacks: %v", err)
 	}
 	text, err := Marshal(w)

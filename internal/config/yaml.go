@@ -179,7 +179,8 @@ func parse(name string, data []byte) (*ast.File, error) {
 	if line := indentedByTab(data); err != nil && line > 0 {
 		return nil, fmt.Errorf("%s:%d: a tab begins the line: YAML is indented with spaces alone", name, line)
 	}
-	if syntax := yaml.Error(nil); errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+	if syntax := yaml.Error(nil); errors.As(err, &syntax) && syntax.GetToken() != nil &&
+		syntax.GetToken().Position != nil {
 		return nil, fmt.Errorf("%s:%d: %s", name, syntax.GetToken().Position.Line, syntax.GetMessage())
 	}
 	if err != nil {
@@ -282,7 +283,8 @@ func (r reader) unknownKey(known []field, path, key string) error {
 	}
 	if flag := r.flagOf(path + key); len(meant) == 0 && flag != nil {
 		if Key(flag) == "" {
-			return fmt.Errorf("%q is no key of the file, but a flag of the command line alone: --%s", path+key, flag.Name)
+			return fmt.Errorf("%q is no key of the file, but a flag of the command line alone: --%s", path+key,
+				flag.Name)
 		}
 		meant = []string{strconv.Quote(Key(flag))}
 	}

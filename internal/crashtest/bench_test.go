@@ -99,7 +99,8 @@ func makeScans(t *testing.T, dir string) {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(nifti.Write(filepath.Join(dir, "imagesTr", name), scan), nifti.WriteLabels(filepath.Join(dir, "labelsTr", name), organs)); err != nil {
+		if err := errors.Join(nifti.Write(filepath.Join(dir, "imagesTr", name), scan),
+			nifti.WriteLabels(filepath.Join(dir, "labelsTr", name), organs)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +117,8 @@ func makePhotos(t *testing.T, dir string) {
 		}
 		path := filepath.Join(dir, fmt.Sprint("class-", n%2), fmt.Sprintf("%02d.jpg", n))
 		var file bytes.Buffer
-		if err := errors.Join(jpeg.Encode(&file, picture, nil), os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, file.Bytes(), 0o666)); err != nil {
+		if err := errors.Join(jpeg.Encode(&file, picture, nil), os.MkdirAll(filepath.Dir(path), 0o777),
+			os.WriteFile(path, file.Bytes(), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,22 +142,31 @@ func (b *bench) allStories(t *testing.T) []story {
 		network  = "network: {channels: 2, levels: 1}\n"
 		finetune = network + steps + "crop: 16\nlabels: [2, 3]\n"
 		pretrain = network + steps + "grid: 2x2x2\ncrop: 16\nfeatures: 8\nhidden: 8\n"
-		puzzles  = "network: {backbone: resnet18, width: 0.0625}\n" + steps + "grid: 2x2\ncell: 24\npatch: 16\nbatch: 2\nfeatures: 8\nhidden: 8\nrounds: 2\nbinary: false\n"
-		study    = "folds: 2\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:"
-		compare  = "seeds: [1]\nrounds: [1, 2]\narms:\n  - {name: random, random: true}\n  - {name: puzzles, pretrain: {}}\npretrain:"
+		puzzles  = "network: {backbone: resnet18, width: 0.0625}\n" + steps +
+			"grid: 2x2\ncell: 24\npatch: 16\nbatch: 2\nfeatures: 8\nhidden: 8\nrounds: 2\nbinary: false\n"
+		study   = "folds: 2\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:"
+		compare = "seeds: [1]\nrounds: [1, 2]\narms:\n  - {name: random, random: true}\n  - {name: puzzles, pretrain: {}}\npretrain:"
 	)
 	prepared, photos := b.at("prepare", "out"), b.at("2d prepare", "out")
 	transfer := fmt.Sprintf("photos: %q\ntransfer:\n  - {name: own, data: %q, per_class: 4, C: [10], draws: 1, mix: true, normalise: true, side: 48}\n", photos, photos)
 	return []story{
 		{name: "prepare", verified: true, args: []string{"prepare", b.at("scans"), "--out", "out"}},
-		{name: "finetune", verified: true, resume: "--resume", args: []string{"finetune", "--data", prepared, "--config", config("finetune.yaml", finetune), "--out", "out"}},
-		{name: "pretrain", verified: true, resume: "--resume", args: []string{"pretrain", "--data", prepared, "--config", config("pretrain.yaml", pretrain), "--out", "out"}},
-		{name: "crossval", verified: true, args: []string{"crossval", "--data", prepared, "--config", config("study.yaml", study+indented(finetune)), "--out", "out"}},
-		{name: "predict", args: []string{"predict", b.at("scans", "imagesTr"), "--checkpoint", b.at("finetune", "out", "last.safetensors"), "--out", "out"}},
-		{name: "evaluate", args: []string{"evaluate", b.at("predict", "out"), b.at("scans", "labelsTr"), "--out", "out"}},
-		{name: "2d prepare", verified: true, args: []string{"2d", "prepare", b.at("photos"), "--size", "48x48", "--out", "out"}},
-		{name: "2d pretrain", verified: true, resume: "--resume", args: []string{"2d", "pretrain", "--data", photos, "--config", config("puzzles.yaml", puzzles), "--out", "out"}},
-		{name: "2d compare", verified: true, args: []string{"2d", "compare", "--config", config("compare.yaml", transfer+compare+indented(puzzles)), "--out", "out"}},
+		{name: "finetune", verified: true, resume: "--resume", args: []string{"finetune", "--data", prepared,
+			"--config", config("finetune.yaml", finetune), "--out", "out"}},
+		{name: "pretrain", verified: true, resume: "--resume", args: []string{"pretrain", "--data", prepared,
+			"--config", config("pretrain.yaml", pretrain), "--out", "out"}},
+		{name: "crossval", verified: true, args: []string{"crossval", "--data", prepared, "--config",
+			config("study.yaml", study+indented(finetune)), "--out", "out"}},
+		{name: "predict", args: []string{"predict", b.at("scans", "imagesTr"), "--checkpoint",
+			b.at("finetune", "out", "last.safetensors"), "--out", "out"}},
+		{name: "evaluate", args: []string{"evaluate", b.at("predict", "out"), b.at("scans", "labelsTr"), "--out",
+			"out"}},
+		{name: "2d prepare", verified: true, args: []string{"2d", "prepare", b.at("photos"), "--size", "48x48", "--out",
+			"out"}},
+		{name: "2d pretrain", verified: true, resume: "--resume", args: []string{"2d", "pretrain", "--data", photos,
+			"--config", config("puzzles.yaml", puzzles), "--out", "out"}},
+		{name: "2d compare", verified: true, args: []string{"2d", "compare", "--config",
+			config("compare.yaml", transfer+compare+indented(puzzles)), "--out", "out"}},
 	}
 }
 
@@ -219,7 +230,8 @@ func withoutCircumstances(name string, data []byte) []byte {
 		case name == "metrics.csv":
 			cells := bytes.Split(line, []byte(","))
 			out = append(append(out, bytes.Join(cells[:max(len(cells)-2, 1)], []byte(","))...), '\n')
-		case name == "result.json" && bytes.Contains(line, []byte(`"elapsed_ns"`)), name == "run.json" && bytes.Contains(line, []byte(`"relative_to"`)):
+		case name == "result.json" && bytes.Contains(line, []byte(`"elapsed_ns"`)), name == "run.json" &&
+			bytes.Contains(line, []byte(`"relative_to"`)):
 		default:
 			out = append(out, line...)
 		}

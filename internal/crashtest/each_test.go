@@ -21,7 +21,8 @@ import (
 // temporaryName is a file's that has not got its name yet.
 var temporaryName = regexp.MustCompile(`^\.(.+)\.[0-9]+\.tmp$`)
 
-var each = flag.Int("each", 1, "calls of each verb that fail, one a run, evenly over its calls that write; 0: every one")
+var each = flag.Int("each", 1,
+	"calls of each verb that fail, one a run, evenly over its calls that write; 0: every one")
 
 var part = flag.String("part", "1/1", "of the calls of -each, those to make fail: 2/3 is the second third")
 
@@ -65,7 +66,8 @@ func (b *bench) testEachCall(t *testing.T) {
 				p := plant{nth: 1 + n*all.calls/tries + offset, code: []syscall.Errno{syscall.ENOSPC, syscall.EIO}[n%2]}
 				ends[b.failOnce(t, s, p)]++
 			}
-			t.Logf("%d of %d calls failed (part %s), one a run: %d runs ended with 1, %d went on to their end", ends[0]+ends[1], all.calls, *part, ends[1], ends[0])
+			t.Logf("%d of %d calls failed (part %s), one a run: %d runs ended with 1, %d went on to their end",
+				ends[0]+ends[1], all.calls, *part, ends[1], ends[0])
 		})
 	}
 }
@@ -112,7 +114,8 @@ func (b *bench) checkWhole(t *testing.T, s story, dir string, got outbreak, hist
 			if got.call != "unlink" {
 				t.Errorf("%s, %s: left over: %s", s.name, history, name)
 			}
-		case present[name] != s.want[name] && (got.exit == 0 && !settled(s, name, history) || got.exit == 1 && !trained):
+		case present[name] != s.want[name] && (got.exit == 0 && !settled(s, name, history) ||
+			got.exit == 1 && !trained):
 			t.Errorf("%s, %s: %s is not what it should be", s.name, history, name)
 		}
 	}

@@ -47,7 +47,8 @@ func (b *bench) testFaults(t *testing.T) {
 			until = "+" // and all that follow
 		}
 		history := fmt.Sprintf("fault: %s fails with %s from the %dth on%s", call, code, from, until)
-		args := append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "signal=none", "-e", fmt.Sprintf("inject=%s:error=%s:when=%d%s", call, code, from, until), b.program}, s.args...)
+		args := append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "signal=none", "-e",
+			fmt.Sprintf("inject=%s:error=%s:when=%d%s", call, code, from, until), b.program}, s.args...)
 		cmd := exec.Command(strace, args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
 		out, err := cmd.CombinedOutput()
@@ -73,10 +74,12 @@ func (b *bench) testFolders(t *testing.T) {
 	strace := tracer(t)
 	for _, s := range b.shortStories() {
 		dir := t.TempDir()
-		cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", "/dev/null", "-P", filepath.Join(dir, "out"), "-e", "trace=fsync", "-e", "signal=none", "-e", "inject=fsync:error=EIO", b.program}, s.args...)...)
+		cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", "/dev/null", "-P", filepath.Join(dir, "out"),
+			"-e", "trace=fsync", "-e", "signal=none", "-e", "inject=fsync:error=EIO", b.program}, s.args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
 		out, err := cmd.CombinedOutput()
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("out: input/output error")) {
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+			!bytes.Contains(out, []byte("out: input/output error")) {
 			t.Errorf("%s, whose folder cannot be synced: %v\n%s", s.name, err, out)
 		}
 		b.end(t, s, dir, "fault: its folder could not be synced")

@@ -40,13 +40,15 @@ func (p plant) run(program, dir string, args []string) (outbreak, error) {
 	runtime.LockOSThread() // it is a thread that traces, not a process
 	defer runtime.UnlockOSThread()
 	process, err := os.StartProcess(program, append([]string{program}, args...), &os.ProcAttr{
-		Dir: dir, Env: append(os.Environ(), "GOMAXPROCS=1"), Files: []*os.File{nil, said, said}, Sys: &syscall.SysProcAttr{Ptrace: true},
+		Dir: dir, Env: append(os.Environ(), "GOMAXPROCS=1"), Files: []*os.File{nil, said, said},
+		Sys: &syscall.SysProcAttr{Ptrace: true},
 	})
 	if err != nil {
 		return outbreak{}, err
 	}
 	defer process.Release() // the tracer has waited for it
-	t := tracing{plant: p, pid: process.Pid, dir: dir, known: map[int]bool{}, inside: map[int]bool{}, failing: map[int]bool{}}
+	t := tracing{plant: p, pid: process.Pid, dir: dir, known: map[int]bool{}, inside: map[int]bool{},
+		failing: map[int]bool{}}
 	if err := t.follow(); err != nil {
 		_ = process.Kill()
 		return outbreak{}, err
@@ -81,7 +83,8 @@ func (t *tracing) follow() error {
 		return fmt.Errorf("waiting for the program to begin: %w", err)
 	}
 	t.known[t.pid] = true
-	if err := syscall.PtraceSetOptions(t.pid, syscall.PTRACE_O_TRACESYSGOOD|syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
+	if err := syscall.PtraceSetOptions(t.pid,
+		syscall.PTRACE_O_TRACESYSGOOD|syscall.PTRACE_O_TRACECLONE|exitKill); err != nil {
 		return err
 	}
 	thread := t.pid

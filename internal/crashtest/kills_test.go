@@ -71,7 +71,8 @@ func (b *bench) testTwoProcesses(t *testing.T) {
 			switch err := cmd.Wait(); {
 			case err == nil:
 				well++
-			case !strings.Contains(said[n].String(), "in use") && !strings.Contains(said[n].String(), "already holds a run"):
+			case !strings.Contains(said[n].String(), "in use") &&
+				!strings.Contains(said[n].String(), "already holds a run"):
 				t.Errorf("%s: %v\n%s", s.name, err, said[n].String())
 			}
 		}

@@ -83,7 +83,8 @@ func (b *bench) largeScans(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(nifti.Write(b.at("scans", "imagesTr", name), &image), nifti.WriteLabels(b.at("scans", "labelsTr", name), &labels)); err != nil {
+		if err := errors.Join(nifti.Write(b.at("scans", "imagesTr", name), &image),
+			nifti.WriteLabels(b.at("scans", "labelsTr", name), &labels)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,29 +173,43 @@ func (b *bench) demands(t *testing.T) []demand {
 		steps    = "train: {steps: 2, validate_every: 0, checkpoint_every: 1}\n"
 		finetune = "network: {channels: 4}\n" + steps + "crop: 64\nlabels: [2, 3, 6]\n"
 		pretrain = "network: {channels: 8}\n" + steps + "grid: 2x2x2\ncrop: 96\n"
-		puzzles  = "network: {backbone: resnet18}\n" + steps + "grid: 2x2\ncell: 24\npatch: 16\nrounds: 2\nbinary: false\n"
+		puzzles  = "network: {backbone: resnet18}\n" + steps +
+			"grid: 2x2\ncell: 24\npatch: 16\nrounds: 2\nbinary: false\n"
 	)
-	study := "folds: 3\nrun_folds: [1]\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:" + indented(finetune)
+	study := "folds: 3\nrun_folds: [1]\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:" +
+		indented(finetune)
 	compare := "photos: photos-prepared\nseeds: [1]\nrounds: [1]\narms:\n  - {name: random, random: true}\n  - {name: puzzles, pretrain: {}}\npretrain:" + indented(puzzles) +
 		"transfer:\n  - {name: own, data: photos-prepared, per_class: 4, C: [10], draws: 1, mix: true, normalise: true, side: 48}\n"
 	return []demand{
 		{verb: "inspect", args: []string{"inspect", "scans"}},
-		{verb: "prepare", limit: 300, args: []string{"prepare", "scans", "--spacing", "2x2x2", "--workers", "3", "--out", "resampled"}},
-		{verb: "prepare, the scans' own spacing", limit: 128, args: []string{"prepare", "scans", "--workers", "3", "--out", "prepared"}, short: []string{"prepare", "scans", "--workers", "3", "--out", "prepared"}},
+		{verb: "prepare", limit: 300, args: []string{"prepare", "scans", "--spacing", "2x2x2", "--workers", "3",
+			"--out", "resampled"}},
+		{verb: "prepare, the scans' own spacing", limit: 128, args: []string{"prepare", "scans", "--workers", "3",
+			"--out", "prepared"}, short: []string{"prepare", "scans", "--workers", "3", "--out", "prepared"}},
 		{verb: "verify", args: []string{"verify", "prepared"}},
-		{verb: "pretrain", limit: 216, args: []string{"pretrain", "--data", "prepared", "--hold-out", "0.3", "--config", config("pretrain.yaml", pretrain), "--out", "pretrain"}},
+		{verb: "pretrain", limit: 216, args: []string{"pretrain", "--data", "prepared", "--hold-out", "0.3", "--config",
+			config("pretrain.yaml", pretrain), "--out", "pretrain"}},
 		{verb: "solve", args: []string{"solve", "--data", "prepared", "--checkpoint", "pretrain"}},
-		{verb: "finetune", limit: 170, args: []string{"finetune", "--data", "prepared", "--hold-out", "0.3", "--config", config("finetune.yaml", finetune), "--out", "finetune"},
-			short: []string{"finetune", "--data", "prepared", "--hold-out", "0.3", "--validate-overlap", "0", "--config", "finetune.yaml", "--out", "finetune"}},
-		{verb: "predict", limit: 144, args: []string{"predict", "scans/imagesTr", "--checkpoint", "finetune", "--out", "labels"},
-			short: []string{"predict", "scans/imagesTr/case_0.nii.gz", "--overlap", "0", "--checkpoint", "finetune", "--out", "labels"}},
-		{verb: "predict --probabilities", limit: 196, args: []string{"predict", "scans/imagesTr", "--checkpoint", "finetune", "--probabilities", "--out", "maps"}},
+		{verb: "finetune", limit: 170, args: []string{"finetune", "--data", "prepared", "--hold-out", "0.3", "--config",
+			config("finetune.yaml", finetune), "--out", "finetune"},
+			short: []string{"finetune", "--data", "prepared", "--hold-out", "0.3", "--validate-overlap", "0",
+				"--config", "finetune.yaml", "--out", "finetune"}},
+		{verb: "predict", limit: 144, args: []string{"predict", "scans/imagesTr", "--checkpoint", "finetune", "--out",
+			"labels"},
+			short: []string{"predict", "scans/imagesTr/case_0.nii.gz", "--overlap", "0", "--checkpoint", "finetune",
+				"--out", "labels"}},
+		{verb: "predict --probabilities", limit: 196, args: []string{"predict", "scans/imagesTr", "--checkpoint",
+			"finetune", "--probabilities", "--out", "maps"}},
 		{verb: "evaluate", args: []string{"evaluate", "labels", "scans/labelsTr", "--out", "scores"}},
-		{verb: "crossval", limit: 180, args: []string{"crossval", "--data", "prepared", "--config", config("study.yaml", study), "--out", "study"}},
+		{verb: "crossval", limit: 180, args: []string{"crossval", "--data", "prepared", "--config",
+			config("study.yaml", study), "--out", "study"}},
 		{verb: "2d prepare", args: []string{"2d", "prepare", "photos", "--size", "48x48", "--out", "photos-prepared"}},
-		{verb: "2d pretrain", limit: 172, args: []string{"2d", "pretrain", "--data", "photos-prepared", "--config", config("puzzles.yaml", puzzles), "--out", "puzzles"}},
+		{verb: "2d pretrain", limit: 172, args: []string{"2d", "pretrain", "--data", "photos-prepared", "--config",
+			config("puzzles.yaml", puzzles), "--out", "puzzles"}},
 		{verb: "2d solve", args: []string{"2d", "solve", "--data", "photos-prepared", "--checkpoint", "puzzles"}},
-		{verb: "2d transfer", args: []string{"2d", "transfer", "--data", "photos-prepared", "--checkpoint", "puzzles", "--mix", "--per-class", "4", "--side", "48"}},
-		{verb: "2d compare", limit: 172, args: []string{"2d", "compare", "--config", config("compare.yaml", compare), "--out", "comparison"}},
+		{verb: "2d transfer", args: []string{"2d", "transfer", "--data", "photos-prepared", "--checkpoint", "puzzles",
+			"--mix", "--per-class", "4", "--side", "48"}},
+		{verb: "2d compare", limit: 172, args: []string{"2d", "compare", "--config", config("compare.yaml", compare),
+			"--out", "comparison"}},
 	}
 }

@@ -21,7 +21,8 @@ func (b *bench) testOrder(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
 			trace := filepath.Join(dir, "trace")
-			cmd := exec.Command(strace, append([]string{"-f", "-qq", "-y", "-s", "0", "-o", trace, "-e", "trace=" + strings.Join(watched, ","), b.program}, s.args...)...)
+			cmd := exec.Command(strace, append([]string{"-f", "-qq", "-y", "-s", "0", "-o", trace, "-e",
+				"trace=" + strings.Join(watched, ","), b.program}, s.args...)...)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -48,7 +49,8 @@ func (b *bench) testOrder(t *testing.T) {
 }
 
 // watched are the calls that change what a disk holds, and those that see to it that it lasts.
-var watched = []string{"openat", "write", "pwrite64", "ftruncate", "fsync", "?mkdir", "mkdirat", "?rename", "?renameat", "renameat2"}
+var watched = []string{"openat", "write", "pwrite64", "ftruncate", "fsync", "?mkdir", "mkdirat", "?rename", "?renameat",
+	"renameat2"}
 
 // whole lists the calls of a trace, with those put together that others came between.
 func whole(trace string) (calls []string) {

@@ -45,8 +45,10 @@ var formats = []format{
 func newVolatileDisk(t *testing.T, f format) *volatileDisk {
 	t.Helper()
 	dir := t.TempDir()
-	d := &volatileDisk{image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "disk"), options: "loop," + f.options}
-	if err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 320<<20), os.Mkdir(d.mount, 0o777)); err != nil {
+	d := &volatileDisk{image: filepath.Join(dir, "image"), mount: filepath.Join(dir, "disk"),
+		options: "loop," + f.options}
+	if err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 320<<20),
+		os.Mkdir(d.mount, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(f.make[0], append(f.make[1:], d.image)...).CombinedOutput(); err != nil {
@@ -179,7 +181,8 @@ func (b *bench) cutDuring(t *testing.T, r *rand.Rand, d *volatileDisk, s story, 
 		cuts++
 		_ = cmd.Process.Kill() // it has lost its machine, too
 		<-ended
-		history = append(history, fmt.Sprintf("cut after %v, when it had ended: %v", after.Round(time.Millisecond), well))
+		history = append(history, fmt.Sprintf("cut after %v, when it had ended: %v", after.Round(time.Millisecond),
+			well))
 		if err := d.boot(); err != nil {
 			t.Fatal(err)
 		}

@@ -122,7 +122,8 @@ func (s PoolSpec) Check() error {
 			return fmt.Errorf("pooling with kernel %v, stride %v, padding %v: kernel and stride must be at least 1, padding from 0 to kernel-1", s.Kernel, s.Stride, s.Pad)
 		}
 		if s.Shape[2+i]+2*s.Pad[i] < k {
-			return fmt.Errorf("pooling with kernel %v does not fit shape %v with padding %v", s.Kernel, []int(s.Shape), s.Pad)
+			return fmt.Errorf("pooling with kernel %v does not fit shape %v with padding %v", s.Kernel, []int(s.Shape),
+				s.Pad)
 		}
 	}
 	return nil

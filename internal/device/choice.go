@@ -22,7 +22,8 @@ func ChoiceKey(s ConvSpec, kind ConvKind) string {
 		groups = fmt.Sprintf(" in %d groups", s.Groups)
 	}
 	return fmt.Sprintf("%s %dx%d-%d @%dx%dx%d kernel %dx%dx%d stride %dx%dx%d pad %dx%dx%d%s", kind, s.N, s.In, s.Out,
-		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2], groups)
+		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2],
+		s.Pad[0], s.Pad[1], s.Pad[2], groups)
 }
 
 // A Chooser is a device that was given a map of choices, from [ChoiceKey] to the name of an

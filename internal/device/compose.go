@@ -189,7 +189,8 @@ func (c composed) PairSumGrad(s GroupSpec) (Kernel, error) {
 		return nil, m.err
 	}
 	a, b := s.pairIndices()
-	return newChain(c.d, []link{{first, []int{0}, []int{0, constant}}, {second, []int{1}, []int{0, constant + 1}}}, nil, a, b)
+	return newChain(c.d, []link{{first, []int{0}, []int{0, constant}}, {second, []int{1}, []int{0, constant + 1}}}, nil,
+		a, b)
 }
 
 // ColumnSumLoss implements [PuzzleKernels].

@@ -39,7 +39,9 @@ func ImageKernelsOf(d Device) (ImageKernels, error) {
 	if k, ok := d.(ImageKernels); ok {
 		return k, nil
 	}
-	return nil, fmt.Errorf("local response normalisation, region pooling and the losses of detection are %w (%s): use the CPU", ErrNotYet, d.Name())
+	return nil,
+		fmt.Errorf("local response normalisation, region pooling and the losses of detection are %w (%s): use the CPU",
+			ErrNotYet, d.Name())
 }
 
 // LRNSpec is local response normalisation across channels (Krizhevsky et al. 2012, section 3.3, as
@@ -129,7 +131,8 @@ type SmoothL1Spec struct {
 // Check says what is wrong with the spec, nil if nothing is.
 func (s SmoothL1Spec) Check() error {
 	if s.Rows < 1 || s.Columns < 1 || !(s.Beta > 0) {
-		return fmt.Errorf("smooth L1 loss of %d rows of %d columns with beta %v: all must be above 0", s.Rows, s.Columns, s.Beta)
+		return fmt.Errorf("smooth L1 loss of %d rows of %d columns with beta %v: all must be above 0", s.Rows,
+			s.Columns, s.Beta)
 	}
 	return nil
 }

@@ -170,7 +170,8 @@ type DecideSpec struct {
 
 // Check says what is wrong with the sizes, nil if nothing is.
 func (s DecideSpec) Check() error {
-	if s.Squares < 1 || s.Rates < 1 || s.Width < 1 || s.Pitch < s.Width || s.Factor < 0 || s.Factor >= s.Width || s.One >= s.Width || s.Values < 0 {
+	if s.Squares < 1 || s.Rates < 1 || s.Width < 1 || s.Pitch < s.Width || s.Factor < 0 || s.Factor >= s.Width ||
+		s.One >= s.Width || s.Values < 0 {
 		return fmt.Errorf("a step of %d sums of squares, %d rows of %d hyperparameters, %d elements apart: a count is too small", s.Squares, s.Rates, s.Width, s.Pitch)
 	}
 	return nil
@@ -214,8 +215,10 @@ type RestoreSpec struct {
 
 // Check says what is wrong with the sizes, nil if nothing is.
 func (s RestoreSpec) Check() error {
-	if s.Classes < 1 || min(s.Sums[0], s.Sums[1], s.Sums[2], s.Lines[0], s.Lines[1], s.Lines[2], s.Planes) < 1 || s.Planes > s.Lines[0] {
-		return fmt.Errorf("sums of %v, %d classes, on a grid of %v, %d planes at a time: all must be at least 1", s.Sums, s.Classes, s.Lines, s.Planes)
+	if s.Classes < 1 || min(s.Sums[0], s.Sums[1], s.Sums[2], s.Lines[0], s.Lines[1], s.Lines[2], s.Planes) < 1 ||
+		s.Planes > s.Lines[0] {
+		return fmt.Errorf("sums of %v, %d classes, on a grid of %v, %d planes at a time: all must be at least 1",
+			s.Sums, s.Classes, s.Lines, s.Planes)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func TokenKernelsOf(d Device) (TokenKernels, error) {
 	if k, ok := d.(TokenKernels); ok {
 		return k, nil
 	}
-	return nil, fmt.Errorf("attention, and a loss with several right answers, are %w (%s): use the CPU, or a head other than attention and identical: false", ErrNotYet, d.Name())
+	return nil,
+		fmt.Errorf("attention, and a loss with several right answers, are %w (%s): use the CPU, or a head other than attention and identical: false", ErrNotYet, d.Name())
 }
 
 // AttentionSpec is scaled dot-product attention (Vaswani et al. 2017, section 3.2) within each of

@@ -110,7 +110,8 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 		if i == 25 {
 			b.EndForward()
 		}
-		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}, Recompute: Recompute(r.IntN(3)), FLOPs: float64(r.IntN(1000))}
+		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}, Recompute: Recompute(r.IntN(3)),
+			FLOPs: float64(r.IntN(1000))}
 		for range 1 + r.IntN(3) {
 			back := 6
 			if r.IntN(4) == 0 {
@@ -251,14 +252,17 @@ func layers(count, n int, flops float64) *Builder {
 	var products, activations []Value
 	for range count {
 		product, activation := b.Planned(bytes(n)), b.Planned(bytes(n))
-		b.Step(Step{Name: "product", Kernel: mix{}, In: []Value{x}, Out: []Value{product}, FLOPs: flops, Recompute: Dear})
-		b.Step(Step{Name: "activation", Kernel: mix{}, In: []Value{product}, Out: []Value{activation}, InPlace: []Over{{0, 0}}, Recompute: Cheap})
+		b.Step(Step{Name: "product", Kernel: mix{}, In: []Value{x}, Out: []Value{product}, FLOPs: flops,
+			Recompute: Dear})
+		b.Step(Step{Name: "activation", Kernel: mix{}, In: []Value{product}, Out: []Value{activation},
+			InPlace: []Over{{0, 0}}, Recompute: Cheap})
 		products, activations, x = append(products, product), append(activations, activation), activation
 	}
 	b.EndForward()
 	for i := count - 1; i >= 0; i-- {
 		gradient := b.Planned(bytes(n))
-		b.Step(Step{Name: "gradient", Kernel: mix{}, In: []Value{x, products[i], activations[i]}, Out: []Value{gradient}, InPlace: []Over{{0, 0}}, FLOPs: 2 * flops})
+		b.Step(Step{Name: "gradient", Kernel: mix{}, In: []Value{x, products[i], activations[i]},
+			Out: []Value{gradient}, InPlace: []Over{{0, 0}}, FLOPs: 2 * flops})
 		x = gradient
 	}
 	b.Keep(x)
@@ -288,16 +292,20 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 			saved := float64(whole.Peak().Bytes-p.Peak().Bytes) / float64(held+whole.Peak().Bytes)
 			longer := (float64(p.Repeats().Bytes) + p.Repeats().FLOPs/device.FLOPsPerByte(host{})) / run
 			if saved < timeOverMemory*longer {
-				t.Errorf("%v FLOP, %d bytes held: %.2g of the memory is saved for %.2g of the time", flops, held, saved, longer)
+				t.Errorf("%v FLOP, %d bytes held: %.2g of the memory is saved for %.2g of the time", flops, held, saved,
+					longer)
 			}
-			if n := len(row); n > 0 && p.Repeats().Steps > row[n-1] || len(table) > 0 && p.Repeats().Steps < table[len(table)-1][n] {
-				t.Errorf("%v FLOP, %d bytes held: %d are computed again, %v with less held, %v with less to compute", flops, held, p.Repeats().Steps, row, table)
+			if n := len(row); n > 0 && p.Repeats().Steps > row[n-1] ||
+				len(table) > 0 && p.Repeats().Steps < table[len(table)-1][n] {
+				t.Errorf("%v FLOP, %d bytes held: %d are computed again, %v with less held, %v with less to compute",
+					flops, held, p.Repeats().Steps, row, table)
 			}
 			row = append(row, p.Repeats().Steps)
 		}
 		table = append(table, row)
 	}
-	if first, last := table[0], table[len(table)-1]; first[0] != 0 || last[0] < count-2 || last[2] < count-2 || last[4] != 0 {
+	if first, last := table[0], table[len(table)-1]; first[0] != 0 || last[0] < count-2 || last[2] < count-2 ||
+		last[4] != 0 {
 		t.Errorf("activations that are computed again: %v", table)
 	}
 }
@@ -313,9 +321,12 @@ func TestRecomputeUntilTheTarget(t *testing.T) {
 		}
 		return p
 	}
-	whole, cheap, least := plan(PlanOptions{Recompute: Dear}), plan(PlanOptions{Recompute: Cheap, Target: 1}), plan(PlanOptions{Recompute: Dear, Target: 1})
-	if whole.Repeats() != (Repeats{}) || cheap.Repeats().FLOPs != 0 || !(least.Bytes() < cheap.Bytes() && cheap.Bytes() < whole.Bytes()) {
-		t.Fatalf("%d bytes, %d with what is cheap computed again (%+v), %d with all (%+v)", whole.Bytes(), cheap.Bytes(), cheap.Repeats(), least.Bytes(), least.Repeats())
+	whole, cheap, least := plan(PlanOptions{Recompute: Dear}), plan(PlanOptions{Recompute: Cheap, Target: 1}),
+		plan(PlanOptions{Recompute: Dear, Target: 1})
+	if whole.Repeats() != (Repeats{}) || cheap.Repeats().FLOPs != 0 ||
+		!(least.Bytes() < cheap.Bytes() && cheap.Bytes() < whole.Bytes()) {
+		t.Fatalf("%d bytes, %d with what is cheap computed again (%+v), %d with all (%+v)", whole.Bytes(),
+			cheap.Bytes(), cheap.Repeats(), least.Bytes(), least.Repeats())
 	}
 	for enough := least.Bytes(); enough <= whole.Bytes(); enough += 4 << 10 {
 		p := plan(PlanOptions{Recompute: Dear, Target: enough})

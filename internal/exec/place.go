@@ -190,7 +190,8 @@ func placeInOrder(sorted []unit, from int) {
 	placed := make([]block, 0, len(sorted)+len(sorted)/4) // by offset
 	put := func(u unit) {
 		for _, m := range u {
-			at, _ := slices.BinarySearchFunc(placed, m.offset, func(q block, offset int) int { return cmp.Compare(q.offset, offset) })
+			at, _ := slices.BinarySearchFunc(placed, m.offset,
+				func(q block, offset int) int { return cmp.Compare(q.offset, offset) })
 			placed = slices.Insert(placed, at, *m)
 		}
 	}

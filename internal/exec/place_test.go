@@ -40,13 +40,15 @@ func TestPlacePacksPuzzles(t *testing.T) {
 			for i, u := range l.units {
 				top = max(top, u[0].offset+u[0].size)
 				for _, v := range l.units[:i] {
-					if a, b := u[0], v[0]; a.first <= b.last && b.first <= a.last && a.offset < b.offset+b.size && b.offset < a.offset+a.size || a.offset < 0 {
+					if a, b := u[0], v[0]; a.first <= b.last && b.first <= a.last && a.offset < b.offset+
+						b.size && b.offset < a.offset+a.size || a.offset < 0 {
 						t.Fatalf("%+v and %+v overlap", *a, *b)
 					}
 				}
 			}
 			if top != arena || arena < memory || fits != (arena == memory) {
-				t.Errorf("%d pieces, seed %d: an arena of %d, blocks up to %d, the least is %d, fits: %v", c.pieces, seed, arena, top, memory, fits)
+				t.Errorf("%d pieces, seed %d: an arena of %d, blocks up to %d, the least is %d, fits: %v", c.pieces,
+					seed, arena, top, memory, fits)
 			}
 			if sum += arena; arena == memory {
 				solved++
@@ -56,9 +58,11 @@ func TestPlacePacksPuzzles(t *testing.T) {
 			}
 		}
 		above := float64(sum)/memory/rounds - 1
-		t.Logf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds, 100*above)
+		t.Logf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds,
+			100*above)
 		if float64(solved) < c.at*rounds || above > c.all {
-			t.Errorf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds, 100*above)
+			t.Errorf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds,
+				100*above)
 		}
 	}
 }

@@ -144,7 +144,8 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 		r.lower(level, target)
 		t := r.try(r.again)
 		if arena := t.place(target); arena < p.arena {
-			p.schedule, p.layout, p.arena, p.repeats, p.again = &t.schedule, t.layout, arena, t.repeats, t.expanded.again
+			p.schedule, p.layout, p.arena, p.repeats, p.again = &t.schedule, t.layout, arena, t.repeats,
+				t.expanded.again
 		}
 	}
 	lower(Cheap, 0)

@@ -42,7 +42,8 @@ func (s *schedule) with(again []repeat) *expanded {
 	slices.SortFunc(again, func(a, b repeat) int {
 		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(writer[a.value], writer[b.value]))
 	})
-	e := &expanded{schedule: schedule{values: slices.Clone(s.values), steps: make([]Step, 0, len(s.steps)+len(again)), forward: s.forward, alignment: s.alignment}}
+	e := &expanded{schedule: schedule{values: slices.Clone(s.values), steps: make([]Step, 0, len(s.steps)+len(again)),
+		forward: s.forward, alignment: s.alignment}}
 	now := make([]Value, len(s.values)) // which of its repeats a value is at the moment
 	for v := range now {
 		now[v] = Value(v)
@@ -290,9 +291,11 @@ func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
 
 // chain is what has to be computed again so that a value is there before a step: the value, and
 // those of its operands that are not alive anyway.
-func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen []repeat) (again []repeat, cost float64, ok bool) {
+func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen []repeat) (again []repeat, cost float64,
+	ok bool) {
 	w := r.writer[v]
-	if w < 0 || w >= before || r.base.steps[w].Recompute == Never || r.base.steps[w].Recompute > r.level || slices.Contains(chosen, repeat{v, before}) {
+	if w < 0 || w >= before || r.base.steps[w].Recompute == Never || r.base.steps[w].Recompute > r.level ||
+		slices.Contains(chosen, repeat{v, before}) {
 		return nil, 0, false
 	}
 	step := r.base.steps[w]

@@ -66,12 +66,14 @@ func (s *schedule) layout() (*layout, error) {
 	}
 	joins := s.joins(first)
 	merged := s.inPlace(first, last, joins)
-	l := &layout{of: make([]*block, len(s.values)), scratch: make([]*block, len(s.steps)), joined: make([]bool, len(s.steps))}
+	l := &layout{of: make([]*block, len(s.values)), scratch: make([]*block, len(s.steps)),
+		joined: make([]bool, len(s.steps))}
 	extend := func(m *block, v Value) {
 		m.size, m.first, m.last = max(m.size, s.aligned(s.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
 	}
 	for v, x := range s.values {
-		if x.external != nil || s.home(Value(v)) != Value(v) || first[v] < 0 || joins.step[v] >= 0 && joins.whole[joins.step[v]] == Value(v) {
+		if x.external != nil || s.home(Value(v)) != Value(v) || first[v] < 0 ||
+			joins.step[v] >= 0 && joins.whole[joins.step[v]] == Value(v) {
 			continue
 		}
 		m := l.of[merged[v]]
@@ -123,7 +125,8 @@ type joins struct {
 // written again later would change the whole under those that read it.
 func (s *schedule) joins(first []int) joins {
 	writer := s.writers()
-	j := joins{whole: slices.Repeat([]Value{-1}, len(s.steps)), parts: make([][]Value, len(s.steps)), step: slices.Repeat([]int{-1}, len(s.values))}
+	j := joins{whole: slices.Repeat([]Value{-1}, len(s.steps)), parts: make([][]Value, len(s.steps)),
+		step: slices.Repeat([]int{-1}, len(s.values))}
 	for i, step := range s.steps {
 		if !step.Joins {
 			continue
@@ -135,7 +138,8 @@ func (s *schedule) joins(first []int) joins {
 		fits, sum := len(whole) == 1, 0
 		for k, v := range slices.Concat(whole, parts) {
 			x := s.values[v]
-			fits = fits && s.home(v) == v && writer[v] >= 0 && x.external == nil && !x.input && j.step[v] < 0 && x.size%s.alignment == 0 && first[v] >= 0
+			fits = fits && s.home(v) == v && writer[v] >= 0 && x.external == nil && !x.input && j.step[v] < 0 &&
+				x.size%s.alignment == 0 && first[v] >= 0
 			if k > 0 {
 				sum += x.size
 				fits = fits && !slices.Contains(parts[:k-1], v)
@@ -210,7 +214,8 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 			if o.external != nil || o.input || first[out] != i || merged[out] != out || inParts(out) {
 				continue
 			}
-			if x.external != nil || last[in] != i || s.aligned(x.size) != s.aligned(o.size) || s.readTwice(step, in) || inParts(in) || taken[over.In] {
+			if x.external != nil || last[in] != i || s.aligned(x.size) != s.aligned(o.size) || s.readTwice(step, in) ||
+				inParts(in) || taken[over.In] {
 				continue
 			}
 			// What has been in the operand's memory so far may be a part of something that is still

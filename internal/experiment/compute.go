@@ -46,8 +46,10 @@ func (c cost) cells() (steps, teraflops any) {
 func (r *Result) Compute(out string) (table.Table, error) {
 	t := table.Table{Title: "Compute: one encoder, one run", Columns: []table.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "encoders", Title: "encoders"},
-		{Key: "pretraining_steps", Title: "steps of pretraining"}, {Key: "pretraining_tflop", Title: "TFLOP of pretraining", Digits: 2},
-		{Key: "runs", Title: "runs"}, {Key: "finetuning_steps", Title: "steps of fine-tuning"}, {Key: "finetuning_tflop", Title: "TFLOP of fine-tuning", Digits: 2},
+		{Key: "pretraining_steps", Title: "steps of pretraining"},
+		{Key: "pretraining_tflop", Title: "TFLOP of pretraining", Digits: 2},
+		{Key: "runs", Title: "runs"}, {Key: "finetuning_steps", Title: "steps of fine-tuning"},
+		{Key: "finetuning_tflop", Title: "TFLOP of fine-tuning", Digits: 2},
 		{Key: "tflop", Title: "TFLOP of both", Digits: 2},
 	}}
 	for _, i := range r.Plan.Inits {

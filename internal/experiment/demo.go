@@ -29,8 +29,10 @@ type Demo struct {
 
 // FullDemo takes a few minutes on two cores, QuickDemo less than one.
 var (
-	FullDemo  = Demo{Labelled: 20, Unlabelled: 40, Shape: [3]int{72, 60, 60}, PretrainSteps: 800, TrainSteps: 500, Fraction: 0.2}
-	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 100, TrainSteps: 120, Fraction: 0.5}
+	FullDemo = Demo{Labelled: 20, Unlabelled: 40, Shape: [3]int{72, 60, 60}, PretrainSteps: 800, TrainSteps: 500,
+		Fraction: 0.2}
+	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 100, TrainSteps: 120,
+		Fraction: 0.5}
 )
 
 // WriteScans makes the patients and writes their scans as a data set of NIfTI files: imagesTr,
@@ -73,7 +75,8 @@ func (d Demo) describe(folder string) error {
 	for label, name := range phantom.Names() {
 		labels[fmt.Sprint(label)] = name
 	}
-	data, err := json.MarshalIndent(map[string]any{"name": "made-up patients", "modality": map[string]string{"0": "CT"}, "labels": labels}, "", "  ")
+	data, err := json.MarshalIndent(map[string]any{"name": "made-up patients", "modality": map[string]string{"0": "CT"},
+		"labels": labels}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,8 @@ func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) 
 	if err != nil {
 		return err
 	}
-	_, err = dataset.Prepare(ctx, set, prepared, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(), func(dataset.Result) { done() })
+	_, err = dataset.Prepare(ctx, set, prepared, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(),
+		func(dataset.Result) { done() })
 	return err
 }
 
@@ -105,21 +109,25 @@ func (d Demo) Plan(prepared string) (Plan, error) {
 	common.Network.Channels, common.Network.Levels = 8, levels
 	*common.Crop, *common.Batch = cube(side), 2
 	common.Train.Steps, common.Train.ValidateEvery = d.PretrainSteps, max(d.PretrainSteps/5, 1)
-	if err := config.NewSection(fmt.Sprintf("patch: [%[1]d, %[1]d, %[1]d]\nfeatures: 256\n", patch)).Apply("demo", settings); err != nil {
+	if err := config.NewSection(fmt.Sprintf("patch: [%[1]d, %[1]d, %[1]d]\nfeatures: 256\n", patch)).Apply("demo",
+		settings); err != nil {
 		return p, err
 	}
 	p.Finetune.Network = *common.Network
 	p.Finetune.Crop, p.Finetune.Train.Steps, p.Finetune.Train.ValidateEvery = cube(32), d.TrainSteps, 0
-	p.Finetune.Labels = []string{fmt.Sprint(phantom.Pancreas), fmt.Sprint(phantom.LeftKidney), fmt.Sprint(phantom.Stomach)}
+	p.Finetune.Labels = []string{fmt.Sprint(phantom.Pancreas), fmt.Sprint(phantom.LeftKidney),
+		fmt.Sprint(phantom.Stomach)}
 	p.Inference.Overlap = 0.25
 	return p, nil
 }
 
 // PredictScan segments one test scan from its file, as voxsaw predict does, writes the label map
 // beside the report, and compares it with the reference.
-func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score, err error) {
+func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score,
+	err error) {
 	last := r.Plan.trials(r.Cases)[len(r.Runs)-1]
-	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(last.Folder(s.Out))}, r.Plan.Inference, s.Memory)
+	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(last.Folder(s.Out))}, r.Plan.Inference,
+		s.Memory)
 	if err != nil {
 		return "", nil, err
 	}

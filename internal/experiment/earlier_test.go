@@ -13,7 +13,8 @@ import (
 // newer than they are is not written where it has no value, so that it is no change. The files are
 // that version's records.
 func TestRecordsOfEarlierVersions(t *testing.T) {
-	for name, record := range map[string]any{"earlier_trial.yaml": &trialRecord[earlierInference]{}, "earlier_pretraining.yaml": &encoderRecord{OneOf: pretext.Choice()}} {
+	for name, record := range map[string]any{"earlier_trial.yaml": &trialRecord[earlierInference]{},
+		"earlier_pretraining.yaml": &encoderRecord{OneOf: pretext.Choice()}} {
 		path := filepath.Join("testdata", name)
 		before, err := os.ReadFile(path)
 		if err == nil {

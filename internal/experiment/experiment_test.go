@@ -54,11 +54,15 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				all := slices.Clone(c.Unlabelled)
 				for _, f := range c.Folds {
 					all = append(all, f.Test...)
-					if !disjoint(f.Train, f.Test) || !disjoint(f.Train, c.Unlabelled) || len(f.Train)+len(f.Test)+len(c.Unlabelled) != len(ids) {
-						t.Errorf("fold %d: trains on %v, tests on %v, set aside %v", f.Fold, f.Train, f.Test, c.Unlabelled)
+					if !disjoint(f.Train, f.Test) || !disjoint(f.Train, c.Unlabelled) || len(f.Train)+len(f.Test)+
+						len(c.Unlabelled) != len(ids) {
+						t.Errorf("fold %d: trains on %v, tests on %v, set aside %v", f.Fold, f.Train, f.Test,
+							c.Unlabelled)
 					}
-					one, half, fifth, tenth := f.Fractions["1"], f.Fractions["0.5"], f.Fractions["0.2"], f.Fractions["0.1"]
-					if !slices.Equal(one, f.Train) || !contains(one, half) || !contains(half, fifth) || !contains(fifth, tenth) || len(tenth) == 0 || len(half) <= len(fifth) {
+					one, half, fifth, tenth := f.Fractions["1"], f.Fractions["0.5"], f.Fractions["0.2"],
+						f.Fractions["0.1"]
+					if !slices.Equal(one, f.Train) || !contains(one, half) || !contains(half, fifth) ||
+						!contains(fifth, tenth) || len(tenth) == 0 || len(half) <= len(fifth) {
 						t.Errorf("fold %d: fractions %v", f.Fold, f.Fractions)
 					}
 				}
@@ -68,7 +72,8 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				}
 				// Some of the folds are the same folds.
 				p.RunFolds = []int{3}
-				if some, err := p.cases(ids, nil); err != nil || len(some.Folds) != 1 || !slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
+				if some, err := p.cases(ids, nil); err != nil || len(some.Folds) != 1 ||
+					!slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
 					t.Errorf("fold 3 alone: %+v, %v", some.Folds, err)
 				}
 				for _, trial := range p.trials(c) {
@@ -91,7 +96,8 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 func TestReplicates(t *testing.T) {
 	ids := caseNames(40)
 	p := DefaultPlan()
-	p.Folds, p.Fractions, p.Seeds, p.Subsets, p.Encoders, p.Curve, p.CurveCases = 2, []float64{0.2, 1}, []uint64{1, 2, 3, 4}, "own", 3, 5, 6
+	p.Folds, p.Fractions, p.Seeds, p.Subsets, p.Encoders, p.Curve, p.CurveCases = 2, []float64{0.2, 1},
+		[]uint64{1, 2, 3, 4}, "own", 3, 5, 6
 	c, err := p.cases(ids, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +105,8 @@ func TestReplicates(t *testing.T) {
 	subsets := map[string][]string{}
 	for _, trial := range p.trials(c) {
 		fold := c.Folds[trial.Fold-1]
-		if !contains(fold.Train, trial.Train) || !disjoint(trial.Train, trial.Curve) || !disjoint(trial.Test, trial.Curve) || !contains(fold.Train, trial.Curve) {
+		if !contains(fold.Train, trial.Train) || !disjoint(trial.Train, trial.Curve) ||
+			!disjoint(trial.Test, trial.Curve) || !contains(fold.Train, trial.Curve) {
 			t.Errorf("%s trains on %v, has its curve on %v", trial.Name(), trial.Train, trial.Curve)
 		}
 		if want := map[float64]int{0.2: 6, 1: 0}[trial.Fraction]; len(trial.Curve) != want {
@@ -258,7 +265,8 @@ func preparedCases(t *testing.T, sources map[string]string) string {
 			}
 			voxels[n] = int16(x)
 		}
-		scan := prepared.Input{ID: id, Image: &volume.Volume{Grid: grid, Int16: voxels}, Sources: []prepared.Source{source}}
+		scan := prepared.Input{ID: id, Image: &volume.Volume{Grid: grid, Int16: voxels},
+			Sources: []prepared.Source{source}}
 		if !strings.HasPrefix(id, "plain") {
 			scan.Labels = &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len())}
 		}
@@ -274,8 +282,10 @@ func preparedCases(t *testing.T, sources map[string]string) string {
 
 // A scan in another file and of another name is known by its voxels.
 func TestCopiesOfTestCasesAreKnown(t *testing.T) {
-	tested := []prepared.Record{{ID: "a", Scan: "1", Sources: []prepared.Source{{Path: "a.nii", Hash: "x"}}}, {ID: "old"}}
-	others := []prepared.Record{{ID: "copy", Scan: "1", Sources: []prepared.Source{{Path: "b.nii.gz", Hash: "y"}}}, {ID: "other", Scan: "2"}, {ID: "earlier"}, {ID: "old", Scan: "3"}}
+	tested := []prepared.Record{{ID: "a", Scan: "1", Sources: []prepared.Source{{Path: "a.nii", Hash: "x"}}},
+		{ID: "old"}}
+	others := []prepared.Record{{ID: "copy", Scan: "1", Sources: []prepared.Source{{Path: "b.nii.gz", Hash: "y"}}},
+		{ID: "other", Scan: "2"}, {ID: "earlier"}, {ID: "old", Scan: "3"}}
 	free, left := apart(slices.Values(others), tested)
 	if !slices.Equal(free, []string{"other", "earlier"}) || !slices.Equal(left, []string{"copy", "old"}) {
 		t.Errorf("free %v, left %v", free, left)
@@ -299,8 +309,9 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	p := DefaultPlan()
 	p.Data, p.Folds, p.RunFolds = preparedCases(t, own), 2, []int{1}
 	p.Inits[1].Data = preparedCases(t, map[string]string{
-		"case_01": file("namesake", "another scan"), "copy": file("copy", "scan of case_02"), "same_path": own["case_03"],
-		"free_1": file("free_1", "free 1"), "free_2": file("free_2", "free 2"), "plain": own["plain"],
+		"case_01": file("namesake", "another scan"), "copy": file("copy", "scan of case_02"),
+		"same_path": own["case_03"],
+		"free_1":    file("free_1", "free 1"), "free_2": file("free_2", "free 2"), "plain": own["plain"],
 	})
 	look := func() Preview {
 		t.Helper()
@@ -318,12 +329,15 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	slices.Sort(e.Cases)
 	slices.Sort(e.Left)
 	// case_03 is of fold 2, which is not run: the experiment may grow by it.
-	if !slices.Equal(e.Cases, []string{"free_1", "free_2", "plain"}) || !slices.Equal(e.Left, []string{"case_01", "copy", "same_path"}) || e.Fold != 0 {
+	if !slices.Equal(e.Cases, []string{"free_1", "free_2", "plain"}) ||
+		!slices.Equal(e.Left, []string{"case_01", "copy", "same_path"}) || e.Fold != 0 {
 		t.Errorf("pretrains on %v, leaves out %v, fold %d", e.Cases, e.Left, e.Fold)
 	}
 
-	p.Inits[1].Data = preparedCases(t, map[string]string{"copy": filepath.Join(scans, "copy"), "case_01": filepath.Join(scans, "namesake")})
-	if _, err := Look(p, ""); err == nil || !strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
+	p.Inits[1].Data = preparedCases(t, map[string]string{"copy": filepath.Join(scans, "copy"),
+		"case_01": filepath.Join(scans, "namesake")})
+	if _, err := Look(p, ""); err == nil ||
+		!strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
 		t.Errorf("a folder of nothing but test cases: %v", err)
 	}
 
@@ -335,12 +349,15 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	}
 	for n, e := range v.Encoders {
 		f := v.Cases.Folds[n]
-		if e.Fold != f.Fold || !slices.Equal(e.Cases, append(slices.Clone(f.Train), "plain")) || !disjoint(e.Cases, f.Test) {
+		if e.Fold != f.Fold || !slices.Equal(e.Cases, append(slices.Clone(f.Train), "plain")) ||
+			!disjoint(e.Cases, f.Test) {
 			t.Errorf("fold %d: pretrains on %v, tests on %v", e.Fold, e.Cases, f.Test)
 		}
 	}
 	p.Unlabelled = 0.5
-	if v = look(); len(v.Encoders) != 1 || !slices.Equal(v.Encoders[0].Cases, append(slices.Clone(v.Cases.Unlabelled), "plain")) || v.Encoders[0].Fold != 0 {
+	if v = look(); len(v.Encoders) != 1 ||
+		!slices.Equal(v.Encoders[0].Cases, append(slices.Clone(v.Cases.Unlabelled), "plain")) ||
+		v.Encoders[0].Fold != 0 {
 		t.Errorf("set aside %v, encoders %+v", v.Cases.Unlabelled, v.Encoders)
 	}
 }
@@ -355,7 +372,8 @@ func TestPlanWarnsOfItsWindow(t *testing.T) {
 	}
 	p.Inference.Window = [3]int{128, 128, 128}
 	warnings, err := p.warnings(nil)
-	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "window of inference is 128x128x128") || !strings.Contains(warnings[0], "crops of 64x64x64") {
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "window of inference is 128x128x128") ||
+		!strings.Contains(warnings[0], "crops of 64x64x64") {
 		t.Errorf("%q, %v", warnings, err)
 	}
 }

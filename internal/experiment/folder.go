@@ -77,5 +77,6 @@ const (
 // TakeDemo makes the folder of a demo, and makes sure that nobody else's files in it have the names
 // of the demo's.
 func TakeDemo(out string) error {
-	return outdir.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder, labelsFolder)
+	return outdir.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder,
+		labelsFolder)
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // scoredParts are the sections of a report that need nothing but scores and curves.
-var scoredParts = []string{"Segmentation of unseen cases", "Comparison", "Other measures", "More labels", "Learning curves", "Structures"}
+var scoredParts = []string{"Segmentation of unseen cases", "Comparison", "Other measures", "More labels",
+	"Learning curves", "Structures"}
 
 // tableRows are the rows of all tables of a page in Markdown, in these sections.
 func tableRows(page string, sections []string) (rows []string) {

@@ -90,7 +90,8 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := flops(t, name, func(o voxsaw.RunOptions) error {
-			_, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}}, "", o)
+			_, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}},
+				"", o)
 			return err
 		})
 		more, err := p.finetune(p.initialisation("scratch+"))
@@ -106,7 +107,8 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 			one := flops(t, i.Name, func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) })
 			spent := one * float64(settings.Common().Train.Steps)
 			if math.Abs(spent/budget-1) > 0.005 {
-				t.Errorf("%s: %s spends %.1f TFLOP, want %.1f: %.0f steps of %.1f GFLOP", name, i.Name, spent/1e12, budget/1e12, budget/one, one/1e9)
+				t.Errorf("%s: %s spends %.1f TFLOP, want %.1f: %.0f steps of %.1f GFLOP", name, i.Name, spent/1e12,
+					budget/1e12, budget/one, one/1e9)
 			}
 		}
 	}
@@ -119,7 +121,8 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 		t.Errorf("pretrained with other settings")
 	}
 	for _, i := range claim.Inits {
-		if i.pretrains() && !reflect.DeepEqual(i.Pretrain.String(), tuning.initialisation(i.Name+"-0.05").Pretrain.String()) {
+		if i.pretrains() && !reflect.DeepEqual(i.Pretrain.String(),
+			tuning.initialisation(i.Name+"-0.05").Pretrain.String()) {
 			t.Errorf("%s is another encoder", i.Name)
 		}
 	}
@@ -133,7 +136,8 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 		t.Errorf("with more labels, post-processing is not the same in all arms")
 	}
 	labels.Inference.Components = claim.Inference.Components
-	if !reflect.DeepEqual(labels.Pretrain, claim.Pretrain) || !reflect.DeepEqual(labels.Finetune, claim.Finetune) || !reflect.DeepEqual(labels.Inference, claim.Inference) {
+	if !reflect.DeepEqual(labels.Pretrain, claim.Pretrain) || !reflect.DeepEqual(labels.Finetune, claim.Finetune) ||
+		!reflect.DeepEqual(labels.Inference, claim.Inference) {
 		t.Errorf("trained with other settings with more labels")
 	}
 	tuning.Finetune.Train.Steps, tuning.Finetune.Train.LR = claim.Finetune.Train.Steps, claim.Finetune.Train.LR
@@ -151,7 +155,8 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	longer, plateau, doubled := committed(t, "leaderboard-longer.yaml"), committed(t, "leaderboard-plateau.yaml"), committed(t, "leaderboard-doubled.yaml")
+	longer, plateau, doubled := committed(t, "leaderboard-longer.yaml"), committed(t, "leaderboard-plateau.yaml"),
+		committed(t, "leaderboard-doubled.yaml")
 	twice, err := plateau.finetune(plateau.initialisation("scratch+"))
 	if err != nil {
 		t.Fatal(err)
@@ -164,12 +169,14 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 		if own, err := p.finetune(p.initialisation("scratch")); err != nil || !reflect.DeepEqual(own, shared.scratch) {
 			t.Errorf("scratch is not the other plan's run: %+v, %+v, %v", own, shared.scratch, err)
 		}
-		if !reflect.DeepEqual(p.Inference, claim.Inference) || !reflect.DeepEqual(p.Metrics, claim.Metrics) || p.Curve != claim.Curve || !slices.Equal(p.Fractions, claim.Fractions) {
+		if !reflect.DeepEqual(p.Inference, claim.Inference) || !reflect.DeepEqual(p.Metrics, claim.Metrics) ||
+			p.Curve != claim.Curve || !slices.Equal(p.Fractions, claim.Fractions) {
 			t.Errorf("tested in another way than the claim")
 		}
 	}
 	for _, p := range []Plan{longer, doubled} {
-		if !reflect.DeepEqual(p.Seeds, claim.Seeds) || !reflect.DeepEqual(p.Pretrain, claim.Pretrain) || !reflect.DeepEqual(p.initialisation("hard"), claim.initialisation("hard")) {
+		if !reflect.DeepEqual(p.Seeds, claim.Seeds) || !reflect.DeepEqual(p.Pretrain, claim.Pretrain) ||
+			!reflect.DeepEqual(p.initialisation("hard"), claim.initialisation("hard")) {
 			t.Errorf("other replicates, or another encoder, than the claim's")
 		}
 	}
@@ -182,15 +189,18 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 	equal, want := committed(t, "leaderboard-equal.yaml"), doubled
 	want.Finetune.Train.Steps += more.Train.Steps - same.Train.Steps
 	want.Inits, want.Pretrain, want.Seeds = equal.Inits, equal.Pretrain, claim.Seeds[:len(equal.Seeds)]
-	if !reflect.DeepEqual(equal, want) || len(equal.Inits) != 1 || !reflect.DeepEqual(equal.initialisation("scratch"), doubled.initialisation("scratch")) {
+	if !reflect.DeepEqual(equal, want) || len(equal.Inits) != 1 || !reflect.DeepEqual(equal.initialisation("scratch"),
+		doubled.initialisation("scratch")) {
 		t.Errorf("6000 steps are others than the doubled plan's scratch and an encoder's: %+v, want %+v", equal, want)
 	}
-	if own, err := board.finetune(board.initialisation("scratch+")); err != nil || !reflect.DeepEqual(own, same) || !reflect.DeepEqual(board.Inference, claim.Inference) || !reflect.DeepEqual(board.Metrics, claim.Metrics) {
+	if own, err := board.finetune(board.initialisation("scratch+")); err != nil || !reflect.DeepEqual(own, same) ||
+		!reflect.DeepEqual(board.Inference, claim.Inference) || !reflect.DeepEqual(board.Metrics, claim.Metrics) {
 		t.Errorf("the board's scratch+ is not the claim's scratch: %+v, %+v, %v", own, same, err)
 	}
 	again, err := plateau.finetune(plateau.initialisation("scratch++"))
 	if err != nil || twice.Train.Steps != 2*more.Train.Steps || again.Train.Steps != 2*twice.Train.Steps {
-		t.Errorf("%d and %d steps, want twice %d, and twice that, %v", twice.Train.Steps, again.Train.Steps, more.Train.Steps, err)
+		t.Errorf("%d and %d steps, want twice %d, and twice that, %v", twice.Train.Steps, again.Train.Steps,
+			more.Train.Steps, err)
 	}
 }
 
@@ -230,8 +240,10 @@ func TestLeaderboardRuns(t *testing.T) {
 			if c, err = c.Resolve(store); err != nil {
 				t.Fatal(err)
 			}
-			summary, loaded, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
-			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded, "encoder.4.conv2.weight") {
+			summary, loaded, err := segment.Finetune(t.Context(), dev, c,
+				segment.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
+			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded,
+				"encoder.4.conv2.weight") {
 				t.Errorf("%s: %s: %+v, %v, %v", name, i.Name, summary, loaded, err)
 			}
 		}

@@ -63,7 +63,8 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n Needs,
 }
 
 // finetuningNeeds are those of a trial without the pretraining of its encoder.
-func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int, t Trial, cache *prepared.Store) (Needs, error) {
+func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int, t Trial, cache *prepared.Store) (Needs,
+	error) {
 	c, err := p.finetune(p.initialisation(t.Init))
 	if err != nil {
 		return Needs{}, err
@@ -79,7 +80,8 @@ func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int,
 }
 
 // pretrainingNeeds are those of pretraining the encoder of a trial.
-func (p Plan) pretrainingNeeds(ctx context.Context, dev voxsaw.Device, ranks int, i Initialisation, t Trial, c Cases, cache *prepared.Store) (Needs, error) {
+func (p Plan) pretrainingNeeds(ctx context.Context, dev voxsaw.Device, ranks int, i Initialisation, t Trial, c Cases,
+	cache *prepared.Store) (Needs, error) {
 	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, cache)
 	if err != nil {
 		return Needs{}, err
@@ -112,7 +114,8 @@ func rehearse(steps int, training func(voxsaw.RunOptions) error) (Needs, error) 
 // pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.
 func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf, data pretext.Data, err error) {
 	data.Store = cache
-	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15, p.SubsetSeed); err != nil {
+	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15,
+		p.SubsetSeed); err != nil {
 		return chosen, data, err
 	}
 	if chosen, err = p.pretext(p.initialisation(e.Init)); err != nil {

@@ -92,8 +92,10 @@ func (i Initialisation) random() bool { return i.Checkpoint == "" && !i.pretrain
 // DefaultPlan is the protocol of the paper's Table 3, from scratch and with 3x3x3 puzzles.
 func DefaultPlan() Plan {
 	p := Plan{
-		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1, Subsets: subsetsShared, Encoders: 1, CurveCases: 8,
-		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
+		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3},
+		SubsetSeed: 1, Subsets: subsetsShared, Encoders: 1, CurveCases: 8,
+		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
+		ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
 	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
 	p.Finetune.Network.Norm = settings.Common().Network.Norm
@@ -149,7 +151,8 @@ func (p Plan) Check() error {
 		case seen[i.Name]:
 			return fmt.Errorf("there are two initialisations %q", i.Name)
 		case i.Checkpoint != "" && i.pretrains():
-			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one", i.Name)
+			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one",
+				i.Name)
 		case i.Encoder != "" && (i.Checkpoint != "" || i.pretrains()):
 			return fmt.Errorf("initialisation %s has the encoders of %s, and a checkpoint or settings to pretrain with as well: choose one", i.Name, i.Encoder)
 		case i.Name == Scratch && !i.random():
@@ -214,7 +217,8 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	if err := i.Finetune.Apply(name, &c); err != nil {
 		return c, err
 	}
-	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) || c.Train.Seed != p.Finetune.Train.Seed {
+	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) ||
+		c.Train.Seed != p.Finetune.Train.Seed {
 		return c, fmt.Errorf("%s: network, labels and train.seed are the same for all initialisations", name)
 	}
 	if err := c.Train.Check(); err != nil {
@@ -343,7 +347,8 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 	c.Folds = slices.Clone(c.Folds)
 	compare := func(what string, was, is []string) {
 		if !slices.Equal(was, is) {
-			changes = append(changes, fmt.Sprintf("%s: %d in the run, %d now, not the same (see subsets.json)", what, len(was), len(is)))
+			changes = append(changes, fmt.Sprintf("%s: %d in the run, %d now, not the same (see subsets.json)", what,
+				len(was), len(is)))
 		}
 	}
 	compare("cases to pretrain on", before.Unlabelled, c.Unlabelled)
@@ -361,7 +366,8 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 			if _, ok := is.Fractions[fraction]; !ok {
 				is.Fractions[fraction] = was.Fractions[fraction]
 			}
-			compare(fmt.Sprintf("fraction %s of fold %d", fraction, is.Fold), was.Fractions[fraction], is.Fractions[fraction])
+			compare(fmt.Sprintf("fraction %s of fold %d", fraction, is.Fold), was.Fractions[fraction],
+				is.Fractions[fraction])
 		}
 		c.Folds[at] = is
 	}
@@ -378,7 +384,8 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 			return c, fmt.Errorf("setting cases aside for pretraining: %w", err)
 		}
 	}
-	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed, Patients: patients}
+	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed,
+		Patients: patients}
 	splits, err := s.AllFolds(ids)
 	if err != nil {
 		return c, err
@@ -418,12 +425,15 @@ func (p Plan) leftOut(splits []dataset.Split, ids []string) (doubts []string) {
 		nowhere = s.LeftOut(nowhere)
 	}
 	if len(nowhere) > 0 {
-		doubts = append(doubts, fmt.Sprintf("%s leaves %s out of every fold: %s", p.Splits, numbers.Count(len(nowhere), "labelled case"), safetext.List(nowhere)))
+		doubts = append(doubts, fmt.Sprintf("%s leaves %s out of every fold: %s", p.Splits,
+			numbers.Count(len(nowhere), "labelled case"), safetext.List(nowhere)))
 	}
 	for n, s := range splits {
 		left := slices.DeleteFunc(s.LeftOut(ids), func(id string) bool { return slices.Contains(nowhere, id) })
 		if len(left) > 0 && (len(p.RunFolds) == 0 || slices.Contains(p.RunFolds, n+1)) {
-			doubts = append(doubts, fmt.Sprintf("%s leaves %s out of fold %d, which neither trains nor tests on them: %s", p.Splits, numbers.Count(len(left), "labelled case"), n+1, safetext.List(left)))
+			doubts = append(doubts,
+				fmt.Sprintf("%s leaves %s out of fold %d, which neither trains nor tests on them: %s", p.Splits,
+					numbers.Count(len(left), "labelled case"), n+1, safetext.List(left)))
 		}
 	}
 	return doubts
@@ -469,7 +479,8 @@ func (p Plan) trials(c Cases) []Trial {
 				train := f.Fractions[p.subset(fraction, number)]
 				curve := p.curveCases(f.Train, train, number)
 				for _, i := range p.Inits {
-					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train, Test: f.Test, Curve: curve})
+					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train,
+						Test: f.Test, Curve: curve})
 				}
 			}
 		}

@@ -39,11 +39,13 @@ func (p Plan) settled(before *Plan) (_ Plan, note string, err error) {
 		return p, "", nil
 	}
 	if before == nil || before.Inference.Components != segment.ComponentsValidated {
-		return p, "", fmt.Errorf("inference.components: validated needs validation cases, and a plan has none: the cases of learning curves measure and decide nothing. " +
-			"Choose all or largest, for all arms alike")
+		return p, "",
+			fmt.Errorf("inference.components: validated needs validation cases, and a plan has none: the cases of learning curves measure and decide nothing. " +
+				"Choose all or largest, for all arms alike")
 	}
-	return p, "WARNING: an earlier version began this experiment: predictions keep only the largest component of those labels whose DSC that raised on the cases of the run's learning curve, " +
-		"so that arms and shares may differ in it (the tables say what was applied). It goes on so; in a folder of its own, the same plan keeps all components in every arm", nil
+	return p,
+		"WARNING: an earlier version began this experiment: predictions keep only the largest component of those labels whose DSC that raised on the cases of the run's learning curve, " +
+			"so that arms and shares may differ in it (the tables say what was applied). It goes on so; in a folder of its own, the same plan keeps all components in every arm", nil
 }
 
 // earlier gives the plan of an earlier version, which did not state the post-processing, the name
@@ -85,13 +87,15 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 // record is what decides the result of a trial, for its folder. A run that an earlier version began
 // there keeps the keys of that version.
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
-	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve, t.Test, p.Inference, p.Metrics}
+	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve, t.Test, p.Inference,
+		p.Metrics}
 	path := train.ConfigOf(folder)
 	if !config.Gives(path, "", "inference.largest_component") {
 		return now.text()
 	}
 	of := p.Inference
-	older := earlierInference{of.Window, of.Overlap, of.Batch, of.Components == segment.ComponentsLargest, of.Components == segment.ComponentsAll, of.Mirror}
+	older := earlierInference{of.Window, of.Overlap, of.Batch, of.Components == segment.ComponentsLargest,
+		of.Components == segment.ComponentsAll, of.Mirror}
 	if len(t.Curve) == 0 && !older.Largest {
 		// nothing decided there: with and without the key, all components were kept
 		older.Whole = config.Gives(path, "", "inference.all_components")
@@ -164,7 +168,8 @@ func describeComponents(kept string) string {
 // training cases.
 func (s Scored) Postprocessing() table.Table {
 	t := table.Table{Title: "Post-processing: what predictions keep", Columns: []table.Column{
-		{Key: "initialisation", Title: "initialisation"}, {Key: "data", Title: "data"}, {Key: "runs", Title: "runs"}, {Key: "components", Title: "components"},
+		{Key: "initialisation", Title: "initialisation"}, {Key: "data", Title: "data"}, {Key: "runs", Title: "runs"},
+		{Key: "components", Title: "components"},
 	}}
 	for _, a := range s.arms() {
 		var parts []string
@@ -192,13 +197,16 @@ func (s Scored) unlike() string {
 	}
 	var notes []string
 	if unknown := kept[""]; unknown > 0 {
-		notes = append(notes, fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in that, too. "+
-			"voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown, numbers.Count(len(s.Runs), "run")))
+		notes = append(notes,
+			fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in that, too. "+
+				"voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown,
+				numbers.Count(len(s.Runs), "run")))
 	}
 	delete(kept, "")
 	if len(kept) > 1 {
-		notes = append(notes, fmt.Sprintf("predictions were post-processed in %s, so that differences between runs are of that, too: "+
-			"a few points of DSC are possible. See the table of post-processing", numbers.Count(len(kept), "way")))
+		notes = append(notes,
+			fmt.Sprintf("predictions were post-processed in %s, so that differences between runs are of that, too: "+
+				"a few points of DSC are possible. See the table of post-processing", numbers.Count(len(kept), "way")))
 	}
 	return strings.Join(notes, ". ")
 }

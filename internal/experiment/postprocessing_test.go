@@ -25,7 +25,8 @@ func TestPostprocessingIsSettled(t *testing.T) {
 		}
 		return &p
 	}
-	curve, none := before("curve: 3\ninference: {largest_component: false}\n"), before("curve: 0\ninference: {largest_component: false}\n")
+	curve, none := before("curve: 3\ninference: {largest_component: false}\n"),
+		before("curve: 0\ninference: {largest_component: false}\n")
 	all := before("curve: 3\ninference: {largest_component: false, all_components: true}\n")
 	largest := before("curve: 3\ninference: {largest_component: true}\n")
 	for _, c := range []struct {
@@ -33,9 +34,11 @@ func TestPostprocessingIsSettled(t *testing.T) {
 		before *Plan
 		want   string // "-": refused
 	}{
-		{"{}", nil, "all"}, {"{largest_component: false}", nil, "all"}, {"{components: largest}", nil, "largest"}, {"{largest_component: true}", nil, "largest"},
+		{"{}", nil, "all"}, {"{largest_component: false}", nil, "all"}, {"{components: largest}", nil, "largest"},
+		{"{largest_component: true}", nil, "largest"},
 		{"{components: validated}", nil, "-"}, {"{components: all, largest_component: true}", nil, "-"},
-		{"{}", curve, "validated"}, {"{components: validated}", curve, "validated"}, {"{}", none, "all"}, {"{components: validated}", none, "-"},
+		{"{}", curve, "validated"}, {"{components: validated}", curve, "validated"}, {"{}", none, "all"},
+		{"{components: validated}", none, "-"},
 		{"{}", all, "all"}, {"{all_components: true}", all, "all"}, {"{}", largest, "largest"},
 		{"{components: all}", curve, "all"}, // which is a change, and refused as one
 	} {
@@ -55,7 +58,8 @@ func TestPostprocessingIsSettled(t *testing.T) {
 	p := DefaultPlan()
 	p.Curve = 3
 	p.Inference.Components = "all"
-	if changes, err := p.changes(*curve); err != nil || !strings.Contains(strings.Join(changes, "; "), "inference.components: validated in the run, all now") {
+	if changes, err := p.changes(*curve); err != nil || !strings.Contains(strings.Join(changes, "; "),
+		"inference.components: validated in the run, all now") {
 		t.Errorf("changes %q, %v", changes, err)
 	}
 }
@@ -71,10 +75,14 @@ func TestRecordsOfEarlierTrials(t *testing.T) {
 		trial            Trial
 		same             bool
 	}{
-		{"  largest_component: false\n", "validated", trial("c"), true}, {"  largest_component: false\n", "all", trial("c"), false},
-		{"  largest_component: false\n", "all", trial(), true}, {"  largest_component: false\n", "validated", trial(), true},
-		{"  largest_component: false\n  all_components: true\n", "all", trial("c"), true}, {"  largest_component: false\n  all_components: true\n", "all", trial(), true},
-		{"  largest_component: true\n", "largest", trial("c"), true}, {"  largest_component: true\n", "all", trial(), false},
+		{"  largest_component: false\n", "validated", trial("c"), true},
+		{"  largest_component: false\n", "all", trial("c"), false},
+		{"  largest_component: false\n", "all", trial(), true}, {"  largest_component: false\n", "validated", trial(),
+			true},
+		{"  largest_component: false\n  all_components: true\n", "all", trial("c"), true},
+		{"  largest_component: false\n  all_components: true\n", "all", trial(), true},
+		{"  largest_component: true\n", "largest", trial("c"), true}, {"  largest_component: true\n", "all", trial(),
+			false},
 		{"  components: all\n", "all", trial("c"), true}, {"  components: all\n", "largest", trial("c"), false},
 	} {
 		folder := t.TempDir()
@@ -86,7 +94,8 @@ func TestRecordsOfEarlierTrials(t *testing.T) {
 		at := strings.Index(string(text), "  components: all")
 		end := at + strings.Index(string(text[at:]), "\n") + 1
 		old := string(text[:at]) + c.keys + string(text[end:])
-		if err := os.WriteFile(filepath.Join(folder, filepath.Base(train.ConfigOf(folder))), []byte(old), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, filepath.Base(train.ConfigOf(folder))), []byte(old),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		later.Inference.Components = c.components
@@ -103,9 +112,11 @@ func TestRecordsOfEarlierTrials(t *testing.T) {
 // Reports say by arm what predictions keep, and warn where that is not the same in all.
 func TestUnlikePostprocessingIsSaid(t *testing.T) {
 	run := func(init string, fraction float64, fold int, kept string) eval.Trial {
-		return eval.Trial{Initialisation: init, Fraction: fraction, Fold: fold, Seed: 1, Components: kept, Scores: []eval.Score{{Case: "a", Label: 1, DSC: 0.5}}}
+		return eval.Trial{Initialisation: init, Fraction: fraction, Fold: fold, Seed: 1, Components: kept,
+			Scores: []eval.Score{{Case: "a", Label: 1, DSC: 0.5}}}
 	}
-	s := Scored{Baseline: Scratch, Runs: []eval.Trial{run(Scratch, 0.1, 1, "largest of liver"), run(Scratch, 0.1, 2, "all"), run(Scratch, 1, 1, "all"), run("hard", 1, 1, "all")}}
+	s := Scored{Baseline: Scratch, Runs: []eval.Trial{run(Scratch, 0.1, 1, "largest of liver"),
+		run(Scratch, 0.1, 2, "all"), run(Scratch, 1, 1, "all"), run("hard", 1, 1, "all")}}
 	if got := s.Postprocessing().Rows[0]; got[3] != "1 of 2: the largest component of liver, all of the others; 1 of 2: all components" {
 		t.Errorf("%v", got)
 	}
@@ -117,7 +128,8 @@ func TestUnlikePostprocessingIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| hard | 100 % | 1 | all components |", "predictions were post-processed in 2 ways"} {
+	for _, want := range []string{"| hard | 100 % | 1 | all components |",
+		"predictions were post-processed in 2 ways"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

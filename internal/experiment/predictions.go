@@ -17,7 +17,8 @@ import (
 )
 
 // predictAndRead gives what the network makes of a case, and its labels, on the same voxels.
-func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case, on string) (prediction, labels *volume.LabelMap, err error) {
+func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case, on string) (prediction,
+	labels *volume.LabelMap, err error) {
 	if on == scoreOnPrepared {
 		if prediction, err = p.PredictCase(ctx, c); err == nil {
 			labels, err = c.LabelMap()

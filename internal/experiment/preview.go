@@ -135,7 +135,8 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 		}
 		defer other.Close()
 		if e.Cases, e.Left = apart(other.Records(), tested); len(e.Cases) == 0 {
-			return e, fmt.Errorf("initialisation %s: folds test on all %d cases of %s: pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
+			return e,
+				fmt.Errorf("initialisation %s: folds test on all %d cases of %s: pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
 		}
 		return e, nil
 	case len(c.Unlabelled) > 0:
@@ -194,7 +195,8 @@ func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, lef
 	}
 	delete(hashes, "") // of sources that nobody has read, and scans of earlier versions
 	for c := range cases {
-		if names[c.ID] || hashes[c.Scan] || slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
+		if names[c.ID] || hashes[c.Scan] ||
+			slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
 			left = append(left, c.ID)
 		} else {
 			free = append(free, c.ID)

@@ -62,8 +62,10 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	scored := r.Scored()
 	scored.Curves = curves
 	trials := r.Plan.trials(r.Cases)
-	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"), numbers.Count(len(r.Cases.Folds), "fold"),
-		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"), numbers.Count(len(r.Plan.Seeds), "seed"))
+	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"),
+		numbers.Count(len(r.Cases.Folds), "fold"),
+		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"),
+		numbers.Count(len(r.Plan.Seeds), "seed"))
 	of, err := scored.sections()
 	if err != nil {
 		return page, err
@@ -72,7 +74,8 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, of.differences...)
 
 	if compute, err := r.Compute(s.Out); without("the table of compute", err) {
-		page.Sections = append(page.Sections, report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
+		page.Sections = append(page.Sections,
+			report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
 	}
 	page.Sections = append(page.Sections, of.learning...)
 
@@ -111,9 +114,12 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
 		report.Facts{
-			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
-			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
-			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())}, {Name: "Taken over by fine-tuning", Value: r.Plan.takenOver()},
+			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()},
+			{Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
+			{Name: "Fingerprint of the data", Value: cache.Fingerprint()},
+			{Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
+			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())},
+			{Name: "Taken over by fine-tuning", Value: r.Plan.takenOver()},
 		},
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
@@ -183,7 +189,8 @@ func (r *Result) tasks() []pretext.Task {
 func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (report.Section, error) {
 	section := report.Section{Title: task.Title}
 	t := table.Table{Title: "After pretraining, on cases that were not trained on, in percent", Columns: []table.Column{
-		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
+		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"},
+		{Key: "cases", Title: "held-out cases"},
 	}}
 	first := len(t.Columns)
 	var scores []string
@@ -227,7 +234,8 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 	}
 	t.Notes = notes.notes()
 	score := strings.Join(scores, " or ")
-	t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
+	t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1},
+		table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
 	for n, own := range cells {
 		for _, c := range t.Columns[first:] {
 			t.Rows[n] = append(t.Rows[n], own[c.Key])
@@ -287,7 +295,8 @@ func (r remarks) notes() []string {
 }
 
 // evaluate does an encoder's task on its held-out cases, and draws the first.
-func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pretext.Evaluation, picture pretext.Picture, err error) {
+func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pretext.Evaluation, picture pretext.Picture,
+	err error) {
 	store, err := prepared.Open(r.data(p))
 	if err != nil {
 		return e, picture, err
@@ -339,7 +348,8 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	}
 	var rows []report.Segmented
 	for _, t := range r.Plan.trials(r.Cases) {
-		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction || !slices.ContainsFunc(r.Runs, t.is) {
+		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction ||
+			!slices.ContainsFunc(r.Runs, t.is) {
 			continue
 		}
 		labels, err := r.prediction(ctx, s, t, c)
@@ -353,11 +363,14 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	if err != nil {
 		return nil, err
 	}
-	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: shownNumbers(how.Channel(0), c.Intensities(0))})
+	picture, err := report.Overlay(scan, learnt.Reference(reference), rows,
+		report.OverlayOptions{Window: shownNumbers(how.Channel(0), c.Intensities(0))})
 	if err != nil {
 		return nil, err
 	}
-	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
+	return report.Pictures{{Image: picture,
+		Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID,
+			first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
 }
 
 // shownNumbers are the numbers of a prepared case that a picture draws from black to white.
@@ -422,15 +435,19 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 	}
 	trainings = nil
 	for _, t := range r.Plan.trials(r.Cases) {
-		if len(r.Runs) > 0 && t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed && slices.ContainsFunc(r.Runs, t.is) {
-			trainings = append(trainings, report.Training{Name: fmt.Sprintf("%s, %s", t.Init, table.Percent(t.Fraction)), Folder: t.Folder(s.Out)})
+		if len(r.Runs) > 0 && t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed &&
+			slices.ContainsFunc(r.Runs, t.is) {
+			trainings = append(trainings,
+				report.Training{Name: fmt.Sprintf("%s, %s", t.Init, table.Percent(t.Fraction)),
+					Folder: t.Folder(s.Out)})
 		}
 	}
 	charts, err := report.Curves(trainings...)
 	if err != nil {
 		return section, err
 	}
-	section.Blocks = append(section.Blocks, report.Text(fmt.Sprintf("Fine-tuning, fold %d, seed %d.", r.Runs[0].Fold, r.Runs[0].Seed)), charts)
+	section.Blocks = append(section.Blocks,
+		report.Text(fmt.Sprintf("Fine-tuning, fold %d, seed %d.", r.Runs[0].Fold, r.Runs[0].Seed)), charts)
 	return section, nil
 }
 
@@ -439,7 +456,8 @@ func (r *Result) perCase() report.Section {
 	section := report.Section{Title: "Cases"}
 	for _, run := range r.Runs {
 		t := table.PerCase(run.Scores)
-		t.Title = fmt.Sprintf("%s, fold %d, %s, seed %d", run.Initialisation, run.Fold, table.Percent(run.Fraction), run.Seed)
+		t.Title = fmt.Sprintf("%s, fold %d, %s, seed %d", run.Initialisation, run.Fold, table.Percent(run.Fraction),
+			run.Seed)
 		section.Blocks = append(section.Blocks, report.Table{Table: t, Folded: true})
 	}
 	return section

@@ -119,7 +119,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer cache.Close()
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, noted: map[int]bool{}, result: &Result{Plan: plan}}
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, noted: map[int]bool{},
+		result: &Result{Plan: plan}}
 	r.group = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks})
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err
@@ -141,7 +142,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer leave()
-	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts, unlearntDoubts(plan.shown(r.result.Cases, cache))) {
+	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts,
+		unlearntDoubts(plan.shown(r.result.Cases, cache))) {
 		s.Console.Note(doubt)
 	}
 	err = r.all(ctx, plan.trials(r.result.Cases))
@@ -155,10 +157,12 @@ func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
 		doubts = append(doubts, text)
 	}
 	if cache.Preparation().Scheme() == volume.CTPercentiles {
-		doubts = append(doubts, "intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with --foreground")
+		doubts = append(doubts,
+			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with --foreground")
 	}
 	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
-		doubts = append(doubts, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
+		doubts = append(doubts,
+			fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
 	}
 	return doubts
 }
@@ -248,7 +252,8 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 				how = "with their labels: scores on them say nothing about others"
 			}
 			if names := learnt[with]; len(names) > 0 {
-				warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, safetext.List(names)))
+				warnings = append(warnings,
+					fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, safetext.List(names)))
 			}
 		}
 	}
@@ -337,11 +342,13 @@ func (r *runner) record() error {
 func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
 	path := filepath.Join(out, planFile)
 	_, err := os.Stat(path)
-	if entries, errTrials := os.ReadDir(filepath.Join(out, trialsFolder)); errTrials != nil || len(entries) == 0 || os.IsNotExist(err) {
+	if entries, errTrials := os.ReadDir(filepath.Join(out, trialsFolder)); errTrials != nil || len(entries) == 0 ||
+		os.IsNotExist(err) {
 		return nil, nil
 	}
 	// what a plan that does not say it meant
-	before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: p.CurveCases}
+	before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1,
+		CurveCases: p.CurveCases}
 	if cache.Preparation().Spacing != [3]float64{} {
 		// there was nothing else then
 		before.ScoreOn = scoreOnPrepared
@@ -385,7 +392,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
-	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve},
+		init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err
@@ -395,7 +403,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 
 // scores are those of a trial's test cases: read, where a finished trial has them already, or made
 // and written. Ranks other than 0 are given none of those that are read.
-func (r *runner) scores(ctx context.Context, folder string, ids []string, finished bool) (scores []eval.Score, err error) {
+func (r *runner) scores(ctx context.Context, folder string, ids []string, finished bool) (scores []eval.Score,
+	err error) {
 	release, there := func() {}, false
 	defer func() { release() }()
 	err = r.atRoot(func() error {
@@ -540,7 +549,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	for _, line := range checkpoint.Unlike(cache.Preparation(), cache.Spacings(data.Train), r.cache.Preparation(), r.cache.Spacings(t.Train)) {
+	for _, line := range checkpoint.Unlike(cache.Preparation(), cache.Spacings(data.Train), r.cache.Preparation(),
+		r.cache.Spacings(t.Train)) {
 		r.Console.Note(fmt.Sprintf("WARNING: %s: %s", name, line))
 	}
 	p.Held = data.Validate
@@ -550,7 +560,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	summary, err := settings.Pretrain(ctx, r.Device, data, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
+	summary, err := settings.Pretrain(ctx, r.Device, data,
+		r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
 	if train.Occupied(err) { // since it was looked at
 		return "", &encoderError{err}

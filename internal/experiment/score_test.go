@@ -64,7 +64,8 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	}
 	trial := Trial{Init: "scratch", Fold: 1, Fraction: 1, Seed: 1}
 	run := trial.Folder(dir)
-	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"train"}}, "", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"train"}}, "",
+		voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	checkpoint := filepath.Join(run, "last.safetensors")
@@ -99,11 +100,14 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown, err := (&Result{Plan: plan}).prediction(t.Context(), Setting{Out: dir}, trial, held)
-	if err != nil || shown.Grid.Shape != held.Grid.Shape || !slices.Contains(shown.Labels, prediction.Labels[slices.IndexFunc(prediction.Labels, func(l uint16) bool { return l > 0 })]) {
+	if err != nil || shown.Grid.Shape != held.Grid.Shape ||
+		!slices.Contains(shown.Labels, prediction.Labels[slices.IndexFunc(prediction.Labels,
+			func(l uint16) bool { return l > 0 })]) {
 		t.Errorf("the report cannot show it: %v", err)
 	}
 	r.plan.ScoreOn = scoreOnPrepared
-	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || len(got) != len(want) || got[0].DSC == want[0].DSC {
+	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || len(got) != len(want) ||
+		got[0].DSC == want[0].DSC {
 		t.Errorf("on the prepared voxels %+v, %v", got, err)
 	}
 }

@@ -25,7 +25,8 @@ type Scored struct {
 
 // Scored are the runs that are finished, without their learning curves.
 func (r *Result) Scored() Scored {
-	return Scored{Runs: r.Runs, Baseline: r.baseline(), About: "Test cases were not looked at in training: the networks are those after the last step."}
+	return Scored{Runs: r.Runs, Baseline: r.baseline(),
+		About: "Test cases were not looked at in training: the networks are those after the last step."}
 }
 
 // Table is the table of the runs in the shape of the paper's Table 3: DSC in percent, a row a
@@ -65,7 +66,8 @@ func (s Scored) Paired() (runs []eval.Trial, without []string) {
 			without = append(without, name)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(s.Runs), func(r eval.Trial) bool { return slices.Contains(without, r.Initialisation) }), without
+	return slices.DeleteFunc(slices.Clone(s.Runs),
+		func(r eval.Trial) bool { return slices.Contains(without, r.Initialisation) }), without
 }
 
 // Without says below a table which initialisations are not in it.
@@ -80,7 +82,8 @@ func Without(names []string) []string {
 func (s Scored) Report(title, subtitle string) (report.Report, error) {
 	page := report.Report{Title: title, Subtitle: subtitle}
 	of, err := s.sections()
-	page.Sections = slices.Concat([]report.Section{of.means}, of.differences, of.learning, []report.Section{of.structures})
+	page.Sections = slices.Concat([]report.Section{of.means}, of.differences, of.learning,
+		[]report.Section{of.structures})
 	return page, err
 }
 
@@ -111,7 +114,8 @@ func (s Scored) sections() (of scoredSections, err error) {
 		return of, err
 	}
 	for _, t := range changes {
-		of.differences = append(of.differences, report.Section{Title: t.Section, Blocks: []report.Block{report.Table{Table: t.Table}}})
+		of.differences = append(of.differences,
+			report.Section{Title: t.Section, Blocks: []report.Block{report.Table{Table: t.Table}}})
 	}
 	if len(s.Curves) > 0 {
 		of.learning = []report.Section{s.learning(folds.Fractions)}
@@ -149,7 +153,8 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 // comparison tells the initialisations apart, as far as the runs do: the differences with their
 // intervals, a mixed model over all runs, and the ranks of three or more initialisations.
 func (s Scored) comparison(folds eval.FoldTable) report.Section {
-	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
+	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)},
+		report.Table{Table: table.Differences(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: s.Baseline}
 	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
 	runs, without := s.Paired()
@@ -163,7 +168,8 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 		section.Blocks = append(section.Blocks, report.Text("No mixed model: "+err.Error()+"."))
 	}
 	if ranking, err := eval.RankRuns(runs, o); err == nil && len(ranking.Methods) > 2 {
-		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
+		section.Blocks = append(section.Blocks,
+			report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
 	}
 	return section
 }
@@ -264,7 +270,8 @@ func (s Scored) otherMeasures() (report.Section, error) {
 		if err != nil {
 			return err
 		}
-		measures = append(measures, table.Measure{Name: table.MetricColumn(folds.Metric, true).Title + name, Folds: folds})
+		measures = append(measures, table.Measure{Name: table.MetricColumn(folds.Metric, true).Title + name,
+			Folds: folds})
 		return nil
 	}
 	for _, metric := range []string{"nsd", "hd95"} {
@@ -310,7 +317,9 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 	dsc := eval.Metrics[0]
 	labels, names := s.structures()
 	for _, fraction := range fractions {
-		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
+		t := table.Table{Title: table.Percent(fraction) +
+			" of the training cases: DSC in percent, over all test cases, folds and seeds",
+			Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
 		for _, init := range s.Initialisations() {
 			t.Columns = append(t.Columns, table.Column{Key: init, Title: init, Digits: 2})
 		}
@@ -349,7 +358,8 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 		}
 		t.Notes = append(t.Notes, unlearntNotes(of)...)
 		if len(t.Rows) > 0 {
-			section.Blocks = append(section.Blocks, report.Table{Table: t}, report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Baseline)})
+			section.Blocks = append(section.Blocks, report.Table{Table: t},
+				report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Baseline)})
 		}
 	}
 	return section
@@ -360,9 +370,11 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 func (s Scored) learning(fractions []float64) report.Section {
 	var charts report.Charts
 	for _, fraction := range fractions {
-		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step", Points: true}
+		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step",
+			Points: true}
 		for _, init := range s.Initialisations() {
-			own := slices.DeleteFunc(slices.Clone(s.Curves), func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })
+			own := slices.DeleteFunc(slices.Clone(s.Curves),
+				func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })
 			if x, y := eval.MeanCurve(own); len(x) > 0 {
 				chart.Series = append(chart.Series, report.Series{Name: init, X: x, Y: y})
 			}

@@ -43,7 +43,8 @@ func (p Plan) shown(c Cases, cache *prepared.Store) []ShownLabel {
 	for _, f := range c.Folds {
 		train, test := p.Finetune.ShownIn(cache, f.Train), p.Finetune.ShownIn(cache, f.Test)
 		for n := range all {
-			all[n].Folds = append(all[n].Folds, ShownFold{Fold: f.Fold, Train: train[n], Test: test[n], Fractions: map[string]int{}})
+			all[n].Folds = append(all[n].Folds, ShownFold{Fold: f.Fold, Train: train[n], Test: test[n],
+				Fractions: map[string]int{}})
 		}
 		for fraction, cases := range f.Fractions {
 			for n, count := range p.Finetune.ShownIn(cache, cases) {
@@ -64,7 +65,8 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 		var where []string
 		for _, f := range l.Folds {
 			if f.Train == 0 {
-				where = append(where, fmt.Sprintf("fold %d (%s)", f.Fold, numbers.Count(f.Test, "test case that shows it", "test cases that show it")))
+				where = append(where, fmt.Sprintf("fold %d (%s)", f.Fold,
+					numbers.Count(f.Test, "test case that shows it", "test cases that show it")))
 				continue
 			}
 			var parts []string
@@ -79,8 +81,9 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 			}
 		}
 		if len(where) > 0 {
-			doubts = append(doubts, fmt.Sprintf("WARNING: no training case shows %s in %s: networks cannot learn it there, and its scores are in no mean of such a run. Divide the cases otherwise, or leave it out (finetune.labels)",
-				safetext.Text(name), table.List(where, 10)))
+			doubts = append(doubts,
+				fmt.Sprintf("WARNING: no training case shows %s in %s: networks cannot learn it there, and its scores are in no mean of such a run. Divide the cases otherwise, or leave it out (finetune.labels)",
+					safetext.Text(name), table.List(where, 10)))
 		}
 	}
 	return doubts
@@ -129,7 +132,8 @@ func unlearntNotes(runs []eval.Trial) (notes []string) {
 		if strings.TrimSpace(name) == "" {
 			name = fmt.Sprintf("label %d", l.number)
 		}
-		notes = append(notes, fmt.Sprintf("* %s: without the runs of %s, whose training cases do not show it.", safetext.Text(name), table.List(where[l], 10)))
+		notes = append(notes, fmt.Sprintf("* %s: without the runs of %s, whose training cases do not show it.",
+			safetext.Text(name), table.List(where[l], 10)))
 	}
 	return notes
 }

@@ -44,7 +44,8 @@ func (r *runner) alike() error {
 		return err
 	}
 	return r.group.Same(map[string]string{
-		"version": voxsaw.Version(), "settings": string(text), "data set": "fingerprint " + r.cache.Fingerprint(), "trial": fmt.Sprint(r.Trial),
+		"version": voxsaw.Version(), "settings": string(text), "data set": "fingerprint " + r.cache.Fingerprint(),
+		"trial": fmt.Sprint(r.Trial),
 	})
 }
 

@@ -54,13 +54,15 @@ func (s Scored) undefined() []string {
 				continue
 			}
 			undefined++
-			first = cmp.Or(first, fmt.Sprintf("%s, fold %d, seed %d, case %s, label %d", run.Initialisation, run.Fold, run.Seed, s.Case, s.Label))
+			first = cmp.Or(first, fmt.Sprintf("%s, fold %d, seed %d, case %s, label %d", run.Initialisation, run.Fold,
+				run.Seed, s.Case, s.Label))
 		}
 	}
 	if undefined == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the DSC is not a number in %d of %s, which are in no mean (the first: %s)", undefined, numbers.Count(all, "score"), first)}
+	return []string{fmt.Sprintf("the DSC is not a number in %d of %s, which are in no mean (the first: %s)", undefined,
+		numbers.Count(all, "score"), first)}
 }
 
 // unpredicted says which labels runs predicted in no voxel of any test case, though references show
@@ -86,7 +88,8 @@ func (s Scored) unpredicted() (all []string) {
 			if nowhere[l] == nil {
 				order = append(order, l)
 			}
-			nowhere[l] = append(nowhere[l], fmt.Sprintf("%s, %s of the cases, fold %d, seed %d", run.Initialisation, table.Percent(run.Fraction), run.Fold, run.Seed))
+			nowhere[l] = append(nowhere[l], fmt.Sprintf("%s, %s of the cases, fold %d, seed %d", run.Initialisation,
+				table.Percent(run.Fraction), run.Fold, run.Seed))
 		}
 	}
 	slices.SortFunc(order, func(a, b label) int {
@@ -97,8 +100,9 @@ func (s Scored) unpredicted() (all []string) {
 		if name == "" || name == strconv.Itoa(int(l.number)) {
 			name = fmt.Sprintf("label %d", l.number)
 		}
-		all = append(all, fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show it (%s): these networks have not learnt it. Train longer (finetune.train.steps), with a larger crop, or with more cases that show it",
-			name, len(nowhere[l]), numbers.Count(len(s.Runs), "run"), table.List(nowhere[l], 3)))
+		all = append(all,
+			fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show it (%s): these networks have not learnt it. Train longer (finetune.train.steps), with a larger crop, or with more cases that show it",
+				name, len(nowhere[l]), numbers.Count(len(s.Runs), "run"), table.List(nowhere[l], 3)))
 	}
 	return all
 }

@@ -34,7 +34,9 @@ func TestReportOfStudyUnderWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if without := strings.Contains(string(text), "Without long and longest: of fewer than two pairs"); strings.Contains(string(text), model) != c.model || without != c.model {
+		if without := strings.Contains(string(text),
+			"Without long and longest: of fewer than two pairs"); strings.Contains(string(text), model) != c.model ||
+			without != c.model {
 			t.Errorf("%d runs:\n%s", len(c.runs), text)
 		}
 	}
@@ -47,11 +49,16 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 		return eval.Score{Case: "c", Label: label, Name: name, Predicted: predicted, Reference: reference}
 	}
 	r := Scored{Runs: []eval.Trial{
-		{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Components: "all", Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0), score("", 3, 0, 0), score("", 4, 0, 1)}},
-		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Components: "all", Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1), score("", 4, 1, 1)}},
+		{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Components: "all",
+			Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0),
+				score("", 3, 0, 0), score("", 4, 0, 1)}},
+		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Components: "all",
+			Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1),
+				score("", 4, 1, 1)}},
 	}}
 	got := r.Warnings()
-	if len(got) != 2 || !strings.HasPrefix(got[0], "cord was predicted in no voxel of any test case in 1 of 2 runs, though references show it (scratch, 10 % of the cases, fold 1, seed 1)") || !strings.HasPrefix(got[1], "label 4 was") {
+	if len(got) != 2 || !strings.HasPrefix(got[0],
+		"cord was predicted in no voxel of any test case in 1 of 2 runs, though references show it (scratch, 10 % of the cases, fold 1, seed 1)") || !strings.HasPrefix(got[1], "label 4 was") {
 		t.Errorf("%q", got)
 	}
 }

@@ -105,7 +105,8 @@ func (w *walk) one(path string, e fs.DirEntry) error {
 
 // within says whether a path is a folder or lies in it.
 func within(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+
+		string(filepath.Separator))
 }
 
 // Open opens a file for reading as [os.Open] does, and nothing else: opening a pipe would wait for

@@ -54,7 +54,8 @@ func TestWalkFollowsLinks(t *testing.T) {
 	root := build(t, []string{"c/d", "e"}, map[string]string{
 		// one folder, two links
 		"first": filepath.Join(outside, "p1"), "again": filepath.Join(outside, "p1"),
-		"file": filepath.Join(outside, "p2", "b"), "round": ".", "up": "..", "c/up": "../..", "inside": "c", "broken": "nowhere",
+		"file": filepath.Join(outside, "p2", "b"), "round": ".", "up": "..", "c/up": "../..", "inside": "c",
+		"broken": "nowhere",
 	})
 	want := []string{"again/", "again/a", "broken!", "c/", "c/d", "e", "file"}
 	if got := visited(t, root); !slices.Equal(got, want) {

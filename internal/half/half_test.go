@@ -36,7 +36,8 @@ func TestNearest(t *testing.T) {
 
 // The values are numpy's: np.array(bits, np.uint16).view(np.float16).astype(np.float32).
 func TestValues(t *testing.T) {
-	for bits, want := range map[Float]float32{0: 0, 1: 5.9604645e-08, 0x3ff: 6.0975552e-05, 0x400: 6.1035156e-05, 0x3c00: 1, 0x3555: 0.33325195, 0x7bff: 65504, 0xc900: -10} {
+	for bits, want := range map[Float]float32{0: 0, 1: 5.9604645e-08, 0x3ff: 6.0975552e-05, 0x400: 6.1035156e-05,
+		0x3c00: 1, 0x3555: 0.33325195, 0x7bff: 65504, 0xc900: -10} {
 		if got := bits.Float32(); got != want {
 			t.Errorf("%#x is %v, want %v", bits, got, want)
 		}

@@ -18,11 +18,13 @@ import (
 func (c Config) attention(g *nn.Graph, f *nn.Node, boards int) *nn.Node {
 	all, _ := c.positions()
 	slots := g.Input("slots", boards*c.present(), all)
-	x := g.Add(g.Linear("puzzle.token", f, c.Hidden, true), g.LinearFrom("puzzle.slot", slots, c.Hidden, false, nn.Constant(0), nil))
+	x := g.Add(g.Linear("puzzle.token", f, c.Hidden, true), g.LinearFrom("puzzle.slot", slots, c.Hidden, false,
+		nn.Constant(0), nil))
 	for layer := range c.Layers {
 		name := fmt.Sprintf("puzzle.layer%d.", layer)
 		y := g.LayerNorm(name+"norm1", x)
-		q, k, v := g.Linear(name+"query", y, c.Hidden, true), g.Linear(name+"key", y, c.Hidden, true), g.Linear(name+"value", y, c.Hidden, true)
+		q, k, v := g.Linear(name+"query", y, c.Hidden, true), g.Linear(name+"key", y, c.Hidden, true),
+			g.Linear(name+"value", y, c.Hidden, true)
 		x = g.Add(x, g.Linear(name+"out", g.Attention(q, k, v, boards, c.AttentionHeads), c.Hidden, true))
 		y = g.ReLU(g.Linear(name+"wide", g.LayerNorm(name+"norm2", x), 4*c.Hidden, true))
 		x = g.Add(x, g.Linear(name+"narrow", y, c.Hidden, true))

@@ -31,7 +31,8 @@ type referee struct {
 
 func newReferee(c Config) *referee {
 	n := c.cells()
-	r := &referee{config: c, table: c.Grid.RelationTable(), unary: make([]float64, n*n), answer: make(puzzle.Configuration, n)}
+	r := &referee{config: c, table: c.Grid.RelationTable(), unary: make([]float64, n*n),
+		answer: make(puzzle.Configuration, n)}
 	if c.missing() > 0 {
 		r.empty = make([]bool, n)
 	}

@@ -35,7 +35,8 @@ func TestAttentionHeadIsPyTorchs(t *testing.T) {
 	params := nn.NewParams(dev, 1)
 	g := nn.NewGraph(nn.Train, device.Float32)
 	scores := c.attention(g, g.GradInput("features", boards*there, c.Features), boards)
-	p, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"scores": scores}, Loss: g.ChoiceLoss(scores, g.Input("right", boards*there, n))})
+	p, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"scores": scores},
+		Loss: g.ChoiceLoss(scores, g.Input("right", boards*there, n))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func TestAttentionHeadIsPyTorchs(t *testing.T) {
 	}
 	got, features, loss := make([]float32, boards*there*n), make([]float32, boards*there*c.Features), make([]float32, 1)
 	for _, err := range []error{
-		p.Set("features", backbonetest.Noise("features", len(features))), p.Set("slots", hot), p.Set("right", want.Right), p.Forward(), p.Backward(),
+		p.Set("features", backbonetest.Noise("features", len(features))), p.Set("slots", hot),
+		p.Set("right", want.Right), p.Forward(), p.Backward(),
 		p.Read("scores", got), p.Read("grad:features", features), p.Read("loss", loss),
 	} {
 		if err != nil {

@@ -56,7 +56,8 @@ func (c Config) checkGrids() error {
 		return nil
 	}
 	if c.Head != Symmetric && c.Head != Attention {
-		return fmt.Errorf("head %s is for one grid: choose %s or %s for several, or one grid", c.Head, Symmetric, Attention)
+		return fmt.Errorf("head %s is for one grid: choose %s or %s for several, or one grid", c.Head, Symmetric,
+			Attention)
 	}
 	if c.Orders != nil {
 		return fmt.Errorf("orders are those of one grid: leave grids empty")
@@ -113,7 +114,8 @@ func ReadGrids(list []string, axes int) ([]puzzle.Grid, error) {
 		for axis, part := range parts {
 			var err error
 			if grid[axis], err = strconv.Atoi(part); err != nil || len(parts) != axes {
-				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes, strings.Repeat("x3", axes)[1:])
+				return nil, fmt.Errorf("grids: %q is no grid: write cells along %d axes, such as %s", text, axes,
+					strings.Repeat("x3", axes)[1:])
 			}
 		}
 		if err := grid.Check(); err != nil {

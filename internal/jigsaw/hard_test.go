@@ -141,7 +141,8 @@ func TestAStepHasEveryGradient(t *testing.T) {
 }
 
 // attentionScores runs the attention head on features of one board that lie in some slots.
-func attentionScores(t *testing.T, dev device.Device, c Config, params *nn.Params, features []float32, slots []int) []float32 {
+func attentionScores(t *testing.T, dev device.Device, c Config, params *nn.Params, features []float32,
+	slots []int) []float32 {
 	t.Helper()
 	g := nn.NewGraph(nn.Eval, device.Float32)
 	u := c.attention(g, g.Input("features", c.present(), c.Features), 1)
@@ -178,7 +179,8 @@ func TestAttentionIsEquivariant(t *testing.T) {
 		features[i] = r.Float32()
 	}
 	slots, others := r.Perm(c.cells())[:c.present()], r.Perm(c.cells())[:c.present()]
-	if !slices.Equal(attentionScores(t, dev, c, params, features, slots), attentionScores(t, dev, c, params, features, others)) {
+	if !slices.Equal(attentionScores(t, dev, c, params, features, slots), attentionScores(t, dev, c, params, features,
+		others)) {
 		t.Error("before training the scores depend on where patches lie")
 	}
 	values, err := params.Read("puzzle.slot.weight")
@@ -199,7 +201,8 @@ func TestAttentionIsEquivariant(t *testing.T) {
 	var permuted []float32
 	var permutedSlots []int
 	for _, k := range order {
-		permuted, permutedSlots = append(permuted, features[k*c.Features:][:c.Features]...), append(permutedSlots, slots[k])
+		permuted, permutedSlots = append(permuted, features[k*c.Features:][:c.Features]...),
+			append(permutedSlots, slots[k])
 	}
 	got := attentionScores(t, dev, c, params, permuted, permutedSlots)
 	for i, k := range order {
@@ -258,15 +261,18 @@ func TestEvaluationWithMissingPatches(t *testing.T) {
 		share := float64(placed) / float64(there)
 		mean += share / 2
 		of := ev.Grids[k]
-		if math.Abs(of.Final().Patches-share) > 1e-12 || math.Abs(of.Chance.Patches-1/float64(n)) > 1e-12 || of.Ceiling.Patches != 1 {
+		if math.Abs(of.Final().Patches-share) > 1e-12 || math.Abs(of.Chance.Patches-1/float64(n)) > 1e-12 ||
+			of.Ceiling.Patches != 1 {
 			t.Errorf("grid %v: %+v, counted %v", p.config.Grid, of, share)
 		}
 	}
-	if math.Abs(ev.Final().Patches-mean) > 1e-12 || ev.Puzzles != 2*items.n*c.Shuffles || players.Finest() != players[1] {
+	if math.Abs(ev.Final().Patches-mean) > 1e-12 || ev.Puzzles != 2*items.n*c.Shuffles ||
+		players.Finest() != players[1] {
 		t.Errorf("%+v; the mean over grids is %v", ev, mean)
 	}
 	v := ev.Validation()
-	if last := v.Metrics[len(v.Metrics)-1]; last.Name != "patches 2x2x2" || last.Value != ev.Grids[1].Final().Patches || v.Score != ev.Final().Patches {
+	if last := v.Metrics[len(v.Metrics)-1]; last.Name != "patches 2x2x2" || last.Value != ev.Grids[1].Final().Patches ||
+		v.Score != ev.Final().Patches {
 		t.Errorf("validation %+v", v)
 	}
 }

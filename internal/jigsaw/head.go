@@ -38,7 +38,8 @@ type head struct {
 }
 
 // newHead compiles the head for the features of so many patches. In training it has gradients.
-func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, patches, boards int, l links, o nn.Options) (*head, error) {
+func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, patches, boards int, l links,
+	o nn.Options) (*head, error) {
 	g, nodes := c.headGraph(mode, patches, boards)
 	h := c.newBoards(boards)
 	o.Outputs = map[string]*nn.Node{"total": nodes.loss}
@@ -186,7 +187,8 @@ func (h *head) look() (loss float64, err error) {
 		name   string
 		values []float32
 	}{
-		{"index", h.index}, {"where", h.where}, {"slots", h.slots}, {"positions", h.positions}, {"truth", truth}, {"right", h.right},
+		{"index", h.index}, {"where", h.where}, {"slots", h.slots}, {"positions", h.positions}, {"truth", truth},
+		{"right", h.right},
 		{"counts", h.counts}, {"relations", h.relation},
 	} {
 		if input.values == nil {

@@ -98,7 +98,8 @@ func (c Config) Check() error {
 	for _, v := range []struct {
 		name        string
 		value, high int
-	}{{"batch", c.Batch, 1 << 12}, {"features", c.Features, 1 << 16}, {"hidden", c.Hidden, 1 << 16}, {"rounds", c.Rounds, 1000}, {"validate_shuffles", c.Shuffles, 1 << 12}} {
+	}{{"batch", c.Batch, 1 << 12}, {"features", c.Features, 1 << 16}, {"hidden", c.Hidden, 1 << 16},
+		{"rounds", c.Rounds, 1000}, {"validate_shuffles", c.Shuffles, 1 << 12}} {
 		if v.value < 1 || v.value > v.high {
 			return fmt.Errorf("%s is %d, must be from 1 to %d", v.name, v.value, v.high)
 		}
@@ -117,7 +118,8 @@ func (c Config) checkHead() error {
 			return fmt.Errorf("layers is %d, must be from 1 to 64", c.Layers)
 		}
 		if c.AttentionHeads < 1 || c.Hidden%c.AttentionHeads != 0 {
-			return fmt.Errorf("attention_heads is %d, must be at least 1 and divide hidden, which is %d", c.AttentionHeads, c.Hidden)
+			return fmt.Errorf("attention_heads is %d, must be at least 1 and divide hidden, which is %d",
+				c.AttentionHeads, c.Hidden)
 		}
 	case KWay:
 		if c.Orders == nil {

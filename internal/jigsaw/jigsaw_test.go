@@ -33,7 +33,8 @@ func testDevice(t testing.TB) device.Device {
 // tiny is a game that a test can play.
 func tiny() Config {
 	return Config{
-		Grid: puzzle.Grid{2, 2, 2}, Head: Symmetric, Features: 12, Hidden: 10, Rounds: 5, Distance: 3, SkipBlank: true, Batch: 2, Shuffles: 1,
+		Grid: puzzle.Grid{2, 2, 2}, Head: Symmetric, Features: 12, Hidden: 10, Rounds: 5, Distance: 3, SkipBlank: true,
+		Batch: 2, Shuffles: 1,
 	}
 }
 
@@ -50,7 +51,8 @@ func encoder(t testing.TB) Backbone {
 // naive is one training step as the paper describes it: in every round the patches themselves are
 // put in order and go through the whole network, one puzzle at a time; then one large network sees
 // every position that was played, and its loss is differentiated as a whole.
-func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Params, b *Batch) (loss float64, positions int) {
+func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Params, b *Batch) (loss float64,
+	positions int) {
 	t.Helper()
 	all := map[string][]float32{}
 	for p, shuffle := range b.Shuffles {
@@ -59,7 +61,8 @@ func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Par
 		for round, solved := 0, false; round < c.Rounds && !solved && !seen[fmt.Sprint(left)]; round++ {
 			solved = true
 			for s, patch := range left {
-				solved = solved && (isMissing(b, p, patch) || s == patch || c.Identical && b.Alike[p][s] == b.Alike[p][patch])
+				solved = solved && (isMissing(b, p, patch) || s == patch ||
+					c.Identical && b.Alike[p][s] == b.Alike[p][patch])
 			}
 			seen[fmt.Sprint(left)] = true
 			inputs := boardOf(c, e, b, p, left)
@@ -93,7 +96,8 @@ func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Par
 func isMissing(b *Batch, p, patch int) bool { return b.Missing != nil && b.Missing[p][patch] }
 
 // answerOf is where the scores put what lies in each slot.
-func answerOf(t *testing.T, c Config, b *Batch, p int, left puzzle.Configuration, unary, pairs []float32) puzzle.Configuration {
+func answerOf(t *testing.T, c Config, b *Batch, p int, left puzzle.Configuration, unary,
+	pairs []float32) puzzle.Configuration {
 	t.Helper()
 	n := c.cells()
 	terms := solver.Terms{Unary: make([]float64, n*n)}
@@ -170,11 +174,13 @@ func boardOf(c Config, e Backbone, b *Batch, p int, left puzzle.Configuration) m
 }
 
 // compileNaive runs one network from voxels to the loss.
-func compileNaive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Params, boards int, inputs map[string][]float32) (*nn.Program, []float32, []float32) {
+func compileNaive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Params, boards int,
+	inputs map[string][]float32) (*nn.Program, []float32, []float32) {
 	t.Helper()
 	n := c.cells()
 	g := nn.NewGraph(nn.Train, device.Float32)
-	f := g.ReLU(g.Linear("puzzle.feature", e.Encode(g, g.Input("patches", patches(e, boards*c.present())...)), c.Features, true))
+	f := g.ReLU(g.Linear("puzzle.feature", e.Encode(g, g.Input("patches", patches(e, boards*c.present())...)),
+		c.Features, true))
 	h := c.head(g, f, boards)
 	o := nn.Options{Outputs: map[string]*nn.Node{"unary": h.unary}, Loss: h.loss}
 	if c.Binary {
@@ -249,9 +255,11 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 		rounds int
 		binary bool
 		column float64
-	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0}, {Both, 5, true, 0.5}} {
+	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0},
+		{Both, 5, true, 0.5}} {
 		c := tiny()
-		c.Head, c.Rounds, c.Binary, c.ColumnSum, c.Distance = variant.head, variant.rounds, variant.binary, variant.column, 3
+		c.Head, c.Rounds, c.Binary, c.ColumnSum, c.Distance = variant.head, variant.rounds, variant.binary,
+			variant.column, 3
 		played += equalsNaive(t, dev, c, e, noise(c, e))
 	}
 	if played < 16 {
@@ -272,7 +280,8 @@ func equalsNaive(t *testing.T, dev device.Device, c Config, e Backbone, b *Batch
 		t.Fatal(err)
 	}
 	tr := trainers[b.Grid]
-	what := fmt.Sprintf("%s, grid %v, missing %v, identical %v, %d rounds, binary %v", c.Head, tr.config.Grid, c.Missing, c.Identical, c.Rounds, c.Binary)
+	what := fmt.Sprintf("%s, grid %v, missing %v, identical %v, %d rounds, binary %v", c.Head, tr.config.Grid,
+		c.Missing, c.Identical, c.Rounds, c.Binary)
 	result, got := gradients(t, tr, params, b)
 	loss, positions := naive(t, dev, tr.config, e, params, b)
 	// Both sum the same float32 products in different orders.
@@ -402,6 +411,7 @@ func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
 		t.Fatalf("in %d of %d bytes: %v", limit, most, err)
 	}
 	if got.Loss != want.Loss || got.Metrics[1].Value <= 1 {
-		t.Errorf("loss %v and %v rounds in little memory, %v and %v otherwise", got.Loss, got.Metrics[1].Value, want.Loss, want.Metrics[1].Value)
+		t.Errorf("loss %v and %v rounds in little memory, %v and %v otherwise", got.Loss, got.Metrics[1].Value,
+			want.Loss, want.Metrics[1].Value)
 	}
 }

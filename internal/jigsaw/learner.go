@@ -60,7 +60,8 @@ func (l *Learner) Ahead(b *Batch) error {
 // Part implements [train.Divider].
 func (l *Learner) Part(b *Batch, i, n int) *Batch {
 	return &Batch{
-		Grid: b.Grid, Patches: train.Part(b.Patches, i, n), Missing: train.Part(b.Missing, i, n), Alike: train.Part(b.Alike, i, n),
+		Grid: b.Grid, Patches: train.Part(b.Patches, i, n), Missing: train.Part(b.Missing, i, n),
+		Alike:    train.Part(b.Alike, i, n),
 		Shuffles: train.Part(b.Shuffles, i, n), Cases: train.Part(b.Cases, i, n),
 	}
 }

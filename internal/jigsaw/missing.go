@@ -40,12 +40,14 @@ func (c Config) checkMissing() error {
 	most := 0
 	for _, of := range c.games() {
 		if of.present() < 2 {
-			return fmt.Errorf("missing is %v: of the %d patches of a grid of %v, less than two are left; set it lower", c.Missing, of.cells(), of.Grid)
+			return fmt.Errorf("missing is %v: of the %d patches of a grid of %v, less than two are left; set it lower",
+				c.Missing, of.cells(), of.Grid)
 		}
 		most = max(most, of.missing())
 	}
 	if most == 0 {
-		return fmt.Errorf("missing is %v, which is less than half a patch of any grid: set it higher, or to 0", c.Missing)
+		return fmt.Errorf("missing is %v, which is less than half a patch of any grid: set it higher, or to 0",
+			c.Missing)
 	}
 	return nil
 }

@@ -148,7 +148,8 @@ func (l links) close() {
 
 // newEncoder compiles the encoder for a number of patches. In training the gradient of its features
 // comes from the head. It updates its parameters itself where the options say so.
-func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mode nn.Mode, n int, l links, o nn.Options) (*nn.Program, error) {
+func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mode nn.Mode, n int, l links,
+	o nn.Options) (*nn.Program, error) {
 	g, features := c.encoderGraph(b, mode, dev.Activations(), n)
 	o.Outputs = map[string]*nn.Node{"features": features}
 	o.Links = map[string]*nn.Link{"features": l.features}
@@ -162,7 +163,8 @@ func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mod
 	p, err := nn.Compile(dev, g, params, o)
 	if err != nil {
 		patch := b.Patch()
-		return nil, fmt.Errorf("preparing the encoder for %s of %dx%dx%d: %w", numbers.Count(n, "patch", "patches"), patch[3], patch[2], patch[1], err)
+		return nil, fmt.Errorf("preparing the encoder for %s of %dx%dx%d: %w", numbers.Count(n, "patch", "patches"),
+			patch[3], patch[2], patch[1], err)
 	}
 	return p, nil
 }

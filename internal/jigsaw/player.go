@@ -57,7 +57,8 @@ func Open(dev voxsaw.Device, path string, c Config, b Backbone, memory int64) (P
 }
 
 // newPlayers compiles the programs of a player for each grid, in the memory of a trainer's.
-func newPlayers(dev device.Device, c Config, b Backbone, params *nn.Params, share []*Trainer, memory int64) (Players, error) {
+func newPlayers(dev device.Device, c Config, b Backbone, params *nn.Params, share []*Trainer, memory int64) (Players,
+	error) {
 	var list Players
 	for k, game := range c.games() {
 		var trainer *Trainer
@@ -129,7 +130,8 @@ func explainMissing(tensor string) string {
 
 // NewPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there
 // is one: then it is not to play in the middle of a step.
-func NewPlayer(dev device.Device, c Config, b Backbone, params *nn.Params, share *Trainer, memory int64) (*Player, error) {
+func NewPlayer(dev device.Device, c Config, b Backbone, params *nn.Params, share *Trainer, memory int64) (*Player,
+	error) {
 	p := &Player{config: c, referee: newReferee(c), patches: make([]float32, c.cells()*elements(b))}
 	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
 	if share != nil {
@@ -200,18 +202,21 @@ func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 func (e Evaluation) Validation() voxsaw.Validation {
 	final := e.Final()
 	v := voxsaw.Validation{Score: final.Patches, Metrics: []voxsaw.Metric{
-		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near}, {Name: "patches", Value: final.Patches},
+		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near},
+		{Name: "patches", Value: final.Patches},
 		{Name: "ceiling", Value: e.Ceiling.Patches},
 	}}
 	if len(e.Rounds) > 1 {
 		for i, m := range e.Rounds {
-			for _, x := range []voxsaw.Metric{{Name: "correct", Value: m.Correct}, {Name: "D<=2", Value: m.Near}, {Name: "patches", Value: m.Patches}} {
+			for _, x := range []voxsaw.Metric{{Name: "correct", Value: m.Correct}, {Name: "D<=2", Value: m.Near},
+				{Name: "patches", Value: m.Patches}} {
 				v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("%s@%d", x.Name, i+1), Value: x.Value})
 			}
 		}
 	}
 	for _, of := range e.Grids {
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("patches %v", of.Grid), Value: of.Final().Patches})
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("patches %v", of.Grid),
+			Value: of.Final().Patches})
 	}
 	return v
 }
@@ -290,7 +295,8 @@ func (c Config) chance() (m Metrics) {
 		m.Correct, m.Near, m.Patches = c.Orders.Chance()
 		return m
 	}
-	m.Correct, m.Near, m.Patches = puzzle.Expected(c.present(), puzzle.Group{Positions: c.cells(), Present: c.present()})
+	m.Correct, m.Near, m.Patches = puzzle.Expected(c.present(),
+		puzzle.Group{Positions: c.cells(), Present: c.present()})
 	return m
 }
 
@@ -337,7 +343,8 @@ func (p *Player) shuffles(item int) (list []puzzle.Configuration, of []pieces) {
 
 // play plays the puzzles of an item for the given number of rounds, telling after each how they
 // stand, and returns the loss of the first.
-func (p *Player) play(held Held, item, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
+func (p *Player) play(held Held, item, rounds int, after func(round int, g *game), played *int) (*game, float64,
+	error) {
 	var err error
 	p.name, err = held.Cut(item, p.config.Grid, p.patches)
 	if err == nil {

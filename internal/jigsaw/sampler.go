@@ -35,7 +35,8 @@ func (s Sampler) Batch(ctx context.Context, step int) (*Batch, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := s.puzzle(b, patches, seed.Rand(s.Config.Seed, "puzzle", uint64(step), uint64(s.First+item))); err != nil {
+		if err := s.puzzle(b, patches, seed.Rand(s.Config.Seed, "puzzle", uint64(step),
+			uint64(s.First+item))); err != nil {
 			return nil, err
 		}
 	}

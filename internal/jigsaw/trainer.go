@@ -39,7 +39,8 @@ type Trainer struct {
 
 // NewTrainer compiles the programs of a step on one grid. The parameters have been declared. memory
 // limits the bytes of the programs and the parameters; 0: no limit.
-func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group, memory int64) (*Trainer, error) {
+func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group,
+	memory int64) (*Trainer, error) {
 	if c.Grids != nil {
 		return nil, errors.New("the game has several grids, each of which has a trainer")
 	}
@@ -52,14 +53,16 @@ func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, upda
 
 // newTrainers compiles the programs of a step, one trainer for each grid. Those of a grid lie in
 // the memory of those of the finest.
-func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group, memory int64) ([]*Trainer, error) {
+func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group,
+	memory int64) ([]*Trainer, error) {
 	_, n, err := group.Share(c.Batch)
 	if err != nil {
 		return nil, err
 	}
 	n = group.PerPass(n)
 	if !group.Alone() && c.ColumnSum > 0 {
-		return nil, errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or train with one rank and without accumulate")
+		return nil,
+			errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or train with one rank and without accumulate")
 	}
 	var list []*Trainer
 	for _, game := range c.games() {
@@ -92,7 +95,8 @@ func compile(list []*Trainer, dev device.Device, b Backbone, params *nn.Params, 
 	for _, k := range order {
 		t := list[k]
 		o.Share = finest.encoder
-		if t.encoder, err = t.config.newEncoder(b, dev, params, nn.Train, t.puzzles*t.config.present(), t.links, o); err != nil {
+		if t.encoder, err = t.config.newEncoder(b, dev, params, nn.Train, t.puzzles*t.config.present(), t.links,
+			o); err != nil {
 			return err
 		}
 	}
@@ -155,7 +159,8 @@ func (t *Trainer) Programs() []*nn.Program {
 // Notes say what a training step takes, for a person.
 func (t *Trainer) Notes() []string {
 	encoder, head := t.Summary()
-	return []string{fmt.Sprintf("a training step%s: encoder %v", t.config.on(), encoder), fmt.Sprintf("each round of it: head %v", head)}
+	return []string{fmt.Sprintf("a training step%s: encoder %v", t.config.on(), encoder),
+		fmt.Sprintf("each round of it: head %v", head)}
 }
 
 // FLOPs is the arithmetic of a step, on this rank, in which no puzzle is solved before the last

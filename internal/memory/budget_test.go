@@ -42,7 +42,8 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d were taken at once", most)
 	}
 	var tooMuch *Error
-	if _, err := b.Take(context.Background(), 301); !errors.As(err, &tooMuch) || tooMuch.Need != 301 || tooMuch.Allowed != 300 {
+	if _, err := b.Take(context.Background(), 301); !errors.As(err, &tooMuch) || tooMuch.Need != 301 ||
+		tooMuch.Allowed != 300 {
 		t.Errorf("more than is allowed: %v", err)
 	}
 	release, err := b.Take(context.Background(), 250)
@@ -67,7 +68,8 @@ func TestLimit(t *testing.T) {
 	if err := Check(268 << 20); err != nil {
 		t.Error(err)
 	}
-	if err := Check(1 << 30); err == nil || !strings.HasPrefix(err.Error(), "needs 1024 MiB of memory, and 268 MiB are allowed") {
+	if err := Check(1 << 30); err == nil ||
+		!strings.HasPrefix(err.Error(), "needs 1024 MiB of memory, and 268 MiB are allowed") {
 		t.Error(err)
 	}
 	Limit(0)

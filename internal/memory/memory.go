@@ -51,7 +51,8 @@ type version struct {
 
 // The versions, as the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst describe them.
 var (
-	version1 = version{[]string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_cache", "total_shmem", "cgroup", "memory"}
+	version1 = version{[]string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_cache", "total_shmem",
+		"cgroup", "memory"}
 	version2 = version{[]string{"memory.max", "memory.high"}, "memory.current", "file", "shmem", "cgroup2", ""}
 )
 

@@ -35,14 +35,16 @@ func TestLimitsOfControlGroups(t *testing.T) {
 			"sys/fs/cgroup/a/memory.max": "1048576000\n", "sys/fs/cgroup/a/memory.high": "524288000\n",
 		}, 500 * mib},
 		"Slurm: the job's limit is above the step's group": {map[string]string{
-			"proc/self/cgroup": "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n", "proc/self/mountinfo": v2,
+			"proc/self/cgroup":    "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n",
+			"proc/self/mountinfo": v2,
 			"sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.max":                    "2097152000\n",
 			"sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.current":                "1048576000\n",
 			"sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.stat":                   "file 0\n",
 			"sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/memory.max": "max\n",
 		}, 1000 * mib},
 		"Slurm on version 1": {map[string]string{
-			"proc/self/cgroup": "9:cpuset:/x\n4:cpu,memory:/slurm/uid_1/job_7/step_0\n1:name=systemd:/\n", "proc/self/mountinfo": v1,
+			"proc/self/cgroup":                                                      "9:cpuset:/x\n4:cpu,memory:/slurm/uid_1/job_7/step_0\n1:name=systemd:/\n",
+			"proc/self/mountinfo":                                                   v1,
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":                            none,
 			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.limit_in_bytes":          "367001600\n",
 			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.usage_in_bytes":          "104857600\n",
@@ -61,13 +63,17 @@ func TestLimitsOfControlGroups(t *testing.T) {
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "367001600\n",
 		}, 350 * mib},
 		"a group outside of the namespace": {map[string]string{
-			"proc/self/cgroup": "0::/../../a\n", "proc/self/mountinfo": v2, "sys/fs/cgroup/memory.max": "367001600\n", "a/memory.max": "1\n",
+			"proc/self/cgroup": "0::/../../a\n", "proc/self/mountinfo": v2, "sys/fs/cgroup/memory.max": "367001600\n",
+			"a/memory.max": "1\n",
 		}, 350 * mib},
 		"a mount with a blank": {map[string]string{
-			"proc/self/cgroup": "0::/a\n", "proc/self/mountinfo": "35 24 0:30 / /my\\040groups rw - cgroup2 cgroup2 rw\n", "my groups/a/memory.max": "367001600\n",
+			"proc/self/cgroup":       "0::/a\n",
+			"proc/self/mountinfo":    "35 24 0:30 / /my\\040groups rw - cgroup2 cgroup2 rw\n",
+			"my groups/a/memory.max": "367001600\n",
 		}, 350 * mib},
 		"full": {map[string]string{
-			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2, "sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "1000\n",
+			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2, "sys/fs/cgroup/memory.max": "1000\n",
+			"sys/fs/cgroup/memory.current": "1000\n",
 		}, 1},
 	} {
 		root := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   16384000 kB\n")}}

@@ -64,7 +64,8 @@ func open(launch Launch) (library, error) {
 	for _, err := range tried {
 		texts = append(texts, err.Error())
 	}
-	return nil, fmt.Errorf("no MPI library that fits the launcher can be opened (%s): set LD_LIBRARY_PATH to its folder, or VOXSAW_MPI to its file", strings.Join(texts, "; "))
+	return nil,
+		fmt.Errorf("no MPI library that fits the launcher can be opened (%s): set LD_LIBRARY_PATH to its folder, or VOXSAW_MPI to its file", strings.Join(texts, "; "))
 }
 
 // bind finds out which interface a library has, and its functions.
@@ -75,15 +76,18 @@ func bind(name string, handle uintptr) (*opened, error) {
 		l.abi = standardABI
 	case err == nil:
 		l.abi = abi{name: "Open MPI", world: world, inPlace: 1, funneled: 1}
-		for symbol, to := range map[string]*uintptr{"ompi_mpi_float": &l.float, "ompi_mpi_byte": &l.byte, "ompi_mpi_op_sum": &l.op} {
+		for symbol, to := range map[string]*uintptr{"ompi_mpi_float": &l.float, "ompi_mpi_byte": &l.byte,
+			"ompi_mpi_op_sum": &l.op} {
 			if *to, err = purego.Dlsym(handle, symbol); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for symbol, function := range map[string]any{
-		"MPI_Init_thread": &l.initThread, "MPI_Finalize": &l.finalize, "MPI_Comm_rank": &l.rank, "MPI_Comm_size": &l.size,
-		"MPI_Allreduce": &l.allreduce, "MPI_Bcast": &l.bcast, "MPI_Alltoall": &l.alltoall, "MPI_Allgather": &l.allgather, "MPI_Get_library_version": &l.version,
+		"MPI_Init_thread": &l.initThread, "MPI_Finalize": &l.finalize, "MPI_Comm_rank": &l.rank,
+		"MPI_Comm_size": &l.size,
+		"MPI_Allreduce": &l.allreduce, "MPI_Bcast": &l.bcast, "MPI_Alltoall": &l.alltoall,
+		"MPI_Allgather": &l.allgather, "MPI_Get_library_version": &l.version,
 	} {
 		address, err := purego.Dlsym(handle, symbol)
 		if err != nil {
@@ -128,7 +132,8 @@ func (l *opened) sum(values []float32) error {
 		return nil
 	}
 	defer runtime.KeepAlive(values)
-	return failed("MPI_Allreduce", l.allreduce(l.inPlace, unsafe.Pointer(&values[0]), int32(len(values)), l.float, l.op, l.world))
+	return failed("MPI_Allreduce", l.allreduce(l.inPlace, unsafe.Pointer(&values[0]), int32(len(values)), l.float, l.op,
+		l.world))
 }
 
 func (l *opened) broadcast(data []byte) error {
@@ -146,13 +151,15 @@ func (l *opened) exchange(mine, theirs []byte) error {
 	defer runtime.KeepAlive(theirs)
 	defer runtime.KeepAlive(mine)
 	n := int32(len(mine) / l.ranks)
-	return failed("MPI_Alltoall", l.alltoall(unsafe.Pointer(&mine[0]), n, l.byte, unsafe.Pointer(&theirs[0]), n, l.byte, l.world))
+	return failed("MPI_Alltoall", l.alltoall(unsafe.Pointer(&mine[0]), n, l.byte, unsafe.Pointer(&theirs[0]), n, l.byte,
+		l.world))
 }
 
 func (l *opened) gather(mine, all []byte) error {
 	defer runtime.KeepAlive(all)
 	defer runtime.KeepAlive(mine)
-	return failed("MPI_Allgather", l.allgather(unsafe.Pointer(&mine[0]), int32(len(mine)), l.byte, unsafe.Pointer(&all[0]), int32(len(mine)), l.byte, l.world))
+	return failed("MPI_Allgather", l.allgather(unsafe.Pointer(&mine[0]), int32(len(mine)), l.byte,
+		unsafe.Pointer(&all[0]), int32(len(mine)), l.byte, l.world))
 }
 
 func (l *opened) stop() error { return failed("MPI_Finalize", l.finalize()) }

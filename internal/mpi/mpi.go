@@ -86,7 +86,8 @@ func Start(ctx context.Context, launch Launch) (*World, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the other ranks: %w", context.Cause(ctx))
 	case <-time.After(joining):
-		return nil, fmt.Errorf("the ranks have not found each other in %v: one of %d (%s) may have ended before it joined, and told why. %s sets a quarter of this time", joining, launch.Ranks, launch.By, PatienceVariable)
+		return nil,
+			fmt.Errorf("the ranks have not found each other in %v: one of %d (%s) may have ended before it joined, and told why. %s sets a quarter of this time", joining, launch.Ranks, launch.By, PatienceVariable)
 	}
 }
 
@@ -111,8 +112,9 @@ func join(launch Launch, lib library, patience time.Duration) (*World, error) {
 		return nil, err
 	}
 	if launch.Told() && launch.Ranks != w.size {
-		return nil, fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun the plug-in that fits, such as --mpi=pmi2",
-			launch.Ranks, launch.By, w.library, w.size)
+		return nil,
+			fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun the plug-in that fits, such as --mpi=pmi2",
+				launch.Ranks, launch.By, w.library, w.size)
 	}
 	host, err := os.Hostname()
 	if err != nil {

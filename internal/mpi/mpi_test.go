@@ -149,7 +149,8 @@ func TestCollectives(t *testing.T) {
 // A library of another launcher starts, and sees a single rank.
 func TestTheLaunchersCountMustBeTheLibrarys(t *testing.T) {
 	_, err := join(Launch{Ranks: 4, By: "PMI_SIZE=4"}, member{newTogether(1), 0}, time.Second)
-	if err == nil || !strings.Contains(err.Error(), "started 4 ranks (PMI_SIZE=4)") || !strings.Contains(err.Error(), "sees 1") {
+	if err == nil || !strings.Contains(err.Error(), "started 4 ranks (PMI_SIZE=4)") ||
+		!strings.Contains(err.Error(), "sees 1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -212,7 +213,8 @@ func TestOneRankFails(t *testing.T) {
 			}
 		}
 	})
-	if len(s.lines) != 1 || s.lines[0] != "rank 0 prints of rank 2: no such case" || s.codes[0] != 7 || s.codes[1] != 7 {
+	if len(s.lines) != 1 || s.lines[0] != "rank 0 prints of rank 2: no such case" || s.codes[0] != 7 ||
+		s.codes[1] != 7 {
 		t.Errorf("%q, codes %v", s.lines, s.codes)
 	}
 }
@@ -246,7 +248,8 @@ func TestARankIsGone(t *testing.T) {
 					leave(w.watch.lines[0])
 				}
 			})
-			if len(s.lines) != 1 || !strings.Contains(s.lines[0], "rank 0 prints of rank 1: the job ends: "+name) || s.codes[0] != 1 {
+			if len(s.lines) != 1 || !strings.Contains(s.lines[0], "rank 0 prints of rank 1: the job ends: "+name) ||
+				s.codes[0] != 1 {
 				t.Errorf("%q, codes %v", s.lines, s.codes)
 			}
 		})
@@ -265,7 +268,8 @@ func TestTwoRanksAreGone(t *testing.T) {
 			w.watch.lines[2].writing.Lock() // it says no more
 		}
 	})
-	if len(s.lines) != 1 || !strings.Contains(s.lines[0], "rank 2 prints of rank 0: the job ends: nothing was heard of it for 2s") || s.codes[2] != 1 {
+	if len(s.lines) != 1 || !strings.Contains(s.lines[0],
+		"rank 2 prints of rank 0: the job ends: nothing was heard of it for 2s") || s.codes[2] != 1 {
 		t.Errorf("%q, codes %v", s.lines, s.codes)
 	}
 }
@@ -287,7 +291,8 @@ func TestAStoppedRankKnowsIt(t *testing.T) {
 		left.Wait()
 		w.watch.lines[1].Close()
 	})
-	if len(s.lines) != 1 || s.lines[0] != "rank 0 prints of rank 0: the job ends: the process of rank 0 did not run for 5s: it was stopped, or its host was" || s.codes[0] != 1 {
+	if len(s.lines) != 1 ||
+		s.lines[0] != "rank 0 prints of rank 0: the job ends: the process of rank 0 did not run for 5s: it was stopped, or its host was" || s.codes[0] != 1 {
 		t.Errorf("%q, codes %v", s.lines, s.codes)
 	}
 }
@@ -299,14 +304,20 @@ func TestLaunchers(t *testing.T) {
 		candidates string
 		fails      bool
 	}{
-		"none":                   {ranks: 1, candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12 libmpi.so.40"},
-		"Open MPI":               {env: map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}, ranks: 4, candidates: "libmpi.so.40"},
-		"Hydra":                  {env: map[string]string{"PMI_SIZE": "2", "PMI_RANK": "1"}, ranks: 2, candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12"},
-		"mpirun in a Slurm step": {env: map[string]string{"OMPI_COMM_WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "2"}, ranks: 4, candidates: "libmpi.so.40"},
-		"srun with PMIx":         {env: map[string]string{"SLURM_STEP_NUM_TASKS": "3", "PMIX_NAMESPACE": "x"}, ranks: 3, candidates: "libmpi.so.40"},
-		"a library by name":      {env: map[string]string{"PMI_SIZE": "2", "VOXSAW_MPI": "/x/libmpi.so"}, ranks: 2, candidates: "/x/libmpi.so"},
-		"each on its own":        {env: map[string]string{"PMI_SIZE": "2", "VOXSAW_MPI": "none"}, ranks: 1, candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12 libmpi.so.40"},
-		"no number":              {env: map[string]string{"PMI_SIZE": "two"}, fails: true},
+		"none": {ranks: 1, candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12 libmpi.so.40"},
+		"Open MPI": {env: map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}, ranks: 4,
+			candidates: "libmpi.so.40"},
+		"Hydra": {env: map[string]string{"PMI_SIZE": "2", "PMI_RANK": "1"}, ranks: 2,
+			candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12"},
+		"mpirun in a Slurm step": {env: map[string]string{"OMPI_COMM_WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "2"},
+			ranks: 4, candidates: "libmpi.so.40"},
+		"srun with PMIx": {env: map[string]string{"SLURM_STEP_NUM_TASKS": "3", "PMIX_NAMESPACE": "x"}, ranks: 3,
+			candidates: "libmpi.so.40"},
+		"a library by name": {env: map[string]string{"PMI_SIZE": "2", "VOXSAW_MPI": "/x/libmpi.so"}, ranks: 2,
+			candidates: "/x/libmpi.so"},
+		"each on its own": {env: map[string]string{"PMI_SIZE": "2", "VOXSAW_MPI": "none"}, ranks: 1,
+			candidates: "libmpi_abi.so.1 libmpich.so.12 libmpi.so.12 libmpi.so.40"},
+		"no number": {env: map[string]string{"PMI_SIZE": "two"}, fails: true},
 	} {
 		l, err := Launched(func(v string) string { return c.env[v] })
 		if (err != nil) != c.fails {

@@ -117,7 +117,8 @@ func (w *World) newWatch(patience time.Duration) (*watch, error) {
 		return nil, err
 	}
 	if int(connected[0]) < w.size {
-		return nil, fmt.Errorf("%d of %d ranks cannot reach rank 0 (%s) over TCP, which tells whether a rank is still there: open the network between the hosts for connections to ports above 1023", w.size-int(connected[0]), w.size, w.hosts[0])
+		return nil,
+			fmt.Errorf("%d of %d ranks cannot reach rank 0 (%s) over TCP, which tells whether a rank is still there: open the network between the hosts for connections to ports above 1023", w.size-int(connected[0]), w.size, w.hosts[0])
 	}
 	return v, nil
 }
@@ -162,7 +163,8 @@ func (v *watch) accept() {
 		}
 		var hello message
 		c.SetReadDeadline(time.Now().Add(time.Second))
-		if err := json.NewDecoder(c).Decode(&hello); err != nil || hello.Token != v.token || hello.Rank < 1 || hello.Rank >= len(v.lines) || v.lines[hello.Rank] != nil {
+		if err := json.NewDecoder(c).Decode(&hello); err != nil || hello.Token != v.token || hello.Rank < 1 ||
+			hello.Rank >= len(v.lines) || v.lines[hello.Rank] != nil {
 			c.Close()
 			continue
 		}
@@ -195,7 +197,8 @@ func (v *watch) dial(lines []string) {
 			l.send(message{Token: v.token, Rank: v.world.rank})
 			var answer message
 			c.SetReadDeadline(time.Now().Add(connecting))
-			if err := json.NewDecoder(bufio.NewReaderSize(c, 16)).Decode(&answer); err == nil && answer.Token == v.token {
+			if err := json.NewDecoder(bufio.NewReaderSize(c, 16)).Decode(&answer); err == nil &&
+				answer.Token == v.token {
 				v.lines[0] = l
 				return
 			}
@@ -285,11 +288,14 @@ func (v *watch) beat() (stopped time.Duration) {
 // of the others, which have left meanwhile.
 func (v *watch) gone(rank int, err error) *rankFailure {
 	if stopped := v.beat(); stopped > 0 {
-		return &rankFailure{v.world.rank, v.ends(fmt.Sprintf("the process of rank %d did not run for %v: it was stopped, or its host was", v.world.rank, stopped.Round(time.Second)))}
+		return &rankFailure{v.world.rank,
+			v.ends(fmt.Sprintf("the process of rank %d did not run for %v: it was stopped, or its host was",
+				v.world.rank, stopped.Round(time.Second)))}
 	}
 	text := "its process has ended"
 	if e, ok := err.(net.Error); ok && e.Timeout() {
-		text = fmt.Sprintf("nothing was heard of it for %v: it was stopped, or its host or the network is down", v.patience)
+		text = fmt.Sprintf("nothing was heard of it for %v: it was stopped, or its host or the network is down",
+			v.patience)
 	}
 	if rank == 0 {
 		// All other ranks find that out. The first that is left says it, and the launcher ends the
@@ -301,7 +307,8 @@ func (v *watch) gone(rank int, err error) *rankFailure {
 
 // ends is a failure with which the job ends.
 func (v *watch) ends(text string) Failure {
-	return Failure{Message: "the job ends: " + text, Hint: "start it again with --resume: it goes on from the last checkpoint", Code: 1}
+	return Failure{Message: "the job ends: " + text,
+		Hint: "start it again with --resume: it goes on from the last checkpoint", Code: 1}
 }
 
 // end takes note of another rank's failure, tells of it, and says whether the process is to end:

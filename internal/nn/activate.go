@@ -20,13 +20,16 @@ type (
 )
 
 var (
-	normNames       = map[device.Norm]string{device.InstanceNorm: " instance norm", device.BatchNorm: " batch norm", device.GroupNorm: " group norm"}
+	normNames = map[device.Norm]string{device.InstanceNorm: " instance norm", device.BatchNorm: " batch norm",
+		device.GroupNorm: " group norm"}
 	activationNames = map[device.Activation]string{device.ReLU: " relu", device.PReLU: " prelu", device.ELU: " elu"}
-	residualNames   = map[device.Residual]string{device.FullResidual: " + residual", device.TiledResidual: " + tiled residual"}
+	residualNames   = map[device.Residual]string{device.FullResidual: " + residual",
+		device.TiledResidual: " + tiled residual"}
 )
 
 func activateString(what string, s device.ActivateSpec) string {
-	return fmt.Sprintf("%s%s%s%s %s", what, normNames[s.Norm], residualNames[s.Residual], activationNames[s.Act], shapeString(s.Shape))
+	return fmt.Sprintf("%s%s%s%s %s", what, normNames[s.Norm], residualNames[s.Residual], activationNames[s.Act],
+		shapeString(s.Shape))
 }
 
 // channels is the shape of gamma, beta, slope.

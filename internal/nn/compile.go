@@ -69,7 +69,8 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if p.own > 0 {
 		o.MemoryLimit, o.Reserved = p.own, 0
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}, feeds: map[string]*feed{}}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{},
+		linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}, feeds: map[string]*feed{}}
 	prog, err := c.compile()
 	if err != nil {
 		c.free()
@@ -174,7 +175,8 @@ func (c *compiler) fits(program int64) error {
 		return nil
 	}
 	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB for other things): make the crop, the batch or the number of channels smaller, or the limit larger",
-		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(other))
+		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs),
+		mebibytes(c.p.Total()-c.p.programs), mebibytes(other))
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
@@ -231,7 +233,9 @@ func (c *compiler) differentiate() ([]*leaf, []*G.Node, error) {
 		}
 		l, ok := c.g.byName[from]
 		if !ok || l.kind != input || !l.shape.Equal(c.o.Outputs[name].shape) {
-			return nil, nil, fmt.Errorf("the gradient of output %q should come from input %q: want an input of shape %v", name, from, []int(c.o.Outputs[name].shape))
+			return nil, nil,
+				fmt.Errorf("the gradient of output %q should come from input %q: want an input of shape %v", name, from,
+					[]int(c.o.Outputs[name].shape))
 		}
 		of, by = append(of, c.o.Outputs[name].n), append(by, l.node.n)
 	}
@@ -533,7 +537,8 @@ func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 		if err != nil {
 			return fmt.Errorf("preparing the update of %q: %w", l.name, err)
 		}
-		c.b.Finish(exec.Step{Name: "update " + l.name, Kernel: k, Out: []exec.Value{c.values[l.node.n]}, In: []exec.Value{gradient}})
+		c.b.Finish(exec.Step{Name: "update " + l.name, Kernel: k, Out: []exec.Value{c.values[l.node.n]},
+			In: []exec.Value{gradient}})
 	}
 	return nil
 }
@@ -548,14 +553,16 @@ func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) 
 		return false, nil // it is a sum, or something else needs it
 	}
 	o, ok := g.operator.(convGradWeights)
-	if !ok || o.Grouped() || c.dev.Size(device.Tensor{Shape: o.XShape(), Type: o.Type})+c.dev.Size(device.Tensor{Shape: o.YShape(), Type: o.Type}) > c.dev.WeightsSize(o.WShape()) {
+	if !ok || o.Grouped() || c.dev.Size(device.Tensor{Shape: o.XShape(), Type: o.Type})+
+		c.dev.Size(device.Tensor{Shape: o.YShape(), Type: o.Type}) > c.dev.WeightsSize(o.WShape()) {
 		return false, nil
 	}
 	k, err := c.o.Update(l.name, &o.ConvSpec)
 	if k == nil || err != nil {
 		return false, err
 	}
-	s := exec.Step{Name: convString("convGradWeights + update", o.ConvSpec, o.In, o.Out, o.Size), Kernel: k, Out: []exec.Value{c.values[l.node.n]}, FLOPs: o.flops()}
+	s := exec.Step{Name: convString("convGradWeights + update", o.ConvSpec, o.In, o.Out, o.Size), Kernel: k,
+		Out: []exec.Value{c.values[l.node.n]}, FLOPs: o.flops()}
 	for _, child := range childrenOf(gradient) {
 		if err := c.compute(child); err != nil {
 			return false, err
@@ -616,9 +623,12 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	steps, forward := plan.Steps()
 	prog := &Program{
-		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, feeds: c.feeds, params: c.p, taken: c.taken, alone: c.alone,
+		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, feeds: c.feeds,
+		params: c.p, taken: c.taken, alone: c.alone,
 		summary: Summary{
-			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Recomputed: plan.Recomputed(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
+			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(),
+			Repeats: plan.Repeats(), Recomputed: plan.Recomputed(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(),
+			FLOPs: c.flops,
 		},
 	}
 	for _, l := range c.losses {

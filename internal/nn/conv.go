@@ -26,7 +26,8 @@ func withoutBias(s device.ConvSpec) device.ConvSpec {
 }
 
 func convString(what string, s device.ConvSpec, from, to int, size [3]int) string {
-	return fmt.Sprintf("%s %dx%d->%d %dx%dx%d/%d of %s", what, s.N, from, to, s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], shapeString(size[:]))
+	return fmt.Sprintf("%s %dx%d->%d %dx%dx%d/%d of %s", what, s.N, from, to, s.Kernel[0], s.Kernel[1], s.Kernel[2],
+		s.Stride[0], shapeString(size[:]))
 }
 
 func (o conv) operands() []device.Shape {

@@ -160,13 +160,15 @@ func (o reshape) kernel(device.Device) (device.Kernel, error) {
 // Check says whether no element is lost and none has to move.
 func (o reshape) Check() error {
 	if len(o.from) == 5 || len(o.to) == 5 {
-		return fmt.Errorf("reshape of %v to %v: activations have an order of their own; flatten them first", []int(o.from), []int(o.to))
+		return fmt.Errorf("reshape of %v to %v: activations have an order of their own; flatten them first",
+			[]int(o.from), []int(o.to))
 	}
 	if err := checkShape(o.to); err != nil {
 		return fmt.Errorf("reshape: %w", err)
 	}
 	if o.from.Elements() != o.to.Elements() {
-		return fmt.Errorf("reshape of %v to %v: %d elements do not make %d", []int(o.from), []int(o.to), o.from.Elements(), o.to.Elements())
+		return fmt.Errorf("reshape of %v to %v: %d elements do not make %d", []int(o.from), []int(o.to),
+			o.from.Elements(), o.to.Elements())
 	}
 	return nil
 }

@@ -81,7 +81,8 @@ func TestAhead(t *testing.T) {
 		if step.ahead != nil {
 			err = program.Ahead("x", step.ahead)
 		}
-		for _, e := range []error{err, program.Ahead("z", z), program.Set("x", step.set), program.Set("z", z), program.Forward()} {
+		for _, e := range []error{err, program.Ahead("z", z), program.Set("x", step.set), program.Set("z", z),
+			program.Forward()} {
 			if e != nil {
 				t.Fatal(e)
 			}
@@ -91,7 +92,8 @@ func TestAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if y[0] != step.set[0]+1 || y[3] != step.set[3]+1 || dev.sends != step.sends || dev.deliveries != 1 {
-			t.Errorf("%v sent ahead, %v set: %v after %d sends and %d deliveries; want %d and 1", step.ahead, step.set, y, dev.sends, dev.deliveries, step.sends)
+			t.Errorf("%v sent ahead, %v set: %v after %d sends and %d deliveries; want %d and 1", step.ahead, step.set,
+				y, dev.sends, dev.deliveries, step.sends)
 		}
 	}
 	if program.Ahead("x", z[:2]) == nil || program.Ahead("none", z) == nil {

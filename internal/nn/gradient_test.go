@@ -19,7 +19,8 @@ type network func(g *Graph, in func(name string, shape ...int) *Node) *Node
 
 var everyOperator = map[string]network{
 	"conv": func(g *Graph, in func(string, ...int) *Node) *Node {
-		return g.Conv("c", in("x", 2, 3, 4, 3, 5), 2, Window{Kernel: [3]int{3, 1, 2}, Stride: [3]int{1, 1, 2}, Pad: [3]int{1, 0, 1}}, true)
+		return g.Conv("c", in("x", 2, 3, 4, 3, 5), 2, Window{Kernel: [3]int{3, 1, 2}, Stride: [3]int{1, 1, 2},
+			Pad: [3]int{1, 0, 1}}, true)
 	},
 	"conv without bias": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.Conv("c", in("x", 1, 1, 3, 3, 3), 3, Cube(3, 1, 1), false)
@@ -38,7 +39,8 @@ var everyOperator = map[string]network{
 		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4, TransA: true}}, in("a", 4, 3), in("b", 4, 2))
 	},
 	"matMul a^T b^T": func(g *Graph, in func(string, ...int) *Node) *Node {
-		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4, TransA: true, TransB: true}}, in("a", 4, 3), in("b", 2, 4))
+		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4, TransA: true, TransB: true}}, in("a", 4, 3),
+			in("b", 2, 4))
 	},
 	"add": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.Add(in("a", 1, 2, 2, 2, 2), in("b", 1, 2, 2, 2, 2))
@@ -61,7 +63,8 @@ var everyOperator = map[string]network{
 		return g.Dropout3d("d", in("x", 5, 7), 0.5)
 	},
 	"leaky relu": func(g *Graph, in func(string, ...int) *Node) *Node {
-		return g.Activate("a", in("x", 2, 4, 2, 3, 1), Activation{Norm: device.InstanceNorm, Act: device.PReLU, Slope: 0.3, Residual: in("r", 2, 4, 2, 3, 1)})
+		return g.Activate("a", in("x", 2, 4, 2, 3, 1), Activation{Norm: device.InstanceNorm, Act: device.PReLU,
+			Slope: 0.3, Residual: in("r", 2, 4, 2, 3, 1)})
 	},
 	"max pool": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.MaxPool(in("x", 1, 2, 4, 4, 4), Cube(3, 2, 1))
@@ -133,10 +136,13 @@ var everyOperator = map[string]network{
 }
 
 func init() {
-	for norm, normName := range map[device.Norm]string{device.NoNorm: "", device.InstanceNorm: "instance ", device.BatchNorm: "batch ", device.GroupNorm: "group "} {
-		for act, actName := range map[device.Activation]string{device.Identity: "identity", device.ReLU: "relu", device.PReLU: "prelu", device.ELU: "elu"} {
+	for norm, normName := range map[device.Norm]string{device.NoNorm: "", device.InstanceNorm: "instance ",
+		device.BatchNorm: "batch ", device.GroupNorm: "group "} {
+		for act, actName := range map[device.Activation]string{device.Identity: "identity", device.ReLU: "relu",
+			device.PReLU: "prelu", device.ELU: "elu"} {
 			for _, residual := range []int{0, 1, 4} {
-				everyOperator[fmt.Sprintf("activate %s%s %d", normName, actName, residual)] = func(g *Graph, in func(string, ...int) *Node) *Node {
+				everyOperator[fmt.Sprintf("activate %s%s %d", normName, actName,
+					residual)] = func(g *Graph, in func(string, ...int) *Node) *Node {
 					a := Activation{Norm: norm, Act: act, Groups: 2}
 					if residual > 0 {
 						a.Residual = in("r", 2, residual, 2, 3, 1)
@@ -375,12 +381,15 @@ func TestConvUpdateInBackward(t *testing.T) {
 	fused := map[string]bool{}
 	compile := func(recompute Recompute, update Updater) (*Program, *Params) {
 		g, p := NewGraph(Train, device.Float32), NewParams(dev, 1)
-		x := g.Activate("first", g.Conv("first", g.Input("x", 2, 1, 6, 6, 6), 6, Cube(3, 1, 1), true), Activation{Act: device.PReLU})
+		x := g.Activate("first", g.Conv("first", g.Input("x", 2, 1, 6, 6, 6), 6, Cube(3, 1, 1), true),
+			Activation{Act: device.PReLU})
 		down := g.Activate("down", g.Conv("down", x, 20, Cube(2, 2, 0), false), Activation{Act: device.ELU})
-		deep := g.Activate("deep", g.Conv("deep", down, 20, Cube(5, 1, 2), true), Activation{Act: device.PReLU, Residual: down})
+		deep := g.Activate("deep", g.Conv("deep", down, 20, Cube(5, 1, 2), true),
+			Activation{Act: device.PReLU, Residual: down})
 		deep = g.Activate("deeper", g.Conv("deeper", deep, 20, Cube(5, 1, 2), true), Activation{Act: device.PReLU})
 		up := g.ConvTranspose("up", deep, 6, Cube(2, 2, 0), true)
-		loss, _ := g.Loss(g.Conv("head", g.Concat(up, x), 3, Cube(1, 1, 0), true), g.Input("target", 2, 6, 6, 6), LossOptions{CE: 1})
+		loss, _ := g.Loss(g.Conv("head", g.Concat(up, x), 3, Cube(1, 1, 0), true), g.Input("target", 2, 6, 6, 6),
+			LossOptions{CE: 1})
 		prog, err := Compile(dev, g, p, Options{Loss: loss, Recompute: recompute, Update: update})
 		if err != nil {
 			t.Fatal(err)
@@ -398,7 +407,8 @@ func TestConvUpdateInBackward(t *testing.T) {
 			}
 			fused[name] = true
 			k, err := dev.(device.WeightStepper).ConvGradWeightsSGD(*conv)
-			return convDescent{k, alloc(make([]float32, dev.WeightsSize(conv.WShape())/4)...), alloc(0), alloc(1.0/8, 0, 0, 1)}, err
+			return convDescent{k, alloc(make([]float32, dev.WeightsSize(conv.WShape())/4)...), alloc(0),
+				alloc(1.0/8, 0, 0, 1)}, err
 		})
 		for n := range 4 {
 			if err := errors.Join(apart.Forward(), apart.Backward(), within.Forward(), within.Backward()); err != nil {
@@ -411,7 +421,8 @@ func TestConvUpdateInBackward(t *testing.T) {
 			}
 		}
 		if within.Bytes() >= apart.Bytes() {
-			t.Errorf("recompute %s: %d bytes, %d with gradients that are there first", recompute, within.Bytes(), apart.Bytes())
+			t.Errorf("recompute %s: %d bytes, %d with gradients that are there first", recompute, within.Bytes(),
+				apart.Bytes())
 		}
 	}
 	if !fused["deep.weight"] || !fused["deeper.weight"] || fused["head.weight"] || fused["first.weight"] {
@@ -483,7 +494,8 @@ func TestRecompute(t *testing.T) {
 	_, whole := compileSmall(t, dev, Options{Recompute: RecomputeNone})
 	bytes := map[Recompute]int64{}
 	grads := map[Recompute][][]float32{}
-	for _, o := range []Options{{Recompute: RecomputeNone}, {Recompute: RecomputeAuto, MemoryLimit: whole.Total() - 1}, {Recompute: RecomputeAll}} {
+	for _, o := range []Options{{Recompute: RecomputeNone}, {Recompute: RecomputeAuto, MemoryLimit: whole.Total() - 1},
+		{Recompute: RecomputeAll}} {
 		p, params := compileSmall(t, dev, o)
 		bytes[o.Recompute] = p.Bytes()
 		for n := range uint64(2) {
@@ -525,8 +537,10 @@ func TestRecomputeToFit(t *testing.T) {
 	cheap, few := size(Options{MemoryLimit: whole - 1})
 	fits, some := size(Options{MemoryLimit: whole * 7 / 8})
 	least, many := size(Options{Recompute: RecomputeAll})
-	if none.Steps != 0 || few.Steps == 0 || few.FLOPs != 0 || some.FLOPs == 0 || some.FLOPs > many.FLOPs || cheap >= whole || fits > whole*7/8 || least >= fits {
-		t.Errorf("%d bytes need %d with a limit of one less (%+v), %d of seven eighths (%+v), %d at the least (%+v)", whole, cheap, few, fits, some, least, many)
+	if none.Steps != 0 || few.Steps == 0 || few.FLOPs != 0 || some.FLOPs == 0 || some.FLOPs > many.FLOPs ||
+		cheap >= whole || fits > whole*7/8 || least >= fits {
+		t.Errorf("%d bytes need %d with a limit of one less (%+v), %d of seven eighths (%+v), %d at the least (%+v)",
+			whole, cheap, few, fits, some, least, many)
 	}
 	g := NewGraph(Train, device.Float32)
 	loss, logits := small(g)
@@ -550,7 +564,8 @@ func TestRecomputeLooksAtTheParameters(t *testing.T) {
 		g := NewGraph(Train, device.Float32)
 		x := g.Input("x", 1, 16, 24, 24, 24)
 		for i := range 6 {
-			x = g.Activate(fmt.Sprint("act", i), g.Conv(fmt.Sprint("conv", i), x, 16, Cube(5, 1, 2), true), Activation{Act: device.PReLU})
+			x = g.Activate(fmt.Sprint("act", i), g.Conv(fmt.Sprint("conv", i), x, 16, Cube(5, 1, 2), true),
+				Activation{Act: device.PReLU})
 		}
 		loss, _ := g.Loss(x, g.Input("target", 1, 24, 24, 24), LossOptions{CE: 1})
 		prog, err := Compile(dev, g, p, Options{Loss: loss, Update: descend})

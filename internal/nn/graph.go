@@ -89,7 +89,8 @@ type leaf struct {
 // NewGraph returns an empty graph, whose inputs of rank 5 are of the given type: usually
 // [device.Device].Activations of the device that it is made for.
 func NewGraph(mode Mode, activations device.Type) *Graph {
-	return &Graph{mode: mode, typ: activations, expr: G.NewGraph(), leaves: map[*G.Node]*leaf{}, byName: map[string]*leaf{}}
+	return &Graph{mode: mode, typ: activations, expr: G.NewGraph(), leaves: map[*G.Node]*leaf{},
+		byName: map[string]*leaf{}}
 }
 
 // Mode is what the graph was made for.
@@ -166,11 +167,13 @@ func (g *Graph) leaf(l *leaf) *Node {
 	}
 	if old, ok := g.byName[l.name]; ok {
 		if old.kind != l.kind || l.kind == input || !old.shape.Equal(l.shape) {
-			return g.Fail("declaring %q with shape %v: the name is taken by one of shape %v", l.name, l.shape, old.shape)
+			return g.Fail("declaring %q with shape %v: the name is taken by one of shape %v", l.name, l.shape,
+				old.shape)
 		}
 		return old.node
 	}
-	n := G.NewTensor(g.expr, G.Float32, gorgoniaRank(l.shape), G.WithShape(gorgoniaShape(l.shape)...), G.WithName(l.name))
+	n := G.NewTensor(g.expr, G.Float32, gorgoniaRank(l.shape), G.WithShape(gorgoniaShape(l.shape)...),
+		G.WithName(l.name))
 	if _, taken := g.leaves[n]; taken {
 		return g.Fail("declaring %q: its hash is that of %q; choose another name", l.name, g.leaves[n].name)
 	}

@@ -44,7 +44,8 @@ func (g *Graph) RoIPool(x, regions *Node, size [2]int, scale float32) *Node {
 	if !g.rank("region pooling", x, 5) || !g.rank("region pooling", regions, 2) {
 		return &Node{g: g}
 	}
-	return g.apply(roiPool{device.RoISpec{Shape: x.shape, Regions: regions.shape[0], OutSize: size, Scale: scale, Type: x.typ}}, x, regions)
+	return g.apply(roiPool{device.RoISpec{Shape: x.shape, Regions: regions.shape[0], OutSize: size, Scale: scale,
+		Type: x.typ}}, x, regions)
 }
 
 // LabelLoss is the mean binary cross-entropy of logits (rows, labels) with targets of the same

@@ -36,7 +36,8 @@ func (p *Params) Link(shape ...int) (*Link, error) {
 // fits says whether an input or output can lie in the link.
 func (l *Link) fits(name string, n *Node) error {
 	if !l.tensor.Shape.Equal(n.shape) || l.tensor.Type != n.typ {
-		return fmt.Errorf("link %q: it has shape %v, the program wants %v of %v", name, []int(l.tensor.Shape), []int(n.shape), n.typ)
+		return fmt.Errorf("link %q: it has shape %v, the program wants %v of %v", name, []int(l.tensor.Shape),
+			[]int(n.shape), n.typ)
 	}
 	return nil
 }

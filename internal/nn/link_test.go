@@ -76,10 +76,12 @@ func TestLinkedPrograms(t *testing.T) {
 		Links: map[string]*Link{"features": f, "gradient": df},
 	})
 	check(err)
-	head, err := Compile(dev, hg, parts, Options{Loss: loss, Links: map[string]*Link{"features": f, "grad:features": df}})
+	head, err := Compile(dev, hg, parts,
+		Options{Loss: loss, Links: map[string]*Link{"features": f, "grad:features": df}})
 	check(err)
 	for range 2 { // the second run finds dirty memory
-		check(errors.Join(encoder.Set("x", x), encoder.Forward(), head.Set("truth", truth), head.Forward(), head.Backward(), encoder.Backward()))
+		check(errors.Join(encoder.Set("x", x), encoder.Forward(), head.Set("truth", truth), head.Forward(),
+			head.Backward(), encoder.Backward()))
 	}
 	for _, name := range whole.Names() {
 		want, err := whole.Grad(name)
@@ -114,14 +116,16 @@ func TestLinksThatDoNotFit(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		shape      []int
-	}{{"x", "it has shape [4 4], the program wants [4 5]", []int{4, 4}}, {"nothing", "no such input or output", []int{4, 5}}} {
+	}{{"x", "it has shape [4 4], the program wants [4 5]", []int{4, 4}},
+		{"nothing", "no such input or output", []int{4, 5}}} {
 		p := NewParams(dev, 1)
 		l, err := p.Link(test.shape...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := NewGraph(Eval, device.Float32)
-		_, err = Compile(dev, g, p, Options{Outputs: map[string]*Node{"y": encode(g, g.Input("x", 4, 5))}, Links: map[string]*Link{test.name: l}})
+		_, err = Compile(dev, g, p, Options{Outputs: map[string]*Node{"y": encode(g, g.Input("x", 4, 5))},
+			Links: map[string]*Link{test.name: l}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want ...%s...", test.name, err, test.want)
 		}
@@ -156,7 +160,8 @@ func TestReducedLossesAddUp(t *testing.T) {
 		return prog, p
 	}
 	run := func(p *Program, first, images int) {
-		if err := errors.Join(p.Set("x", x[first*voxels:][:images*voxels]), p.Set("target", targets[first*voxels:][:images*voxels]), p.Forward()); err != nil {
+		if err := errors.Join(p.Set("x", x[first*voxels:][:images*voxels]),
+			p.Set("target", targets[first*voxels:][:images*voxels]), p.Forward()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,7 +231,8 @@ func TestElementTypes(t *testing.T) {
 	g = NewGraph(Eval, device.BFloat16)
 	x := g.Input("x", 1, 1, 2, 2, 2)
 	other := &Node{g: g, n: x.n, shape: x.shape} // as an operator would make that forgot the type
-	if g.Add(x, other); g.Err() == nil || !strings.Contains(g.Err().Error(), "operand 0 is of type bf16, operand 1 of type fp32") {
+	if g.Add(x, other); g.Err() == nil ||
+		!strings.Contains(g.Err().Error(), "operand 0 is of type bf16, operand 1 of type fp32") {
 		t.Errorf("got %v", g.Err())
 	}
 }

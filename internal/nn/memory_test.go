@@ -43,7 +43,8 @@ func TestMemoryLimitsOfHostAndDevice(t *testing.T) {
 		dev   device.Device
 		limit int64
 		fits  bool
-	}{{host, little, false}, {host, much, true}, {own{host, much}, little, true}, {own{host, little}, much, false}, {own{host, little}, 0, false}} {
+	}{{host, little, false}, {host, much, true}, {own{host, much}, little, true}, {own{host, little}, much, false},
+		{own{host, little}, 0, false}} {
 		err := compile(c.dev, c.limit)
 		if (err == nil) != c.fits || err != nil && !errors.As(err, new(*MemoryError)) {
 			t.Errorf("%T, limit %d: %v", c.dev, c.limit, err)

@@ -34,7 +34,8 @@ func TestLossesAreMONAIs(t *testing.T) {
 		for name, want := range map[string]struct {
 			loss
 			o LossOptions
-		}{"dice": {c.Dice, LossOptions{Dice: 1}}, "ce": {c.CE, LossOptions{CE: 1}}, "dice+ce": {c.Both, LossOptions{CE: 1, Dice: 1}}} {
+		}{"dice": {c.Dice, LossOptions{Dice: 1}}, "ce": {c.CE, LossOptions{CE: 1}},
+			"dice+ce": {c.Both, LossOptions{CE: 1, Dice: 1}}} {
 			dev := newCPU(t)
 			params := NewParams(dev, 1)
 			g := NewGraph(Train, device.Float32)
@@ -79,7 +80,8 @@ func TestLossesAreMONAIs(t *testing.T) {
 						}
 					}
 					if d := math.Abs(float64(gradient[out*classes+in]) - sum); d > 2e-6 {
-						t.Errorf("%v %s: the gradient of weight (%d, %d) is %v, MONAI's %v", c.Shape, name, out, in, gradient[out*classes+in], sum)
+						t.Errorf("%v %s: the gradient of weight (%d, %d) is %v, MONAI's %v", c.Shape, name, out, in,
+							gradient[out*classes+in], sum)
 					}
 				}
 			}

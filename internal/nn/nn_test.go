@@ -20,8 +20,10 @@ import (
 // small is a network with every kind of leaf: two stages, dropout, batch norm, a residual, a loss.
 func small(g *Graph) (loss, logits *Node) {
 	x := g.Input("x", 2, 1, 8, 8, 8)
-	y := g.Activate("first", g.Conv("first", x, 6, Cube(3, 1, 1), true), Activation{Norm: device.BatchNorm, Act: device.PReLU, Residual: x})
-	down := g.Activate("down", g.Conv("down", y, 12, Cube(2, 2, 0), false), Activation{Norm: device.InstanceNorm, Act: device.ELU})
+	y := g.Activate("first", g.Conv("first", x, 6, Cube(3, 1, 1), true),
+		Activation{Norm: device.BatchNorm, Act: device.PReLU, Residual: x})
+	down := g.Activate("down", g.Conv("down", y, 12, Cube(2, 2, 0), false),
+		Activation{Norm: device.InstanceNorm, Act: device.ELU})
 	down = g.Dropout3d("drop", down, 0.5)
 	up := g.Activate("up", g.ConvTranspose("up", down, 6, Cube(2, 2, 0), true), Activation{Act: device.ReLU})
 	logits = g.Conv("head", g.Concat(up, y), 3, Cube(1, 1, 0), true)
@@ -211,7 +213,8 @@ func TestEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(e.Set("x", random(rand.New(rand.NewPCG(1, 1)), 2*512)), e.SetStep(1, 1), e.Forward()); err != nil {
+	if err := errors.Join(e.Set("x", random(rand.New(rand.NewPCG(1, 1)), 2*512)), e.SetStep(1, 1),
+		e.Forward()); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(mean, mustRead(t, params, "first.norm.running_mean")) {
@@ -248,7 +251,8 @@ func TestSharedMemory(t *testing.T) {
 		logits[i] = make([]float32, e.Shape("logits").Elements())
 		for n := range uint64(3) {
 			train := random(rand.New(rand.NewPCG(4, n)), 2*512)
-			if err := errors.Join(training.SetStep(7, n), training.Set("x", train), training.Set("target", make([]float32, 2*512)), training.Forward(), training.Backward()); err != nil {
+			if err := errors.Join(training.SetStep(7, n), training.Set("x", train),
+				training.Set("target", make([]float32, 2*512)), training.Forward(), training.Backward()); err != nil {
 				t.Fatal(err)
 			}
 			weights[i] = append(weights[i], mustGrad(t, params, "first.weight")...)
@@ -303,7 +307,8 @@ func TestGradientFromOutside(t *testing.T) {
 	if err := parts.Declare(gb, gh); err != nil {
 		t.Fatal(err)
 	}
-	pb, err := Compile(dev, gb, parts, Options{Outputs: map[string]*Node{"f": f}, OutputGrad: map[string]string{"f": "df"}})
+	pb, err := Compile(dev, gb, parts, Options{Outputs: map[string]*Node{"f": f},
+		OutputGrad: map[string]string{"f": "df"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +378,8 @@ func TestParams(t *testing.T) {
 	if err := p.Declare(g, g); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(p.Names(), []string{"a", "s", "b"}) || p.Count() != 9 || p.Size() != 4*32 || p.Trained("s") || !p.Trained("a") {
+	if !slices.Equal(p.Names(), []string{"a", "s", "b"}) || p.Count() != 9 || p.Size() != 4*32 || p.Trained("s") ||
+		!p.Trained("a") {
 		t.Errorf("names %v, count %d, size %d", p.Names(), p.Count(), p.Size())
 	}
 	if offset, n, ok := p.Range("b"); offset != 64 || n != 16 || !ok {
@@ -385,7 +391,8 @@ func TestParams(t *testing.T) {
 	if err := p.Write("s", []float32{1, 2, 3, 4}); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(mustRead(t, p, "s"), []float32{1, 2, 3, 4}) || !slices.Equal(mustRead(t, p, "a"), []float32{3, 3, 3, 3, 3}) {
+	if !slices.Equal(mustRead(t, p, "s"), []float32{1, 2, 3, 4}) ||
+		!slices.Equal(mustRead(t, p, "a"), []float32{3, 3, 3, 3, 3}) {
 		t.Error("read something else than was written")
 	}
 	late := NewGraph(Train, device.Float32)
@@ -395,7 +402,8 @@ func TestParams(t *testing.T) {
 	_, gradOfState := p.Grad("s")
 	_, unknown := p.Read("d")
 	for want, err := range map[string]error{
-		"too late": p.Declare(late), "another": p.Declare(reshaped), "not 2 values": p.Write("b", make([]float32, 2)), "is a state": gradOfState, `called "d"`: unknown,
+		"too late": p.Declare(late), "another": p.Declare(reshaped), "not 2 values": p.Write("b", make([]float32, 2)),
+		"is a state": gradOfState, `called "d"`: unknown,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one about %q", err, want)
@@ -431,9 +439,13 @@ func TestMistakes(t *testing.T) {
 	} {
 		g := NewGraph(Train, device.Float32)
 		y := g.Scale(g.ReLU(build(g)), 2)
-		y, _ = g.Loss(g.Softmax(g.Linear("l", g.Flatten(g.AvgPool(g.Dropout3d("late", g.Concat(y, y), 0.1), Cube(1, 1, 0))), 2, true)), y, LossOptions{CE: 1})
-		y = g.ColumnSumLoss(g.PairSum(g.GatherRows(g.Reshape(g.ConvTranspose("u", y, 1, Cube(2, 2, 0), true), 1), y), y, 1), y)
-		_, err := Compile(devicetest.NewReference(), g, NewParams(devicetest.NewReference(), 1), Options{Outputs: map[string]*Node{"y": y}})
+		y, _ = g.Loss(g.Softmax(g.Linear("l",
+			g.Flatten(g.AvgPool(g.Dropout3d("late", g.Concat(y, y), 0.1), Cube(1, 1, 0))), 2, true)), y,
+			LossOptions{CE: 1})
+		y = g.ColumnSumLoss(g.PairSum(g.GatherRows(g.Reshape(g.ConvTranspose("u", y, 1, Cube(2, 2, 0), true), 1), y), y,
+			1), y)
+		_, err := Compile(devicetest.NewReference(), g, NewParams(devicetest.NewReference(), 1),
+			Options{Outputs: map[string]*Node{"y": y}})
 		if want == "another shape" {
 			want = "one of shape [3]"
 		}
@@ -483,7 +495,8 @@ func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = compile(p, false, limits[1]); (err == nil) != (limits[1] == both) || err != nil && (!errors.As(err, &tooLarge) || tooLarge.Need != both) {
+		if _, err = compile(p, false, limits[1]); (err == nil) != (limits[1] == both) ||
+			err != nil && (!errors.As(err, &tooLarge) || tooLarge.Need != both) {
 			t.Errorf("%d bytes for %d: %v", limits[1], both, err)
 		}
 	}
@@ -537,7 +550,8 @@ func TestNodesOfTheGraph(t *testing.T) {
 	g := NewGraph(Train, device.Float32)
 	x := g.Input("x", 1, 2, 4, 4, 4)
 	w := g.Param("w", Constant(1), 2, 2, 3, 3, 3)
-	spec := device.ConvSpec{N: 1, In: 2, Out: 2, Size: [3]int{4, 4, 4}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}}
+	spec := device.ConvSpec{N: 1, In: 2, Out: 2, Size: [3]int{4, 4, 4}, Kernel: [3]int{3, 3, 3},
+		Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}}
 	a, b := g.apply(conv{spec}, x, w), g.apply(conv{spec}, x, w)
 	if a.n != b.n {
 		t.Error("equal nodes are not merged")
@@ -562,7 +576,8 @@ func TestNodesOfTheGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := &Node{g: g, n: square, shape: a.shape}
-	_, err = Compile(devicetest.NewReference(), g, NewParams(devicetest.NewReference(), 1), Options{Outputs: map[string]*Node{"y": foreign}})
+	_, err = Compile(devicetest.NewReference(), g, NewParams(devicetest.NewReference(), 1),
+		Options{Outputs: map[string]*Node{"y": foreign}})
 	if err == nil || !strings.Contains(err.Error(), "none of ours") {
 		t.Errorf("a foreign operator: %v", err)
 	}
@@ -597,7 +612,8 @@ func TestLeakyReLU(t *testing.T) {
 	dev := devicetest.NewReference()
 	g := NewGraph(Train, device.Float32)
 	x := g.Input("x", 1, 3)
-	y := g.Add(g.Activate("a", x, Activation{Act: device.PReLU, Slope: 0.25}), g.Activate("b", x, Activation{Act: device.PReLU, Slope: 0.5}))
+	y := g.Add(g.Activate("a", x, Activation{Act: device.PReLU, Slope: 0.25}),
+		g.Activate("b", x, Activation{Act: device.PReLU, Slope: 0.5}))
 	p := NewParams(dev, 1)
 	program, err := Compile(dev, g, p, Options{Outputs: map[string]*Node{"y": y}})
 	if err != nil {

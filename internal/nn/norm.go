@@ -47,7 +47,8 @@ func (c *compiler) convNorm(n *G.Node, o conv, in []exec.Value) (done bool, err 
 	}
 	left := normed{kernels, c.b.Planned(kernels.Moments)}
 	c.normed[n], c.values[n] = left, c.result(n, o.results()[0])
-	c.b.Step(exec.Step{Name: describe(o), Kernel: kernels.Conv, Out: []exec.Value{c.values[n], left.moments}, In: in, Recompute: price(o), FLOPs: o.flops()})
+	c.b.Step(exec.Step{Name: describe(o), Kernel: kernels.Conv, Out: []exec.Value{c.values[n], left.moments}, In: in,
+		Recompute: price(o), FLOPs: o.flops()})
 	c.flops += o.flops()
 	return true, nil
 }
@@ -83,8 +84,10 @@ func (c *compiler) applyNorm(n *G.Node, o activate, left normed, in []exec.Value
 	if pick := picksOf(n)[1]; pick != nil {
 		c.values[pick] = statistics
 	}
-	c.b.Step(exec.Step{Name: activateString("statistics", o.ActivateSpec), Kernel: left.kernels.Statistics, Out: []exec.Value{statistics}, In: slices.Concat([]exec.Value{left.moments}, running)})
-	s := exec.Step{Name: describe(o), Kernel: left.kernels.Apply, Recompute: exec.Cheap, InPlace: []exec.Over{{Out: 0, In: 0}}}
+	c.b.Step(exec.Step{Name: activateString("statistics", o.ActivateSpec), Kernel: left.kernels.Statistics,
+		Out: []exec.Value{statistics}, In: slices.Concat([]exec.Value{left.moments}, running)})
+	s := exec.Step{Name: describe(o), Kernel: left.kernels.Apply, Recompute: exec.Cheap,
+		InPlace: []exec.Over{{Out: 0, In: 0}}}
 	c.values[n] = c.result(n, results[0])
 	s.Out, s.In = []exec.Value{c.values[n]}, slices.Concat([]exec.Value{in[0], statistics}, affine, rest)
 	if o.Residual == device.FullResidual {

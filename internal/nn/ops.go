@@ -39,7 +39,8 @@ func (g *Graph) Convolve(name string, x *Node, out int, c Convolution) *Node {
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
 	}
-	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: c.Kernel, Stride: c.Stride, Pad: c.Pad, Groups: c.Groups, Bias: c.Bias, Type: x.typ}
+	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: c.Kernel,
+		Stride: c.Stride, Pad: c.Pad, Groups: c.Groups, Bias: c.Bias, Type: x.typ}
 	if !s.Grouped() {
 		s.Groups = 0
 	}
@@ -71,7 +72,8 @@ func (g *Graph) ConvTranspose(name string, x *Node, out int, w Window, bias bool
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
 	}
-	s := device.ConvSpec{N: x.shape[0], In: out, Out: x.shape[1], Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias, Type: x.typ}
+	s := device.ConvSpec{N: x.shape[0], In: out, Out: x.shape[1], Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad,
+		Bias: bias, Type: x.typ}
 	for i := range 3 {
 		s.Size[i] = (x.shape[2+i]-1)*w.Stride[i] - 2*w.Pad[i] + w.Kernel[i]
 	}
@@ -97,7 +99,8 @@ func (g *Graph) LinearFrom(name string, x *Node, out int, bias bool, init, biasI
 		return &Node{g: g}
 	}
 	k := x.shape[1]
-	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: out, K: k, TransB: true, Bias: bias}}, g.affine(name, x, device.Shape{out, k}, bias, init, biasInit)...)
+	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: out, K: k, TransB: true, Bias: bias}},
+		g.affine(name, x, device.Shape{out, k}, bias, init, biasInit)...)
 }
 
 // Activation is what [Graph.Activate] does: act(norm(x) + residual).
@@ -237,7 +240,8 @@ func (g *Graph) pool(x *Node, w Window, average, ceil bool) *Node {
 	if !g.rank("pool", x, 5) {
 		return &Node{g: g}
 	}
-	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Average: average, Ceil: ceil, Type: x.typ}}, x)
+	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad,
+		Average: average, Ceil: ceil, Type: x.typ}}, x)
 }
 
 // Flatten is x (N, C, D, H, W) as (N, C*D*H*W).
@@ -290,7 +294,8 @@ func (g *Graph) Loss(logits, target *Node, o LossOptions) (loss, statistics *Nod
 	if o.PerImage && o.Parts > 1 {
 		o.Dice /= float32(o.Parts)
 	}
-	s := device.LossSpec{Shape: logits.shape, CE: o.CE, Dice: o.Dice, Smooth: o.Smooth, Background: o.Background, PerImage: o.PerImage, Type: logits.typ}
+	s := device.LossSpec{Shape: logits.shape, CE: o.CE, Dice: o.Dice, Smooth: o.Smooth, Background: o.Background,
+		PerImage: o.PerImage, Type: logits.typ}
 	loss = g.apply(lossOf{s, o.Parts}, logits, target)
 	return loss, g.pick(loss, 1)
 }

@@ -76,7 +76,8 @@ func (p *Params) Declare(graphs ...*Graph) error {
 			}
 			if s, ok := p.slots[l.name]; ok {
 				if !s.shape.Equal(l.shape) || s.trained != (l.kind == parameter) {
-					return fmt.Errorf("parameter %q has shape %v in one graph and %v in another", l.name, []int(s.shape), []int(l.shape))
+					return fmt.Errorf("parameter %q has shape %v in one graph and %v in another", l.name,
+						[]int(s.shape), []int(l.shape))
 				}
 				continue
 			}

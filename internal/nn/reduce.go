@@ -69,7 +69,8 @@ func reduceImages(parts int, values []float32, sum func(values []float32) error)
 		return err
 	}
 	if int(all[3]) > max(parts, 1) {
-		return fmt.Errorf("a Dice loss of each image was built for a batch in %d parts, and there are %v", max(parts, 1), all[3])
+		return fmt.Errorf("a Dice loss of each image was built for a batch in %d parts, and there are %v",
+			max(parts, 1), all[3])
 	}
 	values[0], values[1], values[2] = all[0]/max(all[1], 1), all[2]/all[3], all[1]
 	return nil

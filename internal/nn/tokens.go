@@ -26,7 +26,8 @@ func (g *Graph) Attention(q, k, v *Node, groups, heads int) *Node {
 	if !ok {
 		return &Node{g: g}
 	}
-	return g.apply(attention{device.AttentionSpec{Groups: s.Groups, Rows: s.Rows, Columns: s.Columns, Heads: heads}}, q, k, v)
+	return g.apply(attention{device.AttentionSpec{Groups: s.Groups, Rows: s.Rows, Columns: s.Columns, Heads: heads}}, q,
+		k, v)
 }
 
 // ChoiceLoss is the cross-entropy of logits (rows, columns) of which several may be right: see
@@ -64,7 +65,8 @@ func (g *Graph) LinearWith(x, w, b *Node) *Node {
 	if !g.rank("linear map", x, 2) || !g.rank("linear map", w, 2) {
 		return &Node{g: g}
 	}
-	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: w.shape[0], K: x.shape[1], TransB: true, Bias: true}}, x, w, b)
+	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: w.shape[0], K: x.shape[1], TransB: true, Bias: true}}, x,
+		w, b)
 }
 
 // tokenKernel makes a kernel that not every device has.

@@ -55,7 +55,8 @@ type Model struct {
 // Digest identifies a model: its checkpoints, plans and labels.
 func (m *Model) Digest() (string, error) {
 	sum := sha256.New()
-	for _, path := range append([]string{filepath.Join(m.Folder, plansName), filepath.Join(m.Folder, datasetName)}, m.checkpoints...) {
+	for _, path := range append([]string{filepath.Join(m.Folder, plansName), filepath.Join(m.Folder, datasetName)},
+		m.checkpoints...) {
 		f, err := folders.Open(path)
 		if err != nil {
 			return "", err

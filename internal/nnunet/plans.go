@@ -177,7 +177,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 		)
 	case c.Preprocessor != "" && c.Preprocessor != "DefaultPreprocessor":
 		return unsupported("its preprocessor %s is not known, only DefaultPreprocessor", c.Preprocessor)
-	case c.ResampleData != "" && c.ResampleData != defaultResampling || c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
+	case c.ResampleData != "" && c.ResampleData != defaultResampling ||
+		c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
 		return unsupported(
 			"it resamples by %s and %s: only %s is known",
 			c.ResampleData,

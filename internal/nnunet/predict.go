@@ -56,7 +56,8 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 	logits := m.Network.Logits(g, x)[0]
 	p.params = nn.NewParams(dev, 0)
 	var err error
-	if p.program, err = nn.Compile(dev, g, p.params, nn.Options{Outputs: map[string]*nn.Node{"logits": logits}, MemoryLimit: o.Memory}); err == nil {
+	if p.program, err = nn.Compile(dev, g, p.params, nn.Options{Outputs: map[string]*nn.Node{"logits": logits},
+		MemoryLimit: o.Memory}); err == nil {
 		err = p.load()
 	}
 	if err != nil {
@@ -92,7 +93,8 @@ func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 		shape[a] = m
 	}
 	resampled := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
-	preparing := 4*scan*channels + 2*scan + 8*max(between[1], between[1]+between[2], between[2]+between[3]) + 4*resampled*channels
+	preparing := 4*scan*channels + 2*scan + 8*max(between[1], between[1]+between[2], between[2]+between[3]) +
+		4*resampled*channels
 	var window, sums int64 = 1, int64(p.Patch[0])
 	for a, n := range p.Patch {
 		window *= int64(n)
@@ -101,7 +103,8 @@ func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 		}
 	}
 	heads := int64(p.Heads())
-	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) + 4*window*(2*heads+2*channels+2)
+	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) +
+		4*window*(2*heads+2*channels+2)
 	return int64(voxelBytes)*scan*channels + max(preparing, inferring)
 }
 

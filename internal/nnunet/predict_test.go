@@ -34,14 +34,22 @@ func TestPredictionsOfNNUNet(t *testing.T) {
 		plain              bool // without mirroring
 		cases              string
 	}{
-		{"501_plain_fold_0_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres", []string{"0"}, true, "013 016 020 033"},
-		{"501_plain_folds_0_1_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres", nil, true, "013 016 020 033"},
-		{"501_plain_folds_0_1_mirrored", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres", nil, false, "013 016"},
-		{"501_resenc_fold_0_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetResEncUNetMPlans__3d_fullres", nil, true, "013 016 020 033"},
-		{"501_resenc_fold_0_mirrored", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetResEncUNetMPlans__3d_fullres", nil, false, "013 016"},
-		{"502_thick_fold_0_no_mirroring", "Dataset502_Thick/nnUNetTrainerDiceLoss__nnUNetResEncUNetMPlans__3d_small", nil, true, "013 016 020 033"},
-		{"502_thick_fold_0_mirrored", "Dataset502_Thick/nnUNetTrainerDiceLoss__nnUNetResEncUNetMPlans__3d_small", nil, false, "013 016 020 033"},
-		{"503_regions_fold_all", "Dataset503_Regions/nnUNetTrainer_250epochs_NoMirroring__nnUNetPlans__3d_small", nil, false, "013 016 020 033"},
+		{"501_plain_fold_0_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres",
+			[]string{"0"}, true, "013 016 020 033"},
+		{"501_plain_folds_0_1_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres", nil, true,
+			"013 016 020 033"},
+		{"501_plain_folds_0_1_mirrored", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetPlans__3d_fullres", nil, false,
+			"013 016"},
+		{"501_resenc_fold_0_no_mirroring", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetResEncUNetMPlans__3d_fullres",
+			nil, true, "013 016 020 033"},
+		{"501_resenc_fold_0_mirrored", "Dataset501_Iso/nnUNetTrainer_5epochs__nnUNetResEncUNetMPlans__3d_fullres", nil,
+			false, "013 016"},
+		{"502_thick_fold_0_no_mirroring", "Dataset502_Thick/nnUNetTrainerDiceLoss__nnUNetResEncUNetMPlans__3d_small",
+			nil, true, "013 016 020 033"},
+		{"502_thick_fold_0_mirrored", "Dataset502_Thick/nnUNetTrainerDiceLoss__nnUNetResEncUNetMPlans__3d_small", nil,
+			false, "013 016 020 033"},
+		{"503_regions_fold_all", "Dataset503_Regions/nnUNetTrainer_250epochs_NoMirroring__nnUNetPlans__3d_small", nil,
+			false, "013 016 020 033"},
 	} {
 		t.Run(c.predictions, func(t *testing.T) {
 			dev, err := cpu.New(cpu.Options{})
@@ -174,7 +182,8 @@ func TestOldPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(filepath.Join(model, plansName)), os.WriteFile(filepath.Join(model, plansName), old, 0o666)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(model, plansName)), os.WriteFile(filepath.Join(model, plansName), old,
+		0o666)); err != nil {
 		t.Fatal(err)
 	}
 	after, err := Open(model, nil)
@@ -219,20 +228,26 @@ func TestRefused(t *testing.T) {
 	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
 	scan := filepath.Join(golden, "scan_0000.nii.gz")
 	for _, c := range []struct{ file, from, to, want string }{
-		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_fullres", "previous_stage": "3d_lowres"`, "second stage of a cascade after 3d_lowres"},
+		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_fullres", "previous_stage": "3d_lowres"`,
+			"second stage of a cascade after 3d_lowres"},
 		{plansName, "\n    8,\n", "\n", "2D network"},
 		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_small"`, "inherits from itself"},
-		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_lowres"`, `no configuration "3d_lowres", only 3d_fullres, 3d_small`},
-		{plansName, "CTNormalization", "MyNormalization", "channel 0 is normalised by MyNormalization, which is not known"},
-		{plansName, "resample_data_or_seg_to_shape", "resample_torch_fornnunet", "it resamples by resample_torch_fornnunet"},
-		{plansName, "ResidualEncoderUNet", "Primus", "its network dynamic_network_architectures.architectures.unet.Primus is not known"},
+		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_lowres"`,
+			`no configuration "3d_lowres", only 3d_fullres, 3d_small`},
+		{plansName, "CTNormalization", "MyNormalization",
+			"channel 0 is normalised by MyNormalization, which is not known"},
+		{plansName, "resample_data_or_seg_to_shape", "resample_torch_fornnunet",
+			"it resamples by resample_torch_fornnunet"},
+		{plansName, "ResidualEncoderUNet", "Primus",
+			"its network dynamic_network_architectures.architectures.unet.Primus is not known"},
 		{plansName, "InstanceNorm3d", "BatchNorm3d", "BatchNorm3d"},
 		{plansName, `"n_stages": 3`, `"n_stages": 4`, "3 values for 4 stages"},
 		{plansName, "SimpleITKIO", "SimpleITKIOWithReorient", "which turns their axes"},
 		{plansName, "DefaultPreprocessor", "CellPreprocessor", "CellPreprocessor"},
 		{datasetName, `"lesion": 2`, `"lesion": 3`, "lesion is 3, where 2 is expected"},
 		{datasetName, `"0": "CT"`, `"0": "CT", "1": "PET"`, "it has 2 channels, and the plans 1"},
-		{datasetName, `"lesion": 2`, `"lesion": 2, "more": 3`, "decoder.seg_layers.1.weight has the shape 3x3x1x1x1, where the plans ask for 4x3x1x1x1"},
+		{datasetName, `"lesion": 2`, `"lesion": 2, "more": 3`,
+			"decoder.seg_layers.1.weight has the shape 3x3x1x1x1, where the plans ask for 4x3x1x1x1"},
 	} {
 		folder := copied(t, golden)
 		path := filepath.Join(folder, c.file)

@@ -36,7 +36,8 @@ func tapsOf(n, m, order int) taps {
 		default:
 			low := math.Floor(x)
 			f := x - low
-			for k, w := range [4]float64{(1 - f) * (1 - f) * (1 - f), 3*f*f*f - 6*f*f + 4, -3*f*f*f + 3*f*f + 3*f + 1, f * f * f} {
+			for k, w := range [4]float64{(1 - f) * (1 - f) * (1 - f), 3*f*f*f - 6*f*f + 4, -3*f*f*f + 3*f*f + 3*f + 1,
+				f * f * f} {
 				t.index, t.weight = append(t.index, int(low)+splinePad-1+k), append(t.weight, w/6)
 			}
 		}

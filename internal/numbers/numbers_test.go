@@ -25,7 +25,8 @@ func TestExtents(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	if got := Count(1, "fold") + ", " + Count(2, "fold") + ", " + Count(0, "fold") + ", " + Count(3, "series", "series"); got != "1 fold, 2 folds, 0 folds, 3 series" {
+	if got := Count(1, "fold") + ", " + Count(2, "fold") + ", " + Count(0, "fold") + ", " +
+		Count(3, "series", "series"); got != "1 fold, 2 folds, 0 folds, 3 series" {
 		t.Error(got)
 	}
 }

@@ -66,15 +66,17 @@ func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {
 		}
 		cell := l.Crop[axis] / l.Grid[axis]
 		if l.Patch[axis] = cell * 4 / 5 / multiple * multiple; l.Patch[axis] < 1 {
-			return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
-				numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.Least(b)[axis])
+			return l.Patch,
+				fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
+					numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.Least(b)[axis])
 		}
 	}
 	if err := backbone.Fits(b, l.Patch); err != nil && chosen == [3]int{} {
 		crop := l.Least(b)
 		least := max(crop[0], crop[1], crop[2])
-		return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
-			numbers.Extents(l.Crop[:]), grid, numbers.Extents(l.Patch[:]), err, least)
+		return l.Patch,
+			fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
+				numbers.Extents(l.Crop[:]), grid, numbers.Extents(l.Patch[:]), err, least)
 	}
 	return l.Patch, nil
 }

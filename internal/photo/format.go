@@ -87,7 +87,8 @@ func Sniff(data []byte) Format {
 	}
 	text := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(string(data[:min(len(data), SniffLen)]), "\ufeff")))
 	switch {
-	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"), strings.HasPrefix(text, "<head"), strings.HasPrefix(text, "<body"):
+	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"), strings.HasPrefix(text, "<head"),
+		strings.HasPrefix(text, "<body"):
 		return WebPage
 	case strings.HasPrefix(text, "<svg"), strings.HasPrefix(text, "<?xml") && strings.Contains(text, "<svg"):
 		return SVG

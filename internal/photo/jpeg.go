@@ -177,7 +177,8 @@ func (h jpegHeader) check(data []byte) error {
 	case h.frame == 0xc3 || h.frame == 0xc7:
 		return problem("convert it to an ordinary JPEG or to PNG", "lossless JPEG is not read")
 	case h.frame > extended && h.frame != progressive:
-		return problem("convert it to an ordinary JPEG (cjpeg, or jpegtran without -arithmetic)", "a JPEG with arithmetic coding or in hierarchies is not read")
+		return problem("convert it to an ordinary JPEG (cjpeg, or jpegtran without -arithmetic)",
+			"a JPEG with arithmetic coding or in hierarchies is not read")
 	}
 	// No code is shorter than a bit, of a block of 64 pixels: what claims more is damaged, or made
 	// to take memory.

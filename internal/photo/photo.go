@@ -116,9 +116,11 @@ func Decode(data []byte) (p *Photo, err error) {
 func checkSize(width, height int) error {
 	switch {
 	case int64(width)*int64(height) > MaxPixels:
-		return problem("scale it down, or leave it out", "%d x %d pixels are too many (at most %d million)", width, height, MaxPixels/1000000)
+		return problem("scale it down, or leave it out", "%d x %d pixels are too many (at most %d million)", width,
+			height, MaxPixels/1000000)
 	case min(width, height) < MinSide:
-		return problem("leave it out", "%d x %d pixels are too few for a photograph (at least %d x %d)", width, height, MinSide, MinSide)
+		return problem("leave it out", "%d x %d pixels are too few for a photograph (at least %d x %d)", width, height,
+			MinSide, MinSide)
 	}
 	return nil
 }

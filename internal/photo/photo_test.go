@@ -83,7 +83,8 @@ func TestDecodeIsPillows(t *testing.T) {
 			}
 			t.Logf("%s differs by %d at most, %.3f on average, %.4f %% by more than 2", name, largest, mean, 100*beyond)
 			if largest > most || mean > onAverage || most <= 3 && beyond > 0.001 {
-				t.Errorf("differs by %d at most, %.3f on average, %.4f %% by more than 2; want %d and %.3f", largest, mean, 100*beyond, most, onAverage)
+				t.Errorf("differs by %d at most, %.3f on average, %.4f %% by more than 2; want %d and %.3f", largest,
+					mean, 100*beyond, most, onAverage)
 			}
 		})
 	}
@@ -193,7 +194,8 @@ func TestFlatStaysFlat(t *testing.T) {
 // The kernels' sums do not overflow between black and white.
 func TestWeightsAreOne(t *testing.T) {
 	for _, r := range []resampling{
-		{500, 1, false, 500, 255, 0, 255}, {250, 2, true, 500, 255, 0, 255}, {3, 2, true, 5, 255, 0, 255}, {2, 4, false, 8, 3, 0, 3}, {4000, 1, false, 4000, 10, 2, 5}, {8, 1, false, 8, 8, 0, 8},
+		{500, 1, false, 500, 255, 0, 255}, {250, 2, true, 500, 255, 0, 255}, {3, 2, true, 5, 255, 0, 255},
+		{2, 4, false, 8, 3, 0, 3}, {4000, 1, false, 4000, 10, 2, 5}, {8, 1, false, 8, 8, 0, 8},
 	} {
 		for _, mayReach := range []bool{false, true} {
 			a := r.axis(2, 1, mayReach)
@@ -249,24 +251,33 @@ func TestRefusals(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":                 {nil, "the file is empty: copy or download it again"},
-		"cut":                   {good[:len(good)/2], "the JPEG is cut off: copy or download it again"},
-		"cut at the end":        {good[:len(good)-2], "the JPEG is cut off"},
-		"cut in the header":     {good[:100], "the JPEG is cut off"},
-		"filled with zeros":     {append(bytes.Clone(good[:len(good)/2]), make([]byte, 5000)...), "the JPEG is cut off"},
-		"progressive, cut":      {progressive[:len(progressive)*2/3], "the JPEG is cut off"},
-		"PNG, cut":              {picture[:len(picture)/2], "the PNG cannot be decoded (png: invalid format: not enough pixel data): save it again"},
-		"one pixel":             {dot.Bytes(), "1 x 1 pixels are too few for a photograph (at least 8 x 8): leave it out"},
-		"one pixel, JPEG":       {resized(good, 1, 1), "1 x 1 pixels are too few"},
-		"30000 x 30000":         {resized(good, 30000, 30000), "30000 x 30000 pixels are too many (at most 178 million): scale it down"},
-		"30000, progressive":    {resized(progressive, 30000, 30000), "30000 x 30000 pixels are too many"},
-		"claims too much":       {resized(good, 9000, 9000), "the JPEG is cut off"},
-		"30000, PNG":            {huge, ""},
-		"LFS":                   {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"), "a Git LFS pointer, not the photograph itself: run git lfs pull"},
-		"HTML":                  {[]byte("\n<!DOCTYPE html><html>403"), "a web page, not a photograph: download the photograph again"},
-		"macOS":                 {[]byte("\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X"), "a macOS attribute file, not a photograph: delete it"},
-		"HEIC":                  {[]byte("\x00\x00\x00\x18ftypheic\x00\x00\x00\x00"), "HEIC is not read: convert it to JPEG or PNG"},
-		"DICOM":                 {append(make([]byte, 128), "DICM\x02\x00"...), "a scan (DICOM file), not a photograph: voxsaw prepare reads scans"},
+		"empty":             {nil, "the file is empty: copy or download it again"},
+		"cut":               {good[:len(good)/2], "the JPEG is cut off: copy or download it again"},
+		"cut at the end":    {good[:len(good)-2], "the JPEG is cut off"},
+		"cut in the header": {good[:100], "the JPEG is cut off"},
+		"filled with zeros": {append(bytes.Clone(good[:len(good)/2]), make([]byte, 5000)...),
+			"the JPEG is cut off"},
+		"progressive, cut": {progressive[:len(progressive)*2/3], "the JPEG is cut off"},
+		"PNG, cut": {picture[:len(picture)/2],
+			"the PNG cannot be decoded (png: invalid format: not enough pixel data): save it again"},
+		"one pixel": {dot.Bytes(),
+			"1 x 1 pixels are too few for a photograph (at least 8 x 8): leave it out"},
+		"one pixel, JPEG": {resized(good, 1, 1), "1 x 1 pixels are too few"},
+		"30000 x 30000": {resized(good, 30000, 30000),
+			"30000 x 30000 pixels are too many (at most 178 million): scale it down"},
+		"30000, progressive": {resized(progressive, 30000, 30000), "30000 x 30000 pixels are too many"},
+		"claims too much":    {resized(good, 9000, 9000), "the JPEG is cut off"},
+		"30000, PNG":         {huge, ""},
+		"LFS": {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"),
+			"a Git LFS pointer, not the photograph itself: run git lfs pull"},
+		"HTML": {[]byte("\n<!DOCTYPE html><html>403"),
+			"a web page, not a photograph: download the photograph again"},
+		"macOS": {[]byte("\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X"),
+			"a macOS attribute file, not a photograph: delete it"},
+		"HEIC": {[]byte("\x00\x00\x00\x18ftypheic\x00\x00\x00\x00"),
+			"HEIC is not read: convert it to JPEG or PNG"},
+		"DICOM": {append(make([]byte, 128), "DICM\x02\x00"...),
+			"a scan (DICOM file), not a photograph: voxsaw prepare reads scans"},
 		"text":                  {[]byte("n02979186 0\n"), "no format of photographs that is known: use JPEG"},
 		"precision":             {twelveBits(good), "a JPEG of 12 bits a sample is not read"},
 		"only the start marker": {[]byte("\xff\xd8\xff"), "the JPEG is cut off"},
@@ -283,7 +294,8 @@ func TestRefusals(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "arithmetic.jpg: a JPEG with arithmetic coding") {
 		t.Errorf("arithmetic coding: %v", err)
 	}
-	if _, err := Read("testdata/nothing.jpg"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "nothing.jpg") {
+	if _, err := Read("testdata/nothing.jpg"); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "nothing.jpg") {
 		t.Errorf("no file: %v", err)
 	}
 	if _, err := Decode(append(bytes.Clone(good), "what some cameras append"...)); err != nil {
@@ -326,7 +338,8 @@ func TestSniff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]Format{".jpg": JPEG, ".png": PNG, ".gif": GIF, ".bmp": BMP, ".webp": WebP, ".tif": TIFF}[filepath.Ext(name)]
+		want := map[string]Format{".jpg": JPEG, ".png": PNG, ".gif": GIF, ".bmp": BMP, ".webp": WebP,
+			".tif": TIFF}[filepath.Ext(name)]
 		if got := Sniff(data[:min(len(data), SniffLen)]); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -337,7 +350,8 @@ func TestSniff(t *testing.T) {
 // F (EXIF 2.32, figure 3).
 func TestOrientations(t *testing.T) {
 	stored := []byte("AAABBBCCCDDDEEEFFF") // ABC over DEF
-	for o, want := range map[orientation]string{1: "ABCDEF", 2: "CBAFED", 3: "FEDCBA", 4: "DEFABC", 5: "ADBECF", 6: "DAEBFC", 7: "FCEBDA", 8: "CFBEAD"} {
+	for o, want := range map[orientation]string{1: "ABCDEF", 2: "CBAFED", 3: "FEDCBA", 4: "DEFABC", 5: "ADBECF",
+		6: "DAEBFC", 7: "FCEBDA", 8: "CFBEAD"} {
 		dst := make([]byte, len(stored))
 		o.apply(dst, stored, 3, 2)
 		var got string

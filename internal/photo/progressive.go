@@ -105,7 +105,8 @@ func (d *decoder) next(data []byte) ([]byte, error) {
 // scan reads one.
 func (d *decoder) scan() error {
 	n := len(d.scanned) / 2
-	d.first, d.last, d.high, d.low = int(d.spectrum[0]), int(d.spectrum[1]), uint(d.spectrum[2]>>4), uint(d.spectrum[2]&15)
+	d.first, d.last, d.high, d.low = int(d.spectrum[0]), int(d.spectrum[1]), uint(d.spectrum[2]>>4),
+		uint(d.spectrum[2]&15)
 	if d.frame != progressive {
 		d.first, d.last, d.high, d.low = 0, 63, 0, 0
 	}

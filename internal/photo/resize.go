@@ -126,7 +126,8 @@ func (r *Resizer) resize(dst []byte, p *Photo, v view) {
 	for y := range v.y.n {
 		for c, pl := range p.planes {
 			a := passes[c].y
-			weighRows(r.weighed[:pl.width], pl.pix[int(a.starts[y])*pl.stride:], pl.stride, a.weights[y*a.taps:(y+1)*a.taps])
+			weighRows(r.weighed[:pl.width], pl.pix[int(a.starts[y])*pl.stride:], pl.stride,
+				a.weights[y*a.taps:(y+1)*a.taps])
 			weighColumns(row[c], r.weighed, passes[c].x)
 		}
 		if p.chroma {

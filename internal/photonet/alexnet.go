@@ -89,7 +89,8 @@ func (n *Network) alexNet(g *nn.Graph, x *nn.Node, i int) *nn.Node {
 // alexConv adds a convolution with what follows it.
 func (n *Network) alexConv(g *nn.Graph, x *nn.Node, c alexConv) *nn.Node {
 	name := EncoderPrefix + c.name
-	o := nn.Convolution{Window: c.window, Groups: c.groups, Bias: n.c.Norm == LRN, Init: n.weights(0.01), BiasInit: n.biases(c.bias)}
+	o := nn.Convolution{Window: c.window, Groups: c.groups, Bias: n.c.Norm == LRN, Init: n.weights(0.01),
+		BiasInit: n.biases(c.bias)}
 	x = g.Convolve(name, x, n.channels(c.out), o)
 	a := nn.Activation{Act: device.ReLU}
 	if n.c.Norm == Batch {

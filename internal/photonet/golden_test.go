@@ -55,7 +55,8 @@ var goldens = []struct {
 	gradient, trajectory float64
 }{
 	{"alexnet", Config{Kind: AlexNet, Width: 0.25, Features: 64}, 4, 1e-3, 1e-4, 1e-4},
-	{"alexnet_batch", Config{Kind: AlexNet, Width: 0.5, Features: 48, Norm: Batch, Size: [2]int{227, 227}}, 3, 1e-3, 1e-3, 3e-3},
+	{"alexnet_batch", Config{Kind: AlexNet, Width: 0.5, Features: 48, Norm: Batch, Size: [2]int{227, 227}}, 3, 1e-3,
+		1e-3, 3e-3},
 	{"resnet18", Config{Kind: ResNet18, Width: 0.25}, 6, 1e-3, 1e-3, 3e-3},
 	{"resnet50", Config{Kind: ResNet50, Width: 0.125}, 6, 2e-4, 3e-3, 3e-3},
 }
@@ -71,7 +72,8 @@ func TestPyTorch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			newTrial(t, dev, n, c.images, testdata("photonet_"+c.name+".safetensors")).run(c.rate, c.gradient, c.trajectory)
+			newTrial(t, dev, n, c.images, testdata("photonet_"+c.name+".safetensors")).run(c.rate, c.gradient,
+				c.trajectory)
 		})
 	}
 }
@@ -142,7 +144,8 @@ func (tr *trial) compare(kind, name string, got []float32, tolerance, zero float
 
 func (tr *trial) run(rate, gradient, trajectory float64) {
 	t := tr.t
-	optimizer, err := train.NewOptimizer(tr.params, voxsaw.Training{Optimizer: "sgd", Steps: 10, LR: rate, Momentum: 0.9, WeightDecay: 1e-2, DecayAll: true, Schedule: "constant"}, []train.ParamGroup{BiasGroup()}, false)
+	optimizer, err := train.NewOptimizer(tr.params, voxsaw.Training{Optimizer: "sgd", Steps: 10, LR: rate,
+		Momentum: 0.9, WeightDecay: 1e-2, DecayAll: true, Schedule: "constant"}, []train.ParamGroup{BiasGroup()}, false)
 	tr.check(err)
 	defer optimizer.Close()
 	logits, loss := make([]float32, tr.prog.Shape("logits").Elements()), make([]float32, 1)
@@ -197,7 +200,8 @@ func (tr *trial) states(kind string, tolerance float64) {
 
 func (tr *trial) evaluate(tolerance float64) {
 	g, logits := tr.graph(nn.Eval)
-	prog, err := nn.Compile(tr.params.Device(), g, tr.params, nn.Options{Outputs: map[string]*nn.Node{"logits": logits}})
+	prog, err := nn.Compile(tr.params.Device(), g, tr.params,
+		nn.Options{Outputs: map[string]*nn.Node{"logits": logits}})
 	tr.check(err)
 	defer prog.Close()
 	tr.check(prog.Set("x", tr.x))
@@ -283,14 +287,16 @@ func TestOperators(t *testing.T) {
 			return g.LRN(x, 4, 1.5, 0.6, 1), nil
 		}},
 		"roi": {"roi", 1, func(g *nn.Graph, x *nn.Node, o operator) (*nn.Node, map[string][]float32) {
-			return g.RoIPool(x, g.Input("regions", len(o.Regions), 5), [2]int{3, 2}, 0.25), map[string][]float32{"regions": slices.Concat(o.Regions...)}
+			return g.RoIPool(x, g.Input("regions", len(o.Regions), 5), [2]int{3, 2}, 0.25),
+				map[string][]float32{"regions": slices.Concat(o.Regions...)}
 		}},
 		"label": {"label", 8, func(g *nn.Graph, x *nn.Node, o operator) (*nn.Node, map[string][]float32) {
 			return g.Reshape(g.LabelLoss(x, g.Input("target", 4, 5)), 1), map[string][]float32{"target": o.Target}
 		}},
 		"smooth": {"smooth", 1, func(g *nn.Graph, x *nn.Node, o operator) (*nn.Node, map[string][]float32) {
 			ones := slices.Repeat([]float32{1}, 32)
-			return g.Reshape(g.SmoothL1(x, g.Input("target", 4, 8), g.Input("weight", 4, 8), 1./9), 1), map[string][]float32{"target": o.Target, "weight": ones}
+			return g.Reshape(g.SmoothL1(x, g.Input("target", 4, 8), g.Input("weight", 4, 8), 1./9), 1),
+				map[string][]float32{"target": o.Target, "weight": ones}
 		}},
 		"max_ceil": {"max", 1, func(g *nn.Graph, x *nn.Node, _ operator) (*nn.Node, map[string][]float32) {
 			return g.MaxPoolCeil(x, nn.Plane(3, 2, 0)), nil
@@ -303,7 +309,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-func compareOperator(t *testing.T, want operator, noise string, scale float64, of func(*nn.Graph, *nn.Node, operator) (*nn.Node, map[string][]float32)) {
+func compareOperator(t *testing.T, want operator, noise string, scale float64,
+	of func(*nn.Graph, *nn.Node, operator) (*nn.Node, map[string][]float32)) {
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -319,7 +326,8 @@ func compareOperator(t *testing.T, want operator, noise string, scale float64, o
 	check(g.Err())
 	g.Input("dy", y.Shape()...)
 	params := nn.NewParams(dev, 1)
-	prog, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"y": y}, OutputGrad: map[string]string{"y": "dy"}})
+	prog, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"y": y},
+		OutputGrad: map[string]string{"y": "dy"}})
 	check(err)
 	x := make([]float32, device.Shape(shape).Elements())
 	for i, v := range backbonetest.Noise64(noise, len(x)) {

@@ -71,7 +71,8 @@ const maxSize = 4096
 // New makes a network, or says what is wrong with the settings.
 func New(c Config) (*Network, error) {
 	if !slices.Contains(Kinds(), c.Kind) {
-		return nil, fmt.Errorf("there is no network %q for photographs: choose one of %s", c.Kind, strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("there is no network %q for photographs: choose one of %s", c.Kind,
+			strings.Join(Kinds(), ", "))
 	}
 	if c.Width == 0 {
 		c.Width = 1
@@ -96,7 +97,8 @@ func New(c Config) (*Network, error) {
 			return nil, err
 		}
 	} else if c.Stride != 0 || c.Norm != "" || c.Init != "" || c.Features != 0 || c.Dropout != 0 {
-		return nil, fmt.Errorf("stride, norm, init, features and dropout are AlexNet's settings: %s has none of them", c.Kind)
+		return nil, fmt.Errorf("stride, norm, init, features and dropout are AlexNet's settings: %s has none of them",
+			c.Kind)
 	}
 	n := &Network{c}
 	g := nn.NewGraph(nn.Eval, device.Float32)

@@ -23,13 +23,15 @@ func TestAlexNetSizes(t *testing.T) {
 		fc6    int // inputs
 	}{
 		{Config{Kind: AlexNet}, map[string]int{"conv1": 27, "conv2": 13, "conv3": 6, "conv5": 6, "pool5": 3}, 256 * 9},
-		{Config{Kind: AlexNet, Size: [2]int{227, 227}}, map[string]int{"conv1": 55, "conv2": 27, "conv3": 13, "conv5": 13, "pool5": 6}, 256 * 36},
+		{Config{Kind: AlexNet, Size: [2]int{227, 227}}, map[string]int{"conv1": 55, "conv2": 27, "conv3": 13,
+			"conv5": 13, "pool5": 6}, 256 * 36},
 		{Config{Kind: ResNet50}, map[string]int{"conv1": 32, "layer1": 16, "layer2": 8, "layer3": 4, "layer4": 2}, 0},
 	} {
 		n, params := declared(t, c.config, 20)
 		for layer, side := range c.sides {
 			g, p := nn.NewGraph(nn.Eval, device.Float32), n.Patch()
-			if s := n.Layer(g, g.Input("x", 2, p[0], p[1], p[2], p[3]), layer).Shape(); g.Err() != nil || s[3] != side || s[4] != side {
+			if s := n.Layer(g, g.Input("x", 2, p[0], p[1], p[2], p[3]), layer).Shape(); g.Err() != nil ||
+				s[3] != side || s[4] != side {
 				t.Errorf("%s: %s has shape %v, want %d: %v", n.Describe(), layer, s, side, g.Err())
 			}
 		}
@@ -46,14 +48,16 @@ func TestTransferTakesTheConvolutions(t *testing.T) {
 	var tensors []safetensors.Tensor
 	for _, name := range small.Names() {
 		to, shape, _ := ToPyTorch(name, small.Shape(name))
-		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: shape, Values: func() ([]float32, error) { return small.Read(name) }})
+		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: shape,
+			Values: func() ([]float32, error) { return small.Read(name) }})
 	}
 	path := writeTensors(t, tensors...)
 	r, err := Import(path, large)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Missing) != 0 && !slices.Equal(r.Missing, []string{"encoder.fc6.weight"}) || len(r.Skipped) != 1 || r.Skipped[0].Name != "fc6.weight" {
+	if len(r.Missing) != 0 && !slices.Equal(r.Missing, []string{"encoder.fc6.weight"}) || len(r.Skipped) != 1 ||
+		r.Skipped[0].Name != "fc6.weight" {
 		t.Error(r)
 	}
 	if !slices.Equal(read(t, small, "encoder.conv4.weight"), read(t, large, "encoder.conv4.weight")) {
@@ -95,13 +99,15 @@ func TestImport(t *testing.T) {
 		}}
 	}
 	r, err := Import(write(
-		filled("module.conv1.weight", 1, 8, 3, 7, 7), filled("bn1.weight", 2, 8), filled("bn1.running_var", 3, 8), filled("bn1.num_batches_tracked", 4),
+		filled("module.conv1.weight", 1, 8, 3, 7, 7), filled("bn1.weight", 2, 8), filled("bn1.running_var", 3, 8),
+		filled("bn1.num_batches_tracked", 4),
 		filled("layer1.0.conv1.weight", 5, 64, 64, 3, 3), filled("fc.weight", 6, 3, 64), filled("conv9.weight", 7, 1),
 	), params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float32{"encoder.conv1.weight": 1, "encoder.bn1.weight": 2, "encoder.bn1.running_var": 3, "fc.weight": 6} {
+	for name, want := range map[string]float32{"encoder.conv1.weight": 1, "encoder.bn1.weight": 2,
+		"encoder.bn1.running_var": 3, "fc.weight": 6} {
 		if v := read(t, params, name); v[0] != want || v[len(v)-1] != want {
 			t.Errorf("%s is %v, want %v", name, v[0], want)
 		}
@@ -109,15 +115,18 @@ func TestImport(t *testing.T) {
 	if len(r.Loaded) != 4 || len(r.Skipped) != 3 || len(r.Missing)+len(r.Loaded) != len(params.Names()) {
 		t.Error(r)
 	}
-	for _, want := range []string{"shape 64x64x3x3 in the file, 8x8x3x3 in the network", "not in this network", "a counter"} {
+	for _, want := range []string{"shape 64x64x3x3 in the file, 8x8x3x3 in the network", "not in this network",
+		"a counter"} {
 		if !strings.Contains(r.String(), want) {
 			t.Errorf("the report does not say %q:\n%v", want, r)
 		}
 	}
-	if _, err := Import(write(filled("features.0.weight", 1, 64, 3, 11, 11), filled("classifier.6.weight", 1, 3, 8)), params); err == nil || !strings.Contains(err.Error(), "torchvision's AlexNet") {
+	if _, err := Import(write(filled("features.0.weight", 1, 64, 3, 11, 11), filled("classifier.6.weight", 1, 3, 8)),
+		params); err == nil || !strings.Contains(err.Error(), "torchvision's AlexNet") {
 		t.Errorf("torchvision's AlexNet: %v", err)
 	}
-	if _, err := Import(write(filled("blocks.0.weight", 1, 64, 3, 11, 11)), params); err == nil || !strings.Contains(err.Error(), "another kind or width") {
+	if _, err := Import(write(filled("blocks.0.weight", 1, 64, 3, 11, 11)), params); err == nil ||
+		!strings.Contains(err.Error(), "another kind or width") {
 		t.Errorf("a file of which nothing fits: %v", err)
 	}
 }
@@ -132,12 +141,15 @@ func TestImportContextFree(t *testing.T) {
 		}}
 	}
 	conv1, fc6 := params.Shape("encoder.conv1.weight"), params.Shape("encoder.fc6.weight")
-	r, err := Import(writeTensors(t, ones("conv.conv1_s1.weight", conv1[0], 3, 11, 11), ones("conv.conv1_s1.bias", conv1[0]),
-		ones("fc6.fc6_s1.weight", fc6[0], fc6[1]), ones("fc7.fc7.weight", 16, 9*16), ones("classifier.fc8.weight", 100, 16)), params)
+	r, err := Import(writeTensors(t, ones("conv.conv1_s1.weight", conv1[0], 3, 11, 11),
+		ones("conv.conv1_s1.bias", conv1[0]),
+		ones("fc6.fc6_s1.weight", fc6[0], fc6[1]), ones("fc7.fc7.weight", 16, 9*16),
+		ones("classifier.fc8.weight", 100, 16)), params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"encoder.conv1.weight", "encoder.conv1.bias", "encoder.fc6.weight"}; !slices.Equal(r.Loaded, want) || len(r.Skipped) != 2 {
+	if want := []string{"encoder.conv1.weight", "encoder.conv1.bias", "encoder.fc6.weight"}; !slices.Equal(r.Loaded,
+		want) || len(r.Skipped) != 2 {
 		t.Errorf("loaded %v, want %v\n%v", r.Loaded, want, r)
 	}
 }
@@ -165,7 +177,8 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 // Regions of maps become rows as wide as the network's features, with the weights of the same
 // layers.
 func TestRegions(t *testing.T) {
-	for _, c := range []Config{{Kind: AlexNet, Width: 0.25, Features: 32, Size: [2]int{227, 227}}, {Kind: ResNet18, Width: 0.25, Size: [2]int{224, 160}}, {Kind: ResNet50, Width: 0.125}} {
+	for _, c := range []Config{{Kind: AlexNet, Width: 0.25, Features: 32, Size: [2]int{227, 227}},
+		{Kind: ResNet18, Width: 0.25, Size: [2]int{224, 160}}, {Kind: ResNet50, Width: 0.125}} {
 		n, params := declared(t, c, 3)
 		g, p := nn.NewGraph(nn.Train, device.Float32), n.Patch()
 		maps, scale := n.Maps(g, g.Input("x", 2, p[0], p[1], p[2], p[3]))

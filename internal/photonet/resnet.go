@@ -45,9 +45,11 @@ func (n *Network) resNet(g *nn.Graph, x *nn.Node, i int) *nn.Node {
 }
 
 // convNorm is a convolution without bias, batch norm and an activation.
-func (n *Network) convNorm(g *nn.Graph, x *nn.Node, conv, norm string, out int, w nn.Window, act device.Activation, residual *nn.Node) *nn.Node {
+func (n *Network) convNorm(g *nn.Graph, x *nn.Node, conv, norm string, out int, w nn.Window, act device.Activation,
+	residual *nn.Node) *nn.Node {
 	y := g.Convolve(EncoderPrefix+conv, x, out, nn.Convolution{Window: w, Init: nn.KaimingNormalFanOut()})
-	return g.Activate(EncoderPrefix+conv, y, nn.Activation{Norm: device.BatchNorm, NormName: EncoderPrefix + norm, Act: act, Residual: residual})
+	return g.Activate(EncoderPrefix+conv, y, nn.Activation{Norm: device.BatchNorm, NormName: EncoderPrefix + norm,
+		Act: act, Residual: residual})
 }
 
 // shortcut is what a block adds to its result: its input, or a projection of it.
@@ -61,12 +63,14 @@ func (n *Network) shortcut(g *nn.Graph, x *nn.Node, name string, out, stride int
 // basic is a block of two 3x3 convolutions.
 func (n *Network) basic(g *nn.Graph, x *nn.Node, name string, c, stride int) *nn.Node {
 	y := n.convNorm(g, x, name+"conv1", name+"bn1", c, nn.Plane(3, stride, 1), device.ReLU, nil)
-	return n.convNorm(g, y, name+"conv2", name+"bn2", c, nn.Plane(3, 1, 1), device.ReLU, n.shortcut(g, x, name, c, stride))
+	return n.convNorm(g, y, name+"conv2", name+"bn2", c, nn.Plane(3, 1, 1), device.ReLU,
+		n.shortcut(g, x, name, c, stride))
 }
 
 // bottleneck is a block of three convolutions, whose result has four times the channels.
 func (n *Network) bottleneck(g *nn.Graph, x *nn.Node, name string, c, stride int) *nn.Node {
 	y := n.convNorm(g, x, name+"conv1", name+"bn1", c, nn.Plane(1, 1, 0), device.ReLU, nil)
 	y = n.convNorm(g, y, name+"conv2", name+"bn2", c, nn.Plane(3, stride, 1), device.ReLU, nil)
-	return n.convNorm(g, y, name+"conv3", name+"bn3", 4*c, nn.Plane(1, 1, 0), device.ReLU, n.shortcut(g, x, name, 4*c, stride))
+	return n.convNorm(g, y, name+"conv3", name+"bn3", 4*c, nn.Plane(1, 1, 0), device.ReLU,
+		n.shortcut(g, x, name, 4*c, stride))
 }

@@ -114,8 +114,10 @@ func ContrastTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Paired differences between arms, in points",
 		Columns: []table.Column{
-			{Key: "claim", Title: "claim"}, {Key: "of", Title: "of"}, {Key: "arm"}, {Key: "against"}, {Key: "on", Title: "on"}, {Key: "seeds", Title: "seeds"},
-			{Key: "difference", Title: "difference", Digits: 2}, {Key: "each", Title: "of each seed"}, {Key: "interval", Title: "95 % over trainings"}, {Key: "p", Title: "p", Digits: 3},
+			{Key: "claim", Title: "claim"}, {Key: "of", Title: "of"}, {Key: "arm"}, {Key: "against"},
+			{Key: "on", Title: "on"}, {Key: "seeds", Title: "seeds"},
+			{Key: "difference", Title: "difference", Digits: 2}, {Key: "each", Title: "of each seed"},
+			{Key: "interval", Title: "95 % over trainings"}, {Key: "p", Title: "p", Digits: 3},
 		},
 		Notes: []string{
 			"of features: the mean over classes; of puzzles: patches in place after the last round",
@@ -123,7 +125,8 @@ func ContrastTable(plan Plan, results []Result) table.Table {
 		},
 	}
 	for _, d := range differences(plan, results) {
-		row := []any{d.Name, d.Arm + " - " + d.Against, d.Arm, d.Against, d.on, len(d.seeds), d.mean(), signed(d.seeds), nil, nil}
+		row := []any{d.Name, d.Arm + " - " + d.Against, d.Arm, d.Against, d.on, len(d.seeds), d.mean(), signed(d.seeds),
+			nil, nil}
 		if len(d.seeds) > 1 {
 			row[8], row[9] = table.Interval(d.interval, 1), table.P(d.test.P)
 		}

@@ -121,7 +121,8 @@ func TestRun(t *testing.T) {
 	if len(results) != 8 || trainings != 6 {
 		t.Fatalf("%d results of %d trainings", len(results), trainings)
 	}
-	if k := results[2].Solved; len(k) != 3 || len(k["unary"].Rounds) != 3 || len(k["binary"].Rounds) != 3 || len(k["only"].Rounds) != 1 {
+	if k := results[2].Solved; len(k) != 3 || len(k["unary"].Rounds) != 3 || len(k["binary"].Rounds) != 3 ||
+		len(k["only"].Rounds) != 1 {
 		t.Errorf("puzzles were solved in the ways %v", k)
 	}
 	if k := results[4].Solved; len(k) != 1 || k["only"].Chance.Correct != 0.1 {

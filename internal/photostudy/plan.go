@@ -55,7 +55,8 @@ type Target struct {
 
 // DefaultPlan has the paper's settings and no data.
 func DefaultPlan() Plan {
-	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: Pretrain{Tasks()}, Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
+	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: Pretrain{Tasks()},
+		Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
 }
 
 // Check says what is wrong with the plan, nil if nothing is.

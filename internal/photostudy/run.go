@@ -334,7 +334,8 @@ func readResult(path string) (result Result, err error) {
 func (r *runner) train(ctx context.Context, result *Result, task Task, folder string) (checkpoint string, err error) {
 	items, _ := task.Names()
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
-	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.Resume, Observer: observer, Memory: r.Memory})
+	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.Resume,
+		Observer: observer, Memory: r.Memory})
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
 	return filepath.Join(folder, "last.safetensors"), err
@@ -381,7 +382,8 @@ func (r *runner) solve(ctx context.Context, result *Result, c puzzle2d.Config, c
 }
 
 // measure measures the features of a checkpoint, or of random weights.
-func (r *runner) measure(ctx context.Context, t Target, data puzzle2d.Data, checkpoint string, seed uint64, n puzzle2d.Network, in puzzle2d.Input) (Measured, error) {
+func (r *runner) measure(ctx context.Context, t Target, data puzzle2d.Data, checkpoint string, seed uint64,
+	n puzzle2d.Network, in puzzle2d.Input) (Measured, error) {
 	width, height := data.Photos.Size()
 	o := puzzle2d.FeatureOptions{Random: n, Seed: seed, Input: in, Layer: t.Layer, Side: t.Side, Memory: r.Memory}
 	if o.Side == 0 {

@@ -45,8 +45,10 @@ func SolvedTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Puzzles of held-out photographs, in percent, mean over seeds",
 		Columns: []table.Column{
-			{Key: "arm", Title: "arm"}, {Key: "terms", Title: "terms"}, {Key: "round", Title: "after round"}, {Key: "seeds", Title: "seeds"},
-			{Key: "correct", Title: "Correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches", Digits: 2}, {Key: "chance", Title: "by chance", Digits: 2},
+			{Key: "arm", Title: "arm"}, {Key: "terms", Title: "terms"}, {Key: "round", Title: "after round"},
+			{Key: "seeds", Title: "seeds"},
+			{Key: "correct", Title: "Correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2},
+			{Key: "patches", Title: "patches", Digits: 2}, {Key: "chance", Title: "by chance", Digits: 2},
 		},
 		Notes: []string{
 			"unary and binary are of the same weights; only: shuffled by a few orders, and answered among them",
@@ -86,7 +88,8 @@ func appendSolved(rows [][]any, of []Result, way string, round int) [][]any {
 		return rows
 	}
 	percent := 100 / float64(n)
-	return append(rows, []any{of[0].Arm, way, round, n, percent * sum.Correct, percent * sum.Near, percent * sum.Patches, percent * chance.Patches})
+	return append(rows, []any{of[0].Arm, way, round, n, percent * sum.Correct, percent * sum.Near,
+		percent * sum.Patches, percent * chance.Patches})
 }
 
 // TransferTable is what features are worth: a row for each arm and target.
@@ -94,9 +97,12 @@ func TransferTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Linear machines on the features, in percent of photographs told right",
 		Columns: []table.Column{
-			{Key: "target", Title: "on"}, {Key: "arm", Title: "arm"}, {Key: "seeds", Title: "seeds"}, {Key: "right", Title: "right", Digits: 2},
-			{Key: "class_mean", Title: "mean over classes", Digits: 2}, {Key: "sd_seeds", Title: "SD over seeds", Digits: 2}, {Key: "sd_draws", Title: "SD over draws", Digits: 2},
-			{Key: "interval", Title: "95 % over photographs"}, {Key: "gain", Title: "gain on random", Digits: 2}, {Key: "gain_low", Title: "least gain of a draw", Digits: 2},
+			{Key: "target", Title: "on"}, {Key: "arm", Title: "arm"}, {Key: "seeds", Title: "seeds"},
+			{Key: "right", Title: "right", Digits: 2},
+			{Key: "class_mean", Title: "mean over classes", Digits: 2}, {Key: "sd_seeds", Title: "SD over seeds",
+				Digits: 2}, {Key: "sd_draws", Title: "SD over draws", Digits: 2},
+			{Key: "interval", Title: "95 % over photographs"}, {Key: "gain", Title: "gain on random", Digits: 2},
+			{Key: "gain_low", Title: "least gain of a draw", Digits: 2},
 		},
 		Notes: []string{
 			"the interval is over the tested photographs of the networks at hand: it says nothing about other trainings",
@@ -119,7 +125,8 @@ func TransferTable(plan Plan, results []Result) table.Table {
 				for _, r := range of {
 					draws = append(draws, r.Transfer[k].Draws...)
 				}
-				if note := puzzle2d.AtChance(draws, of[0].Transfer[k].Chance); note != "" && of[0].Transfer[k].Chance > 0 {
+				if note := puzzle2d.AtChance(draws, of[0].Transfer[k].Chance); note != "" &&
+					of[0].Transfer[k].Chance > 0 {
 					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: %s", arm.Name, target.Name, note))
 				}
 			}

@@ -45,7 +45,8 @@ func (t *Puzzles) Resolve(d puzzle2d.Data) (err error) {
 }
 
 // Train implements [Task].
-func (t *Puzzles) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (t *Puzzles) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	return puzzle2d.Pretrain(ctx, dev, t.Config, d, o)
 }
 
@@ -76,7 +77,8 @@ func (t *Classes) Resolve(d puzzle2d.Data) (err error) {
 }
 
 // Train implements [Task].
-func (t *Classes) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (t *Classes) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary,
+	error) {
 	return puzzle2d.TrainClassifier(ctx, dev, t.Classification, d, o)
 }
 
@@ -100,8 +102,10 @@ func Tasks() config.OneOf {
 	classes := func(task string) config.Option {
 		return config.Option{Name: task, Value: &Classes{puzzle2d.DefaultClassification(task)}}
 	}
-	return config.NewOneOf("task", "what is learnt: jigsaw (put shuffled patches back); to compare with: labels (the classes), rotation (of the photograph), position (of one patch seen from another)",
-		config.Option{Name: "jigsaw", Value: &Puzzles{puzzle2d.DefaultConfig()}}, classes(puzzle2d.Labels), classes(puzzle2d.Rotation), classes(puzzle2d.Position))
+	return config.NewOneOf("task",
+		"what is learnt: jigsaw (put shuffled patches back); to compare with: labels (the classes), rotation (of the photograph), position (of one patch seen from another)",
+		config.Option{Name: "jigsaw", Value: &Puzzles{puzzle2d.DefaultConfig()}}, classes(puzzle2d.Labels),
+		classes(puzzle2d.Rotation), classes(puzzle2d.Position))
 }
 
 // override makes settings of others and a section of a file, which may choose another task: that
@@ -111,10 +115,12 @@ func override(o *config.OneOf, name string, s config.Section) (config.OneOf, err
 	if task, ok := s.Lookup("task"); ok && task != c.Chosen {
 		to, ok := c.Option(task).(Task)
 		if !ok {
-			return c, fmt.Errorf("%s: there is no task %q: choose one of jigsaw, labels, rotation, position", name, task)
+			return c, fmt.Errorf("%s: there is no task %q: choose one of jigsaw, labels, rotation, position", name,
+				task)
 		}
 		from, into := c.Value().(Task).shared(), to.shared()
-		*into.network, *into.training, *into.input, *into.validate = *from.network, *from.training, *from.input, *from.validate
+		*into.network, *into.training, *into.input, *into.validate = *from.network, *from.training, *from.input,
+			*from.validate
 		c.Chosen = task
 	}
 	holder := struct {

@@ -98,7 +98,8 @@ func NNUNetPlan(spacings [][3]float64, shapes [][3]int, outputs int, e Encoder, 
 		for a := range 3 {
 			s, v := spacings[n][2-a], shapes[n][2-a]
 			if !(s > 0) || math.IsInf(s, 1) || v < 1 {
-				return nil, fmt.Errorf("a scan of %s voxels of %s mm", numbers.Extents(shapes[n][:]), numbers.Extents(spacings[n][:]))
+				return nil, fmt.Errorf("a scan of %s voxels of %s mm", numbers.Extents(shapes[n][:]),
+					numbers.Extents(spacings[n][:]))
 			}
 			at[a], size[a] = append(at[a], s), append(size[a], float64(v))
 		}
@@ -212,7 +213,8 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 
 // lowResolution is a configuration of coarser voxels, for scans of which a patch of the full
 // resolution shows little; nil where it shows enough.
-func (e Encoder) lowResolution(full Configuration, spacing, median [3]float64, scans float64, outputs int, gigabytes float64) *Configuration {
+func (e Encoder) lowResolution(full Configuration, spacing, median [3]float64, scans float64, outputs int,
+	gigabytes float64) *Configuration {
 	at, shape, all := spacing, median, product(median)
 	left, low := all, full
 	for product(extents(low.Patch))/left < seenOfScan {

@@ -159,7 +159,8 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 	if f.Prepared != [3]float64{} {
 		text := spacingText(p.Spacing)
 		p.Spacing = f.Prepared
-		p.decide("spacing", spacingText(p.Spacing), "the cases are prepared with it; from the scans it would be %s: "+because, text, len(f.Scans))
+		p.decide("spacing", spacingText(p.Spacing), "the cases are prepared with it; from the scans it would be %s: "+
+			because, text, len(f.Scans))
 		return nil
 	}
 	p.decide("spacing", spacingText(p.Spacing), because, len(f.Scans))
@@ -249,7 +250,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	for _, w := range rungs {
 		c, err := m.Needs(w)
 		if err == nil && f.Limit > 0 && c.Bytes > f.Limit {
-			err = fmt.Errorf("a step on crops of %s with %s takes %d MiB of memory, and there are %d", numbers.Extents(w.Crop[:]), numbers.Count(w.Network.Channels, "channel"), c.Bytes>>20, f.Limit>>20)
+			err = fmt.Errorf("a step on crops of %s with %s takes %d MiB of memory, and there are %d",
+				numbers.Extents(w.Crop[:]), numbers.Count(w.Network.Channels, "channel"), c.Bytes>>20, f.Limit>>20)
 		}
 		if err != nil {
 			tooLarge = err
@@ -288,18 +290,28 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	crop := numbers.Extents(w.Crop[:])
 	switch {
 	case at == 0 && len(fitting) == len(rungs):
-		p.decide("crop", crop, "nnU-Net's patch for this spacing and these scans is %s, and there is time and memory for it", p.patchText())
+		p.decide("crop", crop,
+			"nnU-Net's patch for this spacing and these scans is %s, and there is time and memory for it",
+			p.patchText())
 	case at == 0:
-		p.decide("crop", crop, "nnU-Net's patch is %s; this is the largest of its shape that fits into %d MiB of memory", p.patchText(), f.Limit>>20)
+		p.decide("crop", crop,
+			"nnU-Net's patch is %s; this is the largest of its shape that fits into %d MiB of memory", p.patchText(),
+			f.Limit>>20)
 	case fits < enoughSteps:
-		p.decide("crop", crop, "nnU-Net's patch is %s; this is the smallest of its shape that is planned, for want of time", p.patchText())
+		p.decide("crop", crop,
+			"nnU-Net's patch is %s; this is the smallest of its shape that is planned, for want of time", p.patchText())
 	default:
-		p.decide("crop", crop, "nnU-Net's patch is %s; this is the largest of its shape of which %d steps fit into %s with %s", p.patchText(), enoughSteps, duration(budget), numbers.Count(w.Network.Channels, "channel"))
+		p.decide("crop", crop,
+			"nnU-Net's patch is %s; this is the largest of its shape of which %d steps fit into %s with %s",
+			p.patchText(), enoughSteps, duration(budget), numbers.Count(w.Network.Channels, "channel"))
 	}
-	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"), numbers.Count(w.Network.Levels, "level")),
+	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"),
+		numbers.Count(w.Network.Levels, "level")),
 		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
-	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d", p.NNUNet.Full.Batch)
-	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20), "that is what a step of fine-tuning takes; what is read of scans comes on top")
+	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
+		p.NNUNet.Full.Batch)
+	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20),
+		"that is what a step of fine-tuning takes; what is read of scans comes on top")
 	return nil
 }
 
@@ -345,7 +357,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		left = budget
 	}
 	if left <= 0 {
-		p.decide("pretraining", "none", "the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
+		p.decide("pretraining", "none",
+			"the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
 		return nil
 	}
 	if p.Puzzling, err = m.Pretrain(q); err != nil {
@@ -353,7 +366,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 	}
 	steps := min(int(left/max(p.Puzzling, 1)), pretrainSteps)
 	if steps < worthwhile {
-		p.decide("pretraining", "none", "there is time for %d steps of puzzles, of %s each, too few to learn from", steps, duration(p.Puzzling))
+		p.decide("pretraining", "none", "there is time for %d steps of puzzles, of %s each, too few to learn from",
+			steps, duration(p.Puzzling))
 		return nil
 	}
 	p.Pretrain = steps
@@ -370,13 +384,17 @@ func (p *Plan) steps(f Fingerprint, hours float64) {
 	step, budget, is := duration(p.Step), duration(budgetOf(hours)), fmt.Sprint(p.Steps)
 	switch {
 	case p.fits < enoughSteps:
-		p.decide("steps", is, "a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed", step, budget, enoughSteps, duration(time.Duration(float64(p.Step)*enoughSteps/training)))
+		p.decide("steps", is,
+			"a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed", step, budget,
+			enoughSteps, duration(time.Duration(float64(p.Step)*enoughSteps/training)))
 	case p.Steps >= mostSteps:
-		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step, mostSteps)
+		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
+			mostSteps)
 	case p.Pretrain > 0:
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s beside pretraining", step, budget)
 	default:
-		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget, mostSteps)
+		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget,
+			mostSteps)
 	}
 }
 
@@ -388,7 +406,9 @@ func (p *Plan) divide(f Fingerprint) {
 		return
 	}
 	p.Folds = min(mostFolds, n)
-	p.decide("folds", fmt.Sprint(p.Folds), "as nnU-Net has it, of %s with labels; all of them take %d times as long as one", numbers.Count(n, "scan"), p.Folds)
+	p.decide("folds", fmt.Sprint(p.Folds),
+		"as nnU-Net has it, of %s with labels; all of them take %d times as long as one", numbers.Count(n, "scan"),
+		p.Folds)
 }
 
 // budgetOf is the time of the steps in so many hours.

@@ -56,7 +56,8 @@ func plan(t *testing.T, f Fingerprint, m *aMachine, hours float64) *Plan {
 		}
 		seen[d.What] = true
 	}
-	for _, what := range []string{"spacing", "intensities", "crop", "network", "batch", "memory", "pretraining", "steps", "folds"} {
+	for _, what := range []string{"spacing", "intensities", "crop", "network", "batch", "memory", "pretraining",
+		"steps", "folds"} {
 		if !seen[what] {
 			t.Errorf("no decision on %s", what)
 		}
@@ -88,13 +89,16 @@ func TestTimeDecides(t *testing.T) {
 		if len(m.measured) > 3 {
 			t.Errorf("speed %g: %d measurements", speed, len(m.measured))
 		}
-		t.Logf("%g: %v %d channels, %d steps, %d of puzzles", speed, p.Finetune.Crop, p.Finetune.Network.Channels, p.Steps, p.Pretrain)
+		t.Logf("%g: %v %d channels, %d steps, %d of puzzles", speed, p.Finetune.Crop, p.Finetune.Network.Channels,
+			p.Steps, p.Pretrain)
 	}
-	slow, fast := plan(t, f, &aMachine{speed: 1e9, puzzle: time.Second}, 1), plan(t, f, &aMachine{speed: 1e13, puzzle: time.Millisecond}, 1)
+	slow, fast := plan(t, f, &aMachine{speed: 1e9, puzzle: time.Second}, 1),
+		plan(t, f, &aMachine{speed: 1e13, puzzle: time.Millisecond}, 1)
 	if slow.Pretrain != 0 || slow.Steps >= enoughSteps || slow.Finetune.Network.Channels != narrowest {
 		t.Errorf("a slow machine: %+v", slow)
 	}
-	if fast.Pretrain != pretrainSteps || fast.Steps != mostSteps || fast.Finetune.Network.Channels != widest || fast.Finetune.Crop != [3]int{128, 128, 128} {
+	if fast.Pretrain != pretrainSteps || fast.Steps != mostSteps || fast.Finetune.Network.Channels != widest ||
+		fast.Finetune.Crop != [3]int{128, 128, 128} {
 		t.Errorf("a fast machine: %d of puzzles, %d steps, %+v", fast.Pretrain, fast.Steps, fast.Finetune)
 	}
 }
@@ -105,7 +109,8 @@ func TestSmallScans(t *testing.T) {
 	if p.Finetune.Crop != [3]int{48, 64, 96} || p.Folds != 4 {
 		t.Errorf("crop %v, %d folds", p.Finetune.Crop, p.Folds)
 	}
-	p = plan(t, setOf(9, [3]float64{0.6, 0.6, 3.5}, [3]int{320, 320, 18}), &aMachine{speed: 1e12, puzzle: time.Millisecond}, 1)
+	p = plan(t, setOf(9, [3]float64{0.6, 0.6, 3.5}, [3]int{320, 320, 18}),
+		&aMachine{speed: 1e12, puzzle: time.Millisecond}, 1)
 	if p.Finetune.Network.Levels != 2 || p.Finetune.Crop[2] > 20 {
 		t.Errorf("thick slices: %+v", p.Finetune)
 	}

@@ -26,7 +26,8 @@ const name = "position"
 
 func init() {
 	pretext.Register(pretext.Task{
-		Name: name, Short: "say where one patch lies, seen from another", Items: "pairs", Title: "Relative positions in unseen cases", Score: "positions in held-out cases told",
+		Name: name, Short: "say where one patch lies, seen from another", Items: "pairs",
+		Title: "Relative positions in unseen cases", Score: "positions in held-out cases told",
 		New: func() pretext.Config { return defaults() },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
 			return classify.Open(dev, path, name, defaults(), nil, o)
@@ -71,7 +72,8 @@ func (c *Config) Overridden(before pretext.Config, by config.Section) {
 func (c *Config) Check() error { return c.PatchSettings.Check(grid) }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
@@ -100,6 +102,8 @@ func (c *Config) Task() (classify.Task, error) {
 		return err
 	}
 	return classify.Task{
-		Name: name, Patches: 2, Patch: c.Patch, Targets: []classify.Target{{Name: "class", Classes: 26, Hidden: c.Hidden, Weight: 1}}, Cut: cut, Picture: c.picture,
+		Name: name, Patches: 2, Patch: c.Patch,
+		Targets: []classify.Target{{Name: "class", Classes: 26, Hidden: c.Hidden, Weight: 1}}, Cut: cut,
+		Picture: c.picture,
 	}, nil
 }

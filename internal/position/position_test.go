@@ -69,10 +69,12 @@ func TestPatchesLieAsTheClassSays(t *testing.T) {
 				var at [2]int
 				for p := range 2 {
 					at[p] = (first[p][axis] - origin[axis]) / cell[axis]
-					if last[p][axis]-first[p][axis] != c.Patch[axis]-1 || (last[p][axis]-origin[axis])/cell[axis] != at[p] {
+					if last[p][axis]-first[p][axis] != c.Patch[axis]-1 ||
+						(last[p][axis]-origin[axis])/cell[axis] != at[p] {
 						t.Fatalf("class %d: patch %d goes from %v to %v", class, p, first[p], last[p])
 					}
-					if within := first[p][axis] - origin[axis] - at[p]*cell[axis]; r == nil && within != (cell[axis]-c.Patch[axis])/2 {
+					if within := first[p][axis] - origin[axis] - at[p]*cell[axis]; r == nil &&
+						within != (cell[axis]-c.Patch[axis])/2 {
 						t.Fatalf("class %d: without jitter, patch %d begins %d voxels into its cell", class, p, within)
 					}
 				}

@@ -70,7 +70,8 @@ func (b *Batch) origin(p Model) origin {
 	o := b.options
 	return origin{
 		Program: provenance.Predict, Version: voxsaw.Version(), Provenance: p.Provenance(),
-		Scan:  reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps, Shear: o.Read.Shear},
+		Scan: reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps,
+			Shear: o.Read.Shear},
 		names: p.LabelNames(),
 	}
 }
@@ -111,9 +112,11 @@ func (p origin) differs(o origin) string {
 	case p.Model != o.Model:
 		return fmt.Sprintf("was made by another model (%s, not %s)", p.model(), o.model())
 	case p.Window != o.Window || p.Overlap != o.Overlap || p.Largest != o.Largest:
-		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)", numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
+		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)",
+			numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
 	case !slices.Equal(p.LargestOf, o.LargestOf):
-		return fmt.Sprintf("was made with other settings (largest component of %s, not of %s)", o.labels(p.LargestOf), o.labels(o.LargestOf))
+		return fmt.Sprintf("was made with other settings (largest component of %s, not of %s)", o.labels(p.LargestOf),
+			o.labels(o.LargestOf))
 	case p.Mirror != o.Mirror:
 		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:

@@ -39,7 +39,8 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	}
 	own := origin{Program: provenance.Predict, Version: "2"}
 	check := func() error {
-		b := &Batch{scans: []dataset.Case{{ID: "scan", Image: scan}}, targets: []string{target}, digests: map[int]string{}}
+		b := &Batch{scans: []dataset.Case{{ID: "scan", Image: scan}}, targets: []string{target},
+			digests: map[int]string{}}
 		return b.checkOther(0, own, nobody{})
 	}
 	if err := check(); err != nil {
@@ -57,8 +58,10 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"of this scan", text, ""},
-		{"of an earlier version", strings.Replace(text, "scan_sha256", "other_key", 1), "does not say of which scan it is: an earlier version wrote it"},
-		{"of another scan", strings.Replace(text, made.Digest[:8], "00000000", 1), "was made of another scan than " + scan},
+		{"of an earlier version", strings.Replace(text, "scan_sha256", "other_key", 1),
+			"does not say of which scan it is: an earlier version wrote it"},
+		{"of another scan", strings.Replace(text, made.Digest[:8], "00000000", 1), "was made of another scan than " +
+			scan},
 		{"of another program", `{"program": "somebody's"}`, "does not say what made it"},
 	} {
 		write(c.text)

@@ -57,7 +57,9 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 		}
 		for _, path := range other.Written {
 			if _, err := os.Stat(path); err != nil {
-				return own, fmt.Errorf("%s, which %s has written, is not here: --out must be a folder that all ranks share", path, r.Name(rank))
+				return own,
+					fmt.Errorf("%s, which %s has written, is not here: --out must be a folder that all ranks share",
+						path, r.Name(rank))
 			}
 		}
 		for i, f := range other.Failed {
@@ -65,7 +67,8 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 			watch.Note(f.Message)
 		}
 		watch.Elsewhere(other.Written)
-		own.Done, own.Stopped, own.Failed = own.Done+other.Done, own.Stopped || other.Stopped, append(own.Failed, other.Failed...)
+		own.Done, own.Stopped, own.Failed = own.Done+other.Done, own.Stopped ||
+			other.Stopped, append(own.Failed, other.Failed...)
 	}
 	slices.SortFunc(own.Failed, func(x, y failure) int { return x.Scan - y.Scan })
 	return own, nil

@@ -46,7 +46,8 @@ func TestTasksOfTwoChannels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, d, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"), pretext.OpenOptions{})
+			_, d, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+				pretext.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

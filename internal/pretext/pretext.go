@@ -65,7 +65,8 @@ type Common struct {
 
 // Set copies the shared settings of another task.
 func (c Common) Set(from Common) {
-	*c.Network, *c.Train, *c.Crop, *c.Batch, *c.MaxAir, *c.ValidateCases = *from.Network, *from.Train, *from.Crop, *from.Batch, *from.MaxAir, *from.ValidateCases
+	*c.Network, *c.Train, *c.Crop, *c.Batch, *c.MaxAir, *c.ValidateCases = *from.Network, *from.Train, *from.Crop,
+		*from.Batch, *from.MaxAir, *from.ValidateCases
 }
 
 // OpenOptions say how a trained task is played. Zeros stand for what it was trained with.

@@ -37,7 +37,8 @@ func Restore(dev voxsaw.Device, path, task string, m Model) (device.Device, *nn.
 	}
 	params := nn.NewParams(d, 0) // every initial weight is replaced
 	if err = m.Declare(params); err == nil {
-		_, err = checkpoint.LoadAll(path, params, func(string) string { return "it is not a checkpoint of this network" })
+		_, err = checkpoint.LoadAll(path, params,
+			func(string) string { return "it is not a checkpoint of this network" })
 	}
 	if err != nil {
 		params.Close()

@@ -25,12 +25,14 @@ type Settings struct {
 
 // DefaultSettings are a start for a task, with crops of a side.
 func DefaultSettings(side, batch int) Settings {
-	return Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{side, side, side}, Batch: batch, MaxAir: 0.3}
+	return Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{side, side, side},
+		Batch: batch, MaxAir: 0.3}
 }
 
 // Common implements [Config].
 func (s *Settings) Common() Common {
-	return Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir, ValidateCases: &s.ValidateCases}
+	return Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir,
+		ValidateCases: &s.ValidateCases}
 }
 
 // Check says what is wrong with the settings, nil if nothing is, and gives the network.
@@ -68,7 +70,8 @@ func CheckShare(name string, value float64) error {
 
 // Items makes the n items of a step from the given number on, each with a generator that is a
 // function of the seed, the task, the step and the item's number in the batch.
-func (s *Settings) Items(ctx context.Context, task string, step, first, n int, item func(i int, r *rand.Rand) error) error {
+func (s *Settings) Items(ctx context.Context, task string, step, first, n int,
+	item func(i int, r *rand.Rand) error) error {
 	for i := range n {
 		if err := ctx.Err(); err != nil {
 			return err

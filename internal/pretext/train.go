@@ -47,7 +47,8 @@ type Workbench struct {
 }
 
 // Train carries out a job on prepared cases, as one rank of the group or else of the options'.
-func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
+func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o voxsaw.RunOptions,
+	group train.Group) (voxsaw.Summary, error) {
 	settings, err := config.Marshal(j.Settings)
 	if err != nil {
 		return voxsaw.Summary{}, err
@@ -58,8 +59,9 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	var w Workbench
 	return train.Job[B]{
 		Identity: train.Identity{
-			Kind: j.Task, Settings: settings, TrainedOn: data.list(data.Train), ValidatedOn: data.list(data.Validate), Fingerprint: data.Store.Fingerprint(),
-			Learnt: data.learnt(),
+			Kind: j.Task, Settings: settings, TrainedOn: data.list(data.Train), ValidatedOn: data.list(data.Validate),
+			Fingerprint: data.Store.Fingerprint(),
+			Learnt:      data.learnt(),
 		},
 		Options: j.Training, Start: j.Start, Undivided: j.Undivided,
 		Open: func() (notes []string, err error) {
@@ -103,7 +105,8 @@ func (data Data) learnt() (l checkpoint.Learnt) {
 }
 
 // open opens the cases.
-func (data Data) open(crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string, err error) {
+func (data Data) open(crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string,
+	err error) {
 	if len(data.Train) == 0 {
 		return nil, nil, nil, errors.New("there is nothing to pretrain on")
 	}
@@ -133,7 +136,9 @@ func (data Data) open(crop [3]int, validateCases int) (training, validation []sa
 		}
 	}
 	if slices.Sort(padded); len(padded) > 0 {
-		notes = append(notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), crop[0], crop[1], crop[2], safetext.List(padded)))
+		notes = append(notes,
+			fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s",
+				numbers.Count(len(padded), "case"), crop[0], crop[1], crop[2], safetext.List(padded)))
 	}
 	return training, validation, notes, nil
 }

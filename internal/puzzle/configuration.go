@@ -31,7 +31,8 @@ func (c Configuration) Check() error {
 	seen := make([]bool, len(c))
 	for s, p := range c {
 		if p < 0 || p >= len(c) || seen[p] {
-			return fmt.Errorf("configuration %v: slot %d has position %d, which is taken or outside 0..%d", numbers.List([]int(c)), s, p, len(c)-1)
+			return fmt.Errorf("configuration %v: slot %d has position %d, which is taken or outside 0..%d",
+				numbers.List([]int(c)), s, p, len(c)-1)
 		}
 		seen[p] = true
 	}

@@ -24,7 +24,8 @@ func (l Layout) Check() error {
 		return err
 	}
 	if len(l.Crop) != len(l.Grid) || len(l.Patch) != len(l.Grid) {
-		return fmt.Errorf("grid %v has %d axes, the crop %d and the patch %d", l.Grid, len(l.Grid), len(l.Crop), len(l.Patch))
+		return fmt.Errorf("grid %v has %d axes, the crop %d and the patch %d", l.Grid, len(l.Grid), len(l.Crop),
+			len(l.Patch))
 	}
 	for axis := range l.Grid {
 		if l.Patch[axis] < 1 {

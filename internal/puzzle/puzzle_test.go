@@ -267,7 +267,8 @@ func TestScoreAndChance(t *testing.T) {
 // there.
 func TestExpectedWithMissingPatches(t *testing.T) {
 	// The positions of groups follow one another; the first patches of each are there.
-	for _, groups := range [][]Group{{{5, 3}}, {{5, 5}}, {{4, 2}, {2, 1}}, {{3, 2}, {3, 1}, {1, 1}}, {{2, 2}, {3, 2}, {2, 0}}, {{6, 1}}} {
+	for _, groups := range [][]Group{{{5, 3}}, {{5, 5}}, {{4, 2}, {2, 1}}, {{3, 2}, {3, 1}, {1, 1}},
+		{{2, 2}, {3, 2}, {2, 0}}, {{6, 1}}} {
 		var missing []bool
 		var of []int // the group of a position
 		present := 0

@@ -41,7 +41,8 @@ func (s Score) Shares() (correct, near, patches float64) {
 	if s.Puzzles == 0 {
 		return 0, 0, 0
 	}
-	return float64(s.Correct) / float64(s.Puzzles), float64(s.Near) / float64(s.Puzzles), float64(s.Placed) / float64(s.Patches)
+	return float64(s.Correct) / float64(s.Puzzles), float64(s.Near) / float64(s.Puzzles),
+		float64(s.Placed) / float64(s.Patches)
 }
 
 // AddPresent counts one answer to a puzzle of which some patches are missing: only those that are

@@ -295,14 +295,17 @@ func ReadSelection(r io.Reader) (Selection, error) {
 // checkShape refuses what cannot be a set of permutations before memory is taken for it.
 func checkShape(k, n, bytes, size int) error {
 	if k < 1 || n < 2 || k > 1<<20 || n > 255 || k*n*size != bytes {
-		return fmt.Errorf("%d bytes for %d permutations of %d patches: not a set of permutations, or cut off", bytes, k, n)
+		return fmt.Errorf("%d bytes for %d permutations of %d patches: not a set of permutations, or cut off", bytes, k,
+			n)
 	}
 	return nil
 }
 
 func readContextFree(data []byte) (values []int, k, n int, err error) {
 	if len(data) < 8 {
-		return nil, 0, 0, fmt.Errorf("%d bytes are not a set of permutations: want a .npy file, or int32 rows, columns and values", len(data))
+		return nil, 0, 0,
+			fmt.Errorf("%d bytes are not a set of permutations: want a .npy file, or int32 rows, columns and values",
+				len(data))
 	}
 	k, n = int(int32(binary.LittleEndian.Uint32(data))), int(int32(binary.LittleEndian.Uint32(data[4:])))
 	data = data[8:]
@@ -345,7 +348,9 @@ func readNumPy(data []byte) (values []int, k, n int, err error) {
 	}
 	header := numPyHeader.FindStringSubmatch(string(data[start : start+length]))
 	if header == nil {
-		return nil, 0, 0, fmt.Errorf("a NumPy file with header %.100q: want an array of integers with two axes in C order", strings.TrimSpace(string(data[start:start+length])))
+		return nil, 0, 0,
+			fmt.Errorf("a NumPy file with header %.100q: want an array of integers with two axes in C order",
+				strings.TrimSpace(string(data[start:start+length])))
 	}
 	var numbers [3]int
 	for i, text := range header[2:] {

@@ -51,7 +51,8 @@ type storage struct {
 
 // storages are the types of numbers and their widths in bytes.
 var storages = map[string]int64{
-	"FloatStorage": 4, "HalfStorage": 2, "BFloat16Storage": 2, "DoubleStorage": 8, "LongStorage": 8, "IntStorage": 4, "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1,
+	"FloatStorage": 4, "HalfStorage": 2, "BFloat16Storage": 2, "DoubleStorage": 8, "LongStorage": 8, "IntStorage": 4,
+	"ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1,
 }
 
 // A Tensor is a part of a file that holds numbers.

@@ -99,8 +99,9 @@ func TestTensor(t *testing.T) {
 
 func TestTypes(t *testing.T) {
 	for kind, raw := range map[string][]byte{
-		"HalfStorage": {0, 0xc9}, "BFloat16Storage": {0x20, 0xc1}, "DoubleStorage": {0, 0, 0, 0, 0, 0, 0x24, 0xc0}, "LongStorage": {0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
-		"IntStorage": {0xf6, 0xff, 0xff, 0xff}, "ShortStorage": {0xf6, 0xff}, "CharStorage": {0xf6},
+		"HalfStorage": {0, 0xc9}, "BFloat16Storage": {0x20, 0xc1}, "DoubleStorage": {0, 0, 0, 0, 0, 0, 0x24, 0xc0},
+		"LongStorage": {0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"IntStorage":  {0xf6, 0xff, 0xff, 0xff}, "ShortStorage": {0xf6, 0xff}, "CharStorage": {0xf6},
 	} {
 		pickle := "\x80\x02" + rebuilt(storageOf(kind, 1), 0, "K\x01\x85", "K\x01\x85") + "."
 		f, err := Open(archive(t, map[string]string{"data.pkl": pickle, "data/0": string(raw)}))
@@ -137,7 +138,8 @@ func TestRefused(t *testing.T) {
 		t.Error("it was called")
 	}
 	// a type of numbers may be named, and not be called
-	if _, err := Open(archive(t, map[string]string{"data.pkl": "\x80\x02ctorch\nFloatStorage\n(K\x05tR."})); err == nil {
+	if _, err := Open(archive(t,
+		map[string]string{"data.pkl": "\x80\x02ctorch\nFloatStorage\n(K\x05tR."})); err == nil {
 		t.Error("a storage was called")
 	}
 }
@@ -145,21 +147,28 @@ func TestRefused(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	four := string(make([]byte, 16))
 	for name, files := range map[string]map[string]string{
-		"ends":                 {"data.pkl": "\x80\x02}X\xff\xff\x00\x00w"},
-		"absurd text":          {"data.pkl": "\x80\x02X\xff\xff\xff\xffw."},
-		"nothing to take":      {"data.pkl": "\x80\x020."},
-		"below a mark":         {"data.pkl": "\x80\x02K\x01(0."},
-		"no such memory":       {"data.pkl": "\x80\x02h\x07."},
-		"unknown operation":    {"data.pkl": "\x80\x02\x01."},
-		"protocol":             {"data.pkl": "\x80\x09."},
-		"no numbers":           {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "K\x04\x85", "K\x01\x85") + "."},
-		"too few numbers":      {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 5), 0, "K\x04\x85", "K\x01\x85") + ".", "data/0": four},
-		"beyond the storage":   {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 1, "K\x04\x85", "K\x01\x85") + ".", "data/0": four},
-		"beyond, by strides":   {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "K\x02\x85", "K\x04\x85") + ".", "data/0": four},
-		"huge by stride 0":     {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "J\xff\xff\xff\x7f\x85", "K\x00\x85") + ".", "data/0": four},
-		"negative":             {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "J\xff\xff\xff\xff\x85", "K\x01\x85") + ".", "data/0": four},
-		"key that is a list":   {"data.pkl": "\x80\x02}]K\x01s."},
-		"two sizes of storage": {"data.pkl": "\x80\x02" + storageOf("FloatStorage", 4) + storageOf("FloatStorage", 3) + ".", "data/0": four},
+		"ends":              {"data.pkl": "\x80\x02}X\xff\xff\x00\x00w"},
+		"absurd text":       {"data.pkl": "\x80\x02X\xff\xff\xff\xffw."},
+		"nothing to take":   {"data.pkl": "\x80\x020."},
+		"below a mark":      {"data.pkl": "\x80\x02K\x01(0."},
+		"no such memory":    {"data.pkl": "\x80\x02h\x07."},
+		"unknown operation": {"data.pkl": "\x80\x02\x01."},
+		"protocol":          {"data.pkl": "\x80\x09."},
+		"no numbers": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "K\x04\x85",
+			"K\x01\x85") + "."},
+		"too few numbers": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 5), 0, "K\x04\x85",
+			"K\x01\x85") + ".", "data/0": four},
+		"beyond the storage": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 1, "K\x04\x85",
+			"K\x01\x85") + ".", "data/0": four},
+		"beyond, by strides": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0, "K\x02\x85",
+			"K\x04\x85") + ".", "data/0": four},
+		"huge by stride 0": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0,
+			"J\xff\xff\xff\x7f\x85", "K\x00\x85") + ".", "data/0": four},
+		"negative": {"data.pkl": "\x80\x02" + rebuilt(storageOf("FloatStorage", 4), 0,
+			"J\xff\xff\xff\xff\x85", "K\x01\x85") + ".", "data/0": four},
+		"key that is a list": {"data.pkl": "\x80\x02}]K\x01s."},
+		"two sizes of storage": {"data.pkl": "\x80\x02" + storageOf("FloatStorage", 4) + storageOf("FloatStorage", 3) +
+			".", "data/0": four},
 	} {
 		_, err := Open(archive(t, files))
 		var damaged *volume.FormatError

@@ -53,7 +53,8 @@ func LabelBoxes(scores []eval.Score, m eval.Metric) Boxes {
 // mean of its finite values.
 func RunBoxes(runs []eval.Trial, fraction float64, m eval.Metric, baseline string) Boxes {
 	column := table.MetricColumn(m, false)
-	b := Boxes{Title: fmt.Sprintf("%s of every test case, %s of the training cases", column.Title, table.Percent(fraction)), X: column.Title, Range: unit(m)}
+	b := Boxes{Title: fmt.Sprintf("%s of every test case, %s of the training cases", column.Title,
+		table.Percent(fraction)), X: column.Title, Range: unit(m)}
 	var initialisations []string
 	var labels []uint16
 	for _, r := range runs {
@@ -193,8 +194,10 @@ func (s *svg) box(r BoxRow, x axis, y float64) {
 	})
 	to := sorted[last-1]
 	const half = 8.0
-	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fM%.1f %.1fH%.1f", x.inside(from), y, x.inside(first), x.inside(third), y, x.inside(to)), 1.3, 1)
-	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fv%.1fH%.1fz", x.inside(first), y-half, x.inside(third), 2*half, x.inside(first)), 1.3, 1)
+	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fM%.1f %.1fH%.1f", x.inside(from), y, x.inside(first), x.inside(third), y,
+		x.inside(to)), 1.3, 1)
+	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fv%.1fH%.1fz", x.inside(first), y-half, x.inside(third), 2*half,
+		x.inside(first)), 1.3, 1)
 	s.ink(ink, fmt.Sprintf("M%.1f %.1fv%.1f", x.inside(median), y-half, 2*half), 3, 1)
 }
 

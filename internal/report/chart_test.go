@@ -22,13 +22,15 @@ func TestChartsStayOnThePaper(t *testing.T) {
 		long[n] = math.Sin(float64(n) / 100)
 	}
 	for name, y := range map[string][]float64{
-		"usual": {3, 2, 1}, "gaps": {nan, 3, inf, 2}, "nothing": {}, "only gaps": {nan, nan}, "one": {5}, "constant": {0, 0}, "tiny": {1e-9, 2e-9}, "huge": {1e12, -1e12}, "long": long,
+		"usual": {3, 2, 1}, "gaps": {nan, 3, inf, 2}, "nothing": {}, "only gaps": {nan, nan}, "one": {5},
+		"constant": {0, 0}, "tiny": {1e-9, 2e-9}, "huge": {1e12, -1e12}, "long": long,
 	} {
 		x := make([]float64, len(y))
 		for n := range x {
 			x[n] = float64(n)
 		}
-		svg := Chart{Title: "t", X: "step", Points: true, Series: []Series{{Name: "a", X: x, Y: y, Faint: true}, {Name: "a", X: x, Y: y}}}.svg()
+		svg := Chart{Title: "t", X: "step", Points: true, Series: []Series{{Name: "a", X: x, Y: y, Faint: true},
+			{Name: "a", X: x, Y: y}}}.svg()
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("%s: %s", name, svg)
 		}
@@ -99,7 +101,9 @@ func TestCurves(t *testing.T) {
 	for _, c := range charts {
 		titles = append(titles, c.Title)
 	}
-	if want := []string{"Training loss", "Loss, held-out", "Patches put in their place, held-out", "DSC of liver, validation cases", "Patches put in their place, held-out, by round", "Learning rate"}; !slices.Equal(titles, want) {
+	if want := []string{"Training loss", "Loss, held-out", "Patches put in their place, held-out",
+		"DSC of liver, validation cases", "Patches put in their place, held-out, by round",
+		"Learning rate"}; !slices.Equal(titles, want) {
 		t.Fatalf("got %q, want %q", titles, want)
 	}
 	if loss := charts[0]; len(loss.Series) != 4 || len(loss.Series[0].Y) != 80 || loss.Series[0].Y[79] != 80 {
@@ -108,7 +112,8 @@ func TestCurves(t *testing.T) {
 	if patches := charts[2]; !slices.Equal(patches.Levels, []Level{{"at most", 0.9}}) {
 		t.Errorf("the most that can be reached: %v", patches.Levels)
 	}
-	if rounds := charts[4]; len(rounds.Series) != 1 || !slices.Equal(rounds.Series[0].Y, []float64{0.4, 0.6}) || !slices.Equal(rounds.Series[0].X, []float64{1, 2}) {
+	if rounds := charts[4]; len(rounds.Series) != 1 || !slices.Equal(rounds.Series[0].Y, []float64{0.4, 0.6}) ||
+		!slices.Equal(rounds.Series[0].X, []float64{1, 2}) {
 		t.Errorf("rounds: %+v", rounds)
 	}
 	if lr := charts[5]; len(lr.Series) != 1 {
@@ -121,7 +126,8 @@ func TestCurvesNameTheFileThatIsWrong(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, validationsFile), []byte("step,loss\n1,much\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for folder, want := range map[string]string{t.TempDir(): "metrics.csv: no such file", dir: `validation.csv, line 2: loss "much" is not a number`} {
+	for folder, want := range map[string]string{t.TempDir(): "metrics.csv: no such file",
+		dir: `validation.csv, line 2: loss "much" is not a number`} {
 		if _, err := Curves(Training{"a", folder}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}

@@ -31,8 +31,9 @@ const (
 var titles = map[string]string{
 	"step": "", "seconds": "", "wait_seconds": "", "grad_norm": "", "score": "", "ceiling": "",
 	"loss": "Training loss", "lr": "Learning rate",
-	"correct": "Puzzles solved entirely, held-out", "D<=2": "Puzzles with at most two patches misplaced, held-out", "patches": "Patches put in their place, held-out",
-	"dsc": "DSC, validation cases", "rounds": "Rounds until nothing moved",
+	"correct": "Puzzles solved entirely, held-out", "D<=2": "Puzzles with at most two patches misplaced, held-out",
+	"patches": "Patches put in their place, held-out",
+	"dsc":     "DSC, validation cases", "rounds": "Rounds until nothing moved",
 }
 
 // Curves draws how trainings went, a line for each training: loss, learning rate and every measure
@@ -93,7 +94,8 @@ func readLog(path, name string) (log, error) {
 		for n, text := range record {
 			v, err := strconv.ParseFloat(text, 64)
 			if err != nil {
-				return log{}, fmt.Errorf("reading the curves of %s: %s, line %d: %s %q is not a number", name, path, line, l.columns[n], text)
+				return log{}, fmt.Errorf("reading the curves of %s: %s, line %d: %s %q is not a number", name, path,
+					line, l.columns[n], text)
 			}
 			l.values[l.columns[n]] = append(l.values[l.columns[n]], v)
 		}
@@ -116,7 +118,8 @@ func smoothed(logs []log) Chart {
 	c := Chart{Title: titles["loss"], X: "step"}
 	for _, l := range logs {
 		x, y := l.values["step"], l.values["loss"]
-		c.Series = append(c.Series, Series{Name: l.name, X: x, Y: y, Faint: true}, Series{Name: l.name, X: x, Y: runningMean(y, float64(len(y))/40)})
+		c.Series = append(c.Series, Series{Name: l.name, X: x, Y: y, Faint: true},
+			Series{Name: l.name, X: x, Y: runningMean(y, float64(len(y))/40)})
 	}
 	return c
 }
@@ -165,7 +168,8 @@ func overSteps(logs []log) Charts {
 func ceilings(logs []log) []Level {
 	var levels []Level
 	for _, l := range logs {
-		if y := l.values["ceiling"]; len(y) > 0 && !slices.ContainsFunc(levels, func(v Level) bool { return v.Y == y[len(y)-1] }) {
+		if y := l.values["ceiling"]; len(y) > 0 &&
+			!slices.ContainsFunc(levels, func(v Level) bool { return v.Y == y[len(y)-1] }) {
 			levels = append(levels, Level{"at most", y[len(y)-1]})
 		}
 	}

@@ -45,7 +45,8 @@ func onPaper(t *testing.T, name, drawing string) {
 		}
 		return v
 	}
-	for _, p := range slices.Concat(circle.FindAllStringSubmatch(drawing, -1), moves.FindAllStringSubmatch(drawing, -1)) {
+	for _, p := range slices.Concat(circle.FindAllStringSubmatch(drawing, -1),
+		moves.FindAllStringSubmatch(drawing, -1)) {
 		if x, y := number(p[1]), number(p[2]); x < 0 || x > width || y < 0 || y > height {
 			t.Errorf("%s: point %v, %v of %v x %v", name, x, y, width, height)
 		}
@@ -62,17 +63,25 @@ func TestFiguresStayOnThePaper(t *testing.T) {
 	none := eval.Interval{Low: nan, High: nan}
 	long := strings.Repeat("a very long name ", 20)
 	for name, f := range map[string]Figure{
-		"no boxes":    Boxes{Title: "t"},
-		"boxes":       Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{1, 2, 3, 100}}, {Name: long, Values: []float64{nan, inf}}, {Name: "none"}, {Name: "one", Values: []float64{5}, Points: []string{"c"}}}},
-		"equal boxes": Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{0, 0, 0}}}, Range: &[2]float64{0, 1}},
-		"no forest":   Forest{Title: "t"},
+		"no boxes": Boxes{Title: "t"},
+		"boxes": Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{1, 2, 3, 100}},
+			{Name: long, Values: []float64{nan, inf}}, {Name: "none"},
+			{Name: "one", Values: []float64{5}, Points: []string{"c"}}}},
+		"equal boxes": Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{0, 0, 0}}},
+			Range: &[2]float64{0, 1}},
+		"no forest": Forest{Title: "t"},
 		"forest": Forest{Title: "t", Rows: []ForestRow{
-			{Name: "a", Estimate: 3, Interval: eval.Interval{Low: -200, High: 5}, Values: []float64{1, nan, 1e6}, Class: "open"}, {Name: long, Estimate: nan, Interval: none, Remark: long}, {Name: "b", Estimate: -4, Interval: none}}},
-		"two ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2}, Blocks: 2, Critical: 5, Test: eval.Test{P: nan}}},
-		"ranks":     Ranks{"t", eval.Ranking{Methods: []string{"a", long, "c", "d", "e"}, Mean: []float64{1, 5, 2.2, 2.9, 3.9}, Blocks: 9, Critical: 1}},
+			{Name: "a", Estimate: 3, Interval: eval.Interval{Low: -200, High: 5}, Values: []float64{1, nan, 1e6},
+				Class: "open"}, {Name: long, Estimate: nan, Interval: none, Remark: long},
+			{Name: "b", Estimate: -4, Interval: none}}},
+		"two ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2}, Blocks: 2, Critical: 5,
+			Test: eval.Test{P: nan}}},
+		"ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", long, "c", "d", "e"},
+			Mean: []float64{1, 5, 2.2, 2.9, 3.9}, Blocks: 9, Critical: 1}},
 	} {
 		onPaper(t, name, f.svg())
-		if alone := string(standalone(f.svg())); !strings.HasPrefix(alone, `<svg xmlns="http://www.w3.org/2000/svg"`) || !strings.Contains(alone, `</style><rect class="paper"`) {
+		if alone := string(standalone(f.svg())); !strings.HasPrefix(alone, `<svg xmlns="http://www.w3.org/2000/svg"`) ||
+			!strings.Contains(alone, `</style><rect class="paper"`) {
 			t.Errorf("%s: %.200s", name, alone)
 		}
 	}
@@ -98,7 +107,8 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 		low    float64
 		cut    bool
 	}{
-		{[]float64{69, 75}, 65, true}, {[]float64{30, 75}, 0, false}, {[]float64{0, 0}, 0, false}, {[]float64{0, 5}, 0, false}, {[]float64{-1, 5}, -2, false}, {nil, 0, false}, {[]float64{3}, 1, true},
+		{[]float64{69, 75}, 65, true}, {[]float64{30, 75}, 0, false}, {[]float64{0, 0}, 0, false},
+		{[]float64{0, 5}, 0, false}, {[]float64{-1, 5}, -2, false}, {nil, 0, false}, {[]float64{3}, 1, true},
 	} {
 		s := newSpan()
 		s.add(c.values...)
@@ -106,13 +116,15 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 		if cut != c.cut || cut == (low <= 0 && high >= 0) || !cut && low != c.low && c.low >= 0 {
 			t.Errorf("%v: %v to %v, cut %v", c.values, low, high, cut)
 		}
-		drawing := Chart{Title: "t", Series: []Series{{Name: "a", X: make([]float64, len(c.values)), Y: c.values}}}.svg()
+		drawing := Chart{Title: "t", Series: []Series{{Name: "a", X: make([]float64, len(c.values)),
+			Y: c.values}}}.svg()
 		if strings.Contains(drawing, "axis begins at "+tickText(low)) != c.cut {
 			t.Errorf("%v: cut %v, and the chart says\n%s", c.values, c.cut, drawing)
 		}
 	}
 	run := func(initialisation string, dsc float64) eval.Trial {
-		return eval.Trial{Initialisation: initialisation, Fraction: 1, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
+		return eval.Trial{Initialisation: initialisation, Fraction: 1,
+			Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
 	}
 	for name, dsc := range map[string][2]float64{"a gain": {0.69, 0.75}, "a tie at 0": {0, 0}} {
 		table, err := eval.Folds([]eval.Trial{run("scratch", dsc[0]), run("a", dsc[1])}, eval.FoldOptions{})
@@ -124,7 +136,8 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 			t.Errorf("%s: no axis from 0: %s", name, drawing)
 		}
 		var b strings.Builder
-		if err := f.html(&b); err != nil || strings.Contains(b.String(), `class="down"`) || strings.Contains(b.String(), `class="up"`) {
+		if err := f.html(&b); err != nil || strings.Contains(b.String(), `class="down"`) ||
+			strings.Contains(b.String(), `class="up"`) {
 			t.Errorf("%s: one pair of runs is coloured: %s", name, b.String())
 		}
 	}
@@ -133,13 +146,15 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 // No axis of a score goes below 0, though the mean less its standard deviation does.
 func TestScoresAreNeverBelowZero(t *testing.T) {
 	run := func(seed uint64, dsc float64) eval.Trial {
-		return eval.Trial{Initialisation: "scratch", Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
+		return eval.Trial{Initialisation: "scratch", Fraction: 1, Seed: seed,
+			Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
 	}
 	table, err := eval.Folds([]eval.Trial{run(1, 0), run(2, 0), run(3, 0.05)}, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if drawing := (Folds{FoldTable: table}).svg(); !strings.Contains(drawing, ">0</text>") || strings.Contains(drawing, ">-") {
+	if drawing := (Folds{FoldTable: table}).svg(); !strings.Contains(drawing, ">0</text>") ||
+		strings.Contains(drawing, ">-") {
 		t.Errorf("the axis goes below 0: %s", drawing)
 	}
 }
@@ -153,8 +168,10 @@ func TestDirection(t *testing.T) {
 		gain   float64
 		holm   float64
 		want   string
-	}{{dsc, 3, 0.01, "up"}, {dsc, -3, 0.01, "down"}, {hd95, -3, 0.01, "up"}, {hd95, 3, 0.01, "down"}, {dsc, 3, 0.2, "open"}, {dsc, 0, math.NaN(), "open"}} {
-		if got := direction(c.metric, eval.Comparison{Gain: eval.Spread{Mean: c.gain}, Holm: c.holm, Test: eval.Test{P: 0.01}}); got != c.want {
+	}{{dsc, 3, 0.01, "up"}, {dsc, -3, 0.01, "down"}, {hd95, -3, 0.01, "up"}, {hd95, 3, 0.01, "down"},
+		{dsc, 3, 0.2, "open"}, {dsc, 0, math.NaN(), "open"}} {
+		if got := direction(c.metric, eval.Comparison{Gain: eval.Spread{Mean: c.gain}, Holm: c.holm,
+			Test: eval.Test{P: 0.01}}); got != c.want {
 			t.Errorf("%s %v, Holm %v: %s, want %s", c.metric.Key, c.gain, c.holm, got, c.want)
 		}
 	}
@@ -163,8 +180,10 @@ func TestDirection(t *testing.T) {
 // Names from files are text in every block of a page, and nothing else.
 func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	const hostile = "<script>x</script>\x1b[31m\u202egnp\xff|`*[a](b)\n# b"
-	scores := []eval.Score{{Case: hostile, Label: 1, Name: hostile, DSC: 0.5}, {Case: "b", Label: 1, Name: hostile, DSC: 0.25}}
-	runs := []eval.Trial{{Initialisation: "scratch", Fraction: 1, Scores: scores}, {Initialisation: hostile, Fraction: 1, Scores: scores}}
+	scores := []eval.Score{{Case: hostile, Label: 1, Name: hostile, DSC: 0.5},
+		{Case: "b", Label: 1, Name: hostile, DSC: 0.25}}
+	runs := []eval.Trial{{Initialisation: "scratch", Fraction: 1, Scores: scores},
+		{Initialisation: hostile, Fraction: 1, Scores: scores}}
 	folds, err := eval.Folds(runs, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -172,8 +191,12 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	dsc, _ := eval.MetricNamed("dsc")
 	page := Scores(hostile, hostile, scores, []string{hostile})
 	page.Sections = append(page.Sections, Section{hostile, []Block{
-		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds}, Figures{Differences(folds), RunBoxes(runs, 1, dsc, "scratch"), Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
-		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}}, Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}}, {Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},
+		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds},
+		Figures{Differences(folds), RunBoxes(runs, 1, dsc, "scratch"),
+			Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
+		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}},
+			Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}},
+				{Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},
 	}})
 	var html strings.Builder
 	if err := page.HTML(&html); err != nil {
@@ -198,7 +221,8 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 		t.Error("HTML holds a script")
 	}
 	outside, _, _ := strings.Cut(string(markdown), "```")
-	if regexp.MustCompile(`(^|[^\\])<script`).MatchString(outside) || regexp.MustCompile(`(^|[^\\])\[a`).MatchString(outside) {
+	if regexp.MustCompile(`(^|[^\\])<script`).MatchString(outside) ||
+		regexp.MustCompile(`(^|[^\\])\[a`).MatchString(outside) {
 		t.Errorf("Markdown holds markup:\n%s", outside)
 	}
 	onPage := xml.NewDecoder(strings.NewReader(html.String()))
@@ -215,7 +239,8 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 func TestScoresPage(t *testing.T) {
 	var scores []eval.Score
 	for n := range 12 {
-		s := eval.Score{Case: fmt.Sprintf("case_%02d", n), Label: 2, Name: "spleen", DSC: 0.5 + float64(n)/100, NSD: 0.9, HD95: 3, Tolerance: 2, Predicted: 1, Reference: 1}
+		s := eval.Score{Case: fmt.Sprintf("case_%02d", n), Label: 2, Name: "spleen", DSC: 0.5 + float64(n)/100,
+			NSD: 0.9, HD95: 3, Tolerance: 2, Predicted: 1, Reference: 1}
 		if n == 7 {
 			s.DSC, s.HD95, s.Predicted = 0, math.Inf(1), 0
 		}
@@ -226,7 +251,9 @@ func TestScoresPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"<p>remark</p>", "DSC of every case", "NSD of every case", "HD95 (mm) of every case", "1 ∞</text>", "<td>case_07</td><td class=\"n\">0.0000</td><td>spleen</td>", "<dt>NSD</dt>", "case_11: 0.6100</title>"} {
+	for _, want := range []string{"<p>remark</p>", "DSC of every case", "NSD of every case", "HD95 (mm) of every case",
+		"1 ∞</text>", "<td>case_07</td><td class=\"n\">0.0000</td><td>spleen</td>", "<dt>NSD</dt>",
+		"case_11: 0.6100</title>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s", want)
 		}

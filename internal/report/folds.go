@@ -73,7 +73,8 @@ func (f Folds) html(b *strings.Builder) error {
 		}
 		b.WriteString("</tr>\n")
 	}
-	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s</figcaption>\n%s</figure></div>\n", escape(f.chartTitle()), f.svg())
+	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s</figcaption>\n%s</figure></div>\n",
+		escape(f.chartTitle()), f.svg())
 	notes(b, f.notes("Differences with p below 0.05 are coloured: green where they are for the initialisation."))
 	return nil
 }
@@ -93,7 +94,8 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 		line(f.difference(c.Comparison))
 		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))
 	default:
-		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.difference(c.Comparison), table.Interval(c.Interval, digits))
+		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.difference(c.Comparison),
+			table.Interval(c.Interval, digits))
 		line(f.test(c.Comparison))
 	}
 	for _, other := range f.others(at) {
@@ -138,7 +140,8 @@ func (f Folds) markdownCell(at cell) string {
 	case math.IsNaN(c.Test.P):
 		parts = append(parts, f.difference(c.Comparison))
 	default:
-		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.difference(c.Comparison), table.Interval(c.Interval, digits), f.test(c.Comparison)))
+		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.difference(c.Comparison), table.Interval(c.Interval, digits),
+			f.test(c.Comparison)))
 	}
 	return strings.Join(append(parts, f.others(at)...), "; ")
 }
@@ -163,7 +166,8 @@ func (f Folds) notes(mark string) []string {
 // others are the means of the other metrics in a cell.
 func (f Folds) others(at cell) (all []string) {
 	for _, o := range f.Others {
-		r, c := slices.Index(o.Fractions, f.Fractions[at.fraction]), slices.Index(o.Initialisations, f.Initialisations[at.initialisation])
+		r, c := slices.Index(o.Fractions, f.Fractions[at.fraction]), slices.Index(o.Initialisations,
+			f.Initialisations[at.initialisation])
 		if r < 0 || c < 0 {
 			continue
 		}
@@ -269,9 +273,11 @@ func (f Folds) svg() string {
 				continue
 			}
 			if numbers.Finite(c.Spread.SD) {
-				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.inside(c.Spread.Mean+c.Spread.SD), y.inside(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
+				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.inside(c.Spread.Mean+c.Spread.SD),
+					y.inside(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
 			}
-			s.dot(ink(n), at(row, n), y.at(c.Spread.Mean), 5, 1, fmt.Sprintf("%s, %s: %s", f.Initialisations[n], table.Percent(fraction), table.Spread(c.Spread, f.column().Digits)))
+			s.dot(ink(n), at(row, n), y.at(c.Spread.Mean), 5, 1, fmt.Sprintf("%s, %s: %s", f.Initialisations[n],
+				table.Percent(fraction), table.Spread(c.Spread, f.column().Digits)))
 		}
 	}
 	s.legend(plotLeft, plotRight, f.Initialisations, ink)

@@ -32,7 +32,8 @@ type ForestRow struct {
 // difference of each pair.
 func Differences(f eval.FoldTable) Forest {
 	column := table.MetricColumn(f.Metric, true)
-	plot := Forest{Title: fmt.Sprintf("%s: difference to %s, with its 95 %% interval over pairs of runs", column.Title, f.Baseline), X: "difference in " + column.Title}
+	plot := Forest{Title: fmt.Sprintf("%s: difference to %s, with its 95 %% interval over pairs of runs", column.Title,
+		f.Baseline), X: "difference in " + column.Title}
 	switch {
 	case f.Metric.Better < 0:
 		plot.X += ", below 0 is better"
@@ -48,7 +49,8 @@ func Differences(f eval.FoldTable) Forest {
 			if math.IsNaN(c.Gain.Mean) {
 				continue
 			}
-			r := ForestRow{Name: name + ", " + table.Percent(fraction), Estimate: c.Gain.Mean, Interval: c.Interval, Values: c.Gains, Class: direction(f.Metric, c)}
+			r := ForestRow{Name: name + ", " + table.Percent(fraction), Estimate: c.Gain.Mean, Interval: c.Interval,
+				Values: c.Gains, Class: direction(f.Metric, c)}
 			r.Remark = fmt.Sprintf("%+.*f", column.Digits, c.Gain.Mean)
 			if numbers.Finite(c.Interval.Low) {
 				r.Remark += fmt.Sprintf(" (%s)", table.Interval(c.Interval, column.Digits))
@@ -95,7 +97,8 @@ func (f Forest) svg() string {
 		y := 8 + forestRow*(float64(n)+0.5)
 		s.textClass(left-14, y+4, toEnd, "strong", shorten(r.Name, left-18))
 		if numbers.Finite(r.Interval.Low) && numbers.Finite(r.Interval.High) {
-			s.ink(r.Class, fmt.Sprintf("M%.1f %.1fv8m0 -4H%.1fm0 -4v8", x.at(r.Interval.Low), y-4, x.at(r.Interval.High)), 2, 1)
+			s.ink(r.Class, fmt.Sprintf("M%.1f %.1fv8m0 -4H%.1fm0 -4v8", x.at(r.Interval.Low), y-4,
+				x.at(r.Interval.High)), 2, 1)
 		}
 		for _, v := range r.Values {
 			if numbers.Finite(v) {

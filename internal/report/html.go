@@ -34,8 +34,10 @@ func (r Report) HTML(w io.Writer) error {
 	if r.Refresh > 0 {
 		refresh = fmt.Sprintf("<meta http-equiv=\"refresh\" content=\"%d\"/>\n", r.Refresh)
 	}
-	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n%s<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", refresh, escape(r.Title), style, chartStyle)
-	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark, escape(r.Title), escape(r.Subtitle))
+	fmt.Fprintf(&b,
+		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n%s<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", refresh, escape(r.Title), style, chartStyle)
+	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark,
+		escape(r.Title), escape(r.Subtitle))
 	sections := r.complete()
 	for n, s := range sections {
 		fmt.Fprintf(&b, "<a href=\"#s%d\">%s</a>", n+1, escape(s.Title))
@@ -127,7 +129,8 @@ func (c Charts) html(b *strings.Builder) error {
 
 func (f Figures) html(b *strings.Builder) error {
 	for _, figure := range f {
-		fmt.Fprintf(b, "<figure class=\"wide\"><figcaption>%s</figcaption>\n<div class=\"scroll\">%s</div></figure>\n", escape(figure.caption()), figure.svg())
+		fmt.Fprintf(b, "<figure class=\"wide\"><figcaption>%s</figcaption>\n<div class=\"scroll\">%s</div></figure>\n",
+			escape(figure.caption()), figure.svg())
 	}
 	return nil
 }
@@ -142,13 +145,16 @@ func (p Pictures) html(b *strings.Builder) error {
 			return fmt.Errorf("picture %q: %w", picture.Caption, err)
 		}
 		size := picture.Image.Bounds().Size()
-		fmt.Fprintf(b, "<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
-			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data.Bytes()), escape(picture.Caption))
+		fmt.Fprintf(b,
+			"<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
+			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data.Bytes()),
+			escape(picture.Caption))
 	}
 	return nil
 }
 
 func (c Code) html(b *strings.Builder) error {
-	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", escape(c.Title), html.EscapeString(safetext.Lines(c.Text)))
+	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", escape(c.Title),
+		html.EscapeString(safetext.Lines(c.Text)))
 	return nil
 }

@@ -123,6 +123,7 @@ func (c Code) markdown(m *markdown) error {
 	for strings.Contains(c.Text, fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", table.EscapeMarkdown(c.Title), fence, strings.TrimRight(safetext.Lines(c.Text), "\n"), fence)
+	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", table.EscapeMarkdown(c.Title), fence,
+		strings.TrimRight(safetext.Lines(c.Text), "\n"), fence)
 	return nil
 }

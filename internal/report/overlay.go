@@ -36,7 +36,8 @@ func (o OverlayOptions) resolve(rows int) (OverlayOptions, error) {
 	case !(o.Window[1] > o.Window[0]):
 		return o, fmt.Errorf("drawing slices: the window from %g to %g HU is empty", o.Window[0], o.Window[1])
 	case o.Slices > 64 || o.Size > 4096 || rows > 64:
-		return o, fmt.Errorf("drawing slices: %d rows of %d slices of %d pixels are too large a picture", rows, o.Slices, o.Size)
+		return o, fmt.Errorf("drawing slices: %d rows of %d slices of %d pixels are too large a picture", rows,
+			o.Slices, o.Size)
 	}
 	return o, nil
 }
@@ -111,8 +112,9 @@ func onto(scan volume.Grid, l *volume.LabelMap) (*volume.LabelMap, error) {
 		return nil, nil
 	}
 	if s := scan.Spacing(); !l.Same(scan, 0.05*min(s[0], s[1], s[2])) {
-		return nil, fmt.Errorf("drawing slices: scan and label map are on different grids, of %dx%dx%d and %dx%dx%d voxels",
-			scan.Shape[0], scan.Shape[1], scan.Shape[2], l.Shape[0], l.Shape[1], l.Shape[2])
+		return nil,
+			fmt.Errorf("drawing slices: scan and label map are on different grids, of %dx%dx%d and %dx%dx%d voxels",
+				scan.Shape[0], scan.Shape[1], scan.Shape[2], l.Shape[0], l.Shape[1], l.Shape[2])
 	}
 	return l.Orient("RAS")
 }
@@ -165,7 +167,8 @@ func (p *overlay) draw(o OverlayOptions) image.Image {
 }
 
 // drawPanel draws one slice of one row.
-func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c section, fill *volume.LabelMap, o OverlayOptions) {
+func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c section, fill *volume.LabelMap,
+	o OverlayOptions) {
 	c.drawScan(picture, target, p.scan, o.Window)
 	for n, l := range p.labels {
 		ink := labelColor(n)

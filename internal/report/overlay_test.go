@@ -66,7 +66,8 @@ func TestOverlayIsSeenFromTheFeet(t *testing.T) {
 				t.Errorf("%s: a panel of %v, want 200 x 225: the slice is 40 x 45 mm", codes, size)
 			}
 			got := coloured(m)
-			for _, d := range []int{got.Min.X - want.Min.X, got.Min.Y - want.Min.Y, got.Max.X - want.Max.X, got.Max.Y - want.Max.Y} {
+			for _, d := range []int{got.Min.X - want.Min.X, got.Min.Y - want.Min.Y, got.Max.X - want.Max.X,
+				got.Max.Y - want.Max.Y} {
 				if d < -3 || d > 3 {
 					t.Errorf("%s, %s: coloured %v, want %v", codes, name, got, want)
 					break
@@ -102,7 +103,8 @@ func TestOverlayCutsInThreePlanes(t *testing.T) {
 			"sagittal": {image.Rect(408, 0, 633, 225), image.Rect(408+30, top+60, 408+75, top+120)},
 		} {
 			got := coloured(m.(*image.RGBA).SubImage(c.panel))
-			for _, d := range []int{got.Min.X - c.want.Min.X, got.Min.Y - c.want.Min.Y, got.Max.X - c.want.Max.X, got.Max.Y - c.want.Max.Y} {
+			for _, d := range []int{got.Min.X - c.want.Min.X, got.Min.Y - c.want.Min.Y, got.Max.X - c.want.Max.X,
+				got.Max.Y - c.want.Max.Y} {
 				if abs(d) > 3 {
 					t.Errorf("%s, %s: coloured %v, want %v", codes, name, got, c.want)
 					break

@@ -80,7 +80,8 @@ func (r Ranks) svg() string {
 	}
 	for n, g := range groups {
 		y := ranksTop + 10 + 9*float64(n)
-		s.ink("open", fmt.Sprintf("M%.1f %.1fH%.1f", x.at(r.Mean[order[g[0]]])-4, y, x.at(r.Mean[order[g[1]]])+4), 4.5, 0.8)
+		s.ink("open", fmt.Sprintf("M%.1f %.1fH%.1f", x.at(r.Mean[order[g[0]]])-4, y, x.at(r.Mean[order[g[1]]])+4), 4.5,
+			0.8)
 	}
 	s.text(ranksWidth/2, s.height-4, atMiddle, r.words())
 	return s.end()

@@ -35,7 +35,8 @@ func sample(t *testing.T) Report {
 		}
 		return r
 	}
-	runs := []eval.Trial{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72), run("scratch", 0.1, 0.4, 0.5), run("<3x3x3>", 0.1, 0.5, 0.66)}
+	runs := []eval.Trial{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72),
+		run("scratch", 0.1, 0.4, 0.5), run("<3x3x3>", 0.1, 0.5, 0.66)}
 	folds, err := eval.Folds(runs, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -53,11 +54,15 @@ func sample(t *testing.T) Report {
 		t.Fatal(err)
 	}
 	return Report{Title: "A & B", Subtitle: "<script>alert(1)</script>", Sections: []Section{
-		{"Result", []Block{Folds{folds, []eval.FoldTable{hd95}}, Figures{Differences(folds), Ranks{"Ranks", ranking}, RunBoxes(runs, 0.1, metric, "scratch")}, Text("one\n\ntwo <b>")}},
+		{"Result", []Block{Folds{folds, []eval.FoldTable{hd95}}, Figures{Differences(folds), Ranks{"Ranks", ranking},
+			RunBoxes(runs, 0.1, metric, "scratch")}, Text("one\n\ntwo <b>")}},
 		{"More", []Block{
 			Facts{{"version", "1 < 2"}, {"Fingerprint", strings.Repeat("0a", 32)}},
-			Table{Table: table.PerLabel(runs[0].Scores)}, Table{Table: table.PerCase(runs[0].Scores), Folded: true}, Table{Table: table.PerCase(runs[1].Scores)},
-			Charts{{Title: "Loss", X: "step", Series: []Series{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{3, math.NaN(), 1}}}, Levels: []Level{{"chance", 2}}}},
+			Table{Table: table.PerLabel(runs[0].Scores)}, Table{Table: table.PerCase(runs[0].Scores), Folded: true},
+			Table{Table: table.PerCase(runs[1].Scores)},
+			Charts{{Title: "Loss", X: "step",
+				Series: []Series{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{3, math.NaN(), 1}}},
+				Levels: []Level{{"chance", 2}}}},
 			Pictures{{image.NewGray(image.Rect(0, 0, 3, 2)), `a "picture" [1]`}},
 			Code{"Configuration", "a: 1 # <&>\n```\n"},
 		}},
@@ -84,7 +89,8 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 		if e, ok := token.(xml.StartElement); ok {
 			counts[e.Name.Local]++
 			for _, a := range e.Attr {
-				if (a.Name.Local == "src" || a.Name.Local == "href") && !strings.HasPrefix(a.Value, "data:") && !strings.HasPrefix(a.Value, "#") {
+				if (a.Name.Local == "src" || a.Name.Local == "href") && !strings.HasPrefix(a.Value, "data:") &&
+					!strings.HasPrefix(a.Value, "#") {
 					t.Errorf("%s loads %s", e.Name.Local, a.Value)
 				}
 			}
@@ -98,7 +104,8 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 			t.Errorf("%d %s, want %d", counts[name], name, want)
 		}
 	}
-	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "(-0.71 to +24.71)", "p = 0.053, 2 pairs", "62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)", "HD95 (mm) – (4\u00a0∞)",
+	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "(-0.71 to +24.71)", "p = 0.053, 2 pairs",
+		"62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)", "HD95 (mm) – (4\u00a0∞)",
 		"<div class=\"code\"><dt>Fingerprint</dt>", "<dt>HD95</dt>", "are coloured: green"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
@@ -131,12 +138,14 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "Bold: the difference", "- version: 1 < 2", "````\na: 1"} {
+	for _, want := range []string{"# A & B",
+		"| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "Bold: the difference", "- version: 1 < 2", "````\na: 1"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
-	for _, name := range []string{"per-case.csv", "per-case-2.csv", "per-label.csv", "mean-dsc-by-share-of-the-training-data.csv"} {
+	for _, name := range []string{"per-case.csv", "per-case-2.csv", "per-label.csv",
+		"mean-dsc-by-share-of-the-training-data.csv"} {
 		if _, err := os.Stat(filepath.Join(dir, "report_files", name)); err != nil {
 			t.Error(err)
 		}
@@ -236,7 +245,8 @@ func TestWriteByTurns(t *testing.T) {
 
 func TestWriteReportsWhatFailed(t *testing.T) {
 	r := Report{Sections: []Section{{"Pictures", []Block{Pictures{{nil, "lost"}}}}}}
-	if err := r.Write(t.TempDir(), "report"); err == nil || !strings.Contains(err.Error(), `section Pictures: picture "lost" has no image`) {
+	if err := r.Write(t.TempDir(), "report"); err == nil ||
+		!strings.Contains(err.Error(), `section Pictures: picture "lost" has no image`) {
 		t.Error(err)
 	}
 	file := filepath.Join(t.TempDir(), "file")

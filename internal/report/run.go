@@ -40,7 +40,8 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return r, err
 		}
-		made.Blocks = append(made.Blocks, Code{Title: filepath.ToSlash(filepath.Join(run.Name, "config.yaml")), Text: run.Settings})
+		made.Blocks = append(made.Blocks, Code{Title: filepath.ToSlash(filepath.Join(run.Name, "config.yaml")),
+			Text: run.Settings})
 	}
 	if len(begun) > 0 {
 		charts, err := Curves(begun...)
@@ -71,7 +72,8 @@ func heldOut(t Training) (table.Table, error) {
 	}
 	at := func(n int) string { return fmt.Sprintf("%.0f", l.values["step"][n]) }
 	out := table.Table{Title: "On held-out cases", Columns: []table.Column{
-		{Key: "measure", Title: "measure"}, {Key: "last", Title: "last, step " + at(last), Digits: 4}, {Key: "best", Title: "best score, step " + at(best), Digits: 4},
+		{Key: "measure", Title: "measure"}, {Key: "last", Title: "last, step " + at(last), Digits: 4},
+		{Key: "best", Title: "best score, step " + at(best), Digits: 4},
 	}}
 	for _, column := range l.columns {
 		if name := measureName(column); name != "" {

@@ -20,7 +20,8 @@ func Scores(title, subtitle string, scores []eval.Score, remarks []string) Repor
 	for _, remark := range remarks {
 		summary = append(summary, Text(remark))
 	}
-	r.Sections = append(r.Sections, Section{"Summary", append(summary, Table{Table: table.PerLabel(scores).Hide("hd_mm", "assd_mm", "predicted_ml", "reference_ml")})})
+	r.Sections = append(r.Sections, Section{"Summary",
+		append(summary, Table{Table: table.PerLabel(scores).Hide("hd_mm", "assd_mm", "predicted_ml", "reference_ml")})})
 	var plots Figures
 	for _, key := range []string{"dsc", "nsd", "hd95"} {
 		m, err := eval.MetricNamed(key)
@@ -62,11 +63,14 @@ func worstCases(scores []eval.Score, most int) table.Table {
 	mean := func(name string) float64 { return eval.Summarise(values[name]).Mean }
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(mean(a), mean(b)) })
 	t := table.Table{Title: "Look at these first: the lowest mean DSC", Columns: []table.Column{
-		{Key: "case", Title: "case"}, {Key: "mean_dsc", Title: "mean DSC", Digits: 4}, {Key: "lowest", Title: "lowest label"}, {Key: "lowest_dsc", Title: "its DSC", Digits: 4}, {Key: "outcome", Title: "which was"},
+		{Key: "case", Title: "case"}, {Key: "mean_dsc", Title: "mean DSC", Digits: 4},
+		{Key: "lowest", Title: "lowest label"}, {Key: "lowest_dsc", Title: "its DSC", Digits: 4},
+		{Key: "outcome", Title: "which was"},
 	}}
 	for _, name := range names[:most] {
 		p := poorest[name]
-		t.Rows = append(t.Rows, []any{name, mean(name), cmp.Or(p.Name, fmt.Sprint(p.Label)), p.DSC, string(p.Outcome())})
+		t.Rows = append(t.Rows, []any{name, mean(name), cmp.Or(p.Name, fmt.Sprint(p.Label)), p.DSC,
+			string(p.Outcome())})
 	}
 	return t
 }

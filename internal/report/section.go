@@ -212,7 +212,8 @@ func (c section) drawScan(dst draw.Image, target image.Rectangle, v *volume.Volu
 // drawLabel fills or outlines a label. The mask is enlarged like the scan, and its border is where
 // the result crosses one half; how far a pixel is from it, in pixels, is the difference to one half
 // over the length of the gradient, which makes smooth edges of voxels of any size.
-func (c section) drawLabel(dst *image.RGBA, target image.Rectangle, l *volume.LabelMap, label uint16, ink color.RGBA, outline bool) {
+func (c section) drawLabel(dst *image.RGBA, target image.Rectangle, l *volume.LabelMap, label uint16, ink color.RGBA,
+	outline bool) {
 	src := image.NewGray16(c.bounds())
 	found := false
 	c.each(l.Shape, func(x, y, index int) {
@@ -258,7 +259,8 @@ func blend(dst *image.RGBA, x, y int, ink color.RGBA, alpha float64) {
 
 // labelColors stand out on grey.
 var labelColors = []color.RGBA{
-	{255, 112, 67, 255}, {66, 165, 245, 255}, {102, 220, 120, 255}, {240, 98, 200, 255}, {255, 213, 79, 255}, {77, 208, 225, 255}, {179, 136, 255, 255}, {198, 226, 90, 255},
+	{255, 112, 67, 255}, {66, 165, 245, 255}, {102, 220, 120, 255}, {240, 98, 200, 255}, {255, 213, 79, 255},
+	{77, 208, 225, 255}, {179, 136, 255, 255}, {198, 226, 90, 255},
 }
 
 func labelColor(n int) color.RGBA { return labelColors[n%len(labelColors)] }

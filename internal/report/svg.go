@@ -25,7 +25,8 @@ type svg struct {
 // newSVG begins a chart. The description is what somebody hears who cannot see it.
 func newSVG(width, height float64, description string) *svg {
 	s := &svg{width: width, height: height}
-	fmt.Fprintf(s, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-label="%s" font-size="11">`, width, height, escape(description))
+	fmt.Fprintf(s, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-label="%s" font-size="11">`, width, height,
+		escape(description))
 	return s
 }
 

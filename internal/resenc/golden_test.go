@@ -30,7 +30,8 @@ func TestPyTorch(t *testing.T) {
 		defer dev.Close()
 		for _, c := range goldens {
 			t.Run(c.name+" "+algorithm, func(t *testing.T) {
-				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings), filepath.Join("..", "..", "testdata", "resenc_"+c.name+".safetensors"), c.size, 1e-4)
+				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings),
+					filepath.Join("..", "..", "testdata", "resenc_"+c.name+".safetensors"), c.size, 1e-4)
 			})
 		}
 	}

@@ -54,7 +54,8 @@ func (u *unet) Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node {
 		both := g.Concat(up, stages[level]) // (N, 2 channels(level), D/2^level, ...)
 		y = b.convNormAct(fmt.Sprintf("decoder.stages.%d.convs.0", i), both, c, 1)
 		if level == 0 || i > 0 && g.Mode() == nn.Train {
-			logits = append(logits, b.conv(fmt.Sprintf("decoder.seg_layers.%d", i), y, u.Classes, nn.Cube(1, 1, 0), true))
+			logits = append(logits, b.conv(fmt.Sprintf("decoder.seg_layers.%d", i), y, u.Classes, nn.Cube(1, 1, 0),
+				true))
 		}
 	}
 	slices.Reverse(logits)

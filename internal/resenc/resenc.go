@@ -40,7 +40,8 @@ var blocksOf = []int{1, 3, 4, 6}
 
 var (
 	norms = map[string]device.Norm{
-		backbone.NormNone: device.NoNorm, backbone.NormInstance: device.InstanceNorm, backbone.NormBatch: device.BatchNorm, backbone.NormGroup: device.GroupNorm,
+		backbone.NormNone: device.NoNorm, backbone.NormInstance: device.InstanceNorm,
+		backbone.NormBatch: device.BatchNorm, backbone.NormGroup: device.GroupNorm,
 	}
 	activations = map[string]device.Activation{"leaky": device.PReLU, "relu": device.ReLU, "elu": device.ELU}
 )
@@ -103,7 +104,8 @@ func (u *unet) check() error {
 	case u.Channels < 1 || u.Channels > mostChannels:
 		return fmt.Errorf("%d channels: want 1 to %d", u.Channels, mostChannels)
 	case len(u.Blocks) != u.Levels+1:
-		return fmt.Errorf("blocks %v are of %s: %s make %d stages", numbers.List(u.Blocks), numbers.Count(len(u.Blocks), "stage"), numbers.Count(u.Levels, "level"), u.Levels+1)
+		return fmt.Errorf("blocks %v are of %s: %s make %d stages", numbers.List(u.Blocks),
+			numbers.Count(len(u.Blocks), "stage"), numbers.Count(u.Levels, "level"), u.Levels+1)
 	case slices.Min(u.Blocks) < 1 || slices.Max(u.Blocks) > 64:
 		return fmt.Errorf("blocks %v: want 1 to 64 a stage", numbers.List(u.Blocks))
 	case u.Groups < 1:
@@ -142,7 +144,8 @@ func (u *unet) Settings() voxsaw.Network {
 
 // Describe implements [backbone.Backbone].
 func (u *unet) Describe() string {
-	return fmt.Sprintf("residual encoder U-Net of %s, %d to %d channels, norm %s", numbers.Count(u.Levels, "level"), u.channels(0), u.channels(u.Levels), u.Norm)
+	return fmt.Sprintf("residual encoder U-Net of %s, %d to %d channels, norm %s", numbers.Count(u.Levels, "level"),
+		u.channels(0), u.channels(u.Levels), u.Norm)
 }
 
 // Multiple implements [backbone.Backbone]: every level halves the size.
@@ -159,5 +162,6 @@ func (u *unet) Rename(name string) string {
 		name = backbone.EncoderPrefix + inner
 	}
 	// the list is convolution, norm; or convolution, dropout, norm, where there is a dropout
-	return strings.NewReplacer(".all_modules.0.", ".conv.", ".all_modules.1.", ".norm.", ".all_modules.2.", ".norm.").Replace(name)
+	return strings.NewReplacer(".all_modules.0.", ".conv.", ".all_modules.1.", ".norm.", ".all_modules.2.",
+		".norm.").Replace(name)
 }

@@ -39,7 +39,8 @@ func TestParts(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	for levels, want := range map[int]struct{ parameters, coarsest int }{4: {62809928, 256}, 5: {102349770, 320}} {
 		u := mustResolve(t, voxsaw.Network{Levels: levels, Dropout: -1})
-		if !slices.Equal(u.Blocks, []int{1, 3, 4, 6, 6, 6}[:levels+1]) || u.Activation != "leaky" || u.Norm != "instance" || u.Dropout != 0 {
+		if !slices.Equal(u.Blocks, []int{1, 3, 4, 6, 6, 6}[:levels+1]) || u.Activation != "leaky" ||
+			u.Norm != "instance" || u.Dropout != 0 {
 			t.Errorf("settings %+v", u.Settings())
 		}
 		g := nn.NewGraph(nn.Train, device.Float32)
@@ -128,7 +129,8 @@ func TestStateDict(t *testing.T) {
 	defer dev.Close()
 	x := backbonetest.Noise("x", 8*12*16)
 	u := mustResolve(t, voxsaw.Network{Channels: 2, Blocks: []int{1, 2}, Classes: 3})
-	for path, skipped := range map[string]int{path: 1, filepath.Join("..", "..", "testdata", "resenc_model.safetensors"): 0} {
+	for path, skipped := range map[string]int{path: 1,
+		filepath.Join("..", "..", "testdata", "resenc_model.safetensors"): 0} {
 		g := nn.NewGraph(nn.Eval, device.Float32)
 		logits := u.Decoder(g, u.Encoder(g, g.Input("x", 1, 1, 8, 12, 16)))[0]
 		params := nn.NewParams(dev, 1)
@@ -136,8 +138,10 @@ func TestStateDict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loaded, err := checkpoint.LoadRenamed(path, params, func(name string) string { return backbone.Rename(u, name) })
-		if err != nil || len(loaded.Loaded) != len(params.Names()) || len(loaded.Missing) > 0 || len(loaded.Skipped) != skipped {
+		loaded, err := checkpoint.LoadRenamed(path, params,
+			func(name string) string { return backbone.Rename(u, name) })
+		if err != nil || len(loaded.Loaded) != len(params.Names()) || len(loaded.Missing) > 0 ||
+			len(loaded.Skipped) != skipped {
 			t.Fatalf("%v, %v", loaded, err)
 		}
 		if err := program.Set("x", x); err != nil {

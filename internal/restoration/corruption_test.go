@@ -77,7 +77,8 @@ func TestCurvesAreNumpys(t *testing.T) {
 		for i, v := range values {
 			// the third curve is steep without bounds: what float32 knows of it
 			if d := math.Abs(float64(v) - c.Values[i]); d > 2e-3 {
-				t.Errorf("curve %v %v, inverted %v, of %.2f: %v, want %v", c.A, c.B, c.Inverted, g.Values[i], v, c.Values[i])
+				t.Errorf("curve %v %v, inverted %v, of %.2f: %v, want %v", c.A, c.B, c.Inverted, g.Values[i], v,
+					c.Values[i])
 			}
 		}
 	}
@@ -174,7 +175,8 @@ func TestMasksAreDrawn(t *testing.T) {
 
 // Boxes number 10 to 39, lie inside, and have sides from 8 voxels to 62.5 % of the crop's.
 func TestBoxesAreDrawn(t *testing.T) {
-	size, f := [3]int{32, 24, 64}, Fusion{Coefficients: 5, FewestBoxes: 10, MostBoxes: 39, SmallestBox: 8, LargestBox: 0.625}
+	size, f := [3]int{32, 24, 64}, Fusion{Coefficients: 5, FewestBoxes: 10, MostBoxes: 39, SmallestBox: 8,
+		LargestBox: 0.625}
 	var least, most [3]int
 	r := seed.Rand(1, "boxes")
 	for n := range 2000 {
@@ -339,5 +341,6 @@ func TestVoxelsThatAreNotFinite(t *testing.T) {
 			t.Errorf("voxel %d is %v", i, v)
 		}
 	}
-	Genesis{Nonlinear: 1, Shuffle: 1, ShuffleWindows: 50, Paint: 1, PaintOuter: 0.5, Flip: 0.4}.corrupt(seed.Rand(1, "x"), [][]float32{x}, newExample(size))
+	Genesis{Nonlinear: 1, Shuffle: 1, ShuffleWindows: 50, Paint: 1, PaintOuter: 0.5,
+		Flip: 0.4}.corrupt(seed.Rand(1, "x"), [][]float32{x}, newExample(size))
 }

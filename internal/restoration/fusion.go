@@ -35,7 +35,8 @@ func init() {
 
 func (f Fusion) check(crop [3]int) error {
 	err := cmp.Or(
-		pretext.CheckRange("coefficients", f.Coefficients, 2, 100), pretext.CheckRange("most_boxes", f.MostBoxes, 1, 1<<16), pretext.CheckRange("fewest_boxes", f.FewestBoxes, 1, f.MostBoxes),
+		pretext.CheckRange("coefficients", f.Coefficients, 2, 100), pretext.CheckRange("most_boxes", f.MostBoxes, 1,
+			1<<16), pretext.CheckRange("fewest_boxes", f.FewestBoxes, 1, f.MostBoxes),
 		pretext.CheckRange("smallest_box", f.SmallestBox, 1, 1<<16), pretext.CheckShare("largest_box", f.LargestBox))
 	if err != nil {
 		return err

@@ -29,7 +29,8 @@ func init() {
 		Name: "genesis", Short: "restore a distorted crop, as Models Genesis does; trains the decoder, too",
 		Title: "Restored crops of unseen cases", Score: "variance of held-out crops that is restored",
 	}, func() (pretext.Settings, Genesis) {
-		return pretext.DefaultSettings(64, 2), Genesis{Nonlinear: 0.9, Shuffle: 0.5, ShuffleWindows: 10000, Paint: 0.9, PaintOuter: 0.8, Flip: 0.4}
+		return pretext.DefaultSettings(64, 2), Genesis{Nonlinear: 0.9, Shuffle: 0.5, ShuffleWindows: 10000, Paint: 0.9,
+			PaintOuter: 0.8, Flip: 0.4}
 	})
 }
 
@@ -43,13 +44,16 @@ const (
 )
 
 func (g Genesis) check(crop [3]int) error {
-	err := cmp.Or(pretext.CheckShare("nonlinear", g.Nonlinear), pretext.CheckShare("shuffle", g.Shuffle), pretext.CheckShare("paint", g.Paint), pretext.CheckShare("paint_outer", g.PaintOuter), pretext.CheckShare("flip", g.Flip),
+	err := cmp.Or(pretext.CheckShare("nonlinear", g.Nonlinear), pretext.CheckShare("shuffle", g.Shuffle),
+		pretext.CheckShare("paint", g.Paint), pretext.CheckShare("paint_outer", g.PaintOuter),
+		pretext.CheckShare("flip", g.Flip),
 		pretext.CheckRange("shuffle_windows", g.ShuffleWindows, 0, 1<<24))
 	if err != nil {
 		return err
 	}
 	if min(crop[0], crop[1], crop[2]) < smallestSide {
-		return fmt.Errorf("crop is %dx%dx%d: task genesis wants sides of %d or more", crop[0], crop[1], crop[2], smallestSide)
+		return fmt.Errorf("crop is %dx%dx%d: task genesis wants sides of %d or more", crop[0], crop[1], crop[2],
+			smallestSide)
 	}
 	if g.Nonlinear == 0 && g.Shuffle == 0 && g.Paint == 0 {
 		return errors.New("nonlinear, shuffle and paint are all 0: nothing would be left to restore")

@@ -21,7 +21,8 @@ type batch struct {
 }
 
 func (t task) newBatch(n int) *batch {
-	b := &batch{images: make([]float32, n*t.values()), targets: make([]float32, n*t.targets()), counts: make([]float32, n*t.targets())}
+	b := &batch{images: make([]float32, n*t.values()), targets: make([]float32, n*t.targets()),
+		counts: make([]float32, n*t.targets())}
 	for i := range b.counts {
 		b.counts[i] = 1
 	}
@@ -143,7 +144,8 @@ func (l *learner) Part(b *batch, i, n int) *batch { return b.part(i, n) }
 
 // part is micro-batch i of n.
 func (b *batch) part(i, n int) *batch {
-	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.counts, i, n), train.Part(b.cases, i, n)}
+	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.counts, i, n),
+		train.Part(b.cases, i, n)}
 }
 
 // Step implements [train.Task].

@@ -33,11 +33,13 @@ func (m Masked) check(crop [3]int) error {
 	}
 	for _, side := range crop {
 		if side%m.MaskBlock != 0 {
-			return fmt.Errorf("crop is %dx%dx%d: its sides must be multiples of mask_block, which is %d", crop[0], crop[1], crop[2], m.MaskBlock)
+			return fmt.Errorf("crop is %dx%dx%d: its sides must be multiples of mask_block, which is %d", crop[0],
+				crop[1], crop[2], m.MaskBlock)
 		}
 	}
 	if all := m.blocks(crop); m.masked(all) < 1 || m.masked(all) == all {
-		return fmt.Errorf("mask_share is %v: that masks %d of the %d blocks of a crop, must be some and not all", m.MaskShare, m.masked(all), all)
+		return fmt.Errorf("mask_share is %v: that masks %d of the %d blocks of a crop, must be some and not all",
+			m.MaskShare, m.masked(all), all)
 	}
 	return nil
 }

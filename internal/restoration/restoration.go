@@ -116,7 +116,8 @@ func (c *Config[T]) Check() error {
 		return err
 	}
 	if want := toldOf(c.Task, c.Network); c.Network.Classes != want {
-		return fmt.Errorf("network.classes is %d, must be %d: task %s predicts that many values a voxel", c.Network.Classes, want, c.name)
+		return fmt.Errorf("network.classes is %d, must be %d: task %s predicts that many values a voxel",
+			c.Network.Classes, want, c.name)
 	}
 	return nil
 }
@@ -134,12 +135,14 @@ func checkSettings(s *pretext.Settings) error {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return c.pretrain(ctx, dev, data, o, train.Group{})
 }
 
 // pretrain is Pretrain as one of several ranks.
-func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
+func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions,
+	group train.Group) (voxsaw.Summary, error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}

@@ -99,7 +99,8 @@ func TestPretrainingLearns(t *testing.T) {
 			t.Errorf("%s: %.3f, by chance %.3f", name, got.Final(), got.Chance)
 		}
 		picture, err := e.Picture(held[0])
-		if err != nil || picture.Image.Bounds().Dx() < 3*tileSize || picture.Image.Bounds().Dy() < 2*tileSize || !strings.Contains(picture.Caption, held[0].Name()) {
+		if err != nil || picture.Image.Bounds().Dx() < 3*tileSize || picture.Image.Bounds().Dy() < 2*tileSize ||
+			!strings.Contains(picture.Caption, held[0].Name()) {
 			t.Errorf("%q, %v", picture.Caption, err)
 		}
 	}
@@ -240,13 +241,16 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		c := tiny(t, name)
 		c.Common().Train.Steps, *c.Common().Batch = 3, 4
 		m := resolved(t, c).(modelOf)
-		folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "alone")}
-		if _, err := m.Pretrain(t.Context(), traintest.Direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[2]}); err != nil {
+		folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1"),
+			filepath.Join(t.TempDir(), "alone")}
+		if _, err := m.Pretrain(t.Context(), traintest.Direct(t), roles(store, 1),
+			voxsaw.RunOptions{Folder: folders[2]}); err != nil {
 			t.Fatal(err)
 		}
 		devices := []voxsaw.Device{traintest.Direct(t), traintest.Direct(t)}
 		traintest.Both(t, func(rank int, group train.Group) error {
-			_, err := m.pretrain(t.Context(), devices[rank], roles(store, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+			_, err := m.pretrain(t.Context(), devices[rank], roles(store, 1), voxsaw.RunOptions{Folder: folders[rank]},
+				group)
 			return err
 		})
 		last := func(n int) string { return filepath.Join(folders[n], "last.safetensors") }
@@ -254,7 +258,8 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		traintest.Equal(t, last(2), last(0), 2e-4)
 		c.Common().Train.Accumulate = 2
 		folders = append(folders, filepath.Join(t.TempDir(), "micro-batches"))
-		if _, err := resolved(t, c).(modelOf).Pretrain(t.Context(), traintest.Direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[3]}); err != nil {
+		if _, err := resolved(t, c).(modelOf).Pretrain(t.Context(), traintest.Direct(t), roles(store, 1),
+			voxsaw.RunOptions{Folder: folders[3]}); err != nil {
 			t.Fatal(err)
 		}
 		traintest.Equal(t, last(2), last(3), 2e-4)
@@ -329,7 +334,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := of.Open(traintest.CPU(t), puzzles, pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
+	if _, err := of.Open(traintest.CPU(t), puzzles, pretext.OpenOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}
 }

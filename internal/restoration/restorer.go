@@ -39,7 +39,8 @@ func newRestorer(dev device.Device, t task, params *nn.Params, share *nn.Program
 		return nil, fmt.Errorf("building the network: %w", g.Err())
 	}
 	var err error
-	r.program, err = nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"outputs": outputs[0]}, Share: share, MemoryLimit: memory})
+	r.program, err = nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"outputs": outputs[0]},
+		Share: share, MemoryLimit: memory})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the network for crops of %s: %w", numbers.Extents(t.Crop[:]), err)
 	}
@@ -78,7 +79,8 @@ func (r *restorer) restore(cases []sample.Sample, at int, f func(example)) error
 }
 
 // evaluate counts how well cases are restored, which the ranks of a group share out.
-func (r *restorer) evaluate(ctx context.Context, group train.Group, cases []sample.Sample) (e pretext.Evaluation, err error) {
+func (r *restorer) evaluate(ctx context.Context, group train.Group, cases []sample.Sample) (e pretext.Evaluation,
+	err error) {
 	if len(cases) == 0 {
 		return e, errors.New("there are no cases to restore")
 	}
@@ -159,7 +161,8 @@ const (
 func (e *evaluator) Picture(of sample.Sample) (pretext.Picture, error) {
 	titles, what := [3]string{"input", "restored", "original"}, "restored"
 	if e.outputs() > 1 {
-		titles, what = [3]string{"mixed", "shares told", "shares"}, "mixed with another crop of it, and each voxel's share of the first told, black for none and white for all"
+		titles, what = [3]string{"mixed", "shares told", "shares"},
+			"mixed with another crop of it, and each voxel's share of the first told, black for none and white for all"
 	}
 	rows := min(e.repeats, mostRows)
 	page := tiles.NewPage(2*margin+3*(tileSize+tileGap)-tileGap, 2*margin+titleRoom+rows*(tileSize+tileGap)-tileGap)
@@ -170,14 +173,17 @@ func (e *evaluator) Picture(of sample.Sample) (pretext.Picture, error) {
 	row := 0
 	err := e.restore([]sample.Sample{of}, 0, func(x example) {
 		if row < rows {
-			for column, voxels := range [][]float32{x.input, e.shown(e.told, of.Range(0)), e.shown(x.target, of.Range(0))} {
+			for column, voxels := range [][]float32{x.input, e.shown(e.told, of.Range(0)),
+				e.shown(x.target, of.Range(0))} {
 				corner := image.Pt(margin+column*(tileSize+tileGap), margin+titleRoom+row*(tileSize+tileGap))
-				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop, of.Range(0)))
+				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner),
+					tiles.Slice(voxels, e.Crop, of.Range(0)))
 			}
 		}
 		row++
 	})
-	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.Name(), what)}, err
+	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.Name(),
+		what)}, err
 }
 
 // shown are intensities of a range for a picture: of outputs of the network or of targets.

@@ -189,7 +189,8 @@ func (t *toldTally) evaluation(crops, cases int) pretext.Evaluation {
 	correct, dice := t.scores()
 	chance, blind := t.blind().scores()
 	return pretext.Evaluation{
-		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "correct", Title: "voxels correct"}, {Key: "dice", Title: "mean Dice of the shares"}}, Score: 1,
+		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "correct", Title: "voxels correct"},
+			{Key: "dice", Title: "mean Dice of the shares"}}, Score: 1,
 		Rounds: [][]float64{{correct, dice}}, Chance: []float64{chance, blind},
 		Notes: []string{"Chance: the most common share everywhere."},
 		Record: struct {

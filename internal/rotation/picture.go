@@ -22,7 +22,8 @@ const (
 // another rotation has a red frame.
 func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
 	rows := (c.Rotations + columns - 1) / columns
-	page := tiles.NewPage(2*margin+min(columns, c.Rotations)*(tileSize+tileGap)-tileGap, 2*margin+rows*(tileSize+tileGap)-tileGap)
+	page := tiles.NewPage(2*margin+min(columns, c.Rotations)*(tileSize+tileGap)-tileGap,
+		2*margin+rows*(tileSize+tileGap)-tileGap)
 	right := 0
 	err := e.Look(of, func(i classify.Item) {
 		truth := i.Truth[0]

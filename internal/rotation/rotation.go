@@ -27,7 +27,8 @@ const name = "rotation"
 
 func init() {
 	pretext.Register(pretext.Task{
-		Name: name, Short: "say by which right angles a crop was turned", Items: "crops", Title: "Rotations of unseen cases", Score: "rotations of held-out cases told",
+		Name: name, Short: "say by which right angles a crop was turned", Items: "crops",
+		Title: "Rotations of unseen cases", Score: "rotations of held-out cases told",
 		New: func() pretext.Config { return defaults() },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
 			return classify.Open(dev, path, name, defaults(), nil, o)
@@ -69,7 +70,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("crop: %w", err)
 	}
 	if c.Crop[0] != c.Crop[1] || c.Crop[1] != c.Crop[2] {
-		return fmt.Errorf("crop is %dx%dx%d: only a cube can be turned by right angles", c.Crop[0], c.Crop[1], c.Crop[2])
+		return fmt.Errorf("crop is %dx%dx%d: only a cube can be turned by right angles", c.Crop[0], c.Crop[1],
+			c.Crop[2])
 	}
 	if c.Rotations != 10 && c.Rotations != 24 {
 		return fmt.Errorf("rotations is %d, must be 10 or 24", c.Rotations)
@@ -78,7 +80,8 @@ func (c *Config) Check() error {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
@@ -100,6 +103,7 @@ func (c *Config) Task() (classify.Task, error) {
 		return err
 	}
 	return classify.Task{
-		Name: name, Patches: 1, Patch: c.Crop, Targets: []classify.Target{{Name: "class", Classes: len(list), Weight: 1}}, Cut: cut, Picture: c.picture,
+		Name: name, Patches: 1, Patch: c.Crop,
+		Targets: []classify.Target{{Name: "class", Classes: len(list), Weight: 1}}, Cut: cut, Picture: c.picture,
 	}, nil
 }

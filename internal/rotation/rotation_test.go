@@ -86,7 +86,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"there is no schedu": func(c *Config) { c.Train.Schedule = "x" },
 	})
 	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
-	if _, err := classify.Open(traintest.Direct(t), puzzles, name, defaults(), nil, pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
+	if _, err := classify.Open(traintest.Direct(t), puzzles, name, defaults(), nil,
+		pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}
 }

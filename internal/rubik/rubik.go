@@ -31,7 +31,8 @@ const name = "rubik"
 
 func init() {
 	pretext.Register(pretext.Task{
-		Name: name, Short: "say in which order the patches of a crop are, and how each was turned", Items: "cubes", Title: "Rubik's cubes of unseen cases",
+		Name: name, Short: "say in which order the patches of a crop are, and how each was turned", Items: "cubes",
+		Title: "Rubik's cubes of unseen cases",
 		Score: "orders and rotations in held-out cases told",
 		New:   func() pretext.Config { return defaults() },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
@@ -113,7 +114,8 @@ func (c *Config) halves() []rot90.Turn {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
@@ -143,7 +145,8 @@ func (c *Config) Task() (classify.Task, error) {
 }
 
 // cut makes a cube: of each slot the patch that the order puts there, turned.
-func (c *Config) cut(dst []float32, of sample.Sample, origin [3]int, order puzzle.Configuration, turned []int, r *rand.Rand) error {
+func (c *Config) cut(dst []float32, of sample.Sample, origin [3]int, order puzzle.Configuration, turned []int,
+	r *rand.Rand) error {
 	values, halves := c.Layout(c.Grid).Values(), c.halves()
 	patch := make([]float32, values)
 	for slot, cell := range order {

@@ -104,7 +104,8 @@ func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 	for done := 0; done < n; done += pieceLength {
 		piece := values[done:min(done+pieceLength, n)]
 		raw := raw[:size*int64(len(piece))]
-		if _, err := io.ReadFull(io.NewSectionReader(f.data, f.start+e.Offsets[0]+size*int64(done), int64(len(raw))), raw); err != nil {
+		if _, err := io.ReadFull(io.NewSectionReader(f.data, f.start+e.Offsets[0]+size*int64(done), int64(len(raw))),
+			raw); err != nil {
 			return nil, fmt.Errorf("reading tensor %q: %w", name, err)
 		}
 		for i := range piece {
@@ -140,7 +141,8 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
-	if zip, pickle := []byte("PK\x03\x04"), []byte{0x80, 2}; length > headerLimit && (bytes.HasPrefix(start[:], zip) || bytes.HasPrefix(start[:], pickle)) {
+	if zip, pickle := []byte("PK\x03\x04"), []byte{0x80, 2}; length > headerLimit && (bytes.HasPrefix(start[:], zip) ||
+		bytes.HasPrefix(start[:], pickle)) {
 		return nil, FormatError("it looks like a file of torch.save, which is not read; in Python, " +
 			"safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT) makes one that is, of a dict of tensors")
 	}
@@ -233,7 +235,8 @@ func (f *File) checkPlaces(size int64) error {
 			return FormatError(fmt.Sprintf("tensor %q: %v", name, err))
 		}
 		if e.Offsets[0] != end || e.Offsets[1]-end != n*width || e.Offsets[1] > size {
-			return FormatError(fmt.Sprintf("tensor %q (%s %v) at bytes %v of %d: expected %d bytes from %d on", name, e.Dtype, numbers.Extents(e.Shape), numbers.List(e.Offsets[:]), size, n*width, end))
+			return FormatError(fmt.Sprintf("tensor %q (%s %v) at bytes %v of %d: expected %d bytes from %d on", name,
+				e.Dtype, numbers.Extents(e.Shape), numbers.List(e.Offsets[:]), size, n*width, end))
 		}
 		end = e.Offsets[1]
 	}

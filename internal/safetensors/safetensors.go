@@ -41,7 +41,8 @@ const metadataKey = "__metadata__"
 
 // sizes of the types, in bytes an element.
 var sizes = map[string]int64{
-	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1,
+	"U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
 }
 
 // readable are the types that can be read; I64 is for the counters that PyTorch keeps beside batch

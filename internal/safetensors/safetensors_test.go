@@ -49,7 +49,8 @@ func values(v ...float32) func() ([]float32, error) {
 
 func TestRoundTrip(t *testing.T) {
 	var b bytes.Buffer
-	tensors := []Tensor{{"b", []int{2, 2}, values(1, float32(math.Pi), float32(math.Inf(-1)), 1e-40)}, {"a", nil, values(7)}, {"none", []int{3, 0}, values()}, {`od"d` + "\n", []int{1}, values(0)}}
+	tensors := []Tensor{{"b", []int{2, 2}, values(1, float32(math.Pi), float32(math.Inf(-1)), 1e-40)},
+		{"a", nil, values(7)}, {"none", []int{3, 0}, values()}, {`od"d` + "\n", []int{1}, values(0)}}
 	if err := Write(&b, map[string]string{"config": "a: \"b\"\n"}, tensors); err != nil {
 		t.Fatal(err)
 	}
@@ -108,14 +109,16 @@ func TestHostileHeaders(t *testing.T) {
 		"data past the end":    {file: raw(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4)},
 		"shape and bytes":      {file: raw(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 4)},
 		"absurd shape":         {file: raw(`{"a":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}}`, 4)},
-		"overflowing shape":    {file: raw(`{"a":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}`, 4)},
-		"negative shape":       {file: raw(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,-4]}}`, 0)},
-		"negative offset":      {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 0)},
-		"extreme offsets":      {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-9223372036854775808,9223372036854775807]}}`, 4)},
-		"a hole":               {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8)},
-		"an overlap":           {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)},
-		"bytes left over":      {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 8)},
-		"a type of nobody's":   {file: raw(`{"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}`, 8), unsupported: true},
+		"overflowing shape": {file: raw(`{"a":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}}`,
+			4)},
+		"negative shape":  {file: raw(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,-4]}}`, 0)},
+		"negative offset": {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 0)},
+		"extreme offsets": {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-9223372036854775808,9223372036854775807]}}`, 4)},
+		"a hole":          {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8)},
+		"an overlap":      {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)},
+		"bytes left over": {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 8)},
+		"a type of nobody's": {file: raw(`{"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}`, 8),
+			unsupported: true},
 	} {
 		_, err := parse(bytes.NewReader(c.file), int64(len(c.file)))
 		var malformed FormatError
@@ -162,7 +165,8 @@ func TestManyEmptyTensors(t *testing.T) {
 	}
 	var unsupported UnsupportedError
 	million := header(1_000_000)
-	if _, err := parse(bytes.NewReader(million), int64(len(million))); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "65536 tensors") {
+	if _, err := parse(bytes.NewReader(million), int64(len(million))); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(), "65536 tensors") {
 		t.Errorf("a million: %v", err)
 	}
 	most := header(maxTensors)
@@ -223,7 +227,8 @@ func FuzzParse(f *testing.F) {
 				}
 				continue // integers
 			}
-			tensors = append(tensors, Tensor{name, file.Shape(name), func() ([]float32, error) { return file.Read(name) }})
+			tensors = append(tensors, Tensor{name, file.Shape(name),
+				func() ([]float32, error) { return file.Read(name) }})
 		}
 		var b bytes.Buffer
 		if err := Write(&b, file.Metadata, tensors); err != nil {

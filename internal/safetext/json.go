@@ -67,7 +67,8 @@ func packedCopy(v reflect.Value) reflect.Value {
 	if !v.IsValid() {
 		return v
 	}
-	if t := v.Type(); t.Implements(marshaler) || t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(marshaler) {
+	if t := v.Type(); t.Implements(marshaler) ||
+		t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(marshaler) {
 		return v
 	}
 	to := reflect.New(v.Type()).Elem()

@@ -38,7 +38,8 @@ func TestLines(t *testing.T) {
 
 // What a program reads is the same, and has nothing that a person cannot see.
 func TestJSON(t *testing.T) {
-	for _, name := range []string{"case_01", "肝臓 كبد", "red\x1b[31m", "gpj.\u202egnp", "\x7f\u0085\u009b31m", "tag\U000e0041", `back\slash "quoted"`, "a\tb\n"} {
+	for _, name := range []string{"case_01", "肝臓 كبد", "red\x1b[31m", "gpj.\u202egnp", "\x7f\u0085\u009b31m",
+		"tag\U000e0041", `back\slash "quoted"`, "a\tb\n"} {
 		shown, err := Encode(map[string]string{name: name}, "\t")
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +73,8 @@ func TestBytesInJSON(t *testing.T) {
 		{private, `"\udbff\ude41"`},
 		{"\ufffd", "\"\ufffd\""},
 		{[]any{latin, private}, `["Gr\udcf6\udcdfe","\udcf4\udc8f\udcb9\udc81"]`},
-		{&file{latin, map[string][]any{"a\xff": {1, nil, &latin}}, latin}, `{"path":"Gr\udcf6\udcdfe","Names":{"a\udcff":[1,null,"Gr\udcf6\udcdfe"]}}`},
+		{&file{latin, map[string][]any{"a\xff": {1, nil, &latin}}, latin},
+			`{"path":"Gr\udcf6\udcdfe","Names":{"a\udcff":[1,null,"Gr\udcf6\udcdfe"]}}`},
 		{map[string]error{"\xff": nil}, `{"\udcff":null}`},
 	} {
 		if got, err := Encode(c.v, ""); err != nil || string(got) != c.want+"\n" {
@@ -101,7 +103,8 @@ func FuzzQuote(f *testing.F) {
 }
 
 func TestName(t *testing.T) {
-	for in, want := range map[string]string{"Gr\xf6sse": "Gr%F6sse", "Größe 肝臓": "Größe 肝臓", "\xff\xfe%": "%FF%FE%", "": ""} {
+	for in, want := range map[string]string{"Gr\xf6sse": "Gr%F6sse", "Größe 肝臓": "Größe 肝臓", "\xff\xfe%": "%FF%FE%",
+		"": ""} {
 		if got := Name(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}

@@ -58,8 +58,10 @@ func (s *Inferer) newBlender(dev device.Device, shape [3]int, wanted Wanted) (b 
 			return nil, err
 		}
 	}
-	b = &blender{dev: on, program: s.program, shape: shape, classes: s.classes, apart: int(max(dev.Alignment()/4, 6)), pieceSize: pieceSize}
-	spec := device.BlendSpec{Classes: s.classes, Window: [3]int{s.Size[2], s.Size[1], s.Size[0]}, Sums: [3]int{shape[2], shape[1], shape[0]}}
+	b = &blender{dev: on, program: s.program, shape: shape, classes: s.classes, apart: int(max(dev.Alignment()/4, 6)),
+		pieceSize: pieceSize}
+	spec := device.BlendSpec{Classes: s.classes, Window: [3]int{s.Size[2], s.Size[1], s.Size[0]},
+		Sums: [3]int{shape[2], shape[1], shape[0]}}
 	for n, output := range outputs {
 		all, tensor, err := s.program.Output(output)
 		if err != nil {
@@ -116,7 +118,8 @@ func (b *blender) borrow(bytes int64) (device.Buffer, error) {
 func (b *blender) begin(origins [][3]int) (err error) {
 	places := make([]float32, len(origins)*b.apart)
 	for n, o := range origins {
-		copy(places[n*b.apart:], []float32{float32(o[2]), float32(o[1]), float32(o[0]), float32(b.shape[2]), float32(b.shape[1]), float32(b.shape[0])})
+		copy(places[n*b.apart:], []float32{float32(o[2]), float32(o[1]), float32(o[0]), float32(b.shape[2]),
+			float32(b.shape[1]), float32(b.shape[0])})
 	}
 	if b.places == nil { // every layer has as many
 		if b.places, err = b.borrow(4 * int64(len(places))); err != nil {

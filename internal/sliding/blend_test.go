@@ -38,7 +38,8 @@ func (d blending) Blend(s device.BlendSpec) (device.Kernel, error) {
 	return loop(func(out, in []device.Buffer) {
 		*d.added++
 		p := make([]float32, s.Classes*w[0]*w[1]*w[2])
-		if err := d.Download(p, in[0], device.Tensor{Shape: device.Shape{1, s.Classes, w[0], w[1], w[2]}, Type: s.Type}); err != nil {
+		if err := d.Download(p, in[0], device.Tensor{Shape: device.Shape{1, s.Classes, w[0], w[1], w[2]},
+			Type: s.Type}); err != nil {
 			panic(err)
 		}
 		sums, weights, place := d.read(out[0], s.Classes*volume), d.read(in[1], w[0]+w[1]+w[2]), d.read(in[2], 6)
@@ -64,11 +65,13 @@ func (d blending) Blend(s device.BlendSpec) (device.Kernel, error) {
 func (d blending) Restore(s device.RestoreSpec) (device.Kernel, error) {
 	volume := s.Sums[0] * s.Sums[1] * s.Sums[2]
 	return loop(func(out, in []device.Buffer) {
-		sums, taps, place := d.read(in[0], s.Classes*volume), d.read(in[1], 5*(s.Lines[0]+s.Lines[1]+s.Lines[2])), d.read(in[2], 2)
+		sums, taps, place := d.read(in[0], s.Classes*volume), d.read(in[1], 5*(s.Lines[0]+s.Lines[1]+s.Lines[2])),
+			d.read(in[2], 2)
 		n := int(place[1]) * s.Lines[1] * s.Lines[2]
 		classes, maps := make([]float32, n), make([]float32, s.Classes*n)
 		for i := range classes {
-			line := [3]int{int(place[0]) + i/(s.Lines[1]*s.Lines[2]), s.Lines[0] + i/s.Lines[2]%s.Lines[1], s.Lines[0] + s.Lines[1] + i%s.Lines[2]}
+			line := [3]int{int(place[0]) + i/(s.Lines[1]*s.Lines[2]), s.Lines[0] + i/s.Lines[2]%s.Lines[1],
+				s.Lines[0] + s.Lines[1] + i%s.Lines[2]}
 			best := float32(0)
 			classes[i] = -1
 			for c := range s.Classes {
@@ -143,7 +146,8 @@ func TestBlendOnDevice(t *testing.T) {
 	plain := testDevice(t)
 	for _, size := range [][3]int{{8, 6, 4}, {24, 8, 16}} {
 		for batch, wanted := range map[int]Wanted{
-			1: {}, 2: {Classes: to}, 3: {Probabilities: true}, 4: {Classes: to, Maps: to, Probabilities: true, Logits: true}, 5: {Classes: to, Logits: true},
+			1: {}, 2: {Classes: to}, 3: {Probabilities: true}, 4: {Classes: to, Maps: to, Probabilities: true,
+				Logits: true}, 5: {Classes: to, Logits: true},
 		} {
 			added = 0
 			want, got := infer(plain, size, batch, wanted), infer(blending{plain, &added}, size, batch, wanted)
@@ -155,11 +159,13 @@ func TestBlendOnDevice(t *testing.T) {
 			}
 			for i, maps := range [][2][]float32{{got.Probabilities, want.Probabilities}, {got.Logits, want.Logits}} {
 				if len(maps[0]) != len(maps[1]) {
-					t.Fatalf("windows of %v, batches of %d: maps %d of %d values, want %d", size, batch, i, len(maps[0]), len(maps[1]))
+					t.Fatalf("windows of %v, batches of %d: maps %d of %d values, want %d", size, batch, i,
+						len(maps[0]), len(maps[1]))
 				}
 				for n, x := range maps[1] {
 					if d := math.Abs(float64(maps[0][n] - x)); !(d <= 1e-6*max(1, math.Abs(float64(x)))) {
-						t.Fatalf("windows of %v, batches of %d: value %d of maps %d is %v, want %v", size, batch, n, i, maps[0][n], x)
+						t.Fatalf("windows of %v, batches of %d: value %d of maps %d is %v, want %v", size, batch, n, i,
+							maps[0][n], x)
 					}
 				}
 			}

@@ -99,7 +99,8 @@ func (c restored) compare(t *testing.T, how string, got Result) {
 		}
 	}
 	for n, want := range c.Labels {
-		if class := got.Classes[n]; class != want && c.Scipy[int(class)*len(c.Labels)+n] < c.Scipy[int(want)*len(c.Labels)+n]-2e-6 {
+		if class := got.Classes[n]; class != want &&
+			c.Scipy[int(class)*len(c.Labels)+n] < c.Scipy[int(want)*len(c.Labels)+n]-2e-6 {
 			t.Fatalf("%s, %s: voxel %d is of class %d, want %d", c.Name, how, n, class, want)
 		}
 	}
@@ -172,7 +173,8 @@ func TestInferEqualsNaiveLoopOnTheScan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := s.Infer(t.Context(), source, Ensemble{}, Wanted{Classes: to, Maps: to, Probabilities: true, Logits: true}, nil)
+				got, err := s.Infer(t.Context(), source, Ensemble{}, Wanted{Classes: to, Maps: to, Probabilities: true,
+					Logits: true}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,17 +183,21 @@ func TestInferEqualsNaiveLoopOnTheScan(t *testing.T) {
 				}
 				worst := 0.0
 				for n := range scan.Len() {
-					index := [3]float64{float64(n % scan.Shape[0]), float64(n / scan.Shape[0] % scan.Shape[1]), float64(n / (scan.Shape[0] * scan.Shape[1]))}
+					index := [3]float64{float64(n % scan.Shape[0]), float64(n / scan.Shape[0] % scan.Shape[1]),
+						float64(n / (scan.Shape[0] * scan.Shape[1]))}
 					at, err := c.Grid.Voxel(scan.World(index))
 					if err != nil {
 						t.Fatal(err)
 					}
 					for class := range classes {
 						from := class * c.Len()
-						p, l := trilinear(want["probability"][from:], c.Shape, at), trilinear(want["logits"][from:], c.Shape, at)
-						worst = max(worst, math.Abs(p-float64(got.Probabilities[class*scan.Len()+n])), math.Abs(l-float64(got.Logits[class*scan.Len()+n])))
+						p, l := trilinear(want["probability"][from:], c.Shape, at), trilinear(want["logits"][from:],
+							c.Shape, at)
+						worst = max(worst, math.Abs(p-float64(got.Probabilities[class*scan.Len()+n])),
+							math.Abs(l-float64(got.Logits[class*scan.Len()+n])))
 						if best := got.Probabilities[int(got.Classes[n])*scan.Len()+n]; float64(best) < p-1e-5 {
-							t.Fatalf("%s %s, windows %v: voxel %d is of class %d (%v), not of %d (%v)", name, codes, size, n, got.Classes[n], best, class, p)
+							t.Fatalf("%s %s, windows %v: voxel %d is of class %d (%v), not of %d (%v)", name, codes,
+								size, n, got.Classes[n], best, class, p)
 						}
 					}
 				}
@@ -222,7 +228,8 @@ func TestInferEqualsNaiveLoopOnTheScan(t *testing.T) {
 // Where a part of the scan was prepared, its voxels get what they would get alone, and all others
 // are background.
 func TestRestorationOfAPart(t *testing.T) {
-	scan := volume.Grid{Shape: [3]int{11, 9, 8}, Affine: volume.Affine{{0, -2, 0, 5}, {1.5, 0, 0, 2}, {0, 0, -3, 1}, {0, 0, 0, 1}}}
+	scan := volume.Grid{Shape: [3]int{11, 9, 8}, Affine: volume.Affine{{0, -2, 0, 5}, {1.5, 0, 0, 2}, {0, 0, -3, 1},
+		{0, 0, 0, 1}}}
 	part := volume.Part{Scan: scan, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: [3]int{7, 6, 4}}}
 	for _, spacing := range [][3]float64{{}, {2, 2, 2}, {1, 1, 4}} {
 		how := volume.DefaultPreparation()
@@ -250,7 +257,8 @@ func TestRestorationOfAPart(t *testing.T) {
 					at := scan.Index(i, j, k)
 					// settle has nothing beyond the part
 					class, probability := uint16(0), [classes]float32{}
-					if p := [3]int{i - 2, j - 1, k - 3}; min(p[0], p[1], p[2]) >= 0 && p[0] < 7 && p[1] < 6 && p[2] < 4 {
+					if p := [3]int{i - 2, j - 1, k - 3}; min(p[0], p[1], p[2]) >= 0 && p[0] < 7 && p[1] < 6 &&
+						p[2] < 4 {
 						inside := part.Grid().Index(p[0], p[1], p[2])
 						class = want.Classes[inside]
 						for c := range classes {
@@ -259,11 +267,13 @@ func TestRestorationOfAPart(t *testing.T) {
 					}
 					for c := range classes {
 						if got.Probabilities[c*scan.Len()+at] != probability[c] {
-							t.Fatalf("spacing %v, voxel (%d, %d, %d): probability %d is %v, want %v", spacing, i, j, k, c, got.Probabilities[c*scan.Len()+at], probability[c])
+							t.Fatalf("spacing %v, voxel (%d, %d, %d): probability %d is %v, want %v", spacing, i, j, k,
+								c, got.Probabilities[c*scan.Len()+at], probability[c])
 						}
 					}
 					if got.Classes[at] != class {
-						t.Fatalf("spacing %v, voxel (%d, %d, %d) is of class %d, want %d", spacing, i, j, k, got.Classes[at], class)
+						t.Fatalf("spacing %v, voxel (%d, %d, %d) is of class %d, want %d", spacing, i, j, k,
+							got.Classes[at], class)
 					}
 				}
 			}
@@ -303,7 +313,8 @@ func naiveSums(t *testing.T, s *Inferer, src Source) map[string][]float64 {
 	t.Helper()
 	shape := src.Size()
 	n, voxels := shape[0]*shape[1]*shape[2], s.Size[0]*s.Size[1]*s.Size[2]
-	sums := map[string][]float64{"probability": make([]float64, s.classes*n), "logits": make([]float64, s.classes*n), "weight": make([]float64, n)}
+	sums := map[string][]float64{"probability": make([]float64, s.classes*n), "logits": make([]float64, s.classes*n),
+		"weight": make([]float64, n)}
 	bell := func(i, n int) float64 {
 		d := (float64(i) - float64(n-1)/2) / (float64(n) / 8)
 		return math.Exp(-d * d / 2)
@@ -312,7 +323,8 @@ func naiveSums(t *testing.T, s *Inferer, src Source) map[string][]float64 {
 		for _, y := range positions(shape[1], s.Size[1], s.Overlap) {
 			for _, x := range positions(shape[0], s.Size[0], s.Overlap) {
 				image := make([]float32, s.Batch*voxels)
-				outputs := map[string][]float32{"probability": make([]float32, s.Batch*s.classes*voxels), "logits": make([]float32, s.Batch*s.classes*voxels)}
+				outputs := map[string][]float32{"probability": make([]float32, s.Batch*s.classes*voxels),
+					"logits": make([]float32, s.Batch*s.classes*voxels)}
 				if err := src.Crop(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
 					t.Fatal(err)
 				}

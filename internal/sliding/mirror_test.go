@@ -57,7 +57,8 @@ func TestMirrorEqualsFlippingByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		r, err := s.Infer(t.Context(), Hold(v, v, how.Intensities(nil)), Ensemble{}, Wanted{Probabilities: true, Logits: true}, nil)
+		r, err := s.Infer(t.Context(), Hold(v, v, how.Intensities(nil)), Ensemble{},
+			Wanted{Probabilities: true, Logits: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +93,8 @@ func TestMirrorEqualsFlippingByHand(t *testing.T) {
 			got := infer(Options{Batch: batch, Mirror: axes}, whole)
 			worst := 0.0
 			for i := range probabilities {
-				worst = max(worst, math.Abs(probabilities[i]-float64(got.Probabilities[i])), math.Abs(logits[i]-float64(got.Logits[i])))
+				worst = max(worst, math.Abs(probabilities[i]-float64(got.Probabilities[i])),
+					math.Abs(logits[i]-float64(got.Logits[i])))
 			}
 			if worst > 1e-5 {
 				t.Errorf("%s, batch %d: differs by up to %g from flipping by hand", axes, batch, worst)

@@ -30,7 +30,8 @@ func (b *blender) newPieces(e *emission, of *summed, maps bool) (*pieces, error)
 	}
 	p.planes = min(p.lines[0], max(1, int(b.pieceSize/4)/(each*p.plane())))
 	var err error
-	p.restore, err = b.dev.Restore(device.RestoreSpec{Classes: b.classes, Sums: [3]int{b.shape[2], b.shape[1], b.shape[0]}, Lines: p.lines, Planes: p.planes, Maps: maps})
+	p.restore, err = b.dev.Restore(device.RestoreSpec{Classes: b.classes,
+		Sums: [3]int{b.shape[2], b.shape[1], b.shape[0]}, Lines: p.lines, Planes: p.planes, Maps: maps})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,8 @@ func (b *blender) newPieces(e *emission, of *summed, maps bool) (*pieces, error)
 	for _, part := range []struct {
 		to    *device.Buffer
 		bytes int
-	}{{&p.labels, 4 * len(p.host)}, {&p.values, 4 * (each - 1) * len(p.host)}, {&p.taps, 4 * len(taps)}, {&p.place, 8}, {&p.memory, int(p.restore.Scratch())}} {
+	}{{&p.labels, 4 * len(p.host)}, {&p.values, 4 * (each - 1) * len(p.host)}, {&p.taps, 4 * len(taps)}, {&p.place, 8},
+		{&p.memory, int(p.restore.Scratch())}} {
 		if *part.to, err = b.borrow(int64(part.bytes)); err != nil {
 			return nil, err
 		}
@@ -121,7 +123,8 @@ func (p *pieces) eachLine(first int, f func(from []float32, to, step int)) {
 	width := p.lines[2]
 	share(min(p.planes, p.lines[0]-first)*p.lines[1], func(lo, hi int) {
 		for n := lo; n < hi; n++ {
-			f(p.host[n*width:(n+1)*width], p.e.firstVoxel()+(first+n/p.lines[1])*along(2)+n%p.lines[1]*along(1), along(0))
+			f(p.host[n*width:(n+1)*width], p.e.firstVoxel()+(first+n/p.lines[1])*along(2)+n%p.lines[1]*along(1),
+				along(0))
 		}
 	})
 }

@@ -174,12 +174,14 @@ func (w Wanted) complete(shape [3]int) (Wanted, error) {
 	for _, to := range []**volume.Restoration{&w.Classes, &w.Maps} {
 		if *to == nil {
 			var err error
-			if *to, err = volume.Stay(volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{1, 1, 1})}); err != nil {
+			if *to, err = volume.Stay(volume.Grid{Shape: shape,
+				Affine: volume.Scaling([3]float64{1, 1, 1})}); err != nil {
 				return w, err
 			}
 		}
 		if (*to).Prepared.Shape != shape {
-			return w, fmt.Errorf("the windows lie over %v voxels, their results over %v", numbers.Extents(shape[:]), numbers.Extents((*to).Prepared.Shape[:]))
+			return w, fmt.Errorf("the windows lie over %v voxels, their results over %v", numbers.Extents(shape[:]),
+				numbers.Extents((*to).Prepared.Shape[:]))
 		}
 	}
 	return w, nil
@@ -235,13 +237,15 @@ func (o Options) bytes(shape [3]int, classes int, w Wanted) int64 {
 const cropsAhead = 2
 
 // Classify gives the class of every voxel of a source, (K, J, I).
-func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progress func(done, total int)) ([]uint16, error) {
+func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progress func(done, total int)) ([]uint16,
+	error) {
 	r, err := s.Infer(ctx, src, of, Wanted{}, progress)
 	return r.Classes, err
 }
 
 // Infer slides the window over a source. progress, if not nil, is told how many windows are done.
-func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wanted, progress func(done, total int)) (r Result, err error) {
+func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wanted,
+	progress func(done, total int)) (r Result, err error) {
 	shape := src.Size()
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
@@ -337,7 +341,8 @@ func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
 	if s.room < 0 || need <= s.room {
 		return nil
 	}
-	return fmt.Errorf("a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving())
+	return fmt.Errorf("a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s",
+		numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving())
 }
 
 // saving says what takes less memory.
@@ -400,7 +405,8 @@ func beyond(r *Result, classes int) {
 
 // layer adds the windows at the given origins to the sums: to those on the device, if blend is not
 // nil.
-func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend *blender, values map[string][]float32, sums *slab, done func()) error {
+func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend *blender, values map[string][]float32,
+	sums *slab, done func()) error {
 	if blend != nil {
 		if err := blend.begin(origins); err != nil {
 			return err
@@ -410,7 +416,8 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 	input := s.Inputs * patch
 	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
-		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))], voxels: make([]float32, s.Batch*input)}
+		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))],
+			voxels: make([]float32, s.Batch*input)}
 		for n, origin := range c.origins {
 			if err := src.Crop(c.voxels[n*input:(n+1)*input], origin, s.Size); err != nil {
 				return c, err

@@ -113,11 +113,13 @@ func naive(t *testing.T, s *Inferer, src Source) []uint16 {
 					for k := range s.Size[2] {
 						for j := range s.Size[1] {
 							for i := range s.Size[0] {
-								if x+i < 0 || y+j < 0 || z+k < 0 || x+i >= shape[0] || y+j >= shape[1] || z+k >= shape[2] {
+								if x+i < 0 || y+j < 0 || z+k < 0 || x+i >= shape[0] || y+j >= shape[1] ||
+									z+k >= shape[2] {
 									continue
 								}
 								w := bell(i, s.Size[0]) * bell(j, s.Size[1]) * bell(k, s.Size[2])
-								sums[class*n+x+i+shape[0]*(y+j+shape[1]*(z+k))] += w * float64(probability[class*voxels+i+s.Size[0]*(j+s.Size[1]*k)])
+								sums[class*n+x+i+shape[0]*(y+j+shape[1]*(z+k))] += w * float64(probability[class*voxels+
+									i+s.Size[0]*(j+s.Size[1]*k)])
 							}
 						}
 					}
@@ -158,7 +160,8 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 			for _, src := range []Source{
 				Case{c}, Hold(whole, whole, how.Intensities(nil)),
 				// smaller than the window along some axes
-				part{Case{c}, [3]int{5, 17, 3}}, part{Case{c}, [3]int{21, 3, 4}}, part{Case{c}, [3]int{9, 17, 5}}, part{Case{c}, [3]int{3, 3, 13}},
+				part{Case{c}, [3]int{5, 17, 3}}, part{Case{c}, [3]int{21, 3, 4}}, part{Case{c}, [3]int{9, 17, 5}},
+				part{Case{c}, [3]int{3, 3, 13}},
 			} {
 				calls, total := 0, 0
 				got, err := s.Classify(t.Context(), src, Ensemble{}, func(done, of int) { calls, total = done, of })
@@ -175,7 +178,8 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in
 				// these few voxels.
 				if different > 0 || len(got) != len(want) {
-					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.Size(), different, len(want))
+					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.Size(),
+						different, len(want))
 				}
 				if calls != total || total == 0 {
 					t.Errorf("progress ended at %d of %d", calls, total)

@@ -70,7 +70,8 @@ func TestDevices(t *testing.T) {
 		t.Errorf("where a file is needed: %v", err)
 	}
 	var large *TooLargeError
-	if _, err := ReadGiven("/dev/zero", Settings); !errors.As(err, &large) || err.Error() != "/dev/zero holds more than 1 MiB: name another file" {
+	if _, err := ReadGiven("/dev/zero", Settings); !errors.As(err, &large) ||
+		err.Error() != "/dev/zero holds more than 1 MiB: name another file" {
 		t.Errorf("without end: %v", err)
 	}
 	if got, err := ReadGiven("/dev/null", 10); err != nil || len(got) != 0 {

@@ -32,7 +32,8 @@ type CostError struct {
 }
 
 func (e *CostError) Error() string {
-	return fmt.Sprintf("%s %d is %v: must be finite and below 2^512, or +Inf for a forbidden place", e.What, e.Index, e.Value)
+	return fmt.Sprintf("%s %d is %v: must be finite and below 2^512, or +Inf for a forbidden place", e.What, e.Index,
+		e.Value)
 }
 
 // A Solver solves one problem at a time in memory of its own. The zero Solver is ready for use.
@@ -59,7 +60,8 @@ func (s *Solver) reserve(n int) {
 		return
 	}
 	ints, floats := make([]int, 5*n), make([]float64, 2*n)
-	s.column, s.row, s.free, s.from, s.order = ints[:n:n], ints[n:2*n:2*n], ints[2*n:3*n:3*n], ints[3*n:4*n:4*n], ints[4*n:]
+	s.column, s.row, s.free, s.from, s.order = ints[:n:n], ints[n:2*n:2*n], ints[2*n:3*n:3*n], ints[3*n:4*n:4*n],
+		ints[4*n:]
 	s.v, s.length = floats[:n:n], floats[n:]
 }
 
@@ -105,7 +107,8 @@ func (s *Solver) Assign(answer []int, cost []float64) (float64, error) {
 func (s *Solver) AssignSome(answer []int, cost []float64, n int) (float64, error) {
 	m := len(answer)
 	if m > n || len(cost) != m*n {
-		return 0, fmt.Errorf("%d costs for %d rows of %d columns: need %d, and at least as many columns as rows", len(cost), m, n, m*n)
+		return 0, fmt.Errorf("%d costs for %d rows of %d columns: need %d, and at least as many columns as rows",
+			len(cost), m, n, m*n)
 	}
 	if m == 0 {
 		return 0, nil

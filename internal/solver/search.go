@@ -41,7 +41,8 @@ func (t Terms) check(n int) error {
 		return nil
 	}
 	if len(t.Binary) != n*n*t.Classes || len(t.Relation) != n*n || t.Classes < 1 {
-		return fmt.Errorf("%d binary costs and %d relations of %d classes for %d patches: need %d and %d", len(t.Binary), len(t.Relation), t.Classes, n, n*n*t.Classes, n*n)
+		return fmt.Errorf("%d binary costs and %d relations of %d classes for %d patches: need %d and %d",
+			len(t.Binary), len(t.Relation), t.Classes, n, n*n*t.Classes, n*n)
 	}
 	if oddities(t.Binary) {
 		for i, c := range t.Binary {
@@ -321,7 +322,8 @@ func (l *neighbourhood) best(distance int) (m move, gain float64) {
 			}
 			for c := b + 1; c < n; c++ {
 				r := at[c]
-				now := l.place[a*n+p] + l.place[b*n+q] + l.place[c*n+r] - l.with(a, p, b, q) - l.with(b, q, c, r) - l.with(a, p, c, r)
+				now := l.place[a*n+p] + l.place[b*n+q] + l.place[c*n+r] - l.with(a, p, b, q) - l.with(b, q, c,
+					r) - l.with(a, p, c, r)
 				try(a, b, c, now-l.cycled(a, q, b, r, c, p, p, q, r))
 				try(a, c, b, now-l.cycled(a, r, b, p, c, q, p, q, r))
 			}

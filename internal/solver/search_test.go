@@ -13,7 +13,8 @@ import (
 
 func randomTerms(r *rand.Rand, g puzzle.Grid) Terms {
 	n := g.Cells()
-	t := Terms{Unary: make([]float64, n*n), Binary: make([]float64, n*n*g.Relations()), Relation: g.RelationTable(), Classes: g.Relations()}
+	t := Terms{Unary: make([]float64, n*n), Binary: make([]float64, n*n*g.Relations()), Relation: g.RelationTable(),
+		Classes: g.Relations()}
 	for i := range t.Unary {
 		t.Unary[i] = 5 * r.Float64()
 	}
@@ -71,8 +72,10 @@ func TestSearchEqualsTheNaiveOne(t *testing.T) {
 				}
 				checkPermutation(t, got)
 				moved += moves
-				if math.Abs(gotCost-wantCost) > 1e-9 || got.Distance(want) != 0 || math.Abs(terms.Cost(got)-gotCost) > 1e-9 {
-					t.Fatalf("grid %v, distance %d: %v costs %v, naive search finds %v at %v", g, distance, got, gotCost, want, wantCost)
+				if math.Abs(gotCost-wantCost) > 1e-9 || got.Distance(want) != 0 ||
+					math.Abs(terms.Cost(got)-gotCost) > 1e-9 {
+					t.Fatalf("grid %v, distance %d: %v costs %v, naive search finds %v at %v", g, distance, got,
+						gotCost, want, wantCost)
 				}
 			}
 		}
@@ -350,7 +353,8 @@ func BenchmarkSearch(b *testing.B) {
 // iterate plays one puzzle to its end. The callback looks at the patches as they are arranged and
 // says for each slot where the patch in it should go. The result is where the patches of the first
 // arrangement ended.
-func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.Configuration, error)) (puzzle.Configuration, End, error) {
+func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.Configuration,
+	error)) (puzzle.Configuration, End, error) {
 	it := NewIteration(n, rounds)
 	for it.End() == Going {
 		step, err := look(it.Arrangement())

@@ -28,11 +28,13 @@ func TestAssignSomeEqualsBruteForce(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if sorted := slices.Sorted(slices.Values(answer)); len(slices.Compact(sorted)) != m || sorted[0] < 0 || sorted[m-1] >= n {
+					if sorted := slices.Sorted(slices.Values(answer)); len(slices.Compact(sorted)) != m ||
+						sorted[0] < 0 || sorted[m-1] >= n {
 						t.Fatalf("%v are not different columns", answer)
 					}
 					if want := bruteForceSome(cost, m, n); math.Abs(got-want) > 1e-11*max(1, math.Abs(want)) {
-						t.Fatalf("%d rows of %d, %s, seed %d: cost %v, brute force finds %v", m, n, kind, seed, got, want)
+						t.Fatalf("%d rows of %d, %s, seed %d: cost %v, brute force finds %v", m, n, kind, seed, got,
+							want)
 					}
 				}
 			}

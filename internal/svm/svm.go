@@ -33,7 +33,8 @@ func (d Data) row(i int) []float32 { return d.Features[i*d.Width : (i+1)*d.Width
 
 func (d Data) check() error {
 	if d.Width < 1 || d.Len() < 1 || len(d.Features) != d.Len()*d.Width || d.Count < 1 {
-		return fmt.Errorf("%d features for %d samples of %d classes: need %d each", len(d.Features), d.Len(), d.Count, d.Width)
+		return fmt.Errorf("%d features for %d samples of %d classes: need %d each", len(d.Features), d.Len(), d.Count,
+			d.Width)
 	}
 	for i, c := range d.Classes {
 		if c < 0 || c >= d.Count {
@@ -96,7 +97,8 @@ func Train(ctx context.Context, d Data, o Options) (*Model, error) {
 	if o.Sweeps == 0 {
 		o.Sweeps = 1000
 	}
-	m := &Model{Width: d.Width, Weights: make([][]float64, d.Count), Objective: make([]float64, d.Count), Converged: true}
+	m := &Model{Width: d.Width, Weights: make([][]float64, d.Count), Objective: make([]float64, d.Count),
+		Converged: true}
 	squares := make([]float64, d.Len())
 	for i := range squares {
 		squares[i] = 1 // of the intercept's feature
@@ -202,7 +204,8 @@ func (p *problem) solve(ctx context.Context) bool {
 			fastest.add(p.w, p.row(i), (alpha[i]-before)*y)
 		}
 		active = left
-		if high-low <= p.o.Tolerance && math.Abs(high) <= p.o.Tolerance && math.Abs(low) <= p.o.Tolerance || len(active) == 0 {
+		if high-low <= p.o.Tolerance && math.Abs(high) <= p.o.Tolerance && math.Abs(low) <= p.o.Tolerance ||
+			len(active) == 0 {
 			if len(active) == n {
 				return true
 			}

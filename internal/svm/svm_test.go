@@ -69,7 +69,8 @@ func equalsScikitLearn(t *testing.T) {
 			first = append(first, i)
 		}
 		// The default tolerance, as a user has it.
-		m, err := Train(context.Background(), all.Select(first), Options{C: c.C, Hinge: c.Hinge, Positive: c.Positive, Sweeps: 20000, Seed: 1})
+		m, err := Train(context.Background(), all.Select(first), Options{C: c.C, Hinge: c.Hinge, Positive: c.Positive,
+			Sweeps: 20000, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,8 @@ func equalsScikitLearn(t *testing.T) {
 			}
 			for i, w := range c.Weights[k] {
 				if math.Abs(m.Weights[k][i]-w) > 2e-3 {
-					t.Errorf("%d samples, C %v, class %d: weight %d is %v, scikit-learn has %v", c.Samples, c.C, k, i, m.Weights[k][i], w)
+					t.Errorf("%d samples, C %v, class %d: weight %d is %v, scikit-learn has %v", c.Samples, c.C, k, i,
+						m.Weights[k][i], w)
 				}
 			}
 		}
@@ -114,7 +116,8 @@ func TestCrossValidate(t *testing.T) {
 	for i := range d.Classes {
 		d.Classes[i] = r.IntN(3)
 	}
-	if accuracy, err = CrossValidate(context.Background(), d, Options{Seed: 1}, []float64{0.1}, 3); err != nil || accuracy[0] > 0.5 {
+	if accuracy, err = CrossValidate(context.Background(), d, Options{Seed: 1}, []float64{0.1}, 3); err != nil ||
+		accuracy[0] > 0.5 {
 		t.Errorf("random labels: %v, %v", accuracy, err)
 	}
 }

@@ -10,11 +10,13 @@ import (
 // Curves is every point of learning curves, a row each.
 func Curves(curves []eval.LearningCurve) Table {
 	t := Table{Title: "Learning curves", Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"fold", "fold", 0}, {"seed", "seed", 0}, {"step", "step", 0}, {"dsc", "DSC %", 2},
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"fold", "fold", 0}, {"seed", "seed", 0},
+		{"step", "step", 0}, {"dsc", "DSC %", 2},
 	}}
 	for _, c := range curves {
 		for n, step := range c.Steps {
-			t.Rows = append(t.Rows, []any{c.Initialisation, Percent(c.Fraction), c.Fold, strconv.FormatUint(c.Seed, 10), int(step), c.Values[n]})
+			t.Rows = append(t.Rows, []any{c.Initialisation, Percent(c.Fraction), c.Fold, strconv.FormatUint(c.Seed, 10),
+				int(step), c.Values[n]})
 		}
 	}
 	return t
@@ -23,13 +25,16 @@ func Curves(curves []eval.LearningCurve) Table {
 // CurveRows is the comparison of learning curves.
 func CurveRows(rows []eval.CurveRow, baseline string) Table {
 	t := Table{Title: "Learning curves, DSC in percent", Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {"last", "last", 2}, {"area", "mean height", 2},
-		{"difference", "difference", 2}, {"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", "p, Holm", 3},
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {"last", "last", 2},
+		{"area", "mean height", 2},
+		{"difference", "difference", 2}, {"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0},
+		{"p", "p", 3}, {"p_holm", "p, Holm", 3},
 		{"steps", "steps to 95 %", 0},
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []any{
-			r.Initialisation, Percent(r.Fraction), r.Last.N, r.Last, r.Area, r.Gain, r.Interval.Low, r.Interval.High, Interval(r.Interval, 2), P(r.Test.P), P(r.Holm), r.Steps,
+			r.Initialisation, Percent(r.Fraction), r.Last.N, r.Last, r.Area, r.Gain, r.Interval.Low, r.Interval.High,
+			Interval(r.Interval, 2), P(r.Test.P), P(r.Holm), r.Steps,
 		})
 	}
 	t.Notes = []string{

@@ -41,7 +41,8 @@ func Folds(f eval.FoldTable) Table {
 func Means(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	t := Table{Title: "Mean " + metric.Title, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {metric.Key, metric.Title, metric.Digits},
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0},
+		{metric.Key, metric.Title, metric.Digits},
 	}}
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
@@ -65,8 +66,10 @@ func differenceColumns(prefix string, digits int, several bool) []Column {
 		p.Title, holm.Title = "", "p (runs, Holm)"
 	}
 	return []Column{
-		{prefix + "difference", "difference", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits}, {prefix + "interval", "95 % interval", 0}, p, holm,
-		{prefix + "p_wilcoxon_runs", "", 3}, {prefix + "bootstrap_low", "", digits}, {prefix + "bootstrap_high", "", digits},
+		{prefix + "difference", "difference", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits},
+		{prefix + "interval", "95 % interval", 0}, p, holm,
+		{prefix + "p_wilcoxon_runs", "", 3}, {prefix + "bootstrap_low", "", digits},
+		{prefix + "bootstrap_high", "", digits},
 		{prefix + "folds_low", "", digits}, {prefix + "folds_high", "", digits},
 		{prefix + "cases_higher", "", 0}, {prefix + "cases_lower", "", 0}, {prefix + "cases_median", "", digits},
 	}
@@ -75,7 +78,8 @@ func differenceColumns(prefix string, digits int, several bool) []Column {
 func differenceCells(c eval.Comparison, digits int) []any {
 	return []any{
 		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), P(c.Holm),
-		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Folds.Low, c.Folds.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
+		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Folds.Low, c.Folds.High, c.Cases.Higher, c.Cases.Lower,
+		c.Cases.Median,
 	}
 }
 
@@ -84,7 +88,8 @@ func differenceCells(c eval.Comparison, digits int) []any {
 func Unlearnt(labels []eval.UnlearntLabel) string {
 	var parts []string
 	for _, l := range labels {
-		parts = append(parts, fmt.Sprintf("%s in %d of %d runs", cmp.Or(nameOf(l.Label, l.Name), fmt.Sprintf("label %d", l.Label)), l.Runs, l.Of))
+		parts = append(parts, fmt.Sprintf("%s in %d of %d runs",
+			cmp.Or(nameOf(l.Label, l.Name), fmt.Sprintf("label %d", l.Label)), l.Runs, l.Of))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -108,14 +113,16 @@ func FoldNotes(f eval.FoldTable) []string {
 		notes = append(notes, text+".")
 	}
 	if infinite > 0 {
-		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
+		notes = append(notes,
+			"∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
 	}
 	if len(f.Initialisations) > 1 && pairs > 1 {
 		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
 		}
-		notes = append(notes, note+". Test cases of one run share its training and are no repetitions: nothing is tested over them.")
+		notes = append(notes,
+			note+". Test cases of one run share its training and are no repetitions: nothing is tested over them.")
 		notes = append(notes, lessIsBetter(f)...)
 	}
 	return notes
@@ -130,11 +137,14 @@ func Differences(f eval.FoldTable) Table {
 		holm = "" // one comparison needs no adjustment
 	}
 	t := Table{Title: metric.Title + ": difference to " + f.Baseline, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits},
-		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0},
+		{"difference", "difference", metric.Digits},
+		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3},
+		{"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
 		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "bootstrap", 0},
 		{"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
-		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0}, {"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
+		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0},
+		{"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
 	}}
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
@@ -142,9 +152,11 @@ func Differences(f eval.FoldTable) Table {
 				continue
 			}
 			t.Rows = append(t.Rows, []any{
-				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
+				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High,
+				Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
 				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits),
-				c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits), c.Cases.Higher, c.Cases.Lower, fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
+				c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits), c.Cases.Higher, c.Cases.Lower,
+				fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
 			})
 		}
 	}
@@ -174,7 +186,8 @@ type Measure struct {
 // measure, initialisation and share of the training cases that has pairs of runs.
 func Measures(list []Measure) Table {
 	t := Table{Title: "Difference by other measures", Columns: []Column{
-		{"measure", "measure", 0}, {"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", 2},
+		{"measure", "measure", 0}, {"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0},
+		{"difference", "difference", 2},
 		{"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3},
 	}}
 	for _, m := range list {
@@ -187,7 +200,8 @@ func Measures(list []Measure) Table {
 		for row, fraction := range f.Fractions {
 			for n, c := range f.Cells[row] {
 				if c.Gain.N > 0 {
-					t.Rows = append(t.Rows, []any{name, f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, 2), P(c.Test.P)})
+					t.Rows = append(t.Rows, []any{name, f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain,
+						c.Interval.Low, c.Interval.High, Interval(c.Interval, 2), P(c.Test.P)})
 				}
 			}
 		}
@@ -239,8 +253,10 @@ func StudyChanges(studies []StudyChange, m eval.Metric) Table {
 func changes(title string, list []eval.Change, m eval.Metric) Table {
 	metric := MetricColumn(m, true)
 	t := Table{Title: metric.Title + ": " + title, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"pairs", "pairs", 0}, {"change", "change", metric.Digits}, {"low", "", metric.Digits}, {"high", "", metric.Digits},
-		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
+		{"initialisation", "initialisation", 0}, {"pairs", "pairs", 0}, {"change", "change", metric.Digits},
+		{"low", "", metric.Digits}, {"high", "", metric.Digits},
+		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits},
+		{"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
 	}, Notes: []string{
 		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over the pairs; p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
 	}}
@@ -254,18 +270,21 @@ func changes(title string, list []eval.Change, m eval.Metric) Table {
 			}
 		}
 		t.Rows = append(t.Rows, []any{
-			name, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits),
+			name, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P),
+			c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits),
 		})
 	}
 	if first != "" {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s - %s: by how much the difference of the two changes.", first, baseline))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s - %s: by how much the difference of the two changes.", first,
+			baseline))
 	}
 	if m.Better < 0 {
 		note := LessIsBetter + ": below 0, it became less"
 		if first != "" {
 			note += fmt.Sprintf("; of %s - %s, the difference moved in favour of %s", first, baseline, first)
 		}
-		t.Notes = append(t.Notes, note+".", distancesNote+" Runs that find more labels may have a larger mean for it: look at single labels, too.")
+		t.Notes = append(t.Notes, note+".",
+			distancesNote+" Runs that find more labels may have a larger mean for it: look at single labels, too.")
 	}
 	return t
 }
@@ -287,26 +306,32 @@ func lessIsBetter(f eval.FoldTable) []string {
 	if f.Metric.Better >= 0 {
 		return nil
 	}
-	return []string{LessIsBetter + ": a difference below 0 is for the initialisation, one above 0 for " + f.Baseline + "."}
+	return []string{LessIsBetter + ": a difference below 0 is for the initialisation, one above 0 for " + f.Baseline +
+		"."}
 }
 
 // Mixed is the table of a mixed model's fixed effects.
 func Mixed(f eval.MixedFit, metric eval.Metric) Table {
 	digits := MetricColumn(metric, true).Digits
-	t := Table{Title: MetricColumn(metric, true).Title + ": linear mixed model over all runs and cases", Columns: []Column{
-		{"effect", "effect", 0}, {"estimate", "estimate", digits}, {"se", "standard error", digits}, {"df", "degrees of freedom", 1}, {"low", "", digits}, {"high", "", digits},
-		{"interval", "95 % interval", 0}, {"t", "t", 2}, {"p", "p", 3},
-	}}
+	t := Table{Title: MetricColumn(metric, true).Title + ": linear mixed model over all runs and cases",
+		Columns: []Column{
+			{"effect", "effect", 0}, {"estimate", "estimate", digits}, {"se", "standard error", digits},
+			{"df", "degrees of freedom", 1}, {"low", "", digits}, {"high", "", digits},
+			{"interval", "95 % interval", 0}, {"t", "t", 2}, {"p", "p", 3},
+		}}
 	for _, e := range f.Effects {
-		t.Rows = append(t.Rows, []any{e.Name, e.Estimate, e.SE, e.DF, e.Interval.Low, e.Interval.High, Interval(e.Interval, digits), e.Test.Statistic, P(e.Test.P)})
+		t.Rows = append(t.Rows, []any{e.Name, e.Estimate, e.SE, e.DF, e.Interval.Low, e.Interval.High,
+			Interval(e.Interval, digits), e.Test.Statistic, P(e.Test.P)})
 	}
-	note := fmt.Sprintf("REML, Satterthwaite's degrees of freedom, %d observations. Standard deviations: ", f.Observations)
+	note := fmt.Sprintf("REML, Satterthwaite's degrees of freedom, %d observations. Standard deviations: ",
+		f.Observations)
 	for _, r := range f.Random {
 		note += r.Name + " " + Rounded(r.SD, digits) + ", "
 	}
 	for _, r := range f.Random {
 		if r.Name == "run" && r.SD == 0 {
-			t.Notes = append(t.Notes, "The runs scatter no more than their cases explain, so nothing can be tested: a test would be one over cases.")
+			t.Notes = append(t.Notes,
+				"The runs scatter no more than their cases explain, so nothing can be tested: a test would be one over cases.")
 		}
 	}
 	t.Notes = append([]string{note + "residual " + Rounded(f.Residual, digits) + "."}, t.Notes...)

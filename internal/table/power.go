@@ -9,15 +9,19 @@ import (
 // Pilots is the table of replicates needed to find a difference.
 func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.PowerOptions) Table {
 	column := MetricColumn(metric, true)
-	t := Table{Title: fmt.Sprintf("Replicates needed to find a difference of %g in %s", difference, column.Title), Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"difference", "difference", column.Digits}, {"sd_limit", "limit of the SD", column.Digits},
-		{"replicates", "replicates", 0}, {"replicates_at_limit", "at the limit", 0},
-	}}
+	t := Table{Title: fmt.Sprintf("Replicates needed to find a difference of %g in %s", difference, column.Title),
+		Columns: []Column{
+			{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"difference", "difference", column.Digits},
+			{"sd_limit", "limit of the SD", column.Digits},
+			{"replicates", "replicates", 0}, {"replicates_at_limit", "at the limit", 0},
+		}}
 	for _, p := range pilots {
-		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates, p.ReplicatesAtLimit})
+		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates,
+			p.ReplicatesAtLimit})
 		t.Notes = []string{fmt.Sprintf("Difference: mean ± standard deviation (SD) over pairs of runs of the same fold and seed. %s", planned(o))}
 	}
-	t.Notes = append(t.Notes, "The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: planning with it is seldom too optimistic.")
+	t.Notes = append(t.Notes,
+		"The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: planning with it is seldom too optimistic.")
 	return t
 }
 
@@ -25,10 +29,12 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 // deviation.
 func Detectable(pilots []eval.Pilot, metric eval.Metric, o eval.PowerOptions) (Table, error) {
 	column := MetricColumn(metric, true)
-	t := Table{Title: fmt.Sprintf("Smallest difference in %s that is found", column.Title), Columns: []Column{{"replicates", "replicates", 0}}}
+	t := Table{Title: fmt.Sprintf("Smallest difference in %s that is found", column.Title),
+		Columns: []Column{{"replicates", "replicates", 0}}}
 	for _, p := range pilots {
 		name := fmt.Sprintf("%s, %s", p.Initialisation, Percent(p.Fraction))
-		t.Columns = append(t.Columns, Column{name, name, column.Digits}, Column{name + "_limit", "at the limit", column.Digits})
+		t.Columns = append(t.Columns, Column{name, name, column.Digits},
+			Column{name + "_limit", "at the limit", column.Digits})
 	}
 	for _, n := range []int{3, 4, 6, 8, 10, 12, 16, 24, 32} {
 		row := []any{n}

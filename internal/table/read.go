@@ -43,7 +43,8 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
 // those that tell the runs apart, and before what their predictions keep.
 func Runs(runs []eval.Trial) Table {
-	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0}, {"fraction", "fraction", 4}, {"seed", "seed", 0}}}
+	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0},
+		{"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
 	t.Columns = append(t.Columns, Column{"components", "components", 0})
 	for _, r := range runs {
@@ -110,15 +111,18 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 		}
 		components := fromCSV(f.cell(n, "components"))
 		if seen[scored{k, s.Case, s.Label}] {
-			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, f.lines[n], safetext.Text(s.Case), s.Label)
+			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what,
+				f.lines[n], safetext.Text(s.Case), s.Label)
 		}
 		seen[scored{k, s.Case, s.Label}] = true
 		if _, known := at[k]; !known {
 			at[k] = len(runs)
-			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed, Components: components})
+			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction,
+				Seed: k.seed, Components: components})
 		}
 		if runs[at[k]].Components != components {
-			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what, f.lines[n], safetext.Text(components), safetext.Text(runs[at[k]].Components))
+			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what,
+				f.lines[n], safetext.Text(components), safetext.Text(runs[at[k]].Components))
 		}
 		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
 	}
@@ -151,12 +155,14 @@ func ReadCurves(r io.Reader) ([]eval.LearningCurve, error) {
 		}
 		point := map[string]float64{}
 		for _, column := range []string{"step", "dsc"} {
-			if point[column], err = strconv.ParseFloat(f.cell(n, column), 64); err != nil || math.IsInf(point[column], 0) || column == "step" && !(point[column] >= 0) {
+			if point[column], err = strconv.ParseFloat(f.cell(n, column), 64); err != nil ||
+				math.IsInf(point[column], 0) || column == "step" && !(point[column] >= 0) {
 				return nil, f.wrong(n, column, "a number")
 			}
 		}
 		at := slices.IndexFunc(curves, func(k eval.LearningCurve) bool {
-			return k.Initialisation == c.Initialisation && k.Fraction == c.Fraction && k.Fold == c.Fold && k.Seed == c.Seed
+			return k.Initialisation == c.Initialisation && k.Fraction == c.Fraction && k.Fold == c.Fold &&
+				k.Seed == c.Seed
 		})
 		if at < 0 {
 			at = len(curves)
@@ -206,7 +212,8 @@ func readCSV(r io.Reader, what string) (*csvFile, error) {
 		return nil, fmt.Errorf("reading %s: %w", what, err)
 	}
 	if len(header) == 1 && strings.ContainsAny(header[0], ";\t") {
-		return nil, fmt.Errorf("reading %s: want columns between commas, and decimal points: not semicolons or tabs", what)
+		return nil, fmt.Errorf("reading %s: want columns between commas, and decimal points: not semicolons or tabs",
+			what)
 	}
 	f := &csvFile{what: what, at: map[string]int{}}
 	for n, key := range header {

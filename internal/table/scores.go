@@ -68,7 +68,8 @@ func named(s eval.Score) bool { return nameOf(s.Label, s.Name) != "" }
 // PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
 // scored, missed, invented, absent, undrawn, emptied or unlearnt.
 func PerCase(scores []eval.Score) Table {
-	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, nameColumn(slices.ContainsFunc(scores, named)), {Key: "outcome"}}}
+	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0},
+		nameColumn(slices.ContainsFunc(scores, named)), {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
 	for _, s := range scores {
 		row := []any{s.Case, int(s.Label), s.Name, string(s.Outcome())}
@@ -92,7 +93,9 @@ func toleranceOf(scores []eval.Score) float64 {
 // of its row.
 func PerLabel(scores []eval.Score) Table {
 	labels := eval.ByLabel(scores)
-	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, nameColumn(len(labels) > 1 || slices.ContainsFunc(scores, named)), {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
+	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0},
+		nameColumn(len(labels) > 1 || slices.ContainsFunc(scores, named)), {"cases", "cases", 0},
+		{"missed", "missed", 0}, {"invented", "invented", 0}}}
 	t.Columns = append(t.Columns, scoreColumns(toleranceOf(scores))...)
 	infinite := false
 	for _, s := range labels {
@@ -106,22 +109,26 @@ func PerLabel(scores []eval.Score) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
+	t.Notes = append(t.Notes,
+		"Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
 	t.Notes = append(t.Notes, nowhere(labels)...)
 	if text := Undrawn(labels); text != "" {
 		t.Notes = append(t.Notes, text+".")
 	}
 	for _, s := range labels {
 		if s.Label > 0 && s.Emptied > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: not scored in %s, where it was drawn and other structures have all its voxels.",
-				callLabel(s), numbers.Count(s.Emptied, "reference")))
+			t.Notes = append(t.Notes,
+				fmt.Sprintf("%s: not scored in %s, where it was drawn and other structures have all its voxels.",
+					callLabel(s), numbers.Count(s.Emptied, "reference")))
 		}
 		if s.Label > 0 && s.Unlearnt > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: in no number, for no training case shows it: the network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
+			t.Notes = append(t.Notes,
+				fmt.Sprintf("%s: in no number, for no training case shows it: the network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
 		}
 	}
 	if infinite {
-		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
+		t.Notes = append(t.Notes,
+			"∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
 	return t
 }

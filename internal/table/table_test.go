@@ -15,9 +15,12 @@ import (
 )
 
 var some = []eval.Score{
-	{Case: "a", Label: 1, Name: "liver, left", DSC: 0.5, HD95: 3.25, HD: 4, ASSD: 1, NSD: 0.75, Tolerance: 2, Predicted: 10, Reference: 12},
-	{Case: "b", Label: 1, Name: "liver, left", DSC: 0, HD95: math.Inf(1), HD: math.Inf(1), ASSD: math.Inf(1), Tolerance: 2, Reference: 9},
-	{Case: "b", Label: 2, DSC: math.NaN(), HD95: math.NaN(), HD: math.NaN(), ASSD: math.NaN(), NSD: math.NaN(), Tolerance: 2},
+	{Case: "a", Label: 1, Name: "liver, left", DSC: 0.5, HD95: 3.25, HD: 4, ASSD: 1, NSD: 0.75, Tolerance: 2,
+		Predicted: 10, Reference: 12},
+	{Case: "b", Label: 1, Name: "liver, left", DSC: 0, HD95: math.Inf(1), HD: math.Inf(1), ASSD: math.Inf(1),
+		Tolerance: 2, Reference: 9},
+	{Case: "b", Label: 2, DSC: math.NaN(), HD95: math.NaN(), HD: math.NaN(), ASSD: math.NaN(), NSD: math.NaN(),
+		Tolerance: 2},
 }
 
 func text(t *testing.T, write func(*strings.Builder) error) string {
@@ -57,7 +60,8 @@ Mean ± standard deviation over the cases. Missed: only the reference shows the 
 	if markdown != want {
 		t.Errorf("Markdown: %s", cmp.Diff(want, markdown))
 	}
-	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,missed,invented,dsc_mean,dsc_sd,dsc_n,dsc_infinite,hd95_mm_mean,") {
+	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv,
+		"label,name,cases,missed,invented,dsc_mean,dsc_sd,dsc_n,dsc_infinite,hd95_mm_mean,") {
 		t.Errorf("CSV of spreads: %s", csv)
 	}
 }
@@ -66,19 +70,23 @@ Mean ± standard deviation over the cases. Missed: only the reference shows the 
 func TestUndrawnScoresSurviveCSV(t *testing.T) {
 	nan := math.NaN()
 	scores := []eval.Score{
-		{Case: "a", Label: 1, Name: "liver", DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 30, Reference: nan, Tolerance: 2},
+		{Case: "a", Label: 1, Name: "liver", DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 30,
+			Reference: nan, Tolerance: 2},
 		{Case: "b", Label: 1, Name: "liver", DSC: 0.5, Predicted: 3, Reference: 4, Tolerance: 2},
 	}
 	perLabel := PerLabel(scores)
-	if notes := strings.Join(perLabel.Notes, " "); !strings.Contains(notes, "not scored where it is not: liver in 1 of 2.") {
+	if notes := strings.Join(perLabel.Notes, " "); !strings.Contains(notes,
+		"not scored where it is not: liver in 1 of 2.") {
 		t.Errorf("notes: %s", notes)
 	}
 	row := "| 1 | liver | 1 | 0 | 0 | 0.5000 | 0.00 | 0.00 | 0.00 | 0.0000 | 3.00 | 4.00 | -1.00 |"
-	if markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) }); !strings.Contains(markdown, row) {
+	if markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) }); !strings.Contains(markdown,
+		row) {
 		t.Errorf("no %s in %s", row, markdown)
 	}
 	nobody := PerLabel(scores[:1])
-	if notes := strings.Join(nobody.Notes, " "); strings.Contains(notes, "in no prediction") || !strings.Contains(notes, "liver in 1 of 1.") || nobody.Rows[0][2] != 0 {
+	if notes := strings.Join(nobody.Notes, " "); strings.Contains(notes, "in no prediction") ||
+		!strings.Contains(notes, "liver in 1 of 1.") || nobody.Rows[0][2] != 0 {
 		t.Errorf("drawn in no case: %v, %s", nobody.Rows, notes)
 	}
 	csv := text(t, func(b *strings.Builder) error { return PerCase(scores).CSV(b) })
@@ -129,12 +137,15 @@ func TestRunsSurviveCSV(t *testing.T) {
 		t.Error(d)
 	}
 	short := "initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,0.5\n"
-	if back, err = ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 || !math.IsNaN(back[0].Scores[0].HD95) {
+	if back, err = ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 ||
+		!math.IsNaN(back[0].Scores[0].HD95) {
 		t.Errorf("a table without HD95: %+v, %v", back, err)
 	}
 	for want, text := range map[string]string{
-		`no column "dsc"`: strings.Replace(short, "dsc", "iou", 1), `line 2: fold "x"`: strings.Replace(short, "scratch,1", "scratch,x", 1),
-		`line 2: seed "-1"`: strings.Replace(short, "0.1,1", "0.1,-1", 1), `line 2: dsc "" is not a number`: strings.Replace(short, "0.5", "", 1),
+		`no column "dsc"`: strings.Replace(short, "dsc", "iou", 1), `line 2: fold "x"`: strings.Replace(short,
+			"scratch,1", "scratch,x", 1),
+		`line 2: seed "-1"`:                      strings.Replace(short, "0.1,1", "0.1,-1", 1),
+		`line 2: dsc "" is not a number`:         strings.Replace(short, "0.5", "", 1),
 		"line 3: case a, label 1 is there twice": short + "scratch,1,0.1,1,a,1,0.5\n",
 	} {
 		if _, err := ReadRuns(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -145,7 +156,8 @@ func TestRunsSurviveCSV(t *testing.T) {
 
 func TestCurvesSurviveCSV(t *testing.T) {
 	curves := []eval.LearningCurve{
-		{Initialisation: "=3x3x3", Fraction: 0.1, Fold: 2, Seed: 7, Steps: []float64{10, 20}, Values: []float64{1.0 / 3, 50}},
+		{Initialisation: "=3x3x3", Fraction: 0.1, Fold: 2, Seed: 7, Steps: []float64{10, 20},
+			Values: []float64{1.0 / 3, 50}},
 		{Initialisation: "scratch", Fraction: 1, Fold: 1, Seed: 1, Steps: []float64{10}, Values: []float64{40}},
 	}
 	file := text(t, func(b *strings.Builder) error { return Curves(curves).CSV(b) })
@@ -157,9 +169,12 @@ func TestCurvesSurviveCSV(t *testing.T) {
 		t.Error(d)
 	}
 	for want, text := range map[string]string{
-		`no column "step"`: strings.Replace(file, "step", "steps", 1), `line 2: data "10"`: strings.Replace(file, "10 %", "10", 1),
-		`line 2: fold "x"`: strings.Replace(file, "%,2", "%,x", 1), `line 2: seed "-7"`: strings.Replace(file, "2,7", "2,-7", 1),
-		`line 3: dsc "half"`: strings.Replace(file, "20,50", "20,half", 1), `line 3: step "10" is not after`: strings.Replace(file, "20,50", "10,50", 1),
+		`no column "step"`: strings.Replace(file, "step", "steps", 1), `line 2: data "10"`: strings.Replace(file,
+			"10 %", "10", 1),
+		`line 2: fold "x"`: strings.Replace(file, "%,2", "%,x", 1), `line 2: seed "-7"`: strings.Replace(file, "2,7",
+			"2,-7", 1),
+		`line 3: dsc "half"`:             strings.Replace(file, "20,50", "20,half", 1),
+		`line 3: step "10" is not after`: strings.Replace(file, "20,50", "10,50", 1),
 	} {
 		if _, err := ReadCurves(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ...%s...", err, want)
@@ -170,15 +185,18 @@ func TestCurvesSurviveCSV(t *testing.T) {
 // Of a distance, less is better: the tables say so.
 func TestLessIsBetter(t *testing.T) {
 	run := func(initialisation string, seed uint64, hd95 float64) eval.Trial {
-		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, HD95: hd95}}}
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed,
+			Scores: []eval.Score{{Case: "a", Label: 1, HD95: hd95}}}
 	}
-	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 3), run("scratch", 2, 4), run("3x3x3", 1, 5), run("3x3x3", 2, 7)}, eval.FoldOptions{Metric: "hd95"})
+	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 3), run("scratch", 2, 4), run("3x3x3", 1, 5),
+		run("3x3x3", 2, 7)}, eval.FoldOptions{Metric: "hd95"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, got := range []Table{Folds(f), Differences(f)} {
 		markdown := text(t, func(b *strings.Builder) error { return got.Markdown(b) })
-		if strings.Contains(markdown, " gain") || !strings.Contains(markdown, "Less is better: a difference below 0") || !strings.Contains(markdown, "| difference |") {
+		if strings.Contains(markdown, " gain") || !strings.Contains(markdown, "Less is better: a difference below 0") ||
+			!strings.Contains(markdown, "| difference |") {
 			t.Errorf("%s", markdown)
 		}
 	}
@@ -188,16 +206,19 @@ func TestLessIsBetter(t *testing.T) {
 // is 12.7062.
 func TestFolds(t *testing.T) {
 	run := func(initialisation string, seed uint64, dsc float64) eval.Trial {
-		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed,
+			Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
 	}
-	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 0.5), run("scratch", 2, 0.6), run("3x3x3", 1, 0.6), run("3x3x3", 2, 0.8)}, eval.FoldOptions{})
+	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 0.5), run("scratch", 2, 0.6), run("3x3x3", 1, 0.6),
+		run("3x3x3", 2, 0.8)}, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := Folds(f)
 	markdown := text(t, func(b *strings.Builder) error { return got.Markdown(b) })
 	for _, want := range []string{
-		"**Mean DSC (%) by share of the training data**", "| data | scratch | 3x3x3 | difference | 95 % interval | p (runs) |",
+		"**Mean DSC (%) by share of the training data**",
+		"| data | scratch | 3x3x3 | difference | 95 % interval | p (runs) |",
 		"| 10 % | 55.00 ± 7.07 | 70.00 ± 14.14 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 |",
 	} {
 		if !strings.Contains(markdown, want) {
@@ -227,10 +248,12 @@ func TestMeasures(t *testing.T) {
 		score float64
 	}{{"scratch", 1, 0.5}, {"scratch", 2, 0.6}, {"3x3x3", 1, 0.6}, {"3x3x3", 2, 0.8}, {"alone", 3, 0.7}} {
 		runs = append(runs, eval.Trial{Initialisation: r.name, Fraction: 0.1, Seed: r.seed, Scores: []eval.Score{
-			{Case: "a", Label: 1, Name: "lung", DSC: r.score, NSD: 1, HD95: 10 * r.score, ASSD: math.Inf(1)}, {Case: "a", Label: 2, DSC: 1, NSD: r.score, HD95: 10 * r.score, ASSD: math.Inf(1)}}})
+			{Case: "a", Label: 1, Name: "lung", DSC: r.score, NSD: 1, HD95: 10 * r.score, ASSD: math.Inf(1)},
+			{Case: "a", Label: 2, DSC: 1, NSD: r.score, HD95: 10 * r.score, ASSD: math.Inf(1)}}})
 	}
 	var measures []Measure
-	for name, o := range map[string]eval.FoldOptions{"NSD (%)": {Metric: "nsd"}, "HD95 (mm)": {Metric: "hd95"}, "ASSD (mm)": {Metric: "assd"}, "DSC (%) of label 1": {Label: 1}} {
+	for name, o := range map[string]eval.FoldOptions{"NSD (%)": {Metric: "nsd"}, "HD95 (mm)": {Metric: "hd95"},
+		"ASSD (mm)": {Metric: "assd"}, "DSC (%) of label 1": {Label: 1}} {
 		f, err := eval.Folds(runs, o)
 		if err != nil {
 			t.Fatal(err)
@@ -262,7 +285,8 @@ func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 			if n > 0 {
 				dsc += gains[n-1]
 			}
-			runs = append(runs, eval.Trial{Initialisation: name, Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
+			runs = append(runs, eval.Trial{Initialisation: name, Fraction: 1, Seed: seed,
+				Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
 		}
 	}
 	f, err := eval.Folds(runs, eval.FoldOptions{})
@@ -270,7 +294,8 @@ func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	header, rows := Folds(f).Text()
-	if got := strings.Join(header, ","); got != "data,scratch,a,difference,95 % interval,p (runs, Holm),b,difference,95 % interval,p (runs, Holm)" {
+	if got := strings.Join(header,
+		","); got != "data,scratch,a,difference,95 % interval,p (runs, Holm),b,difference,95 % interval,p (runs, Holm)" {
 		t.Errorf("header %s", got)
 	}
 	if got, want := rows[0][5], Rounded(2*f.Cells[0][1].Test.P, 3); got != want {
@@ -280,16 +305,20 @@ func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, rows := Folds(hd).Text(); rows[0][1] != "– (3 ∞)" || !strings.Contains(strings.Join(FoldNotes(hd), " "), "missed or invented") {
+	if _, rows := Folds(hd).Text(); rows[0][1] != "– (3 ∞)" || !strings.Contains(strings.Join(FoldNotes(hd), " "),
+		"missed or invented") {
 		t.Errorf("HD95 of labels that are never found: %s, %q", rows[0][1], FoldNotes(hd))
 	}
 }
 
 func TestMixed(t *testing.T) {
-	fit := eval.MixedFit{Effects: []eval.Effect{{Name: "3x3x3", Estimate: 4.014, SE: 2.3, DF: 11, Interval: eval.Interval{Low: -1.05, High: 9.08}, Test: eval.Test{Statistic: 1.746, P: 0.109}}}, Random: []eval.Scatter{{Name: "run", SD: 5.6}, {Name: "case", SD: 4.75}}, Residual: 2.93, Observations: 588}
+	fit := eval.MixedFit{Effects: []eval.Effect{{Name: "3x3x3", Estimate: 4.014, SE: 2.3, DF: 11,
+		Interval: eval.Interval{Low: -1.05, High: 9.08}, Test: eval.Test{Statistic: 1.746, P: 0.109}}},
+		Random: []eval.Scatter{{Name: "run", SD: 5.6}, {Name: "case", SD: 4.75}}, Residual: 2.93, Observations: 588}
 	dsc, _ := eval.MetricNamed("dsc")
 	page := text(t, func(b *strings.Builder) error { return Mixed(fit, dsc).Markdown(b) })
-	for _, want := range []string{"| 3x3x3 | 4.01 | 2.30 | 11.0 | -1.05 to +9.08 | 1.75 | 0.109 |", "588 observations", "run 5.60, case 4.75, residual 2.93"} {
+	for _, want := range []string{"| 3x3x3 | 4.01 | 2.30 | 11.0 | -1.05 to +9.08 | 1.75 | 0.109 |", "588 observations",
+		"run 5.60, case 4.75, residual 2.93"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
@@ -298,9 +327,12 @@ func TestMixed(t *testing.T) {
 
 func TestProbabilitiesAndLists(t *testing.T) {
 	for want, got := range map[string]string{
-		"< 0.001": P(0.0004).String(), "0.001": P(0.0006).String(), "0.050": P(0.05).String(), "–": P(math.NaN()).String(),
-		"": List(nil, 3), "a": List([]string{"a"}, 3), "a and b": List([]string{"a", "b"}, 3), "a, b and c": List([]string{"a", "b", "c"}, 3),
-		"a, b and 2 more": List([]string{"a", "b", "c", "d"}, 2), "a, b, c and d": List([]string{"a", "b", "c", "d"}, 0),
+		"< 0.001": P(0.0004).String(), "0.001": P(0.0006).String(), "0.050": P(0.05).String(),
+		"–": P(math.NaN()).String(),
+		"":  List(nil, 3), "a": List([]string{"a"}, 3), "a and b": List([]string{"a", "b"}, 3),
+		"a, b and c":      List([]string{"a", "b", "c"}, 3),
+		"a, b and 2 more": List([]string{"a", "b", "c", "d"}, 2), "a, b, c and d": List([]string{"a", "b", "c", "d"},
+			0),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -311,8 +343,10 @@ func TestProbabilitiesAndLists(t *testing.T) {
 // Whoever names a file decides nothing but a name.
 func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	names := []string{
-		"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "''", "＝1", "\t=1", "<script>alert(1)</script>", "a|b", "[x](javascript:y)", "`ls`", "**bold**",
-		"_em_", "a_b", "\x1b[31mred", "gpj.\u202egnp", "Gr\xf6sse", `a\b`, "http://x.y", "www.x.y", "me@x.y", "&lt;", "$x$", "two\nlines", "tag\U000e0041",
+		"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "''", "＝1", "\t=1", "<script>alert(1)</script>", "a|b",
+		"[x](javascript:y)", "`ls`", "**bold**",
+		"_em_", "a_b", "\x1b[31mred", "gpj.\u202egnp", "Gr\xf6sse", `a\b`, "http://x.y", "www.x.y", "me@x.y", "&lt;",
+		"$x$", "two\nlines", "tag\U000e0041",
 	}
 	var scores []eval.Score
 	for _, n := range names {
@@ -355,8 +389,10 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"<script>x</script>": `\<script>x\</script>`, "a|b": `a\|b`, "[x](y)": `\[x\](y)`, "`ls`": "\\`ls\\`", "pt_001": "pt_001", "_em_": `\_em\_`, "__init__": `\_\_init\_\_`,
-		"D<=2": "D<=2", "http://x": `http\://x`, "www.x": `www\.x`, "a@b": `a\@b`, "&lt;": `\&lt;`, "A & B": "A & B", "$x$": `\$x\$`, "**": `\*\*`, `\`: `\\`, "50 %": "50 %",
+		"<script>x</script>": `\<script>x\</script>`, "a|b": `a\|b`, "[x](y)": `\[x\](y)`, "`ls`": "\\`ls\\`",
+		"pt_001": "pt_001", "_em_": `\_em\_`, "__init__": `\_\_init\_\_`,
+		"D<=2": "D<=2", "http://x": `http\://x`, "www.x": `www\.x`, "a@b": `a\@b`, "&lt;": `\&lt;`, "A & B": "A & B",
+		"$x$": `\$x\$`, "**": `\*\*`, `\`: `\\`, "50 %": "50 %",
 	} {
 		if got := EscapeMarkdown(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
@@ -384,8 +420,10 @@ func TestNumbersAreNoNames(t *testing.T) {
 
 // There is no standard deviation over one run, and no test over one pair.
 func TestNotesOfOneRun(t *testing.T) {
-	f := eval.FoldTable{Metric: eval.Metrics[0], Baseline: "scratch", Initialisations: []string{"scratch", "3x3x3"}, Fractions: []float64{1},
-		Cells: [][]eval.FoldCell{{{Spread: eval.Spread{N: 1}}, {Spread: eval.Spread{N: 1}, Comparison: eval.Comparison{Gain: eval.Spread{N: 1}}}}}}
+	f := eval.FoldTable{Metric: eval.Metrics[0], Baseline: "scratch", Initialisations: []string{"scratch", "3x3x3"},
+		Fractions: []float64{1},
+		Cells: [][]eval.FoldCell{{{Spread: eval.Spread{N: 1}},
+			{Spread: eval.Spread{N: 1}, Comparison: eval.Comparison{Gain: eval.Spread{N: 1}}}}}}
 	if got := FoldNotes(f); len(got) != 1 || got[0] != "Of one run in each cell: the mean over its test cases." {
 		t.Errorf("%q", got)
 	}

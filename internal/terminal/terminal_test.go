@@ -47,7 +47,8 @@ func TestTableWithoutHeader(t *testing.T) {
 func TestTableFitsANarrowTerminal(t *testing.T) {
 	data := TableData{
 		Header: []string{"path", "ASSD (mm)", "problems"}, Right: []bool{false, true, false},
-		Rows: [][]string{{"imagesTr/pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"}, {"膵臓", "1", ""}},
+		Rows: [][]string{{"imagesTr/pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"},
+			{"膵臓", "1", ""}},
 	}
 	for columns, want := range map[int]string{
 		40: `path           ASSD (mm)  problems
@@ -79,7 +80,8 @@ i.gz                 another
 		}
 	}
 	var wide, unlimited bytes.Buffer
-	if err := errors.Join(table(&wide, data, 1000), table(&unlimited, data, 0)); err != nil || wide.String() != unlimited.String() {
+	if err := errors.Join(table(&wide, data, 1000), table(&unlimited, data, 0)); err != nil ||
+		wide.String() != unlimited.String() {
 		t.Errorf("%v; got\n%s\nand\n%s", err, wide.String(), unlimited.String())
 	}
 }
@@ -87,7 +89,8 @@ i.gz                 another
 func TestRemarksGoBelowOnANarrowTerminal(t *testing.T) {
 	data := TableData{
 		Header: []string{"path", "ASSD (mm)", "problems"}, Right: []bool{false, true}, Remarks: true,
-		Rows: [][]string{{"pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"}, {"膵臓", "1", ""}},
+		Rows: [][]string{{"pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"},
+			{"膵臓", "1", ""}},
 	}
 	for columns, want := range map[int]string{
 		40: `path                 ASSD (mm)
@@ -143,7 +146,8 @@ func TestLinesAreFew(t *testing.T) {
 	if len(lines) != 10 {
 		t.Errorf("%d lines in 40 s:\n%s", len(lines), b.String())
 	}
-	if lines[0] != "pretrain: 55/100  loss 0.5  45.0 s left" || lines[1] != "validation: 0.8" || lines[9] != "pretrain: 90/100  loss 0.5  in 40.0 s" {
+	if lines[0] != "pretrain: 55/100  loss 0.5  45.0 s left" || lines[1] != "validation: 0.8" ||
+		lines[9] != "pretrain: 90/100  loss 0.5  in 40.0 s" {
 		t.Errorf("got\n%s", b.String())
 	}
 	if strings.Contains(b.String(), "\x1b") {
@@ -197,8 +201,10 @@ func TestBarShowsTheState(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 ms", 450 * time.Millisecond: "450 ms", 12345 * time.Millisecond: "12.3 s", 59990 * time.Millisecond: "1 min 00 s",
-		200 * time.Second: "3 min 20 s", 65 * time.Minute: "1 h 05 min", 51 * time.Hour: "2 d 3 h", -time.Minute: "-1 min 00 s",
+		0: "0 ms", 450 * time.Millisecond: "450 ms", 12345 * time.Millisecond: "12.3 s",
+		59990 * time.Millisecond: "1 min 00 s",
+		200 * time.Second:        "3 min 20 s", 65 * time.Minute: "1 h 05 min", 51 * time.Hour: "2 d 3 h",
+		-time.Minute: "-1 min 00 s",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
@@ -207,7 +213,8 @@ func TestDuration(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 1<<20 - 1: "1.0 MiB", 491 << 20: "491 MiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB", 1<<63 - 1: "8.0 EiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 1<<20 - 1: "1.0 MiB",
+		491 << 20: "491 MiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB", 1<<63 - 1: "8.0 EiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}

@@ -65,7 +65,8 @@ func (m *microBatches) allReduce(values []float32) error {
 	case m.stage == using && m.calls < len(m.sums) && len(m.sums[m.calls]) == len(values):
 		copy(values, m.sums[m.calls])
 	case m.stage == using:
-		return fmt.Errorf("sum %d of micro-batch %d has %d values, which it had not before", m.calls, m.now, len(values))
+		return fmt.Errorf("sum %d of micro-batch %d has %d values, which it had not before", m.calls, m.now,
+			len(values))
 	case m.stage == adding && m.calls == len(m.sums):
 		m.sums = append(m.sums, slices.Clone(values))
 	case m.stage == adding:

@@ -30,7 +30,8 @@ type decision struct {
 func (d *decision) prepare(s *optimizer) (err error) {
 	frozen, pitch := s.rule.frozen(), int(d.dev.Alignment()/4)
 	d.spec = device.DecideSpec{
-		Squares: len(s.spans), Rates: len(s.rates), Width: len(frozen), Pitch: pitch, Factor: s.rule.factor(), One: slices.Index(frozen, 1), Clip: float32(s.options.Clip),
+		Squares: len(s.spans), Rates: len(s.rates), Width: len(frozen), Pitch: pitch, Factor: s.rule.factor(),
+		One: slices.Index(frozen, 1), Clip: float32(s.options.Clip),
 	}
 	d.planned, err = d.dev.Alloc(4 * int64(pitch*len(s.rates)))
 	return err

@@ -60,7 +60,8 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 		return
 	}
 	whole, full := t.TempDir(), t.TempDir()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	defer room(t, true)
@@ -74,13 +75,17 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 			room(t, true)
 		}
 	}}
-	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, full, identity, voxsaw.New), Observer: said})
+	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, full, identity, voxsaw.New),
+		Observer: said})
 	room(t, true)
-	if !atomicfile.NoRoom(err) || !strings.Contains(err.Error(), lastFile) && !strings.Contains(err.Error(), metricsFile) || Finished(full) {
+	if !atomicfile.NoRoom(err) || !strings.Contains(err.Error(), lastFile) && !strings.Contains(err.Error(),
+		metricsFile) || Finished(full) {
 		t.Errorf("a run whose last weights were not written: %v, finished %v", err, Finished(full))
 	}
-	for _, want := range []string{"after step 4: ", "step 5 could not be saved: ", "step 10 could not be saved: ", "after step 18: "} {
-		if n := len(slices.DeleteFunc(slices.Clone(said.texts), func(text string) bool { return !strings.HasPrefix(text, want) })); n != 1 {
+	for _, want := range []string{"after step 4: ", "step 5 could not be saved: ", "step 10 could not be saved: ",
+		"after step 18: "} {
+		if n := len(slices.DeleteFunc(slices.Clone(said.texts),
+			func(text string) bool { return !strings.HasPrefix(text, want) })); n != 1 {
 			t.Errorf("%q is said %d times, want once", want, n)
 		}
 	}
@@ -88,18 +93,21 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 		t.Errorf("the log after there was room again has steps %v", steps)
 	}
 	said = &notes{}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, full, identity, voxsaw.Resume), Observer: said}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, full, identity, voxsaw.Resume), Observer: said}); err != nil {
 		t.Fatal(err)
 	}
 	if len(said.texts) > 0 {
 		t.Errorf("said: %q", said.texts)
 	}
 	for _, name := range []string{metricsFile, validationFile} {
-		if got, want := log(t, filepath.Join(full, name)), log(t, filepath.Join(whole, name)); !slices.Equal(got, want) {
+		if got, want := log(t, filepath.Join(full, name)), log(t, filepath.Join(whole, name)); !slices.Equal(got,
+			want) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if !maps.EqualFunc(tensors(t, filepath.Join(full, lastFile)), tensors(t, filepath.Join(whole, lastFile)), slices.Equal) {
+	if !maps.EqualFunc(tensors(t, filepath.Join(full, lastFile)), tensors(t, filepath.Join(whole, lastFile)),
+		slices.Equal) {
 		t.Error("other weights")
 	}
 }
@@ -111,7 +119,8 @@ func TestRoomAtTheEnd(t *testing.T) {
 		return
 	}
 	whole := t.TempDir()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	defer room(t, true)
@@ -126,7 +135,9 @@ func TestRoomAtTheEnd(t *testing.T) {
 			time.AfterFunc(100*time.Millisecond, func() { room(t, true) })
 		}
 	}}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3), afterStep: end}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said}); err != nil || !Finished(folder) {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3), afterStep: end},
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said}); err != nil ||
+		!Finished(folder) {
 		t.Errorf("finished %v, %v", Finished(folder), err)
 	}
 	if n := strings.Count(strings.Join(said.texts, "\n"), "could not be saved: "); n != 1 {
@@ -142,12 +153,14 @@ func TestRoomAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	said = &notes{hear: func(string) { cancel() }}
 	start := time.Now()
-	_, err := runPull(t, ctx, &pull{model: newModel(t, 3), afterStep: end}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said})
+	_, err := runPull(t, ctx, &pull{model: newModel(t, 3), afterStep: end},
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said})
 	room(t, true)
 	if !atomicfile.NoRoom(err) || Finished(folder) || time.Since(start) > 30*time.Second {
 		t.Errorf("finished %v, %v", Finished(folder), err)
 	}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || !Finished(folder) {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || !Finished(folder) {
 		t.Errorf("resumed: finished %v, %v", Finished(folder), err)
 	}
 }
@@ -176,7 +189,8 @@ func TestInterruptedWithoutRoom(t *testing.T) {
 	}}
 	_, err := runPull(t, ctx, task, Setup{Options: options, Folder: open(t, t.TempDir(), identity, voxsaw.New)})
 	room(t, true)
-	if !atomicfile.NoRoom(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped after step 8, which could not be saved") {
+	if !atomicfile.NoRoom(err) || errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "stopped after step 8, which could not be saved") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -190,7 +204,8 @@ func TestGapAndLeftOvers(t *testing.T) {
 			cancel()
 		}
 	}}
-	if _, err := runPull(t, ctx, task, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, context.Canceled) {
+	if _, err := runPull(t, ctx, task, Setup{Options: options,
+		Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	edit := func(name string, keep func(step string) bool) {
@@ -218,12 +233,15 @@ func TestGapAndLeftOvers(t *testing.T) {
 		}
 	}
 	said := &notes{}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		fmt.Sprintf("%s has a gap: steps 4, 8 to 10, 14 are missing; the weights are those of step 14", filepath.Join(folder, metricsFile)),
-		fmt.Sprintf("%s has a gap: it ends at step 6, and step 12 was validated", filepath.Join(folder, validationFile)),
+		fmt.Sprintf("%s has a gap: steps 4, 8 to 10, 14 are missing; the weights are those of step 14",
+			filepath.Join(folder, metricsFile)),
+		fmt.Sprintf("%s has a gap: it ends at step 6, and step 12 was validated",
+			filepath.Join(folder, validationFile)),
 	}
 	if !slices.Equal(said.texts, want) {
 		t.Errorf("said:\n%s\nwant\n%s", strings.Join(said.texts, "\n"), strings.Join(want, "\n"))
@@ -243,14 +261,17 @@ func TestABatchThatCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer optimizer.Close()
-	if _, err := Train(t.Context(), task, Setup{Options: options, Optimizer: optimizer, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
+	if _, err := Train(t.Context(), task, Setup{Options: options, Optimizer: optimizer,
+		Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
 	}
 	if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); err != nil || d.Step != 9 {
 		t.Errorf("saved after step %d, %v", d.Step, err)
 	}
 	said := &notes{}
-	if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil || s.Step != 20 || len(said.texts) > 0 {
+	if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil ||
+		s.Step != 20 || len(said.texts) > 0 {
 		t.Errorf("%+v, %v, %q", s, err, said.texts)
 	}
 	if rows := lines(t, folder); len(rows) != 20 {
@@ -275,7 +296,8 @@ func (b *brokenBatch) Batch(ctx context.Context, step int) (targets, error) {
 // before it is validated. The run goes on from there, to the same bits.
 func TestAValidationThatFails(t *testing.T) {
 	straight := t.TempDir()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, straight, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, straight, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("case 7 has no label")
@@ -286,24 +308,29 @@ func TestAValidationThatFails(t *testing.T) {
 			if step != at {
 				return nil
 			}
-			if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); at == options.Steps && (err != nil || d.Step != at) {
+			if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); at == options.Steps && (err != nil ||
+				d.Step != at) {
 				t.Errorf("before the last validation step %d is saved, %v", d.Step, err)
 			}
 			return broken
 		}
-		if _, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
+		if _, err := runPull(t, t.Context(), task,
+			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
 			t.Fatalf("got %v", err)
 		}
 		if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); err != nil || d.Step != at || d.Validated == at {
 			t.Errorf("step %d, validated %d, %v", d.Step, d.Validated, err)
 		}
-		if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || s.Step != 20 {
+		if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || s.Step != 20 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		if want, got := tensors(t, filepath.Join(straight, lastFile)), tensors(t, filepath.Join(folder, lastFile)); !reflect.DeepEqual(got, want) {
+		if want, got := tensors(t, filepath.Join(straight, lastFile)),
+			tensors(t, filepath.Join(folder, lastFile)); !reflect.DeepEqual(got, want) {
 			t.Errorf("a run whose validation failed after step %d ends with other weights", at)
 		}
-		if want, got := log(t, filepath.Join(straight, validationFile)), log(t, filepath.Join(folder, validationFile)); !slices.Equal(got, want) {
+		if want, got := log(t, filepath.Join(straight, validationFile)),
+			log(t, filepath.Join(folder, validationFile)); !slices.Equal(got, want) {
 			t.Errorf("validations %q, want %q", got, want)
 		}
 	}

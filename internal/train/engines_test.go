@@ -24,13 +24,15 @@ func (d tuned) Engines() (inForce, refused []string) { return d.inForce, d.refus
 // computed with before.
 func TestEnginesAreTold(t *testing.T) {
 	path := t.TempDir()
-	id := checkpoint.Description{Kind: checkpoint.Segmentation, Settings: "a: 1\n", Run: "a: 1\n", Version: "v1", Device: "gpu", Fingerprint: "f"}
+	id := checkpoint.Description{Kind: checkpoint.Segmentation, Settings: "a: 1\n", Run: "a: 1\n", Version: "v1",
+		Device: "gpu", Fingerprint: "f"}
 	f, err := OpenFolder(path, id, voxsaw.New)
 	if err != nil {
 		t.Fatal(err)
 	}
 	notes := f.computeWith(tuned{inForce: []string{"a = rows", "b = cuDNN"}, refused: []string{"c is refused"}})
-	if want := []string{"by measurement: a = rows", "by measurement: b = cuDNN", "c is refused"}; !slices.Equal(notes, want) {
+	if want := []string{"by measurement: a = rows", "by measurement: b = cuDNN", "c is refused"}; !slices.Equal(notes,
+		want) {
 		t.Errorf("a new run is told %q, want %q", notes, want)
 	}
 	if err := f.claim(); err != nil {

@@ -15,7 +15,8 @@ func (g Group) SumInBF16(values []float32) error {
 // SendDuringBackward sums gradients, by parameter, as the kernels of a backward pass that computes
 // them in an order of its own would have them summed. order lists the parameters in the order in
 // which programs ask for their kernels.
-func SendDuringBackward(params Params, g Group, order []string, computed []string, gradients map[string][]float32) (map[string][]float32, error) {
+func SendDuringBackward(params Params, g Group, order []string, computed []string,
+	gradients map[string][]float32) (map[string][]float32, error) {
 	o, err := newOverlap(params, g)
 	if err != nil {
 		return nil, err

@@ -156,7 +156,8 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 		}
 	}
 	f, err := OpenFolder(o.Folder, checkpoint.Description{
-		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...), Learnt: id.Learnt,
+		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
+		Learnt:  id.Learnt,
 		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
 	}, o.Mode, o.MayDiffer...)
 	if err != nil {
@@ -207,7 +208,9 @@ func (f *Folder) among(group Group) {
 		return
 	}
 	if before, now := max(f.ranks, 1), max(group.Size, 1); !f.unclaimed && before != now {
-		f.drifts = append(f.drifts, fmt.Sprintf("the run was trained by %s, now there are %d: results may differ in the last bits", numbers.Count(before, "rank"), now))
+		f.drifts = append(f.drifts,
+			fmt.Sprintf("the run was trained by %s, now there are %d: results may differ in the last bits",
+				numbers.Count(before, "rank"), now))
 	}
 	f.ranks = group.Size
 }
@@ -376,16 +379,22 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		f.changed = true
 	}
 	if old.Fingerprint != f.identity.Fingerprint {
-		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
+		differ = append(differ,
+			fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started",
+				old.Fingerprint, f.identity.Fingerprint))
 	}
 	if len(differ) > 0 {
 		return &voxsaw.ChangedError{Path: f.path, Changes: differ}
 	}
 	if old.Version != f.identity.Version {
-		f.drifts = append(f.drifts, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))
+		f.drifts = append(f.drifts,
+			fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits",
+				old.Version, f.identity.Version))
 	}
 	if old.Device != f.identity.Device {
-		f.drifts = append(f.drifts, fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device, f.identity.Device))
+		f.drifts = append(f.drifts,
+			fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device,
+				f.identity.Device))
 	}
 	return nil
 }
@@ -424,7 +433,8 @@ func (f *Folder) longer(o voxsaw.Training) string {
 	before.Steps = f.steps
 	at := max(f.steps-1, 0)
 	if before.Rate(at) == o.Rate(at) {
-		return text + ": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
+		return text +
+			": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
 	}
 	return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; the result is not that of a run that was to have %d steps from the start",
 		text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)

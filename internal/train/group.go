@@ -62,7 +62,8 @@ func (g Group) Share(batch int) (first, n int, err error) {
 		if below == 0 {
 			sizes = fmt.Sprint(parts)
 		}
-		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s", batch, g.describe(), parts, sizes)
+		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s",
+			batch, g.describe(), parts, sizes)
 	}
 	n = batch / max(g.Size, 1)
 	return g.Rank * n, n, nil
@@ -226,7 +227,8 @@ func (g Group) same(facts map[string]string, mayDiffer ...string) error {
 			continue
 		}
 		if differences := differing(root, theirs, mayDiffer); len(differences) > 0 {
-			return fmt.Errorf("%s and %s cannot work together: %s", g.ranks.Name(rank), g.ranks.Name(0), strings.Join(differences, "; "))
+			return fmt.Errorf("%s and %s cannot work together: %s", g.ranks.Name(rank), g.ranks.Name(0),
+				strings.Join(differences, "; "))
 		}
 	}
 	return nil
@@ -243,7 +245,8 @@ func differing(root, theirs map[string]string, mayDiffer []string) (differences 
 		case name == settingsFact:
 			for _, d := range Differences(text, other) {
 				if key, values, _ := strings.Cut(d, ":"); !slices.Contains(mayDiffer, key) {
-					differences = append(differences, key+":"+strings.NewReplacer(" in the run", " on rank 0", " now", " there").Replace(values))
+					differences = append(differences, key+":"+strings.NewReplacer(" in the run", " on rank 0", " now",
+						" there").Replace(values))
 				}
 			}
 		default:

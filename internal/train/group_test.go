@@ -36,7 +36,8 @@ func TestDivideGivesAllRanksAllResults(t *testing.T) {
 				worked[i]++
 				return fmt.Sprint("case ", i), nil
 			})
-			if want := []string{"case 0", "case 1", "case 2", "case 3", "case 4"}; err != nil || !slices.Equal(all, want) {
+			if want := []string{"case 0", "case 1", "case 2", "case 3", "case 4"}; err != nil ||
+				!slices.Equal(all, want) {
 				t.Errorf("%d ranks: %q, %v", ranks, all, err)
 			}
 		})
@@ -108,7 +109,8 @@ func TestShareNamesSizesThatDivide(t *testing.T) {
 // value and of the sum leaves it: 2^-8 of the values' sizes, and 2^-8 of the sum.
 func TestSumInBF16(t *testing.T) {
 	const ranks, n = 3, 1000 // which 3 does not divide
-	values, sums, want, size := make([][]float32, ranks), make([][]float32, ranks), make([]float64, n), make([]float64, n)
+	values, sums, want, size := make([][]float32, ranks), make([][]float32, ranks), make([]float64, n),
+		make([]float64, n)
 	for rank := range ranks {
 		r := seed.Rand(1, "gradient", uint64(rank))
 		for i := range n {

@@ -65,7 +65,8 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	if group.single() && o.Ranks != nil && o.Ranks.Size() > 1 {
-		return voxsaw.Summary{}, fmt.Errorf("this training cannot be divided over %d ranks: start one process", o.Ranks.Size())
+		return voxsaw.Summary{}, fmt.Errorf("this training cannot be divided over %d ranks: start one process",
+			o.Ranks.Size())
 	}
 	if err := j.sameRun(d, o, group); err != nil {
 		return voxsaw.Summary{}, err
@@ -115,8 +116,9 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		}
 	}
 	summary, err := Train[B](ctx, learner, Setup{
-		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
-		FLOPs: stepFLOPs(learner, w.Group) * float64(max(group.Size, 1)),
+		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer,
+		Loaders: o.Loaders,
+		FLOPs:   stepFLOPs(learner, w.Group) * float64(max(group.Size, 1)),
 	})
 	if note := w.Optimizer.SumNote(); err == nil && note != "" && o.Observer != nil {
 		o.Observer.Note(note)
@@ -136,8 +138,9 @@ func stepFLOPs[B any](l Learner[B], g Group) float64 {
 // sameRun makes sure that all ranks are about to do the same.
 func (j Job[B]) sameRun(d device.Device, o voxsaw.RunOptions, group Group) error {
 	return group.same(map[string]string{
-		"version": voxsaw.Version(), "kind": j.Identity.Kind, settingsFact: string(o.Settings), "data set": "fingerprint " + j.Identity.Fingerprint,
-		"device": threads.ReplaceAllString(d.Describe(), ""),
+		"version": voxsaw.Version(), "kind": j.Identity.Kind, settingsFact: string(o.Settings),
+		"data set": "fingerprint " + j.Identity.Fingerprint,
+		"device":   threads.ReplaceAllString(d.Describe(), ""),
 	}, o.MayDiffer...)
 }
 
@@ -173,7 +176,8 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 	}
 	notes = append(notes, learner.Notes()...)
 	if n := w.Group.passes(); n > 1 {
-		notes = append(notes, fmt.Sprintf("accumulate: a step is %d of these micro-batches, whose forward part runs twice: first for the sums of the whole batch's loss", n))
+		notes = append(notes,
+			fmt.Sprintf("accumulate: a step is %d of these micro-batches, whose forward part runs twice: first for the sums of the whole batch's loss", n))
 	}
 	return learner, notes, nil
 }

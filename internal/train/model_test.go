@@ -70,7 +70,8 @@ func newModel(t testing.TB, headSize int) *model {
 	t.Helper()
 	m := &model{
 		dev: single{devicetest.NewReference()}, names: []string{"encoder.a", "encoder.mean", "encoder.b", "head"},
-		shapes:  map[string]device.Shape{"encoder.a": {3, 2}, "encoder.mean": {2}, "encoder.b": {5}, "head": {headSize}},
+		shapes: map[string]device.Shape{"encoder.a": {3, 2}, "encoder.mean": {2}, "encoder.b": {5},
+			"head": {headSize}},
 		offsets: map[string]int{"encoder.a": 0, "encoder.b": 16, "head": 32},
 		states:  map[string][]float32{"encoder.mean": {0, 1}},
 	}
@@ -213,7 +214,9 @@ func (p *pull) Step(step int, batch targets) (Result, error) {
 	if p.afterStep != nil {
 		p.afterStep(step)
 	}
-	return Result{Loss: math.Round(loss*1e4) / 1e4, Metrics: []voxsaw.Metric{{Name: "half", Value: math.Round(loss*1e3) / 2e3}}, Cases: []string{fmt.Sprintf("case %d", step)}, Items: 1}, nil
+	return Result{Loss: math.Round(loss*1e4) / 1e4,
+		Metrics: []voxsaw.Metric{{Name: "half", Value: math.Round(loss*1e3) / 2e3}},
+		Cases:   []string{fmt.Sprintf("case %d", step)}, Items: 1}, nil
 }
 
 func (p *pull) Validate(_ context.Context, step int) (voxsaw.Validation, error) {
@@ -226,5 +229,6 @@ func (p *pull) Validate(_ context.Context, step int) (voxsaw.Validation, error) 
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}
-	return voxsaw.Validation{Score: -math.Abs(float64(v[0])), Metrics: []voxsaw.Metric{{Name: "distance", Value: math.Abs(float64(v[0]))}}}, nil
+	return voxsaw.Validation{Score: -math.Abs(float64(v[0])),
+		Metrics: []voxsaw.Metric{{Name: "distance", Value: math.Abs(float64(v[0]))}}}, nil
 }

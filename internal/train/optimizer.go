@@ -75,8 +75,10 @@ func NewOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGr
 
 // newOptimizer is [NewOptimizer] for gradients that are summed over ranks while the backward pass
 // goes on; nil: they are not. Closing the optimiser closes that, too.
-func newOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool, sending *overlap) (Optimizer, error) {
-	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0, sending: sending}
+func newOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool,
+	sending *overlap) (Optimizer, error) {
+	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0,
+		sending: sending}
 	if decider, ok := s.dev.(device.StepDecider); ok {
 		s.decider, s.whole = &decision{dev: decider}, true
 	}
@@ -362,7 +364,8 @@ type inStep struct {
 }
 
 func newInStep(p *span) *inStep {
-	return &inStep{span: p, square: []device.Buffer{p.square}, written: p.outputs(), read: []device.Buffer{nil, p.rate.hyper}}
+	return &inStep{span: p, square: []device.Buffer{p.square}, written: p.outputs(),
+		read: []device.Buffer{nil, p.rate.hyper}}
 }
 
 // Scratch implements [device.Kernel].

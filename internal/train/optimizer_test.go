@@ -47,8 +47,10 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 	}
 	for _, c := range cases {
 		o := voxsaw.Training{
-			Optimizer: "sgd", DecayAll: true, Steps: c.Options.Steps, LR: c.Options.LR, Momentum: c.Options.Momentum, WeightDecay: c.Options.WeightDecay, Clip: c.Options.Clip,
-			Schedule: c.Options.Schedule, Warmup: c.Options.Warmup, StepSize: c.Options.StepSize, Gamma: c.Options.Gamma, Power: c.Options.Power,
+			Optimizer: "sgd", DecayAll: true, Steps: c.Options.Steps, LR: c.Options.LR, Momentum: c.Options.Momentum,
+			WeightDecay: c.Options.WeightDecay, Clip: c.Options.Clip,
+			Schedule: c.Options.Schedule, Warmup: c.Options.Warmup, StepSize: c.Options.StepSize,
+			Gamma: c.Options.Gamma, Power: c.Options.Power,
 		}
 		m := newModel(t, 3)
 		names := []string{"encoder.a", "encoder.b"}
@@ -105,7 +107,8 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 		}
 		return 0.5
 	}
-	s, err := NewOptimizer(m, voxsaw.Training{Optimizer: "sgd", Steps: 2, LR: 1, Schedule: "constant"}, []ParamGroup{{Fits: encoders, Factor: frozenThenHalf}}, false)
+	s, err := NewOptimizer(m, voxsaw.Training{Optimizer: "sgd", Steps: 2, LR: 1, Schedule: "constant"},
+		[]ParamGroup{{Fits: encoders, Factor: frozenThenHalf}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,8 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	if err := m.dev.UploadPlain(m.gradients, 0, ones); err != nil {
 		t.Fatal(err)
 	}
-	for step, moved := range []map[string]float32{{"encoder.a": 0, "encoder.b": 0, "head": 1}, {"encoder.a": 0.5, "encoder.b": 0.5, "head": 1}} {
+	for step, moved := range []map[string]float32{{"encoder.a": 0, "encoder.b": 0, "head": 1},
+		{"encoder.a": 0.5, "encoder.b": 0.5, "head": 1}} {
 		before := m.snapshot(t)
 		if _, err := s.Take(step, nil); err != nil {
 			t.Fatal(err)
@@ -136,7 +140,8 @@ func TestGroupsHaveTheirOwnDecay(t *testing.T) {
 		m := newModel(t, 3)
 		halfThenNone := func(step int) float64 { return 0.5 * float64(1-step) }
 		twice := func(int) float64 { return 2 }
-		o := voxsaw.Training{Optimizer: name, DecayAll: true, Steps: 2, LR: 0.25, Beta2: 0.9, WeightDecay: 0.1, Schedule: "constant"}
+		o := voxsaw.Training{Optimizer: name, DecayAll: true, Steps: 2, LR: 0.25, Beta2: 0.9, WeightDecay: 0.1,
+			Schedule: "constant"}
 		s, err := NewOptimizer(m, o, []ParamGroup{{Fits: encoders, Factor: twice, Decay: halfThenNone}}, false)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +150,8 @@ func TestGroupsHaveTheirOwnDecay(t *testing.T) {
 		if err := m.dev.UploadPlain(m.gradients, 0, make([]float32, 64)); err != nil {
 			t.Fatal(err)
 		}
-		for step, share := range []map[string]float64{{"encoder.a": 0.025, "head": 0.025}, {"encoder.a": 0, "head": 0.025}} {
+		for step, share := range []map[string]float64{{"encoder.a": 0.025, "head": 0.025},
+			{"encoder.a": 0, "head": 0.025}} {
 			before := m.snapshot(t)
 			if _, err := s.Take(step, nil); err != nil {
 				t.Fatal(err)
@@ -164,10 +170,12 @@ func TestGroupsHaveTheirOwnDecay(t *testing.T) {
 // Steps that are taken parameter by parameter, each as soon as its gradient is there or together
 // with it, leave the bits of those taken together, frozen groups and gradient norms included.
 func TestUpdaterEqualsUpdate(t *testing.T) {
-	o := voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
+	o := voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2,
+		Schedule: "poly", Power: 0.9}
 	groups := []ParamGroup{{Fits: encoders, Factor: func(step int) float64 { return float64(step % 2) }}}
 	// whose weights "encoder.a" are
-	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}}
+	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1},
+		Stride: [3]int{1, 1, 1}}
 	together, apart := newModel(t, 3), newModel(t, 3)
 	a, err := NewOptimizer(together, o, groups, false)
 	if err != nil {
@@ -282,8 +290,9 @@ func TestAdamWFollowsPyTorch(t *testing.T) {
 	}
 	for n, c := range cases {
 		o := voxsaw.Training{
-			Optimizer: "adamw", Steps: 20, LR: c.Options.LR, Momentum: c.Options.Beta1, Beta2: c.Options.Beta2, WeightDecay: c.Options.WeightDecay,
-			DecayAll: c.Options.DecayAll, Clip: c.Options.Clip, Average: c.Options.Average, Schedule: "constant",
+			Optimizer: "adamw", Steps: 20, LR: c.Options.LR, Momentum: c.Options.Beta1, Beta2: c.Options.Beta2,
+			WeightDecay: c.Options.WeightDecay,
+			DecayAll:    c.Options.DecayAll, Clip: c.Options.Clip, Average: c.Options.Average, Schedule: "constant",
 		}
 		m := newModel(t, 3)
 		names := []string{"encoder.a", "encoder.b"}
@@ -318,8 +327,10 @@ func TestAdamWFollowsPyTorch(t *testing.T) {
 					}
 					for j := range got {
 						// PyTorch rounds to float32 at every step: 2.4e-7 of a value above 2.
-						if d := math.Abs(float64(got[j] - want[i][j])); d > 1e-6*math.Max(1, math.Abs(float64(want[i][j]))) {
-							t.Fatalf("case %d step %d: %s of %s[%d] is %v, want %v", n, step, what, name, j, got[j], want[i][j])
+						if d := math.Abs(float64(got[j] - want[i][j])); d > 1e-6*math.Max(1,
+							math.Abs(float64(want[i][j]))) {
+							t.Fatalf("case %d step %d: %s of %s[%d] is %v, want %v", n, step, what, name, j, got[j],
+								want[i][j])
 						}
 					}
 				}

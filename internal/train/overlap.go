@@ -159,7 +159,8 @@ func (o *overlap) sendDone() {
 // drain waits for the sums of what was sent, so that other sums over the ranks keep their place.
 func (o *overlap) drain() error {
 	if o.next > 0 {
-		return fmt.Errorf("a sum over the ranks in the middle of a backward pass, after %d of %d buckets of gradients", o.next, len(o.buckets))
+		return fmt.Errorf("a sum over the ranks in the middle of a backward pass, after %d of %d buckets of gradients",
+			o.next, len(o.buckets))
 	}
 	o.sent.Wait()
 	if o.failed != nil {
@@ -187,5 +188,6 @@ func (o *overlap) note() string {
 		return ""
 	}
 	return fmt.Sprintf("gradients summed over the ranks: %.1f MiB a step in %s, of which %.0f %% were still to be summed when the backward pass ended",
-		4*float64(o.total)/float64(o.steps)/(1<<20), numbers.Count(len(o.buckets), "bucket"), 100*float64(o.late)/float64(o.total))
+		4*float64(o.total)/float64(o.steps)/(1<<20), numbers.Count(len(o.buckets), "bucket"),
+		100*float64(o.late)/float64(o.total))
 }

@@ -35,7 +35,9 @@ func (g *Group) meet(d device.Device) (notes []string, err error) {
 		return []string{instead + why}, nil
 	}
 	if err := peers.JoinPeers(g.Rank, g.Size, all[0].ID); err != nil {
-		return nil, fmt.Errorf("joining the other ranks' GPUs: %w; VOXSAW_NCCL=none sums through the hosts' memory instead", err)
+		return nil,
+			fmt.Errorf("joining the other ranks' GPUs: %w; VOXSAW_NCCL=none sums through the hosts' memory instead",
+				err)
 	}
 	g.peers = peers
 	return []string{"gradients are summed between the GPUs by " + all[0].Library}, nil

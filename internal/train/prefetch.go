@@ -28,10 +28,12 @@ type made[T any] struct {
 
 // NewPrefetch makes the items first, first+1, ..., end-1 with the given number of goroutines. At
 // most ahead items are begun and not yet handed out, which bounds the memory. Close it after use.
-func NewPrefetch[T any](ctx context.Context, first, end, goroutines, ahead int, item func(ctx context.Context, i int) (T, error)) *Prefetch[T] {
+func NewPrefetch[T any](ctx context.Context, first, end, goroutines, ahead int,
+	item func(ctx context.Context, i int) (T, error)) *Prefetch[T] {
 	ctx, cancel := context.WithCancel(ctx)
 	goroutines, ahead = max(goroutines, 1), max(ahead, 1)
-	p := &Prefetch[T]{order: make(chan chan made[T], ahead), tokens: make(chan struct{}, ahead), cancel: cancel, ctx: ctx, left: end - first}
+	p := &Prefetch[T]{order: make(chan chan made[T], ahead), tokens: make(chan struct{}, ahead), cancel: cancel,
+		ctx: ctx, left: end - first}
 	type job struct {
 		i   int
 		out chan made[T]

@@ -192,7 +192,9 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	if err := setup.Options.Check(); err != nil {
 		return nil, err
 	}
-	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), savedAt: time.Now(), flops: setup.FLOPs}
+	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder,
+		observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), savedAt: time.Now(),
+		flops: setup.FLOPs}
 	if l.observer == nil {
 		l.observer = silent{}
 	}
@@ -326,10 +328,12 @@ func (l *loop) open() error {
 	}
 	l.last = l.validation.validation()
 	if missing := l.metrics.missing(l.now.Step); len(missing) > 0 {
-		l.observer.Note(fmt.Sprintf("%s has a gap: steps %s are missing; the weights are those of step %d", l.metrics.path, strings.Join(missing, ", "), l.now.Step))
+		l.observer.Note(fmt.Sprintf("%s has a gap: steps %s are missing; the weights are those of step %d",
+			l.metrics.path, strings.Join(missing, ", "), l.now.Step))
 	}
 	if l.now.BestStep > 0 && l.validation.step < l.now.Validated {
-		l.observer.Note(fmt.Sprintf("%s has a gap: it ends at step %d, and step %d was validated", l.validation.path, l.validation.step, l.now.Validated))
+		l.observer.Note(fmt.Sprintf("%s has a gap: it ends at step %d, and step %d was validated", l.validation.path,
+			l.validation.step, l.now.Validated))
 	}
 	return nil
 }
@@ -438,14 +442,17 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	l.now.Step++
 	elapsed := time.Since(l.start)
 	if l.metrics != nil {
-		row := append([]voxsaw.Metric{{Name: "loss", Value: r.Loss}, {Name: "lr", Value: rate}, {Name: "grad_norm", Value: norm}}, r.Metrics...)
-		row = append(row, voxsaw.Metric{Name: "seconds", Value: time.Since(start).Seconds()}, voxsaw.Metric{Name: "wait_seconds", Value: waited.Seconds()})
+		row := append([]voxsaw.Metric{{Name: "loss", Value: r.Loss}, {Name: "lr", Value: rate},
+			{Name: "grad_norm", Value: norm}}, r.Metrics...)
+		row = append(row, voxsaw.Metric{Name: "seconds", Value: time.Since(start).Seconds()},
+			voxsaw.Metric{Name: "wait_seconds", Value: waited.Seconds()})
 		if err := l.logged(l.metrics.add(l.now.Step, row)); err != nil {
 			return err
 		}
 	}
 	l.observer.Stepped(voxsaw.Progress{
-		Step: l.now.Step, Steps: l.options.Steps, Loss: r.Loss, Rate: rate, GradNorm: norm, Metrics: r.Metrics, Items: r.Items, Elapsed: elapsed,
+		Step: l.now.Step, Steps: l.options.Steps, Loss: r.Loss, Rate: rate, GradNorm: norm, Metrics: r.Metrics,
+		Items: r.Items, Elapsed: elapsed,
 		Remaining: time.Duration(float64(elapsed) / float64(l.now.Step-l.startStep) * float64(l.options.Steps-l.now.Step)),
 		WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
 	})
@@ -500,7 +507,8 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if l.folder == nil {
 		return nil
 	}
-	if err := l.logged(l.validation.add(l.now.Step, append([]voxsaw.Metric{{Name: "score", Value: v.Score}}, v.Metrics...))); err != nil {
+	if err := l.logged(l.validation.add(l.now.Step, append([]voxsaw.Metric{{Name: "score", Value: v.Score}},
+		v.Metrics...))); err != nil {
 		return err
 	}
 	if !best {
@@ -515,7 +523,8 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	}
 	if atomicfile.OfMachine(err) { // the best that there is a file of is the one before
 		l.now.Best, l.now.BestStep = before.Best, before.BestStep
-		l.observer.Note(fmt.Sprintf("step %d has the highest score, and could not be kept: %v: the training goes on", l.now.Step, err))
+		l.observer.Note(fmt.Sprintf("step %d has the highest score, and could not be kept: %v: the training goes on",
+			l.now.Step, err))
 		return nil
 	}
 	return err
@@ -592,7 +601,8 @@ func (l *loop) insist(ctx context.Context, work func() error) error {
 		return err
 	}
 	patience := min(max(time.Since(l.savedAt), least), most)
-	l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: it is tried again for %v", l.now.Step, err, patience.Round(time.Second)))
+	l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: it is tried again for %v", l.now.Step, err,
+		patience.Round(time.Second)))
 	until := time.Now().Add(patience)
 	for pause := least / 20; time.Now().Before(until); pause = min(2*pause, longest) {
 		select {

@@ -25,9 +25,11 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
-var options = voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 20, LR: 0.1, Momentum: 0.9, WeightDecay: 0.01, Schedule: "poly", Power: 0.9, Warmup: 3, Clip: 2, ValidateEvery: 6, CheckpointEvery: 5}
+var options = voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 20, LR: 0.1, Momentum: 0.9, WeightDecay: 0.01,
+	Schedule: "poly", Power: 0.9, Warmup: 3, Clip: 2, ValidateEvery: 6, CheckpointEvery: 5}
 
-var identity = checkpoint.Description{Kind: "test", Settings: "task: test\n", Run: "train:\n  lr: 0.1\n", TrainedOn: []string{"case 1"}, Version: "v1", Device: "reference", Fingerprint: "abc"}
+var identity = checkpoint.Description{Kind: "test", Settings: "task: test\n", Run: "train:\n  lr: 0.1\n",
+	TrainedOn: []string{"case 1"}, Version: "v1", Device: "reference", Fingerprint: "abc"}
 
 func open(t *testing.T, path string, id checkpoint.Description, mode voxsaw.Mode) *Folder {
 	t.Helper()
@@ -89,7 +91,8 @@ func runPull(t *testing.T, ctx context.Context, p *pull, setup Setup) (voxsaw.Su
 func TestFolderIsHeld(t *testing.T) {
 	path := t.TempDir()
 	second := func() error {
-		_, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.Force)})
+		_, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+			Setup{Options: options, Folder: open(t, path, identity, voxsaw.Force)})
 		return err
 	}
 	first := &pull{model: newModel(t, 3)}
@@ -115,14 +118,16 @@ func TestFolderIsHeld(t *testing.T) {
 func TestFolderTakenMeanwhile(t *testing.T) {
 	path := t.TempDir()
 	late := open(t, path, identity, voxsaw.New)
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(filepath.Join(path, lastFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: late}); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: late}); err == nil || !strings.Contains(err.Error(), "already holds a run") {
 		t.Errorf("got %v", err)
 	}
 	if after, err := os.ReadFile(filepath.Join(path, lastFile)); err != nil || !bytes.Equal(before, after) {
@@ -176,7 +181,8 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 				t.Fatalf("stopped at %d: %v", stop, err)
 			}
 			resumed := &pull{model: newModel(t, 3)}
-			got, err := runPull(t, t.Context(), resumed, Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume), Loaders: 1 + stop%3})
+			got, err := runPull(t, t.Context(), resumed,
+				Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume), Loaders: 1 + stop%3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,8 +193,10 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 				t.Errorf("stopped at %d (validating: %v): other weights", stop, validating)
 			}
 			for _, name := range []string{metricsFile, validationFile} {
-				if got, want := log(t, filepath.Join(path, name)), log(t, filepath.Join(whole, name)); !slices.Equal(got, want) {
-					t.Errorf("stopped at %d: %s is\n%s\nwant\n%s", stop, name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				if got, want := log(t, filepath.Join(path, name)),
+					log(t, filepath.Join(whole, name)); !slices.Equal(got, want) {
+					t.Errorf("stopped at %d: %s is\n%s\nwant\n%s", stop, name, strings.Join(got, "\n"),
+						strings.Join(want, "\n"))
 				}
 			}
 			for _, name := range []string{lastFile, bestFile} {
@@ -229,7 +237,8 @@ func TestResumeComparesFiles(t *testing.T) {
 			return nil
 		}}
 	}
-	if _, err := runPull(t, t.Context(), stops(12), Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, stop) {
+	if _, err := runPull(t, t.Context(), stops(12),
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{metricsFile, validationFile, lastFile, bestFile, configFile, runFile} {
@@ -259,7 +268,8 @@ func TestResumeComparesFiles(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, bestFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runPull(t, t.Context(), stops(0), Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil {
+	if _, err := runPull(t, t.Context(), stops(0),
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil {
 		t.Error(err)
 	}
 	if listed, err := atomicfile.Compare(folder); err != nil || len(listed) < 6 {
@@ -270,7 +280,8 @@ func TestResumeComparesFiles(t *testing.T) {
 // A run that dies leaves its last checkpoint and a longer log, perhaps with half a line.
 func TestResumeAfterACrash(t *testing.T) {
 	whole, crashed := t.TempDir(), t.TempDir()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("the power went")
@@ -301,15 +312,18 @@ func TestResumeAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.Resume)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.Resume)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{metricsFile, validationFile} {
-		if got, want := log(t, filepath.Join(crashed, name)), log(t, filepath.Join(whole, name)); !slices.Equal(got, want) {
+		if got, want := log(t, filepath.Join(crashed, name)), log(t, filepath.Join(whole, name)); !slices.Equal(got,
+			want) {
 			t.Errorf("%s is\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if !maps.EqualFunc(tensors(t, filepath.Join(crashed, lastFile)), tensors(t, filepath.Join(whole, lastFile)), slices.Equal) {
+	if !maps.EqualFunc(tensors(t, filepath.Join(crashed, lastFile)), tensors(t, filepath.Join(whole, lastFile)),
+		slices.Equal) {
 		t.Error("other weights")
 	}
 }
@@ -319,10 +333,12 @@ func TestInfiniteLossKeepsTheLastCheckpoint(t *testing.T) {
 	task := &pull{model: newModel(t, 3), badStep: 8}
 	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
 	var diverged *voxsaw.DivergedError
-	if !errors.As(err, &diverged) || diverged.Step != 8 || diverged.Path != filepath.Join(path, lastFile) || !strings.Contains(err.Error(), "case 8") {
+	if !errors.As(err, &diverged) || diverged.Step != 8 || diverged.Path != filepath.Join(path, lastFile) ||
+		!strings.Contains(err.Error(), "case 8") {
 		t.Fatalf("got %v", err)
 	}
-	if m, err := checkpoint.Read(diverged.Path); err != nil || m.Step != 5 || m.Kind != "test" || m.Run != identity.Run {
+	if m, err := checkpoint.Read(diverged.Path); err != nil || m.Step != 5 || m.Kind != "test" ||
+		m.Run != identity.Run {
 		t.Errorf("checkpoint %+v, %v", m, err)
 	}
 }
@@ -332,7 +348,8 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 	if Finished(path) {
 		t.Error("an empty folder is finished")
 	}
-	first, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
+	first, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,14 +357,18 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 		t.Error("not finished")
 	}
 	f := open(t, path, identity, voxsaw.Resume)
-	if s, err := f.Summary(); !f.Finished() || err != nil || s.Best != first.Best || s.Step != 20 || math.Abs(s.Validation.Score-first.Validation.Score) > 1e-6 {
+	if s, err := f.Summary(); !f.Finished() || err != nil || s.Best != first.Best || s.Step != 20 ||
+		math.Abs(s.Validation.Score-first.Validation.Score) > 1e-6 {
 		t.Errorf("finished %v, %+v, %v", f.Finished(), s, err)
 	}
-	again, err := runPull(t, t.Context(), &pull{model: newModel(t, 3), afterStep: func(int) { t.Error("a step was done") }}, Setup{Options: options, Folder: f})
+	again, err := runPull(t, t.Context(),
+		&pull{model: newModel(t, 3), afterStep: func(int) { t.Error("a step was done") }},
+		Setup{Options: options, Folder: f})
 	if err != nil || again.Best != first.Best || again.Step != first.Step {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if a, b := again.Validation, first.Validation; math.Abs(a.Score-b.Score) > 1e-6 || len(a.Metrics) != 1 || a.Metrics[0].Name != "distance" {
+	if a, b := again.Validation, first.Validation; math.Abs(a.Score-b.Score) > 1e-6 || len(a.Metrics) != 1 ||
+		a.Metrics[0].Name != "distance" {
 		t.Errorf("validation %+v, was %+v", a, b)
 	}
 }
@@ -381,15 +402,18 @@ func TestFolderRefuses(t *testing.T) {
 		t.Errorf("notes %q", f.drifts)
 	}
 	other.Run = "train:\n  lr: 0.2\nthreads: 2\n"
-	if _, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err == nil || strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
+	if _, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err == nil ||
+		strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
 		t.Errorf("a setting that may differ and one that may not: %v", err)
 	}
 	other = identity
 	other.Run += "threads: 2\n"
-	if f, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err != nil || !slices.Equal(f.notes, []string{"threads: not set in the run, 2 now: the run goes on with it"}) {
+	if f, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err != nil ||
+		!slices.Equal(f.notes, []string{"threads: not set in the run, 2 now: the run goes on with it"}) {
 		t.Errorf("a setting that may differ: %+v, %v", f, err)
 	}
-	if _, err := OpenFolder(filepath.Join(path, configFile), identity, voxsaw.New); err == nil || !strings.Contains(err.Error(), "is a file") {
+	if _, err := OpenFolder(filepath.Join(path, configFile), identity, voxsaw.New); err == nil ||
+		!strings.Contains(err.Error(), "is a file") {
 		t.Errorf("a file as a folder: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(path, runFile), []byte("{"), 0o644); err != nil {
@@ -411,10 +435,12 @@ func TestFolderIsClaimedByTheRun(t *testing.T) {
 	}
 	impossible := options
 	impossible.Schedule = "never"
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: impossible, Folder: open(t, path, identity, voxsaw.New)}); err == nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: impossible, Folder: open(t, path, identity, voxsaw.New)}); err == nil {
 		t.Fatal("a run of no known schedule")
 	}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
 	before := tensors(t, filepath.Join(path, bestFile))
@@ -431,7 +457,8 @@ func TestFolderIsClaimedByTheRun(t *testing.T) {
 	}
 	short := options
 	short.Steps = 1
-	if s, err := runPull(t, t.Context(), &pull{model: m}, Setup{Options: short, Folder: again}); err != nil || s.Step != 1 {
+	if s, err := runPull(t, t.Context(), &pull{model: m}, Setup{Options: short, Folder: again}); err != nil ||
+		s.Step != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if lines := log(t, filepath.Join(path, metricsFile)); len(lines) != 2 {
@@ -441,10 +468,13 @@ func TestFolderIsClaimedByTheRun(t *testing.T) {
 
 func TestResumeRefusesAnotherNetwork(t *testing.T) {
 	path := t.TempDir()
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 4)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume)}); err == nil || !strings.Contains(err.Error(), `"head"`) {
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 4)},
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume)}); err == nil ||
+		!strings.Contains(err.Error(), `"head"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -461,7 +491,8 @@ func TestLoaders(t *testing.T) {
 	for _, c := range []struct {
 		asked, cores, want int
 		dev                device.Device
-	}{{0, 8, 2, cpu}, {5, 8, 5, cpu}, {0, 8, 7, owner{cpu}}, {0, 1, 2, owner{cpu}}, {0, 64, 16, owner{cpu}}, {3, 64, 3, owner{cpu}}} {
+	}{{0, 8, 2, cpu}, {5, 8, 5, cpu}, {0, 8, 7, owner{cpu}}, {0, 1, 2, owner{cpu}}, {0, 64, 16, owner{cpu}},
+		{3, 64, 3, owner{cpu}}} {
 		before := runtime.GOMAXPROCS(c.cores)
 		got := Setup{Loaders: c.asked}.loaders(c.dev)
 		runtime.GOMAXPROCS(before)
@@ -499,7 +530,8 @@ func TestListsOfCasesAreWritten(t *testing.T) {
 		}
 		return list
 	}
-	f := open(t, filepath.Join(t.TempDir(), "run"), checkpoint.Description{Kind: "test", TrainedOn: names("a")}, voxsaw.New)
+	f := open(t, filepath.Join(t.TempDir(), "run"), checkpoint.Description{Kind: "test", TrainedOn: names("a")},
+		voxsaw.New)
 	f.validatedOn = names("b")
 	if err := atomicfile.MakeFolder(f.path); err != nil {
 		t.Fatal(err)

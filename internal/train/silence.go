@@ -42,7 +42,8 @@ func (l *loop) listen(r Result, norm float64) error {
 	if step-l.silence.since < listenFor {
 		return nil
 	}
-	e := &voxsaw.VanishedError{Step: step, Since: l.silence.since, Share: share, Loss: r.Loss, GradNorm: norm, Rate: l.options.LR}
+	e := &voxsaw.VanishedError{Step: step, Since: l.silence.since, Share: share, Loss: r.Loss, GradNorm: norm,
+		Rate: l.options.LR}
 	if l.folder != nil {
 		if _, err := os.Stat(l.folder.Last()); err == nil {
 			e.Path = l.folder.Last()

@@ -80,7 +80,8 @@ func TestSilenceEndsTheRun(t *testing.T) {
 			if !errors.As(err, &vanished) {
 				t.Fatalf("error %v", err)
 			}
-			want := voxsaw.VanishedError{Step: c.end, Since: c.since, Share: 11.0 / 14, Loss: vanished.Loss, GradNorm: vanished.GradNorm, Rate: o.LR, Path: filepath.Join(path, lastFile)}
+			want := voxsaw.VanishedError{Step: c.end, Since: c.since, Share: 11.0 / 14, Loss: vanished.Loss,
+				GradNorm: vanished.GradNorm, Rate: o.LR, Path: filepath.Join(path, lastFile)}
 			if *vanished != want || vanished.GradNorm == 0 {
 				t.Errorf("got %+v, want %+v", *vanished, want)
 			}

@@ -52,7 +52,8 @@ func newNormed(t *testing.T, o voxsaw.Training) (*normed, train.Optimizer) {
 	n := &normed{Params: nn.NewParams(dev, 1), last: 3, bad: float32(math.Inf(1))}
 	t.Cleanup(n.Close)
 	g := nn.NewGraph(nn.Train, dev.Activations())
-	n.supervision = backbone.Supervise(g, network.Decoder(g, network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))), 1, [3]int{8, 8, 8}, nn.LossOptions{CE: 1, Dice: 1})
+	n.supervision = backbone.Supervise(g, network.Decoder(g, network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))), 1,
+		[3]int{8, 8, 8}, nn.LossOptions{CE: 1, Dice: 1})
 	check(g.Err())
 	check(n.Declare(g))
 	optimizer, err := train.NewOptimizer(n, o, nil, false)
@@ -100,7 +101,8 @@ func (t task) Step(step int, image []float32) (r train.Result, err error) {
 	for i := range target {
 		target[i] = float32(i % 3)
 	}
-	err = errors.Join(t.program.Set("image", image), t.supervision.Set(t.program, target), t.program.Forward(), t.program.Read("loss", loss))
+	err = errors.Join(t.program.Set("image", image), t.supervision.Set(t.program, target), t.program.Forward(),
+		t.program.Read("loss", loss))
 	r.Loss = float64(loss[0])
 	if err != nil || math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 		return r, err
@@ -160,7 +162,8 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 			o := voxsaw.DefaultTraining()
 			o.Steps, o.Warmup, o.Clip, o.ValidateEvery, o.CheckpointEvery = 5, 0, clip, 0, 1
 			path := filepath.Join(t.TempDir(), "run")
-			id := checkpoint.Description{Kind: "test", Settings: "task: test\n", Run: "train: {}\n", TrainedOn: []string{"case"}, Version: "v1", Device: "cpu", Fingerprint: "abc"}
+			id := checkpoint.Description{Kind: "test", Settings: "task: test\n", Run: "train: {}\n",
+				TrainedOn: []string{"case"}, Version: "v1", Device: "cpu", Fingerprint: "abc"}
 			run := func(path string, mode voxsaw.Mode, bad float32) (*normed, error) {
 				n, optimizer := newNormed(t, o)
 				n.bad = bad
@@ -168,13 +171,16 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = train.Train(t.Context(), task{n}, train.Setup{Options: o, Optimizer: optimizer, Folder: folder})
+				_, err = train.Train(t.Context(), task{n}, train.Setup{Options: o, Optimizer: optimizer,
+					Folder: folder})
 				return n, err
 			}
 			// Its square is no float32: batch norm makes zeros of all voxels, whose gradient is
 			// none.
 			n, err := run(path, voxsaw.New, 1e25)
-			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last || !numbers.Finite(diverged.Loss) || numbers.Finite(diverged.GradNorm) || diverged.Path != train.Last(path) {
+			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last ||
+				!numbers.Finite(diverged.Loss) || numbers.Finite(diverged.GradNorm) ||
+				diverged.Path != train.Last(path) {
 				t.Fatalf("got %v, want that the gradient of step %d diverged", err, n.last)
 			}
 			if d, err := checkpoint.Read(train.Last(path)); err != nil || d.Step != n.last {

@@ -148,7 +148,8 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 		text = strings.Join(columns, ",") + "\n" + text
 	}
 	if !slices.Equal(columns, t.columns) {
-		return fmt.Errorf("%s has columns %v, the task now reports %v", t.path, numbers.List(t.columns), numbers.List(columns))
+		return fmt.Errorf("%s has columns %v, the task now reports %v", t.path, numbers.List(t.columns),
+			numbers.List(columns))
 	}
 	t.pending = append(t.pending, text...)
 	return t.flush()

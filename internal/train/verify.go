@@ -46,7 +46,8 @@ func Verify(path string) (problems []string) {
 	case last.Step < r.Step || r.Finished && last.Step != r.Step:
 		add("%s is of step %d, and %s says that step %d was saved", lastFile, last.Step, runFile, r.Step)
 	case last.Fingerprint != r.Fingerprint:
-		add("%s is of a run on the data %.12s, and %s of one on %.12s", lastFile, last.Fingerprint, runFile, r.Fingerprint)
+		add("%s is of a run on the data %.12s, and %s of one on %.12s", lastFile, last.Fingerprint, runFile,
+			r.Fingerprint)
 	}
 	if t, err := readTable(filepath.Join(path, metricsFile), last.Step); err != nil {
 		add("%v", err)

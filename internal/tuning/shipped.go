@@ -47,6 +47,7 @@ func shippedIn(files fs.FS, machine string) (File, bool, error) {
 
 // withoutDriver is a machine's name without the version of its driver.
 func withoutDriver(machine string) string {
-	parts := slices.DeleteFunc(strings.Split(machine, ", "), func(s string) bool { return strings.HasPrefix(s, "driver ") })
+	parts := slices.DeleteFunc(strings.Split(machine, ", "),
+		func(s string) bool { return strings.HasPrefix(s, "driver ") })
 	return strings.Join(parts, ", ")
 }

@@ -14,7 +14,8 @@ func TestShipped(t *testing.T) {
 		"shipped/broken.yaml": {Data: []byte("processor: \"NVIDIA A100, driver 1, bf16\"\nchoices:\n  - \"a\"\n")},
 	}
 	for machine, want := range map[string]int{
-		"NVIDIA H200, driver 580.65.06 of CUDA 13.0, bf16": 1, "NVIDIA H200, driver 570.86.15 of CUDA 12.8, tf32": 0, "NVIDIA H100, driver 570.86.15 of CUDA 12.8, bf16": 0,
+		"NVIDIA H200, driver 580.65.06 of CUDA 13.0, bf16": 1, "NVIDIA H200, driver 570.86.15 of CUDA 12.8, tf32": 0,
+		"NVIDIA H100, driver 570.86.15 of CUDA 12.8, bf16": 0,
 	} {
 		f, ok, err := shippedIn(files, machine)
 		if err != nil || ok != (want > 0) || len(f.Choices) != want {

@@ -22,7 +22,8 @@ func testDevice(t *testing.T, choices map[string]string) *cpu.CPU {
 }
 
 func small(bias bool) device.ConvSpec {
-	return device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{8, 8, 8}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}, Bias: bias}
+	return device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{8, 8, 8}, Kernel: [3]int{5, 5, 5},
+		Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}, Bias: bias}
 }
 
 func TestConvolutionsTakeNoMemory(t *testing.T) {
@@ -49,7 +50,9 @@ func TestConvolutionsTakeNoMemory(t *testing.T) {
 	for _, c := range found {
 		keys = append(keys, c.Key())
 	}
-	want := []string{cpu.ChoiceKey(big, cpu.Forward), cpu.ChoiceKey(big, cpu.Transposed), cpu.ChoiceKey(small(false), cpu.Forward), cpu.ChoiceKey(small(false), cpu.Transposed), cpu.ChoiceKey(small(false), cpu.Weights)}
+	want := []string{cpu.ChoiceKey(big, cpu.Forward), cpu.ChoiceKey(big, cpu.Transposed),
+		cpu.ChoiceKey(small(false), cpu.Forward), cpu.ChoiceKey(small(false), cpu.Transposed),
+		cpu.ChoiceKey(small(false), cpu.Weights)}
 	if !slices.Equal(keys, want) {
 		t.Errorf("%q\nwant %q", keys, want)
 	}
@@ -65,7 +68,8 @@ func TestMeasureAndFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		names, err := dev.Candidates(c.Spec, kind)
-		if err != nil || !slices.Contains(names, c.Algorithm) || c.Model != names[0] || c.Time <= 0 || c.ModelTime < c.Time {
+		if err != nil || !slices.Contains(names, c.Algorithm) || c.Model != names[0] || c.Time <= 0 ||
+			c.ModelTime < c.Time {
 			t.Errorf("%s: %+v of %q, %v", kind, c, names, err)
 		}
 		measured = append(measured, c)
@@ -90,7 +94,8 @@ func TestMeasureAndFile(t *testing.T) {
 	if err != nil || !slices.Equal(g.Choices, []string{"forward 1x1-1 = direct", measured[0].Key() + " = x"}) {
 		t.Errorf("%q, %v", g.Choices, err)
 	}
-	if _, err := Load(path, "another one"); err == nil || !strings.Contains(err.Error(), "was measured on this one, this is another one") {
+	if _, err := Load(path, "another one"); err == nil ||
+		!strings.Contains(err.Error(), "was measured on this one, this is another one") {
 		t.Errorf("another machine's file: %v", err)
 	}
 	if err := (File{Processor: "p"}).Save(path); err != nil {

@@ -189,7 +189,8 @@ func (b *builder) encoder(x *nn.Node) (skips []*nn.Node) {
 			if b.Residual {
 				y = b.block(fmt.Sprintf("encoder.stages.%d.blocks.%d", stage, i), y, width, b.Kernels[stage], stride)
 			} else {
-				y = b.unit(fmt.Sprintf("encoder.stages.%d.0.convs.%d", stage, i), y, width, b.Kernels[stage], stride, true)
+				y = b.unit(fmt.Sprintf("encoder.stages.%d.0.convs.%d", stage, i), y, width, b.Kernels[stage], stride,
+					true)
 			}
 		}
 		skips = append(skips, y)

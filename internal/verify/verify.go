@@ -102,13 +102,15 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 		return verifyCheckpoint(path)
 	case folder && isPrepared(path):
 		return verifyPrepared(ctx, path, part).digests(
-			owned{path, []string{"manifest.json", outdir.File}}, owned{filepath.Join(path, "cases"), named(path, "cases", ".json")})
+			owned{path, []string{"manifest.json", outdir.File}},
+			owned{filepath.Join(path, "cases"), named(path, "cases", ".json")})
 	case folder && photos.IsPrepared(path):
 		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
 		return (&Finding{Path: path, Kind: PreparedPhotos, Problems: problems}).digests(
 			owned{path, []string{"index.json"}}, owned{filepath.Join(path, "shards"), named(path, "shards", ".json")})
 	case folder && isFile(filepath.Join(path, "run.json")):
-		f := &Finding{Path: path, Kind: Run, Problems: append(train.Verify(path), checkpoint.VerifyLists(train.ConfigOf(path))...)}
+		f := &Finding{Path: path, Kind: Run,
+			Problems: append(train.Verify(path), checkpoint.VerifyLists(train.ConfigOf(path))...)}
 		names, err := train.Own(path)
 		if err != nil {
 			f.Problems = append(f.Problems, err.Error())
@@ -162,7 +164,8 @@ func (f *Finding) digests(of ...owned) *Finding {
 		notes = append(notes, "is not there any more, somebody has deleted or not copied it: "+safetext.List(gone))
 	}
 	if len(without) > 0 && f.Note == "" {
-		notes = append(notes, "cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+safetext.List(without))
+		notes = append(notes,
+			"cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+safetext.List(without))
 	}
 	f.Note = strings.Join(notes, "; ")
 	return f
@@ -228,7 +231,8 @@ func verifyCheckpoint(path string) *Finding {
 // isPrepared says whether a folder holds prepared cases, or such that were never finished.
 func isPrepared(path string) bool {
 	some, err := filepath.Glob(filepath.Join(escape(path), "cases", "*.vox"))
-	return err == nil && len(some) > 0 || isFile(filepath.Join(path, "manifest.json")) && isFolder(filepath.Join(path, "cases"))
+	return err == nil && len(some) > 0 || isFile(filepath.Join(path, "manifest.json")) &&
+		isFolder(filepath.Join(path, "cases"))
 }
 
 // escape makes a pattern of a path that stands for itself.

@@ -30,7 +30,8 @@ func TestLongListsOfCases(t *testing.T) {
 	for n := range names {
 		names[n] = fmt.Sprintf("case %d", n)
 	}
-	if err := checkpoint.Write(filepath.Join(run, "last.safetensors"), checkpoint.Description{Kind: "jigsaw", TrainedOn: names}, weights{}); err != nil {
+	if err := checkpoint.Write(filepath.Join(run, "last.safetensors"),
+		checkpoint.Description{Kind: "jigsaw", TrainedOn: names}, weights{}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := config.Marshal(&struct {
@@ -39,7 +40,8 @@ func TestLongListsOfCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string]string{train.ConfigOf(run): string(text), filepath.Join(run, "run.json"): `{"kind": "jigsaw"}`, filepath.Join(run, "metrics.csv"): "step,seconds\n"} {
+	for path, content := range map[string]string{train.ConfigOf(run): string(text),
+		filepath.Join(run, "run.json"): `{"kind": "jigsaw"}`, filepath.Join(run, "metrics.csv"): "step,seconds\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,8 @@ func TestLongListsOfCases(t *testing.T) {
 	check := func(want map[string]string) {
 		t.Helper()
 		got := map[string]string{}
-		err := Paths(t.Context(), []string{run}, dataset.Part{}, func(f Finding) { got[f.Kind] = strings.Join(f.Problems, "; ") })
+		err := Paths(t.Context(), []string{run}, dataset.Part{},
+			func(f Finding) { got[f.Kind] = strings.Join(f.Problems, "; ") })
 		if err != nil || len(got) != 2 {
 			t.Errorf("%v: %q", err, got)
 		}
@@ -73,7 +76,8 @@ func TestLongListsOfCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(map[string]string{
-		Run:        "config.yaml names 1001 cases in " + file + ", which is not beside it",
-		Checkpoint: "the 1001 cases that it was trained on are named in " + file + ", which is not beside it: copy that file back",
+		Run: "config.yaml names 1001 cases in " + file + ", which is not beside it",
+		Checkpoint: "the 1001 cases that it was trained on are named in " + file +
+			", which is not beside it: copy that file back",
 	})
 }

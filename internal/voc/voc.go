@@ -102,7 +102,8 @@ func (c curve) average(rule Rule) (float64, error) {
 	case Steps:
 		return c.steps(), nil
 	}
-	return 0, fmt.Errorf("unknown rule %q of average precision: the valid ones are %q, %q and %q", rule, ElevenPoints, Area, Steps)
+	return 0, fmt.Errorf("unknown rule %q of average precision: the valid ones are %q, %q and %q", rule, ElevenPoints,
+		Area, Steps)
 }
 
 // elevenPoints is the loop of VOCevaldet.m (2007).

@@ -13,7 +13,8 @@ func Machine(err error) bool {
 	if atomicfile.NoRoom(err) {
 		return true
 	}
-	for _, fault := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS, syscall.ESTALE, syscall.ENODEV, syscall.ENXIO, syscall.ETIMEDOUT} {
+	for _, fault := range []error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS,
+		syscall.ESTALE, syscall.ENODEV, syscall.ENXIO, syscall.ETIMEDOUT} {
 		if errors.Is(err, fault) {
 			return true
 		}

@@ -170,7 +170,8 @@ func collect(root string) (*collection, error) {
 
 func (c *collection) notes() (notes []string) {
 	if c.scans > 0 {
-		notes = append(notes, fmt.Sprintf("passed over: %s of scans, which voxsaw prepare reads", numbers.Count(c.scans, "file")))
+		notes = append(notes, fmt.Sprintf("passed over: %s of scans, which voxsaw prepare reads",
+			numbers.Count(c.scans, "file")))
 	}
 	for _, line := range c.cannotBeOpened {
 		notes = append(notes, "passed over: "+line)
@@ -195,7 +196,8 @@ func kindOf(file string) (kind, error) {
 	switch strings.TrimPrefix(path.Ext(name), ".") {
 	case "nii", "dcm", "nrrd", "mha", "mhd":
 		return aScan, nil
-	case "txt", "xml", "json", "csv", "tsv", "md", "py", "m", "mat", "npy", "npz", "html", "pdf", "yaml", "yml", "log", "sh", "zip", "tar", "rgb":
+	case "txt", "xml", "json", "csv", "tsv", "md", "py", "m", "mat", "npy", "npz", "html", "pdf", "yaml", "yml", "log",
+		"sh", "zip", "tar", "rgb":
 		return another, nil
 	case "gz":
 		if strings.HasSuffix(name, ".nii.gz") {

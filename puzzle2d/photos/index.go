@@ -59,7 +59,8 @@ func newIndex(set *Set, o Options, records []shardRecord, summary *Summary) inde
 				continue
 			}
 			i.Photos = append(i.Photos, Record{
-				Path: f.Path, Class: found.Class, Split: found.Split, Width: f.Width, Height: f.Height, Digest: f.Digest,
+				Path: f.Path, Class: found.Class, Split: found.Split, Width: f.Width, Height: f.Height,
+				Digest:  f.Digest,
 				Objects: found.Objects, Shard: shard, Place: len(digests),
 			})
 			sums = append(sums, f.Sums)

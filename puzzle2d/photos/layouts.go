@@ -147,7 +147,8 @@ func (s *Set) tellFlat(paths, classes, splits []string) error {
 		}
 	}
 	if other > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d of the %s in the folder val are of classes that the folder train does not have: they are given none", other, numbers.Count(val, "photograph")))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%d of the %s in the folder val are of classes that the folder train does not have: they are given none", other, numbers.Count(val, "photograph")))
 	}
 	s.sayWithoutTruth(without, val)
 	return nil
@@ -155,7 +156,8 @@ func (s *Set) tellFlat(paths, classes, splits []string) error {
 
 // fill numbers the classes. Where others have a split, a photograph without one is passed over.
 func (s *Set) fill(paths, classes, splits []string) {
-	names := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(classes))), func(name string) bool { return name == "" })
+	names := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(classes))),
+		func(name string) bool { return name == "" })
 	s.Classes = names
 	passed := 0
 	for n, p := range paths {
@@ -170,7 +172,8 @@ func (s *Set) fill(paths, classes, splits []string) {
 		s.Photos = append(s.Photos, Found{Path: p, Class: class, Split: splits[n]})
 	}
 	if passed > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("passed over, being on no side of the split: %s", numbers.Count(passed, "photograph")))
+		s.Notes = append(s.Notes, fmt.Sprintf("passed over, being on no side of the split: %s",
+			numbers.Count(passed, "photograph")))
 	}
 }
 
@@ -249,7 +252,8 @@ func readListsIn(root, folder, common string, paths []string) (map[string]string
 			continue // a list of something else
 		}
 		if missed > met/20 {
-			return nil, fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: complete the folder, or take the list away", file, missed, missing)
+			return nil,
+				fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: complete the folder, or take the list away", file, missed, missing)
 		}
 		found[side] = true
 	}

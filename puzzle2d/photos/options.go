@@ -29,7 +29,8 @@ const maxSide = 4096
 func (o Options) Check() error {
 	for _, side := range o.Size {
 		if side < photo.MinSide || side > maxSide {
-			return fmt.Errorf("size %dx%d: each side must be from %d to %d pixels", o.Size[0], o.Size[1], photo.MinSide, maxSide)
+			return fmt.Errorf("size %dx%d: each side must be from %d to %d pixels", o.Size[0], o.Size[1], photo.MinSide,
+				maxSide)
 		}
 	}
 	if _, err := photo.ParseFit(o.Fit); err != nil {

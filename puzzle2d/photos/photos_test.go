@@ -112,28 +112,42 @@ func TestLayouts(t *testing.T) {
 		layout string
 		want   []string
 	}{
-		"flat": {map[string][]byte{"b.jpg": some, "a.JPEG": some, "notes.txt": []byte("x"), "._b.jpg": []byte("x"), ".hidden/c.jpg": some},
+		"flat": {map[string][]byte{"b.jpg": some, "a.JPEG": some, "notes.txt": []byte("x"), "._b.jpg": []byte("x"),
+			".hidden/c.jpg": some},
 			LayoutFolder, []string{"a.JPEG - train", "b.jpg - train"}},
-		"classes": {map[string][]byte{"cat/1.jpg": some, "dog/big/2.png": some, "3.jpg": some, "cat/without name": withoutName.Bytes(), "cat/numbers": []byte("1 2 3")},
-			LayoutFolder, []string{"3.jpg - train", "cat/1.jpg cat train", "cat/without name cat train", "dog/big/2.png dog train"}},
+		"classes": {map[string][]byte{"cat/1.jpg": some, "dog/big/2.png": some, "3.jpg": some,
+			"cat/without name": withoutName.Bytes(), "cat/numbers": []byte("1 2 3")},
+			LayoutFolder, []string{"3.jpg - train", "cat/1.jpg cat train", "cat/without name cat train",
+				"dog/big/2.png dog train"}},
 		"wrapped": {map[string][]byte{"set/images/cat/1.jpg": some, "set/images/dog/2.jpg": some}, LayoutFolder,
 			[]string{"set/images/cat/1.jpg cat train", "set/images/dog/2.jpg dog train"}},
-		"one class": {map[string][]byte{"cat/1.jpg": some, "cat/2.jpg": some}, LayoutFolder, []string{"cat/1.jpg cat train", "cat/2.jpg cat train"}},
-		"ImageNet": {map[string][]byte{"train/n01/1.JPEG": some, "train/n02/2.JPEG": some, "val/n02/3.JPEG": some, "test/4.JPEG": some, "other/5.JPEG": some},
-			LayoutImageNet, []string{"test/4.JPEG - test", "train/n01/1.JPEG n01 train", "train/n02/2.JPEG n02 train", "val/n02/3.JPEG n02 val"}},
-		"Tiny ImageNet": {map[string][]byte{"tiny/train/n01/images/1.JPEG": some, "tiny/train/n02/images/2.JPEG": some, "tiny/val/images/val_0.JPEG": some, "tiny/test/images/t.JPEG": some,
+		"one class": {map[string][]byte{"cat/1.jpg": some, "cat/2.jpg": some}, LayoutFolder,
+			[]string{"cat/1.jpg cat train", "cat/2.jpg cat train"}},
+		"ImageNet": {map[string][]byte{"train/n01/1.JPEG": some, "train/n02/2.JPEG": some, "val/n02/3.JPEG": some,
+			"test/4.JPEG": some, "other/5.JPEG": some},
+			LayoutImageNet, []string{"test/4.JPEG - test", "train/n01/1.JPEG n01 train", "train/n02/2.JPEG n02 train",
+				"val/n02/3.JPEG n02 val"}},
+		"Tiny ImageNet": {map[string][]byte{"tiny/train/n01/images/1.JPEG": some, "tiny/train/n02/images/2.JPEG": some,
+			"tiny/val/images/val_0.JPEG": some, "tiny/test/images/t.JPEG": some,
 			"tiny/val/val_annotations.txt": []byte("val_0.JPEG\tn02\t0\t32\t44\t62\n")},
-			LayoutTinyImageNet, []string{"tiny/test/images/t.JPEG - test", "tiny/train/n01/images/1.JPEG n01 train", "tiny/train/n02/images/2.JPEG n02 train", "tiny/val/images/val_0.JPEG n02 val"}},
-		"Caltech": {map[string][]byte{"101_ObjectCategories/ant/1.jpg": some, "101_ObjectCategories/ant/2.jpg": some, "101_ObjectCategories/BACKGROUND_Google/3.jpg": some, "101_ObjectCategories/ant/4.jpg": some,
+			LayoutTinyImageNet, []string{"tiny/test/images/t.JPEG - test", "tiny/train/n01/images/1.JPEG n01 train",
+				"tiny/train/n02/images/2.JPEG n02 train", "tiny/val/images/val_0.JPEG n02 val"}},
+		"Caltech": {map[string][]byte{"101_ObjectCategories/ant/1.jpg": some, "101_ObjectCategories/ant/2.jpg": some,
+			"101_ObjectCategories/BACKGROUND_Google/3.jpg": some, "101_ObjectCategories/ant/4.jpg": some,
 			"train.txt": []byte("ant/1.jpg\nBACKGROUND_Google/3.jpg\n"), "test.txt": []byte("ant/2.jpg\n\n")},
-			LayoutLists, []string{"101_ObjectCategories/BACKGROUND_Google/3.jpg - train", "101_ObjectCategories/ant/1.jpg ant train", "101_ObjectCategories/ant/2.jpg ant test"}},
+			LayoutLists, []string{"101_ObjectCategories/BACKGROUND_Google/3.jpg - train",
+				"101_ObjectCategories/ant/1.jpg ant train", "101_ObjectCategories/ant/2.jpg ant test"}},
 		"VOC": {map[string][]byte{
-			"VOCdevkit/VOC2007/JPEGImages/000001.jpg": some, "VOCdevkit/VOC2007/JPEGImages/000002.jpg": some, "VOCdevkit/VOC2007/JPEGImages/000003.jpg": some, "VOCdevkit/VOC2007/JPEGImages/000009.jpg": some,
-			"VOCdevkit/VOC2007/ImageSets/Main/train.txt": []byte("000001\n"), "VOCdevkit/VOC2007/ImageSets/Main/val.txt": []byte("000002\n"), "VOCdevkit/VOC2007/ImageSets/Main/trainval.txt": []byte("000001\n000002\n"),
-			"VOCdevkit/VOC2007/ImageSets/Main/test.txt": []byte("000003\n"),
+			"VOCdevkit/VOC2007/JPEGImages/000001.jpg": some, "VOCdevkit/VOC2007/JPEGImages/000002.jpg": some,
+			"VOCdevkit/VOC2007/JPEGImages/000003.jpg": some, "VOCdevkit/VOC2007/JPEGImages/000009.jpg": some,
+			"VOCdevkit/VOC2007/ImageSets/Main/train.txt":    []byte("000001\n"),
+			"VOCdevkit/VOC2007/ImageSets/Main/val.txt":      []byte("000002\n"),
+			"VOCdevkit/VOC2007/ImageSets/Main/trainval.txt": []byte("000001\n000002\n"),
+			"VOCdevkit/VOC2007/ImageSets/Main/test.txt":     []byte("000003\n"),
 			"VOCdevkit/VOC2007/Annotations/000001.xml": []byte(`<annotation><object><name>dog</name><difficult>1</difficult><bndbox><xmin>2</xmin><ymin>3</ymin><xmax>20</xmax><ymax>30</ymax></bndbox></object>
 				<object><name>cat</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>5</ymax></bndbox><part><name>head</name></part></object></annotation>`)},
-			LayoutVOC, []string{"VOCdevkit/VOC2007/JPEGImages/000001.jpg - train dog[2 3 20 30]! cat[1 1 4 5]", "VOCdevkit/VOC2007/JPEGImages/000002.jpg - val", "VOCdevkit/VOC2007/JPEGImages/000003.jpg - test"}},
+			LayoutVOC, []string{"VOCdevkit/VOC2007/JPEGImages/000001.jpg - train dog[2 3 20 30]! cat[1 1 4 5]",
+				"VOCdevkit/VOC2007/JPEGImages/000002.jpg - val", "VOCdevkit/VOC2007/JPEGImages/000003.jpg - test"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Find(tree(t, c.files), 0, 0)
@@ -153,17 +167,29 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		files map[string][]byte
 		want  string
 	}{
-		"nothing":    {map[string][]byte{"notes.txt": []byte("x")}, "photos: no photograph here: JPEG, PNG"},
-		"scans":      {map[string][]byte{"a.nii.gz": []byte("x"), "b": append(make([]byte, 128), "DICM"...)}, "photos holds 2 files of scans, not photographs: voxsaw prepare reads them"},
-		"both lists": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/2.jpg"), "test.txt": []byte("a/2.jpg")}, ".txt: a/2.jpg is in the list of another side, too"},
-		"incomplete": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/3.jpg"), "test.txt": []byte("a/2.jpg")}, "train.txt lists photographs that are not there, 1 in all, such as a/3.jpg: complete the folder"},
-		"annotation": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation")}, "1.xml is no annotation of Pascal VOC"},
-		"box":        {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax></bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose corners are exchanged"},
-		"typing error": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "ImageSets/Main/horse_train.txt": []byte("1 1"), "ImageSets/Main/dog_trainval.txt": []byte("1 -1"), "ImageSets/Main/all_train.txt": []byte("1"),
-			"Annotations/1.xml": []byte("<annotation><object><name>hrose</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>")},
+		"nothing": {map[string][]byte{"notes.txt": []byte("x")}, "photos: no photograph here: JPEG, PNG"},
+		"scans": {map[string][]byte{"a.nii.gz": []byte("x"), "b": append(make([]byte, 128), "DICM"...)},
+			"photos holds 2 files of scans, not photographs: voxsaw prepare reads them"},
+		"both lists": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/2.jpg"),
+			"test.txt": []byte("a/2.jpg")}, ".txt: a/2.jpg is in the list of another side, too"},
+		"incomplete": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/3.jpg"),
+			"test.txt": []byte("a/2.jpg")},
+			"train.txt lists photographs that are not there, 1 in all, such as a/3.jpg: complete the folder"},
+		"annotation": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
+			"Annotations/1.xml": []byte("<annotation")}, "1.xml is no annotation of Pascal VOC"},
+		"box": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
+			"Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax></bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose corners are exchanged"},
+		"typing error": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
+			"ImageSets/Main/horse_train.txt": []byte("1 1"), "ImageSets/Main/dog_trainval.txt": []byte("1 -1"),
+			"ImageSets/Main/all_train.txt": []byte("1"),
+			"Annotations/1.xml":            []byte("<annotation><object><name>hrose</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>")},
 			`1.xml: an object of class "hrose", which ImageSets/Main has no list of (dog, horse): mend the name`},
-		"two years": {map[string][]byte{"VOC2007/JPEGImages/1.jpg": some, "VOC2007/ImageSets/Main/train.txt": []byte("1"), "VOC2012/JPEGImages/1.jpg": some, "VOC2012/ImageSets/Main/train.txt": []byte("1")}, "holds 2 Pascal VOC data sets (VOC2007, VOC2012): name one"},
-		"VOC cut":   {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1\n2")}, "1 of the 2 photographs that ImageSets/Main lists are not in JPEGImages"},
+		"two years": {map[string][]byte{"VOC2007/JPEGImages/1.jpg": some,
+			"VOC2007/ImageSets/Main/train.txt": []byte("1"), "VOC2012/JPEGImages/1.jpg": some,
+			"VOC2012/ImageSets/Main/train.txt": []byte("1")},
+			"holds 2 Pascal VOC data sets (VOC2007, VOC2012): name one"},
+		"VOC cut": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1\n2")},
+			"1 of the 2 photographs that ImageSets/Main lists are not in JPEGImages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Find(tree(t, c.files), 0.1, 0); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -221,7 +247,8 @@ func TestHoldOut(t *testing.T) {
 func TestLinks(t *testing.T) {
 	outside := tree(t, pictures(map[string][]byte{}, "x", 2))
 	root := tree(t, pictures(map[string][]byte{}, "a", 2))
-	for name, target := range map[string]string{"round": ".", "a/up": "..", "b": filepath.Join(outside, "x"), "again": filepath.Join(outside, "x"), "broken.jpg": "nowhere"} {
+	for name, target := range map[string]string{"round": ".", "a/up": "..", "b": filepath.Join(outside, "x"),
+		"again": filepath.Join(outside, "x"), "broken.jpg": "nowhere"} {
 		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
 			t.Skip("no links here: ", err)
 		}
@@ -293,7 +320,8 @@ func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	summary := prepare(t, set, dir, o)
 	s := open(t, dir)
-	if s.Len() != 20 || summary.Prepared != 20 || summary.Kept != 0 || summary.Sides[Val] != 2 || s.Fingerprint() != summary.Fingerprint || !slices.Equal(s.Classes(), []string{"a", "b"}) {
+	if s.Len() != 20 || summary.Prepared != 20 || summary.Kept != 0 || summary.Sides[Val] != 2 ||
+		s.Fingerprint() != summary.Fingerprint || !slices.Equal(s.Classes(), []string{"a", "b"}) {
 		t.Errorf("%d photographs, classes %v, %+v", s.Len(), s.Classes(), summary)
 	}
 	var sums [3]float64
@@ -309,7 +337,8 @@ func TestStore(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%s: other pixels (%v)", s.Name(k), err)
 		}
-		if r := s.Record(k); r.Width != p.Width || r.Height != p.Height || s.Label(k) != map[byte]int{'a': 0, 'b': 1}[s.Name(k)[0]] || s.Split(k) != set.Photos[k].Split {
+		if r := s.Record(k); r.Width != p.Width || r.Height != p.Height ||
+			s.Label(k) != map[byte]int{'a': 0, 'b': 1}[s.Name(k)[0]] || s.Split(k) != set.Photos[k].Split {
 			t.Errorf("%+v", r)
 		}
 		if s.Split(k) == Train {
@@ -450,12 +479,14 @@ func TestChanges(t *testing.T) {
 		t.Errorf("after a change: %+v", after)
 	}
 	o.Fit = "crop"
-	if _, err := Prepare(t.Context(), find(t, root), dir, o, nil); err == nil || !strings.Contains(err.Error(), "their fit is warp, and is to be crop") {
+	if _, err := Prepare(t.Context(), find(t, root), dir, o, nil); err == nil ||
+		!strings.Contains(err.Error(), "their fit is warp, and is to be crop") {
 		t.Errorf("another fit replaces what is there: %v", err)
 	}
 	other := tree(t, pictures(map[string][]byte{}, "b", 3))
 	o.Fit = "warp"
-	if _, err := Prepare(t.Context(), find(t, other), dir, o, nil); err == nil || !strings.Contains(err.Error(), "none of them is in ") {
+	if _, err := Prepare(t.Context(), find(t, other), dir, o, nil); err == nil ||
+		!strings.Contains(err.Error(), "none of them is in ") {
 		t.Errorf("other photographs replace those that are there: %v", err)
 	}
 	o.Fit, o.Force = "crop", true
@@ -483,7 +514,8 @@ func TestChanges(t *testing.T) {
 		t.Errorf("a damaged shard: %v", err)
 	}
 	put(t, shard, data[:10])
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "00001.rgb has 10 bytes, not 1920: run voxsaw 2d prepare again") {
+	if _, err := Open(dir); err == nil ||
+		!strings.Contains(err.Error(), "00001.rgb has 10 bytes, not 1920: run voxsaw 2d prepare again") {
 		t.Errorf("a short shard: %v", err)
 	}
 	if s := prepare(t, find(t, root), dir, o); s.Prepared != 2 {
@@ -500,7 +532,8 @@ func TestBadFiles(t *testing.T) {
 	root, dir := tree(t, files), t.TempDir()
 	set := find(t, root)
 	summary := prepare(t, set, dir, o)
-	want := []Failure{{"a/cut.jpg", "the JPEG is cut off: copy or download it again"}, {"a/empty.jpg", "the file is empty: copy or download it again"}}
+	want := []Failure{{"a/cut.jpg", "the JPEG is cut off: copy or download it again"},
+		{"a/empty.jpg", "the file is empty: copy or download it again"}}
 	if d := cmp.Diff(want, summary.Failed); d != "" || summary.Prepared != 40 || open(t, dir).Len() != 40 {
 		t.Errorf("%+v\n%s", summary, d)
 	}
@@ -518,7 +551,8 @@ func TestBadFiles(t *testing.T) {
 		put(t, filepath.Join(root, "a", fmt.Sprintf("bad-%d.jpg", n)), []byte(bad))
 	}
 	_, err := Prepare(t.Context(), find(t, root), dir, o, nil)
-	if err == nil || !strings.Contains(err.Error(), "more than 5 % of 45 photographs cannot be read (a/") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "more than 5 % of 45 photographs cannot be read (a/") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("four of 45 are bad: %v", err)
 	}
 }
@@ -528,7 +562,8 @@ func TestSamePhotographOnBothSides(t *testing.T) {
 	o := small(t)
 	same, other := picture(t, 71), picture(t, 72)
 	root := tree(t, map[string][]byte{
-		"train/a/1.jpg": same, "train/a/twice.jpg": same, "train/b/2.jpg": nil, "val/a/1.jpg": same, "val/b/4.jpg": other, "test/a/5.jpg": other, "test/a/6.jpg": nil,
+		"train/a/1.jpg": same, "train/a/twice.jpg": same, "train/b/2.jpg": nil, "val/a/1.jpg": same,
+		"val/b/4.jpg": other, "test/a/5.jpg": other, "test/a/6.jpg": nil,
 	})
 	dir := t.TempDir()
 	summary := prepare(t, find(t, root), dir, o)
@@ -544,7 +579,8 @@ func TestSamePhotographOnBothSides(t *testing.T) {
 			t.Error("no digest")
 		}
 	}
-	if d := cmp.Diff([]string{"test/a/6.jpg", "train/a/1.jpg", "train/a/twice.jpg", "train/b/2.jpg", "val/b/4.jpg"}, names); d != "" {
+	if d := cmp.Diff([]string{"test/a/6.jpg", "train/a/1.jpg", "train/a/twice.jpg", "train/b/2.jpg", "val/b/4.jpg"},
+		names); d != "" {
 		t.Error(d)
 	}
 }
@@ -557,25 +593,30 @@ func TestForeignFolders(t *testing.T) {
 	for name, file := range map[string]string{"index": indexName, "shard": "shards/mine.rgb"} {
 		dir := t.TempDir()
 		put(t, filepath.Join(dir, file), []byte(`{"version": 1}`))
-		if _, err := Prepare(t.Context(), set, dir, o, nil); err == nil || !strings.Contains(err.Error(), "is no part of prepared photographs") {
+		if _, err := Prepare(t.Context(), set, dir, o, nil); err == nil ||
+			!strings.Contains(err.Error(), "is no part of prepared photographs") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Prepare(t.Context(), set, root, o, nil); err == nil || !strings.Contains(err.Error(), "choose another") {
+	if _, err := Prepare(t.Context(), set, root, o, nil); err == nil ||
+		!strings.Contains(err.Error(), "choose another") {
 		t.Errorf("into the photographs: %v", err)
 	}
 	dir := t.TempDir()
-	for text, want := range map[string]string{"": "index.json is damaged", `{"version": 9}`: "format 9", `{"version": 1, "size": [20, 16], "fit": "warp"}`: "there are no photographs in it",
+	for text, want := range map[string]string{"": "index.json is damaged", `{"version": 9}`: "format 9",
+		`{"version": 1, "size": [20, 16], "fit": "warp"}`:                                              "there are no photographs in it",
 		`{"version": 1, "size": [20, 16], "fit": "warp", "photos": [{"path": "a", "split": "train"}]}`: "a is in no shard"} {
 		put(t, filepath.Join(dir, indexName), []byte(text))
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "voxsaw 2d prepare again") {
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "voxsaw 2d prepare again") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
 func TestMachine(t *testing.T) {
-	for _, err := range []error{syscall.ENOSPC, &os.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, fmt.Errorf("x: %w", syscall.EIO)} {
+	for _, err := range []error{syscall.ENOSPC, &os.PathError{Op: "open", Path: "x", Err: syscall.EMFILE},
+		fmt.Errorf("x: %w", syscall.EIO)} {
 		if !Machine(err) {
 			t.Errorf("%v is the machine's", err)
 		}
@@ -589,7 +630,8 @@ func TestMachine(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"size": func(o *Options) { o.Size[1] = 7 }, "large": func(o *Options) { o.Size[0] = 5000 }, "fit": func(o *Options) { o.Fit = "stretch" },
+		"size": func(o *Options) { o.Size[1] = 7 }, "large": func(o *Options) { o.Size[0] = 5000 },
+		"fit":   func(o *Options) { o.Fit = "stretch" },
 		"share": func(o *Options) { o.HoldOut = math.NaN() }, "workers": func(o *Options) { o.Workers = -1 },
 	} {
 		o := DefaultOptions()

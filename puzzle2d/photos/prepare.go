@@ -70,7 +70,8 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	}
 	for _, p := range set.Photos { // names are kept as JSON, which is UTF-8
 		if !utf8.ValidString(p.Path) {
-			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in", safetext.Text(filepath.Join(set.Root, p.Path)))
+			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in",
+				safetext.Text(filepath.Join(set.Root, p.Path)))
 		}
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {
@@ -126,7 +127,8 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	for shard := range records {
 		shards = append(shards, filepath.Base(shardFile(dir, shard, "json")))
 	}
-	return summary, errors.Join(atomicfile.Seal(filepath.Join(dir, shardsFolder), shards...), atomicfile.Seal(dir, indexName))
+	return summary, errors.Join(atomicfile.Seal(filepath.Join(dir, shardsFolder), shards...),
+		atomicfile.Seal(dir, indexName))
 }
 
 // A ReplaceError says that a folder holds photographs that a preparation would replace.
@@ -178,7 +180,8 @@ func (s *Summary) tooBad(set *Set) error {
 	if more := len(s.Failed) - most; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("%s: more than %g %% of %d photographs cannot be read (%s): mend these files, or take them away", set.Root, 100*maxBad, len(set.Photos), strings.Join(lines, "; "))
+	return fmt.Errorf("%s: more than %g %% of %d photographs cannot be read (%s): mend these files, or take them away",
+		set.Root, 100*maxBad, len(set.Photos), strings.Join(lines, "; "))
 }
 
 // all prepares every shard.

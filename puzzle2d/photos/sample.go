@@ -78,12 +78,14 @@ func (p Photo) AirFraction(_, _ [3]int) (float64, error) { return 0, nil }
 func (p Photo) Crop(dst []float32, origin, size [3]int) error {
 	for axis, extent := range p.Size() {
 		if origin[axis] < 0 || size[axis] < 1 || origin[axis]+size[axis] > extent {
-			return fmt.Errorf("%s: a crop of %s pixels at %s is not on the photograph of %s", p.Name(), numbers.Extents(size[:]), numbers.List(origin[:]), numbers.Extents(p.store.index.Size[:]))
+			return fmt.Errorf("%s: a crop of %s pixels at %s is not on the photograph of %s", p.Name(),
+				numbers.Extents(size[:]), numbers.List(origin[:]), numbers.Extents(p.store.index.Size[:]))
 		}
 	}
 	n := size[0] * size[1]
 	if len(dst) != 3*n {
-		return fmt.Errorf("%s: a crop of %s pixels does not go into %d values", p.Name(), numbers.Extents(size[:]), len(dst))
+		return fmt.Errorf("%s: a crop of %s pixels does not go into %d values", p.Name(), numbers.Extents(size[:]),
+			len(dst))
 	}
 	pixels, err := p.store.At(p.number)
 	if err != nil {

@@ -196,7 +196,8 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 		return now, false
 	}
 	var old shardRecord
-	if json.Unmarshal(data, &old) != nil || old.Version != now.Version || old.Size != now.Size || old.Fit != now.Fit || len(old.Files) != len(now.Files) {
+	if json.Unmarshal(data, &old) != nil || old.Version != now.Version || old.Size != now.Size || old.Fit != now.Fit ||
+		len(old.Files) != len(now.Files) {
 		return now, false
 	}
 	good := 0

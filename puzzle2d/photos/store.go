@@ -55,7 +55,8 @@ func readIndex(dir string) (i index, err error) {
 		return i, fmt.Errorf("%s is damaged (%w): run voxsaw 2d prepare again", indexName, err)
 	}
 	if i.Version != formatVersion {
-		return i, fmt.Errorf("prepared with format %d, this program reads format %d: run voxsaw 2d prepare again", i.Version, formatVersion)
+		return i, fmt.Errorf("prepared with format %d, this program reads format %d: run voxsaw 2d prepare again",
+			i.Version, formatVersion)
 	}
 	if err := i.check(); err != nil {
 		return i, fmt.Errorf("%s is damaged (%w): run voxsaw 2d prepare again", indexName, err)
@@ -191,7 +192,8 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 		return nil, fmt.Errorf("mapping %s into memory: %w", f.Name(), err)
 	}
 	if want := s.index.Shards[n].Photos * s.index.bytes(); len(mapped) < want {
-		return nil, errors.Join(fmt.Errorf("%s has become shorter: run voxsaw 2d prepare again", f.Name()), mapped.Unmap())
+		return nil, errors.Join(fmt.Errorf("%s has become shorter: run voxsaw 2d prepare again", f.Name()),
+			mapped.Unmap())
 	}
 	s.mapped[n] = mapped
 	return mapped, nil
@@ -213,7 +215,8 @@ func (s *Store) Verify() error {
 			digests = append(digests, digest(shard[k*size:(k+1)*size]))
 		}
 		if got := shardDigest(digests); got != info.Digest {
-			return fmt.Errorf("%s is damaged (digest %.12s, not %.12s): delete it and run voxsaw 2d prepare again", shardFile(s.dir, n, "rgb"), got, info.Digest)
+			return fmt.Errorf("%s is damaged (digest %.12s, not %.12s): delete it and run voxsaw 2d prepare again",
+				shardFile(s.dir, n, "rgb"), got, info.Digest)
 		}
 	}
 	return nil

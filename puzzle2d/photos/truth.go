@@ -74,7 +74,8 @@ func (s *Set) readTruth(flat, known []string) (map[string]string, error) {
 		case believed != nil: // the other file is only looked at for whether it says the same
 			s.Notes = notes
 			if err := contradiction(flat, believed, truth); err != nil {
-				return nil, fmt.Errorf("the classes of the folder val: %s and %s: %w: remove the file that is wrong", from, name, err)
+				return nil, fmt.Errorf("the classes of the folder val: %s and %s: %w: remove the file that is wrong",
+					from, name, err)
 			}
 		case err != nil:
 			return nil, fmt.Errorf("the classes of the folder val: %w", err)
@@ -101,9 +102,10 @@ func (s *Set) sayWithoutTruth(n, of int) {
 	if n == 0 {
 		return
 	}
-	s.Notes = append(s.Notes, fmt.Sprintf("%d of the %s in the folder val have no class, so that nothing can be validated by them that needs one: put them into folders of their classes, "+
-		"or lay the ground truth into the data set's folder: %s with %s of ImageNet's development kit, %s, %s, or Caffe's %s with %s",
-		n, numbers.Count(of, "photograph"), truthIDs, metaMAT, truthSynsets, truthKaggle, truthCaffe, metaSynsets))
+	s.Notes = append(s.Notes,
+		fmt.Sprintf("%d of the %s in the folder val have no class, so that nothing can be validated by them that needs one: put them into folders of their classes, "+
+			"or lay the ground truth into the data set's folder: %s with %s of ImageNet's development kit, %s, %s, or Caffe's %s with %s",
+			n, numbers.Count(of, "photograph"), truthIDs, metaMAT, truthSynsets, truthKaggle, truthCaffe, metaSynsets))
 }
 
 // stem is a file's name without folder and extension.
@@ -161,7 +163,8 @@ func inOrder(file string, flat, entries []string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s lists classes by the photographs' numbers, and %s has none", file, name)
 		}
 		if number < 1 || number > len(entries) {
-			return nil, fmt.Errorf("%s has %s, and %s is number %d: it is of other photographs", file, numbers.Count(len(entries), "line"), name, number)
+			return nil, fmt.Errorf("%s has %s, and %s is number %d: it is of other photographs", file,
+				numbers.Count(len(entries), "line"), name, number)
 		}
 		truth[base] = entries[number-1]
 	}
@@ -181,7 +184,8 @@ func (s *Set) readIDs(file string, flat, _ []string) (map[string]string, error) 
 	case s.beside[metaMap] != "":
 		synsets, err = readMetaMap(filepath.Join(s.Root, filepath.FromSlash(s.beside[metaMap])))
 	default:
-		s.Notes = append(s.Notes, fmt.Sprintf("%s has numbers, and nothing says which synsets they stand for: lay %s of the development kit beside it", filepath.Base(file), metaMAT))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%s has numbers, and nothing says which synsets they stand for: lay %s of the development kit beside it", filepath.Base(file), metaMAT))
 		return nil, nil
 	}
 	if err != nil {

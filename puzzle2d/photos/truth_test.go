@@ -40,7 +40,8 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 	some := picture(t, 1)
 	val := func(n int) string { return fmt.Sprintf("val/ILSVRC2012_val_%08d.JPEG", n) }
 	flat := func(more map[string]string) map[string][]byte {
-		files := map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, val(1): some, val(2): some, val(3): some}
+		files := map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, val(1): some,
+			val(2): some, val(3): some}
 		for name, text := range more {
 			files[name] = []byte(text)
 		}
@@ -56,19 +57,32 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		notes []string
 	}{
 		"development kit": {flat(map[string]string{kit + truthIDs: "3\n1\n2\n", kit + metaMAT: mat}), told,
-			[]string{"the classes of the folder val are those of " + kit + truthIDs, "1 of the 3 photographs in the folder val are of classes that the folder train does not have"}},
-		"text instead of meta.mat": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n", metaMap: "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"}), told, []string{"those of " + truthIDs}},
-		"synsets in order":         {flat(map[string]string{truthSynsets: "n01440764\nn02119789\nn02100735\n"}), told, []string{"those of " + truthSynsets}},
-		"Kaggle":                   {flat(map[string]string{truthKaggle: "ImageId,PredictionString\nILSVRC2012_val_00000002,n02119789 85 1 499 272 \nILSVRC2012_val_00000001,n01440764 1 1 2 2 n01440764 3 3 4 4 \nILSVRC2012_val_00000003,n02100735 1 1 2 2 \n"}), told, []string{"those of " + truthKaggle}},
-		"Caffe":                    {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\nILSVRC2012_val_00000002.JPEG 2\nILSVRC2012_val_00000003.JPEG 1\n", metaSynsets: "n01440764\nn02100735\nn02119789\n"}), told, []string{"those of " + truthCaffe}},
-		"Caffe without synsets":    {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\n"}), none, []string{withoutClass}},
-		"other val.txt":            {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001 1\n", metaSynsets: "n01440764\nn02119789\n"}), none, []string{withoutClass}},
-		"numbers alone":            {flat(map[string]string{truthIDs: "3\n1\n2\n"}), none, []string{truthIDs + " has numbers, and nothing says which synsets they stand for", withoutClass}},
-		"two forms that agree":     {flat(map[string]string{truthKaggle: "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n", truthSynsets: "n02100735\nn02119789\nn02100735\n", truthIDs: "3\n"}), []string{"-", "n02119789", "-"}, []string{"those of " + truthKaggle}},
-		"nothing":                  {flat(nil), none, []string{withoutClass, "lay the ground truth into the data set's folder: " + truthIDs + " with meta.mat"}},
-		"a folder in val": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, "val/images/ILSVRC2012_val_00000001.JPEG": some, "val/images/ILSVRC2012_val_00000002.JPEG": some,
+			[]string{"the classes of the folder val are those of " + kit + truthIDs,
+				"1 of the 3 photographs in the folder val are of classes that the folder train does not have"}},
+		"text instead of meta.mat": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n",
+			metaMap: "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"}), told,
+			[]string{"those of " + truthIDs}},
+		"synsets in order": {flat(map[string]string{truthSynsets: "n01440764\nn02119789\nn02100735\n"}), told,
+			[]string{"those of " + truthSynsets}},
+		"Kaggle": {flat(map[string]string{truthKaggle: "ImageId,PredictionString\nILSVRC2012_val_00000002,n02119789 85 1 499 272 \nILSVRC2012_val_00000001,n01440764 1 1 2 2 n01440764 3 3 4 4 \nILSVRC2012_val_00000003,n02100735 1 1 2 2 \n"}), told, []string{"those of " + truthKaggle}},
+		"Caffe":  {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\nILSVRC2012_val_00000002.JPEG 2\nILSVRC2012_val_00000003.JPEG 1\n", metaSynsets: "n01440764\nn02100735\nn02119789\n"}), told, []string{"those of " + truthCaffe}},
+		"Caffe without synsets": {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\n"}), none,
+			[]string{withoutClass}},
+		"other val.txt": {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001 1\n",
+			metaSynsets: "n01440764\nn02119789\n"}), none, []string{withoutClass}},
+		"numbers alone": {flat(map[string]string{truthIDs: "3\n1\n2\n"}), none,
+			[]string{truthIDs + " has numbers, and nothing says which synsets they stand for", withoutClass}},
+		"two forms that agree": {flat(map[string]string{truthKaggle: "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n",
+			truthSynsets: "n02100735\nn02119789\nn02100735\n", truthIDs: "3\n"}), []string{"-", "n02119789", "-"},
+			[]string{"those of " + truthKaggle}},
+		"nothing": {flat(nil), none, []string{withoutClass, "lay the ground truth into the data set's folder: " +
+			truthIDs + " with meta.mat"}},
+		"a folder in val": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some,
+			"val/images/ILSVRC2012_val_00000001.JPEG": some, "val/images/ILSVRC2012_val_00000002.JPEG": some,
 			truthSynsets: []byte("n01440764\nn02119789\n")}, []string{"n01440764", "n02119789"}, nil},
-		"folders": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, "val/n02119789/ILSVRC2012_val_00000001.JPEG": some, truthSynsets: []byte("n01440764\n")}, []string{"n02119789"}, nil},
+		"folders": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some,
+			"val/n02119789/ILSVRC2012_val_00000001.JPEG": some, truthSynsets: []byte("n01440764\n")},
+			[]string{"n02119789"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Find(tree(t, c.files), 0, 0)
@@ -96,8 +110,10 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {truthSynsets: "n01440764\nn02119789\n"},
 		`line 2: "7" is no number of a synset`:                                                      {truthIDs: "3\n7\n2\n", metaMAT: mat},
-		truthKaggle + " and " + truthSynsets + ": val/ILSVRC2012_val_00000002.JPEG is of n02119789 in the one, of n01440764 in the other": {
-			truthKaggle: "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n", truthSynsets: "n01440764\nn01440764\nn01440764\n"},
+		truthKaggle + " and " + truthSynsets +
+			": val/ILSVRC2012_val_00000002.JPEG is of n02119789 in the one, of n01440764 in the other": {
+			truthKaggle:  "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n",
+			truthSynsets: "n01440764\nn01440764\nn01440764\n"},
 		"meta.mat: not a MAT-file": {truthIDs: "3\n1\n2\n", metaMAT: "synsets"},
 	} {
 		if _, err := Find(tree(t, flat(files)), 0, 0); err == nil || !strings.Contains(err.Error(), want) {

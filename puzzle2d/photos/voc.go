@@ -37,7 +37,8 @@ func vocFolder(root string) (string, error) {
 		}
 	}
 	if len(found) > 1 {
-		return "", fmt.Errorf("%s holds %d Pascal VOC data sets (%s): name one of these folders", root, len(found), strings.Join(found, ", "))
+		return "", fmt.Errorf("%s holds %d Pascal VOC data sets (%s): name one of these folders", root, len(found),
+			strings.Join(found, ", "))
 	}
 	if len(found) == 0 {
 		return "", nil
@@ -72,7 +73,8 @@ func readVOC(root, folder string) (*Set, error) {
 	s := &Set{Root: root, Layout: LayoutVOC}
 	base := filepath.Join(root, filepath.FromSlash(folder))
 	splits := map[string]string{}
-	for _, list := range []struct{ file, side string }{{"train.txt", Train}, {"val.txt", Val}, {"test.txt", Test}, {"trainval.txt", Train}} {
+	for _, list := range []struct{ file, side string }{{"train.txt", Train}, {"val.txt", Val}, {"test.txt", Test},
+		{"trainval.txt", Train}} {
 		file := filepath.Join(base, "ImageSets", "Main", list.file)
 		lines, err := readLines(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -125,29 +127,36 @@ func readVOC(root, folder string) (*Set, error) {
 		annotations[name] = a
 		for _, o := range a.Objects {
 			if known != nil && !slices.Contains(known, o.Name) {
-				return nil, fmt.Errorf("%s: an object of class %q, which ImageSets/Main has no list of (%s): mend the name, or add the list %s_trainval.txt", file, o.Name, strings.Join(known, ", "), o.Name)
+				return nil,
+					fmt.Errorf("%s: an object of class %q, which ImageSets/Main has no list of (%s): mend the name, or add the list %s_trainval.txt", file, o.Name, strings.Join(known, ", "), o.Name)
 			}
 			names = append(names, o.Name)
 		}
-		s.Photos = append(s.Photos, Found{Path: path.Join(folder, "JPEGImages", e.Name()), Class: Unlabelled, Split: splits[name]})
+		s.Photos = append(s.Photos, Found{Path: path.Join(folder, "JPEGImages", e.Name()), Class: Unlabelled,
+			Split: splits[name]})
 	}
 	s.Classes = slices.Compact(slices.Sorted(slices.Values(names)))
 	for n, p := range s.Photos {
 		for _, o := range annotations[strings.TrimSuffix(path.Base(p.Path), path.Ext(p.Path))].Objects {
 			class, _ := slices.BinarySearch(s.Classes, o.Name)
-			s.Photos[n].Objects = append(s.Photos[n].Objects, Object{class, [4]float64{o.Box.XMin, o.Box.YMin, o.Box.XMax, o.Box.YMax}, o.Difficult != 0})
+			s.Photos[n].Objects = append(s.Photos[n].Objects,
+				Object{class, [4]float64{o.Box.XMin, o.Box.YMin, o.Box.XMax, o.Box.YMax}, o.Difficult != 0})
 		}
 	}
 	if unlisted > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("passed over, because ImageSets/Main does not list them: %s", numbers.Count(unlisted, "photograph")))
+		s.Notes = append(s.Notes, fmt.Sprintf("passed over, because ImageSets/Main does not list them: %s",
+			numbers.Count(unlisted, "photograph")))
 	}
 	if unannotated > 0 && unannotated < len(s.Photos) {
-		s.Notes = append(s.Notes, fmt.Sprintf("no annotation, so that nothing is marked on them: %s", numbers.Count(unannotated, "photograph")))
+		s.Notes = append(s.Notes, fmt.Sprintf("no annotation, so that nothing is marked on them: %s",
+			numbers.Count(unannotated, "photograph")))
 	}
 	if missing := len(splits) - len(s.Photos); missing > len(splits)/20 {
-		return nil, fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are not in JPEGImages: complete the data set", base, missing, len(splits))
+		return nil,
+			fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are not in JPEGImages: complete the data set", base, missing, len(splits))
 	} else if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("listed in ImageSets/Main, but not in JPEGImages: %s", numbers.Count(missing, "photograph")))
+		s.Notes = append(s.Notes, fmt.Sprintf("listed in ImageSets/Main, but not in JPEGImages: %s",
+			numbers.Count(missing, "photograph")))
 	}
 	return s, nil
 }
@@ -163,7 +172,8 @@ func classLists(folder string) (classes []string, err error) {
 	for _, e := range entries {
 		name, isText := strings.CutSuffix(e.Name(), ".txt")
 		at := strings.LastIndexByte(name, '_')
-		if !isText || at < 1 || strings.HasPrefix(name, ".") || !slices.Contains([]string{"train", "val", "trainval", "test"}, name[at+1:]) {
+		if !isText || at < 1 || strings.HasPrefix(name, ".") ||
+			!slices.Contains([]string{"train", "val", "trainval", "test"}, name[at+1:]) {
 			continue
 		}
 		lines, err := readLines(filepath.Join(folder, e.Name()))
@@ -192,7 +202,8 @@ func readAnnotation(file string) (a annotation, there bool, err error) {
 	}
 	for _, o := range a.Objects {
 		if o.Name == "" || !(o.Box.XMax >= o.Box.XMin && o.Box.YMax >= o.Box.YMin) {
-			return a, true, fmt.Errorf("%s: an object without a name, or with a box whose corners are exchanged: mend it", file)
+			return a, true,
+				fmt.Errorf("%s: an object without a name, or with a box whose corners are exchanged: mend it", file)
 		}
 	}
 	return a, true, nil

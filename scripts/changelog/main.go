@@ -87,7 +87,8 @@ func read(folder string) (fragments []fragment, err error) {
 		}
 		parts := strings.Split(e.Name(), ".")
 		if len(parts) != 3 || parts[2] != "md" || title(parts[1]) == "" {
-			return nil, fmt.Errorf("%s: fragments are called NAME.KIND.md, with one of the kinds in changes/README.md", path)
+			return nil, fmt.Errorf("%s: fragments are called NAME.KIND.md, with one of the kinds in changes/README.md",
+				path)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -51,7 +51,8 @@ func main() {
 		}
 	}
 	if count > *most {
-		fmt.Fprintf(os.Stderr, "comments: %d lines with a comment are longer than %d columns, at most %d may be\n", count, limit, *most)
+		fmt.Fprintf(os.Stderr, "comments: %d lines with a comment are longer than %d columns, at most %d may be\n",
+			count, limit, *most)
 		os.Exit(1)
 	}
 }

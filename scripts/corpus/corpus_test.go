@@ -56,7 +56,8 @@ func TestListIsWhole(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	clones, list := t.TempDir(), t.TempDir()
 	work := filepath.Join(clones, "some", "body")
-	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{2, 3, 4}, Affine: volume.Scaling([3]float64{1, 2, 3})}, Int16: make([]int16, 24)}
+	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{2, 3, 4}, Affine: volume.Scaling([3]float64{1, 2, 3})},
+		Int16: make([]int16, 24)}
 	v.Int16[23] = 24
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		t.Fatal(err)
@@ -84,12 +85,14 @@ func TestVerdicts(t *testing.T) {
 		{"values in other places", line("a scan.nii", read(1, 0)), "", wrong},
 		{"read, but it must not be", line("a scan.nii", `"is": ["colours"]`), "", wrong},
 		{"refused with other words", line("cut.nii", `"is": ["colours"]`), "", wrong},
-		{"refused", line("cut.nii", `"error": "too short"`), "  refused: {\"is not a NIfTI file\": [\"c*.nii\"]}\n", refused},
+		{"refused", line("cut.nii", `"error": "too short"`), "  refused: {\"is not a NIfTI file\": [\"c*.nii\"]}\n",
+			refused},
 		{"refused, which nobody asked for", line("cut.nii", read(1, 3)), "", wrong},
 		{"not in the clone", line("other.nii", read(1, 3)), "", missing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			write(t, filepath.Join(list, "list.yaml"), "- repository: some/body\n  commit: "+commit+"\n  files: [\"*\"]\n"+test.rules)
+			write(t, filepath.Join(list, "list.yaml"), "- repository: some/body\n  commit: "+commit+
+				"\n  files: [\"*\"]\n"+test.rules)
 			write(t, filepath.Join(list, "expected.jsonl"), test.line+"\n")
 			var out bytes.Buffer
 			bad, err := run(&out, clones, list, "")
@@ -123,11 +126,13 @@ func commitAll(t *testing.T, folder string) string {
 	for _, arguments := range [][]string{
 		{"init", "--quiet"},
 		{"add", "."},
-		{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet", "--message", "files"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false", "commit", "--quiet",
+			"--message", "files"},
 		{"rev-parse", "HEAD"},
 	} {
 		var err error
-		if out, err = exec.Command("git", append([]string{"-C", folder}, arguments...)...).CombinedOutput(); err != nil {
+		if out, err = exec.Command("git",
+			append([]string{"-C", folder}, arguments...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v: %s", arguments, err, out)
 		}
 	}

@@ -71,7 +71,8 @@ func judge(r reading, e expectation, words []string) (verdict, why string) {
 		return wrong, fmt.Sprintf(": %s reads a volume of %v; refused: %q", e.Reader, left[0].Shape, r.refusals)
 	}
 	if r.segments != e.Segments || r.labelled != e.Labelled {
-		return wrong, fmt.Sprintf(": %d segments with %d pixels, %s has %d with %d; refused: %q", r.segments, r.labelled, e.Reader, e.Segments, e.Labelled, r.refusals)
+		return wrong, fmt.Sprintf(": %d segments with %d pixels, %s has %d with %d; refused: %q", r.segments,
+			r.labelled, e.Reader, e.Segments, e.Labelled, r.refusals)
 	}
 	if len(r.volumes) == 0 && r.segments == 0 {
 		return wrong, fmt.Sprintf(": nobody reads it (%s), and no words are listed for %q", e.Error, r.refusals)
@@ -100,7 +101,8 @@ func differ(got, want figure, lossy bool) string {
 		ends, mean = 0.02*span, 0.001*span
 	}
 	if math.Abs(got.Min-want.Min) > ends || math.Abs(got.Max-want.Max) > ends || math.Abs(got.Mean-want.Mean) > mean {
-		return fmt.Sprintf("values %.7g to %.7g, mean %.7g, others have %.7g to %.7g, mean %.7g", got.Min, got.Max, got.Mean, want.Min, want.Max, want.Mean)
+		return fmt.Sprintf("values %.7g to %.7g, mean %.7g, others have %.7g to %.7g, mean %.7g", got.Min, got.Max,
+			got.Mean, want.Min, want.Max, want.Mean)
 	}
 	if got.Centre != nil && want.Centre != nil {
 		if !near(got.Centre, want.Centre, 0.01) && !lossy {

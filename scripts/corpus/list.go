@@ -107,7 +107,8 @@ func (r *repository) liken() error {
 		}
 		a, b := find(path), find(other)
 		if a < 0 || b < 0 {
-			return fmt.Errorf("list.yaml: %s: %s is like %s, but one of them is not in expected.jsonl", r.Repository, path, other)
+			return fmt.Errorf("list.yaml: %s: %s is like %s, but one of them is not in expected.jsonl", r.Repository,
+				path, other)
 		}
 		like := r.expected[b]
 		like.Path = path

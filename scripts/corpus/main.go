@@ -49,7 +49,8 @@ func run(out io.Writer, clones, list, only string) (bad int, err error) {
 	}
 	var counts []count
 	for _, r := range repositories {
-		expected := slices.DeleteFunc(slices.Clone(r.expected), func(e expectation) bool { return !strings.Contains(r.Repository+"/"+e.Path, only) })
+		expected := slices.DeleteFunc(slices.Clone(r.expected),
+			func(e expectation) bool { return !strings.Contains(r.Repository+"/"+e.Path, only) })
 		if len(expected) == 0 {
 			continue
 		}

@@ -65,7 +65,8 @@ func workloads() (list []workload) {
 	for _, kind := range backbone.Kinds() {
 		network := voxsaw.DefaultNetwork()
 		network.Kind = kind
-		list = append(list, workload{kind + ", 16 puzzles of 3^3", network, 432, 32, false}, workload{kind + ", segment 128^3, batch 2", network, 2, 128, true})
+		list = append(list, workload{kind + ", 16 puzzles of 3^3", network, 432, 32, false},
+			workload{kind + ", segment 128^3, batch 2", network, 2, 128, true})
 	}
 	return list
 }
@@ -121,7 +122,8 @@ func convolutions(w workload) ([]tuning.Convolution, error) {
 		}
 		var loss *nn.Node
 		if w.decoder {
-			loss = backbone.Supervise(g, network.Decoder(g, stages), w.images, [3]int{w.side, w.side, w.side}, nn.LossOptions{CE: 1, Dice: 1}).Loss
+			loss = backbone.Supervise(g, network.Decoder(g, stages), w.images, [3]int{w.side, w.side, w.side},
+				nn.LossOptions{CE: 1, Dice: 1}).Loss
 		} else {
 			features := g.Flatten(stages[len(stages)-1])
 			loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", w.images), nn.LossOptions{CE: 1})
@@ -170,7 +172,8 @@ func (p *planner) plan(workload string, c tuning.Convolution) error {
 		}
 	}
 	for _, use := range uses {
-		p.rows = append(p.rows, fmt.Sprintf("| %s | %s | %s | %s |", name, c.Kind, use, strings.Join(cells[use], " | ")))
+		p.rows = append(p.rows, fmt.Sprintf("| %s | %s | %s | %s |", name, c.Kind, use,
+			strings.Join(cells[use], " | ")))
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ var function = regexp.MustCompile(`^(.+)/[^/]+_test\.go:func (Fuzz\w+)\(`)
 
 // find lists the targets of all test files.
 func find() (targets []target, err error) {
-	out, err := exec.Command("git", "grep", "--untracked", "-E", `^func Fuzz[A-Za-z0-9_]*\(`, "--", "*_test.go").Output()
+	out, err := exec.Command("git", "grep", "--untracked", "-E", `^func Fuzz[A-Za-z0-9_]*\(`, "--",
+		"*_test.go").Output()
 	for line := range strings.Lines(string(out)) {
 		if m := function.FindStringSubmatch(line); m != nil {
 			targets = append(targets, target{m[1], m[2]})
@@ -98,13 +99,15 @@ func (t target) fuzz(duration time.Duration, workers int) error {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", duration.String(), "-fuzzminimizetime", smaller.String(), "-parallel", strconv.Itoa(workers), "./"+t.folder)
+	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", duration.String(),
+		"-fuzzminimizetime", smaller.String(), "-parallel", strconv.Itoa(workers), "./"+t.folder)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &printed), os.Stderr
 	err = cmd.Run()
 	if err != nil && onlyTheClock(printed.String()) {
-		fmt.Printf("%s %s: no input failed; Go took the end of the time for a failure (golang/go#75804)\n", t.folder, t.name)
+		fmt.Printf("%s %s: no input failed; Go took the end of the time for a failure (golang/go#75804)\n", t.folder,
+			t.name)
 		return nil
 	}
 	return err
@@ -116,7 +119,8 @@ var clock = regexp.MustCompile(`(?m)^--- FAIL: Fuzz\w+ \([0-9.]+s\)\n    context
 
 // onlyTheClock reports whether what a target printed shows no failure but that of golang/go#75804.
 func onlyTheClock(printed string) bool {
-	return clock.MatchString(printed) && !strings.Contains(printed, "Failing input written to") && !strings.Contains(printed, "panic:")
+	return clock.MatchString(printed) && !strings.Contains(printed, "Failing input written to") &&
+		!strings.Contains(printed, "panic:")
 }
 
 // keep copies inputs from the build cache to testdata/fuzz: of those that reach statements which
@@ -139,7 +143,8 @@ func (t target) keep() error {
 	}
 	defer os.RemoveAll(work)
 	program := filepath.Join(work, "fuzz.test")
-	if out, err := exec.Command("go", "test", "-c", "-coverpkg", "./"+t.folder+"/...", "-o", program, "./"+t.folder).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-coverpkg", "./"+t.folder+"/...", "-o", program,
+		"./"+t.folder).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	reached, err := t.reaches(program, work, "^"+t.name+"$")

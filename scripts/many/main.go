@@ -92,7 +92,8 @@ func measure(w io.Writer, dir, program string, sizes []int, training bool) error
 	}
 	t := table{sizes: sizes}
 	for _, n := range sizes {
-		s := site{folder: filepath.Join(work, strconv.Itoa(n)), program: program, all: all, scans: n, training: training}
+		s := site{folder: filepath.Join(work, strconv.Itoa(n)), program: program, all: all, scans: n,
+			training: training}
 		costs, err := s.run()
 		if err != nil {
 			return fmt.Errorf("%d scans: %w", n, err)
@@ -140,7 +141,9 @@ func (s site) run() ([]cost, error) {
 		return nil, err
 	}
 	steps := max(20, s.scans/batch)
-	train := []string{"finetune", "--data", s.in("prepared"), "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2", "--batch", strconv.Itoa(batch), "--hold-out", "0.01", "--validate-every", strconv.Itoa(steps / 10)}
+	train := []string{"finetune", "--data", s.in("prepared"), "--channels", "2", "--levels", "1", "--crop", "16",
+		"--labels", "2", "--batch", strconv.Itoa(batch), "--hold-out", "0.01", "--validate-every",
+		strconv.Itoa(steps / 10)}
 	commands := []struct {
 		name  string
 		stop  int  // steps after which it is interrupted; 0: never
@@ -151,7 +154,8 @@ func (s site) run() ([]cost, error) {
 		{"inspect", 0, true, []string{"inspect", s.in("scans")}},
 		{"prepare", 0, false, []string{"prepare", s.in("scans"), "--out", s.in("prepared")}},
 		{"verify", 0, true, []string{"verify", s.in("prepared")}},
-		{"train, one step of one scan", 0, true, append(train, "--hold-out", "0", "--batch", "1", "--steps", "1", "--force", "--out", s.in("one"))},
+		{"train, one step of one scan", 0, true, append(train, "--hold-out", "0", "--batch", "1", "--steps", "1",
+			"--force", "--out", s.in("one"))},
 		{"train, first half", steps / 2, false, append(train, "--steps", strconv.Itoa(steps), "--out", s.in("run"))},
 		{"resume, second half", 0, false, []string{"finetune", "--resume", "--out", s.in("run")}},
 	}
@@ -169,7 +173,8 @@ func (s site) run() ([]cost, error) {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 		taken.name = c.name
-		fmt.Fprintf(os.Stderr, "%d scans: %s took %.1f s of CPU time, %.0f MB\n", s.scans, c.name, cpuOf(taken), memoryOf(taken)/1e6)
+		fmt.Fprintf(os.Stderr, "%d scans: %s took %.1f s of CPU time, %.0f MB\n", s.scans, c.name, cpuOf(taken),
+			memoryOf(taken)/1e6)
 		costs = append(costs, taken)
 	}
 	return costs, nil
@@ -249,7 +254,8 @@ func (s scans) link(to string, n int) error {
 			return err
 		}
 		for i := range n {
-			if err := os.Link(filepath.Join(s.folder, folder, scanName(i)), filepath.Join(to, folder, scanName(i))); err != nil {
+			if err := os.Link(filepath.Join(s.folder, folder, scanName(i)),
+				filepath.Join(to, folder, scanName(i))); err != nil {
 				return err
 			}
 		}
@@ -377,15 +383,18 @@ func memoryOf(c cost) float64 { return float64(c.memory) }
 
 func (t table) print(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprint(out, "| command | scans | CPU | of it user | CPU a scan | clock | memory | power, CPU | power, user | power, memory |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out,
+		"| command | scans | CPU | of it user | CPU a scan | clock | memory | power, CPU | power, user | power, memory |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for command := range t.costs[0] {
 		for size, n := range t.sizes {
 			c := t.costs[size][command]
 			powers := " |  | "
 			if size > 0 {
-				powers = fmt.Sprintf("%.2f | %.2f | %.2f", t.power(size, cpuOf, command), t.power(size, userOf, command), t.power(size, memoryOf, command))
+				powers = fmt.Sprintf("%.2f | %.2f | %.2f", t.power(size, cpuOf, command),
+					t.power(size, userOf, command), t.power(size, memoryOf, command))
 			}
-			fmt.Fprintf(out, "| %s | %d | %.1f s | %.1f s | %.2f ms | %.0f s | %.0f MB | %s |\n", c.name, n, cpuOf(c), userOf(c), 1e3*cpuOf(c)/float64(n),
+			fmt.Fprintf(out, "| %s | %d | %.1f s | %.1f s | %.2f ms | %.0f s | %.0f MB | %s |\n", c.name, n, cpuOf(c),
+				userOf(c), 1e3*cpuOf(c)/float64(n),
 				c.wall.Seconds(), memoryOf(c)/1e6, powers)
 		}
 	}
@@ -411,7 +420,9 @@ func (t table) judge() error {
 				fastest float64
 			}{{"CPU time", cpuOf, fastest}, {"memory", memoryOf, most}} {
 				if p := t.power(size, cost.of, command); p > cost.fastest {
-					all = append(all, fmt.Errorf("%s: from %d to %d scans %s grows with the power %.2f, at most %.2f is allowed", c.name, t.sizes[size-1], t.sizes[size], cost.what, p, cost.fastest))
+					all = append(all,
+						fmt.Errorf("%s: from %d to %d scans %s grows with the power %.2f, at most %.2f is allowed",
+							c.name, t.sizes[size-1], t.sizes[size], cost.what, p, cost.fastest))
 				}
 			}
 		}

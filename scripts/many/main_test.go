@@ -42,7 +42,9 @@ func TestJudge(t *testing.T) {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := fair.print(&b); err != nil || !strings.Contains(b.String(), "| prepare | 100 | 10.0 s | 5.0 s | 100.00 ms | 0 s | 6 MB | 1.00 | 1.00 | 0.08 |\n") {
+	if err := fair.print(&b); err != nil ||
+		!strings.Contains(b.String(),
+			"| prepare | 100 | 10.0 s | 5.0 s | 100.00 ms | 0 s | 6 MB | 1.00 | 1.00 | 0.08 |\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	slow := table{sizes: []int{10, 100}, costs: [][]cost{row(time.Second, 5e6), row(12*time.Second, 6e6)}}
@@ -54,7 +56,8 @@ func TestJudge(t *testing.T) {
 		t.Error("where cat grows as fast:", err)
 	}
 	square := table{sizes: []int{10, 100}, costs: [][]cost{row(time.Second, 5e6), row(100*time.Second, 5e6)}}
-	if err := square.judge(); err == nil || !strings.Contains(err.Error(), "prepare: from 10 to 100 scans CPU time grows with the power 2.00") {
+	if err := square.judge(); err == nil ||
+		!strings.Contains(err.Error(), "prepare: from 10 to 100 scans CPU time grows with the power 2.00") {
 		t.Error(err)
 	}
 }

@@ -50,8 +50,10 @@ type constants struct {
 
 // sources are the runs that constants are taken from.
 var sources = []run{
-	{Task: "finetune", Ranks: 1, Batch: 1, Accumulate: 1}, {Task: "finetune", Ranks: 1, Batch: 2, Accumulate: 1}, {Task: "finetune", Ranks: 1, Batch: 2, Accumulate: 2},
-	{Task: "finetune", Ranks: 2, Batch: 2, Accumulate: 1}, {Task: "pretrain", Ranks: 1, Batch: 1, Accumulate: 1}, {Task: "pretrain", Ranks: 1, Batch: 2, Accumulate: 1},
+	{Task: "finetune", Ranks: 1, Batch: 1, Accumulate: 1}, {Task: "finetune", Ranks: 1, Batch: 2, Accumulate: 1},
+	{Task: "finetune", Ranks: 1, Batch: 2, Accumulate: 2},
+	{Task: "finetune", Ranks: 2, Batch: 2, Accumulate: 1}, {Task: "pretrain", Ranks: 1, Batch: 1, Accumulate: 1},
+	{Task: "pretrain", Ranks: 1, Batch: 2, Accumulate: 1},
 }
 
 // takenFrom says whether a run is one that constants are taken from.
@@ -66,7 +68,8 @@ func calibrate(runs []run) (c constants, err error) {
 	for _, s := range sources {
 		at := slices.IndexFunc(runs, func(r run) bool { r.CPU = 0; return r == s })
 		if at < 0 {
-			return c, fmt.Errorf("measured.json has no run of %s with %d ranks, a batch of %d and %d micro-batches", s.Task, s.Ranks, s.Batch, s.Accumulate)
+			return c, fmt.Errorf("measured.json has no run of %s with %d ranks, a batch of %d and %d micro-batches",
+				s.Task, s.Ranks, s.Batch, s.Accumulate)
 		}
 		took = append(took, runs[at].CPU)
 	}
@@ -87,12 +90,14 @@ func calibrate(runs []run) (c constants, err error) {
 
 // core is a core of the machine that was measured, at a task.
 func (c constants) core(task string) machine {
-	return machine{rate: 3 * trained[task].forward() / c.item[task], weights: c.weights[task], update: c.update, sum: c.sum, cores: 1}
+	return machine{rate: 3 * trained[task].forward() / c.item[task], weights: c.weights[task], update: c.update,
+		sum: c.sum, cores: 1}
 }
 
 // predict is the time that all cores together spend for a step of a run.
 func (c constants) predict(r run) float64 {
-	one := trained[r.Task].step(c.core(r.Task), link{rate: math.Inf(1)}, options{ranks: r.Ranks, batch: r.Batch / r.Ranks, accumulate: r.Accumulate})
+	one := trained[r.Task].step(c.core(r.Task), link{rate: math.Inf(1)},
+		options{ranks: r.Ranks, batch: r.Batch / r.Ranks, accumulate: r.Accumulate})
 	return float64(r.Ranks) * (one.compute + one.cores)
 }
 
@@ -113,16 +118,19 @@ func print(w io.Writer, runs []run) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(w, "| run | ranks | batch | `--accumulate` | measured, CPU s a step | model | difference |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(w,
+		"| run | ranks | batch | `--accumulate` | measured, CPU s a step | model | difference |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range runs {
 		difference := "constants are from it"
 		if !takenFrom(r) {
 			difference = fmt.Sprintf("%+.0f %%", 100*(c.predict(r)/r.CPU-1))
 		}
-		fmt.Fprintf(w, "| %s | %d | %d | %d | %.2f | %.2f | %s |\n", trained[r.Task].name, r.Ranks, r.Batch, r.Accumulate, r.CPU, c.predict(r), difference)
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %.2f | %.2f | %s |\n", trained[r.Task].name, r.Ranks, r.Batch,
+			r.Accumulate, r.CPU, c.predict(r), difference)
 	}
 	a, b := c.core("finetune"), c.core("pretrain")
-	fmt.Fprintf(w, "\nA core: %.0f and %.0f GFLOP/s of direct convolution in fine-tuning and pretraining. A GB of weights takes %.2f s and %.2f s in each pass, %.2f s in the optimiser's step; a GB of gradients that a rank sends takes %.2f s.\n",
+	fmt.Fprintf(w,
+		"\nA core: %.0f and %.0f GFLOP/s of direct convolution in fine-tuning and pretraining. A GB of weights takes %.2f s and %.2f s in each pass, %.2f s in the optimiser's step; a GB of gradients that a rank sends takes %.2f s.\n",
 		a.rate/1e9, b.rate/1e9, 1e9*a.weights, 1e9*b.weights, 1e9*c.update, 1e9*c.sum)
 	for _, table := range tables(c) {
 		table.print(w)

@@ -56,7 +56,8 @@ func TestLayersAreTheNetworks(t *testing.T) {
 	}
 	params := nn.NewParams(rehearsal(t), 0)
 	defer params.Close()
-	game := jigsaw.Config{Grid: puzzle3, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1, Distance: 2, Batch: 1, Shuffles: 1}
+	game := jigsaw.Config{Grid: puzzle3, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1, Distance: 2,
+		Batch: 1, Shuffles: 1}
 	if err := game.Declare(backbone.Patches{Backbone: b, Size: [3]int{32, 32, 32}}, params); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestStep(t *testing.T) {
 		}
 	}
 	// a slow link holds the second sum up
-	if got := w.step(m, link{rate: bytes / 20.0}, options{ranks: 2, batch: 2}).waiting; math.Abs(got-(4+20+20-20)) > 1e-9 {
+	if got := w.step(m, link{rate: bytes / 20.0},
+		options{ranks: 2, batch: 2}).waiting; math.Abs(got-(4+20+20-20)) > 1e-9 {
 		t.Errorf("a slow link: waits %g, want 24", got)
 	}
 }

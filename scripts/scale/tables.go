@@ -20,7 +20,8 @@ var (
 	linksShown = []struct {
 		name string
 		link
-	}{{"10 Gbit/s", link{10e9 / 8, 30e-6}}, {"25 Gbit/s", link{25e9 / 8, 20e-6}}, {"100 Gbit/s", link{100e9 / 8, 5e-6}}, {"400 Gbit/s", link{400e9 / 8, 3e-6}}}
+	}{{"10 Gbit/s", link{10e9 / 8, 30e-6}}, {"25 Gbit/s", link{25e9 / 8, 20e-6}}, {"100 Gbit/s", link{100e9 / 8, 5e-6}},
+		{"400 Gbit/s", link{400e9 / 8, 3e-6}}}
 )
 
 // nodeCores are the cores of the processor that the tables are for.
@@ -48,7 +49,8 @@ func tables(c constants) (all []cluster) {
 			machine
 			batch int
 		}{{node, x.cpu}, {h200, x.h200}} {
-			all = append(all, cluster{fmt.Sprintf("%s, %d %s on each %s", x.work.name, m.batch, x.work.items, m.name), x.work, m.machine, m.batch})
+			all = append(all, cluster{fmt.Sprintf("%s, %d %s on each %s", x.work.name, m.batch, x.work.items, m.name),
+				x.work, m.machine, m.batch})
 		}
 	}
 	return all
@@ -58,7 +60,8 @@ func tables(c constants) (all []cluster) {
 // the slowest link.
 func (t cluster) print(w io.Writer) {
 	step := t.work.step(t.machine, link{}, options{ranks: 1, batch: t.batch}).total()
-	fmt.Fprintf(w, "\n### %s\n\nA step of one takes %.3g s; gradients are %.0f MB.\n\n| |", upper(t.title), step, t.work.bytes()/1e6)
+	fmt.Fprintf(w, "\n### %s\n\nA step of one takes %.3g s; gradients are %.0f MB.\n\n| |", upper(t.title), step,
+		t.work.bytes()/1e6)
 	for _, n := range ranksShown {
 		fmt.Fprintf(w, " %d |", n)
 	}

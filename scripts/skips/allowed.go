@@ -25,7 +25,8 @@ var rows = []row{
 		"root may read everything; .ci/run runs it as another user", nil,
 	},
 	{
-		"internal/crashtest", regexp.MustCompile(`^TestTorture/(Forgets|Power)`), regexp.MustCompile(`mounting a loop device needs root`),
+		"internal/crashtest", regexp.MustCompile(`^TestTorture/(Forgets|Power)`),
+		regexp.MustCompile(`mounting a loop device needs root`),
 		"only root may mount the file system whose power is cut", func() bool { return os.Geteuid() == 0 },
 	},
 	{

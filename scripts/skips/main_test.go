@@ -61,7 +61,8 @@ func TestCheck(t *testing.T) {
 		},
 		"runs nothing":     {source: "func Help(t *testing.T) {}\n", say: []string{"no test ran"}},
 		"does not compile": {source: "func TestA(t *testing.T) { nothing() }\n", say: []string{"undefined: nothing"}},
-		"panics":           {source: "func TestA(t *testing.T) { panic(\"all is lost\") }\n", say: []string{"all is lost"}},
+		"panics": {source: "func TestA(t *testing.T) { panic(\"all is lost\") }\n",
+			say: []string{"all is lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, well := follow(t, c.source)
@@ -88,13 +89,15 @@ func TestAllowed(t *testing.T) {
 		{test{module + "internal/folders", "TestWalkGoesOnBehindALockedFolder"}, "no locks here"},
 		{test{module + "volume", "TestWalkGoesOnBehindALockedFolder"}, "nothing is locked for root"},
 		{test{module + "volume/dicom", "TestReal"}, "VOXSAW_DATA is unset"},
-		{test{module + "internal/device/cuda", "TestDevice/fp32,_seed_1/TestDevice/Images"}, "pooling of regions is not on this device yet"},
+		{test{module + "internal/device/cuda", "TestDevice/fp32,_seed_1/TestDevice/Images"},
+			"pooling of regions is not on this device yet"},
 	} {
 		if why := allowed(s); why != "" {
 			t.Errorf("%v is allowed: %s", s, why)
 		}
 	}
-	if allowed(skip{test{module + "internal/folders", "TestWalkGoesOnBehindALockedFolder"}, "nothing is locked for root"}) == "" {
+	if allowed(skip{test{module + "internal/folders", "TestWalkGoesOnBehindALockedFolder"},
+		"nothing is locked for root"}) == "" {
 		t.Error("what root cannot test is not allowed")
 	}
 }

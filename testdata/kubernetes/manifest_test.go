@@ -30,8 +30,10 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, pod := job.Spec, job.Spec.Template.Spec
-	if job.APIVersion != "batch/v1" || job.Kind != "Job" || *spec.CompletionMode != batch.IndexedCompletion || *spec.Completions != 4 || *spec.Parallelism != 4 {
-		t.Errorf("a %s of %s with %d indices, %d at once", job.Kind, job.APIVersion, *spec.Completions, *spec.Parallelism)
+	if job.APIVersion != "batch/v1" || job.Kind != "Job" || *spec.CompletionMode != batch.IndexedCompletion ||
+		*spec.Completions != 4 || *spec.Parallelism != 4 {
+		t.Errorf("a %s of %s with %d indices, %d at once", job.Kind, job.APIVersion, *spec.Completions,
+			*spec.Parallelism)
 	}
 	// What the server asks of these together: an index is only tried again where pods are not, and
 	// the same holds for a policy on how pods fail.
@@ -39,14 +41,16 @@ func TestManifest(t *testing.T) {
 		t.Errorf("a trial is started again %d times; restart policy %s", *spec.BackoffLimitPerIndex, pod.RestartPolicy)
 	}
 	rule := spec.PodFailurePolicy.Rules[0]
-	if rule.Action != batch.PodFailurePolicyActionIgnore || rule.OnPodConditions[0].Type != core.DisruptionTarget || rule.OnPodConditions[0].Status != core.ConditionTrue {
+	if rule.Action != batch.PodFailurePolicyActionIgnore || rule.OnPodConditions[0].Type != core.DisruptionTarget ||
+		rule.OnPodConditions[0].Status != core.ConditionTrue {
 		t.Errorf("a pod whose node is drained: %+v", rule)
 	}
 	if len(pod.Containers) != 1 {
 		t.Fatalf("%d containers", len(pod.Containers))
 	}
 	c := pod.Containers[0]
-	if line := c.Command[2]; !strings.HasPrefix(line, "exec voxsaw crossval --config pods/crossval.yaml ") || strings.Contains(line, "\n") || *pod.ActiveDeadlineSeconds != 7200 {
+	if line := c.Command[2]; !strings.HasPrefix(line, "exec voxsaw crossval --config pods/crossval.yaml ") ||
+		strings.Contains(line, "\n") || *pod.ActiveDeadlineSeconds != 7200 {
 		t.Errorf("a trial is %q, for %d seconds", line, *pod.ActiveDeadlineSeconds)
 	}
 	for _, list := range []core.ResourceList{c.Resources.Requests, c.Resources.Limits} {
@@ -54,7 +58,8 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%s cores and %s of memory, want those of the command", list.Cpu(), list.Memory())
 		}
 	}
-	if len(c.VolumeMounts) != 1 || len(pod.Volumes) != 1 || c.VolumeMounts[0].Name != pod.Volumes[0].Name || c.VolumeMounts[0].MountPath != c.WorkingDir {
+	if len(c.VolumeMounts) != 1 || len(pod.Volumes) != 1 || c.VolumeMounts[0].Name != pod.Volumes[0].Name ||
+		c.VolumeMounts[0].MountPath != c.WorkingDir {
 		t.Errorf("volumes %+v are mounted as %+v", pod.Volumes, c.VolumeMounts)
 	}
 }
@@ -74,14 +79,16 @@ func TestMPIJobs(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(text), &job); err != nil {
 			t.Fatal(err)
 		}
-		if job.APIVersion != kubeflow.SchemeGroupVersion.String() || job.Kind != kubeflow.Kind || job.Name != fmt.Sprintf("voxsaw-crossval-%d", n+1) {
+		if job.APIVersion != kubeflow.SchemeGroupVersion.String() || job.Kind != kubeflow.Kind ||
+			job.Name != fmt.Sprintf("voxsaw-crossval-%d", n+1) {
 			t.Errorf("%s: a %s of %s", job.Name, job.Kind, job.APIVersion)
 		}
 		kubeflow.SetDefaults_MPIJob(&job)
 		if errs := validation.ValidateMPIJob(&job); len(errs) > 0 {
 			t.Errorf("the operator would refuse it: %v", errs)
 		}
-		launcher, workers := job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher], job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeWorker]
+		launcher, workers := job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher],
+			job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeWorker]
 		if *workers.Replicas != 2 || *job.Spec.SlotsPerWorker != 1 {
 			t.Errorf("%d workers of %d ranks", *workers.Replicas, *job.Spec.SlotsPerWorker)
 		}
@@ -95,7 +102,8 @@ func TestMPIJobs(t *testing.T) {
 		if list := w.Resources.Limits; list.Cpu().Value() != 1 || list.Memory().Value() != 2457<<20 {
 			t.Errorf("%s cores and %s of memory for a rank, want those of the command", list.Cpu(), list.Memory())
 		}
-		if !reflect.DeepEqual(l.VolumeMounts, w.VolumeMounts) || l.WorkingDir != l.VolumeMounts[0].MountPath || l.Image != w.Image {
+		if !reflect.DeepEqual(l.VolumeMounts, w.VolumeMounts) || l.WorkingDir != l.VolumeMounts[0].MountPath ||
+			l.Image != w.Image {
 			t.Errorf("the launcher has %+v, workers have %+v", l.VolumeMounts, w.VolumeMounts)
 		}
 	}

@@ -68,7 +68,8 @@ func run(folder string) error {
 		return err
 	}
 	cases := filepath.Join(folder, "prepared")
-	if _, err := dataset.Prepare(ctx, set, cases, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(), func(dataset.Result) {}); err != nil {
+	if _, err := dataset.Prepare(ctx, set, cases, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(),
+		func(dataset.Result) {}); err != nil {
 		return err
 	}
 	store, err := prepared.Open(cases)
@@ -93,7 +94,8 @@ func run(folder string) error {
 	w := &watch{}
 	training, held := []string{"case_0", "case_1", "case_2"}, []string{"case_3"}
 	encoder := filepath.Join(folder, "encoder")
-	if _, err := puzzle3d.Pretrain(ctx, dev, p, puzzle3d.Data{Store: store, Train: training, Validate: held}, voxsaw.RunOptions{Folder: encoder, Observer: w}); err != nil {
+	if _, err := puzzle3d.Pretrain(ctx, dev, p, puzzle3d.Data{Store: store, Train: training, Validate: held},
+		voxsaw.RunOptions{Folder: encoder, Observer: w}); err != nil {
 		return err
 	}
 	if w.steps != 2 {
@@ -106,14 +108,16 @@ func run(folder string) error {
 		return err
 	}
 	organs := filepath.Join(folder, "organs")
-	_, loaded, err := segment.Finetune(ctx, dev, s, segment.Data{Store: store, Train: training}, filepath.Join(encoder, "last.safetensors"), voxsaw.RunOptions{Folder: organs})
+	_, loaded, err := segment.Finetune(ctx, dev, s, segment.Data{Store: store, Train: training},
+		filepath.Join(encoder, "last.safetensors"), voxsaw.RunOptions{Folder: organs})
 	if err != nil {
 		return err
 	}
 	if len(loaded.Loaded) == 0 {
 		return fmt.Errorf("nothing was loaded: %v", loaded)
 	}
-	predictor, err := segment.NewPredictor(dev, []string{filepath.Join(organs, "last.safetensors")}, segment.DefaultInference(), 0)
+	predictor, err := segment.NewPredictor(dev, []string{filepath.Join(organs, "last.safetensors")},
+		segment.DefaultInference(), 0)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,8 @@ func (c *Case) withoutLabels() {
 
 // setMasks gives a case its masks, in the order of their names.
 func (c *Case) setMasks(masks []Mask) {
-	c.Masks = slices.SortedStableFunc(slices.Values(masks), func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
+	c.Masks = slices.SortedStableFunc(slices.Values(masks),
+		func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
 	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
 	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
 		c.Labels = folder

@@ -62,7 +62,8 @@ func References(folder string, o Options) []Reference {
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
-		if h, err := format.ReadHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex || err == nil && h.Volumes > 1 {
+		if h, err := format.ReadHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex ||
+			err == nil && h.Volumes > 1 {
 			r.parts = c
 		}
 		found = append(found, r)

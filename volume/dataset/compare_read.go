@@ -19,7 +19,8 @@ import (
 // ReadPair reads a prediction and its reference onto one grid, as [ReadLabelPair] does. Where both
 // name their labels and the prediction has other numbers for the reference's names, it gets the
 // reference's numbers, and a note says so.
-func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *volume.LabelMap, notes []string, err error) {
+func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *volume.LabelMap, notes []string,
+	err error) {
 	switch {
 	case prediction.parts == nil && reference.parts == nil:
 		p, r, notes, err = ReadLabelPair(prediction.Path, reference.Path, scans, o)
@@ -43,7 +44,8 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 		r.Names = maps.Clone(reference.Names)
 	}
 	if prediction.masks() && len(r.Names) == 0 {
-		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(prediction.Names)))
+		return nil, nil, nil,
+			fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(prediction.Names)))
 	}
 	for _, label := range reference.undrawn {
 		if !slices.Contains(r.Labels, label) {
@@ -67,7 +69,8 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 }
 
 // readWithParts reads the labels of a case, and another label map.
-func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *volume.LabelMap, notes []string, err error) {
+func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *volume.LabelMap, notes []string,
+	err error) {
 	if parts, notes, err = of.parts.readOwnLabels(o, of.Names); err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", of.Path, err)
 	}
@@ -135,7 +138,8 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		switch {
 		case label == 0 || to == label && name != "":
 		case name == "" && masks:
-			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
+			return "",
+				fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
 		case name == "": // its number is all there is
 		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
@@ -146,7 +150,8 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		}
 	}
 	if len(clashes) > 0 {
-		return fmt.Sprintf("compared by number, because no label has a name that %s knows: %s", reference.Path, strings.Join(clashes, ", ")), nil
+		return fmt.Sprintf("compared by number, because no label has a name that %s knows: %s", reference.Path,
+			strings.Join(clashes, ", ")), nil
 	}
 	if len(table) == 0 {
 		return "", nil
@@ -197,7 +202,8 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 		return la, lb, notes, err
 	}
 	if !format.IsName(a) && scans == nil {
-		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
+		return nil, nil, nil,
+			fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
@@ -244,7 +250,8 @@ func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.O
 	}
 	l, err := g.ReadOnGrid(grid, o)
 	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
-		return nil, fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
+		return nil,
+			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
 	}
 	return l, err
 }
@@ -257,7 +264,8 @@ func alike(p, r *volume.LabelMap, o ReadOptions) (*volume.LabelMap, *volume.Labe
 		return p, r, ""
 	}
 	if o.LabelsBy == LabelsByIndex && p.Shape == r.Shape {
-		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn, Emptied: r.Emptied}, "compared by index (--labels-by index), whatever its header says"
+		return p, &volume.LabelMap{Grid: p.Grid, Labels: r.Labels, Names: r.Names, Undrawn: r.Undrawn,
+			Emptied: r.Emptied}, "compared by index (--labels-by index), whatever its header says"
 	}
 	if beyond, ok := p.Shares(r.Grid); ok && !beyond && r.Len() < p.Len() {
 		placed, _ := r.Place(p.Grid)

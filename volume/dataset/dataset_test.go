@@ -91,45 +91,55 @@ func TestLayouts(t *testing.T) {
 		notes  int
 	}{
 		{
-			name:  "MSD",
-			files: []string{"imagesTr/pancreas_10.nii.gz", "labelsTr/pancreas_10.nii.gz", "imagesTr/pancreas_2.nii.gz", "labelsTr/pancreas_2.nii.gz", "imagesTs/pancreas_3.nii.gz"},
-			text: map[string]string{"imagesTr/._pancreas_10.nii.gz": "junk", "labelsTr/._pancreas_10.nii.gz": "junk", "._imagesTr": "junk",
+			name: "MSD",
+			files: []string{"imagesTr/pancreas_10.nii.gz", "labelsTr/pancreas_10.nii.gz", "imagesTr/pancreas_2.nii.gz",
+				"labelsTr/pancreas_2.nii.gz", "imagesTs/pancreas_3.nii.gz"},
+			text: map[string]string{"imagesTr/._pancreas_10.nii.gz": "junk", "labelsTr/._pancreas_10.nii.gz": "junk",
+				"._imagesTr":   "junk",
 				"dataset.json": `{"labels": {"0": "background", "1": "pancreas", "2": "cancer"}, "training": [{"image": "./imagesTr/pancreas_2.nii.gz"}, {"image": "./imagesTr/pancreas_99.nii.gz"}]}`},
 			layout: LayoutMSD,
-			cases: []string{"pancreas_2 imagesTr/pancreas_2.nii.gz labelsTr/pancreas_2.nii.gz", "pancreas_3 test imagesTs/pancreas_3.nii.gz",
+			cases: []string{"pancreas_2 imagesTr/pancreas_2.nii.gz labelsTr/pancreas_2.nii.gz",
+				"pancreas_3 test imagesTs/pancreas_3.nii.gz",
 				"pancreas_10 imagesTr/pancreas_10.nii.gz labelsTr/pancreas_10.nii.gz"},
 			labels: map[uint16]string{1: "pancreas", 2: "cancer"},
 			notes:  1, // a case of dataset.json that is not there
 		},
 		{
-			name:   "nnU-Net",
-			files:  []string{"imagesTr/p_1_0000.nii.gz", "labelsTr/p_1.nii.gz", "imagesTr/p_2_0000.nii.gz", "imagesTs/p_3_0000.nii.gz", "labelsTr/p_4.nii.gz"},
+			name: "nnU-Net",
+			files: []string{"imagesTr/p_1_0000.nii.gz", "labelsTr/p_1.nii.gz", "imagesTr/p_2_0000.nii.gz",
+				"imagesTs/p_3_0000.nii.gz", "labelsTr/p_4.nii.gz"},
 			text:   map[string]string{"dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"background": 0, "pancreas": 1, "whole": [1, 2]}, "file_ending": ".nii.gz"}`},
 			layout: LayoutNNUNet,
-			cases:  []string{"p_1 imagesTr/p_1_0000.nii.gz labelsTr/p_1.nii.gz", "p_2 imagesTr/p_2_0000.nii.gz", "p_3 test imagesTs/p_3_0000.nii.gz"},
+			cases: []string{"p_1 imagesTr/p_1_0000.nii.gz labelsTr/p_1.nii.gz", "p_2 imagesTr/p_2_0000.nii.gz",
+				"p_3 test imagesTs/p_3_0000.nii.gz"},
 			labels: map[uint16]string{1: "pancreas"},
 			notes:  3, // a scan without labels, labels without a scan, a region
 		},
 		{
-			name:   "case numbers of four digits are no channels",
-			files:  []string{"imagesTr/amos_0000.nii.gz", "labelsTr/amos_0000.nii.gz", "imagesTr/amos_0004.nii.gz", "labelsTr/amos_0004.nii.gz"},
+			name: "case numbers of four digits are no channels",
+			files: []string{"imagesTr/amos_0000.nii.gz", "labelsTr/amos_0000.nii.gz", "imagesTr/amos_0004.nii.gz",
+				"labelsTr/amos_0004.nii.gz"},
 			text:   map[string]string{"dataset.json": `{"labels": {"0": "background", "1": "spleen"}}`},
 			layout: LayoutMSD,
-			cases:  []string{"amos_0000 imagesTr/amos_0000.nii.gz labelsTr/amos_0000.nii.gz", "amos_0004 imagesTr/amos_0004.nii.gz labelsTr/amos_0004.nii.gz"},
+			cases: []string{"amos_0000 imagesTr/amos_0000.nii.gz labelsTr/amos_0000.nii.gz",
+				"amos_0004 imagesTr/amos_0004.nii.gz labelsTr/amos_0004.nii.gz"},
 			labels: map[uint16]string{1: "spleen"},
 		},
 		{
-			name:   "NIH as NIfTI",
-			files:  []string{"img/PANCREAS_0001.nii.gz", "img/PANCREAS_0025.nii.gz", "img/PANCREAS_0026.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0001.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0025.nii.gz"},
+			name: "NIH as NIfTI",
+			files: []string{"img/PANCREAS_0001.nii.gz", "img/PANCREAS_0025.nii.gz", "img/PANCREAS_0026.nii.gz",
+				"TCIA_pancreas_labels-02-05-2017/label0001.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0025.nii.gz"},
 			layout: LayoutNIH,
 			cases: []string{"PANCREAS_0001 img/PANCREAS_0001.nii.gz TCIA_pancreas_labels-02-05-2017/label0001.nii.gz",
-				"PANCREAS_0025 img/PANCREAS_0025.nii.gz TCIA_pancreas_labels-02-05-2017/label0025.nii.gz", "PANCREAS_0026 img/PANCREAS_0026.nii.gz"},
+				"PANCREAS_0025 img/PANCREAS_0025.nii.gz TCIA_pancreas_labels-02-05-2017/label0025.nii.gz",
+				"PANCREAS_0026 img/PANCREAS_0026.nii.gz"},
 			labels: map[uint16]string{1: "pancreas"},
 			notes:  2, // no labels; with the repeated patients
 		},
 		{
-			name:   "NIH without repeats",
-			files:  []string{"DOI/PANCREAS_0001.nii", "DOI/PANCREAS_0070.nii", "labels/label0001.nii", "labels/label0070.nii"},
+			name: "NIH without repeats",
+			files: []string{"DOI/PANCREAS_0001.nii", "DOI/PANCREAS_0070.nii", "labels/label0001.nii",
+				"labels/label0070.nii"},
 			o:      Options{WithoutRepeats: true},
 			layout: LayoutNIH,
 			cases:  []string{"PANCREAS_0001 DOI/PANCREAS_0001.nii labels/label0001.nii"},
@@ -137,25 +147,30 @@ func TestLayouts(t *testing.T) {
 			notes:  1,
 		},
 		{
-			name:   "NIH, labels and NIfTI files in the patients' folders",
-			files:  []string{"PANCREAS_0001/label0001.nii.gz", "PANCREAS_0001/image.nii.gz", "PANCREAS_0002/CT/PANCREAS_0002.nii.gz", "PANCREAS_0003/1.dcm", "PANCREAS_0003/x.nii.gz", "PANCREAS_0003/label/label0003.nii.gz"},
+			name: "NIH, labels and NIfTI files in the patients' folders",
+			files: []string{"PANCREAS_0001/label0001.nii.gz", "PANCREAS_0001/image.nii.gz",
+				"PANCREAS_0002/CT/PANCREAS_0002.nii.gz", "PANCREAS_0003/1.dcm", "PANCREAS_0003/x.nii.gz",
+				"PANCREAS_0003/label/label0003.nii.gz"},
 			layout: LayoutNIH,
-			cases: []string{"PANCREAS_0001 PANCREAS_0001/image.nii.gz PANCREAS_0001/label0001.nii.gz", "PANCREAS_0002 PANCREAS_0002/CT/PANCREAS_0002.nii.gz",
+			cases: []string{"PANCREAS_0001 PANCREAS_0001/image.nii.gz PANCREAS_0001/label0001.nii.gz",
+				"PANCREAS_0002 PANCREAS_0002/CT/PANCREAS_0002.nii.gz",
 				"PANCREAS_0003 PANCREAS_0003 PANCREAS_0003/label/label0003.nii.gz"},
 			labels: map[uint16]string{1: "pancreas"},
 			notes:  1, // no labels
 		},
 		{
-			name:   "NIH, NIfTI files with what converters and people leave beside them",
-			files:  []string{"PANCREAS_0001/image.nii.gz", "PANCREAS_0002/scan.nii.gz"},
-			text:   map[string]string{"PANCREAS_0001/image.json": "{}", "PANCREAS_0001/LICENSE": "CC BY", "PANCREAS_0002/README.txt": "a scan"},
+			name:  "NIH, NIfTI files with what converters and people leave beside them",
+			files: []string{"PANCREAS_0001/image.nii.gz", "PANCREAS_0002/scan.nii.gz"},
+			text: map[string]string{"PANCREAS_0001/image.json": "{}", "PANCREAS_0001/LICENSE": "CC BY",
+				"PANCREAS_0002/README.txt": "a scan"},
 			layout: LayoutNIH,
 			cases:  []string{"PANCREAS_0001 PANCREAS_0001/image.nii.gz", "PANCREAS_0002 PANCREAS_0002/scan.nii.gz"},
 			labels: map[uint16]string{1: "pancreas"},
 		},
 		{
-			name:   "MSD's folders without dataset.json",
-			files:  []string{"imagesTr/pt_1.nii.gz", "labelsTr/pt_1.nii.gz", "imagesTr/pt_2.nii.gz", "imagesTs/pt_1.nii.gz"},
+			name: "MSD's folders without dataset.json",
+			files: []string{"imagesTr/pt_1.nii.gz", "labelsTr/pt_1.nii.gz", "imagesTr/pt_2.nii.gz",
+				"imagesTs/pt_1.nii.gz"},
 			layout: LayoutScans,
 			cases:  nil, // pt_1 twice
 		},
@@ -185,8 +200,9 @@ func TestLayouts(t *testing.T) {
 			cases:  []string{"Training_img0001 Training/img/img0001.nii.gz Training/label/label0001.nii.gz"},
 		},
 		{
-			name:   "a folder a patient",
-			files:  []string{"s1/ct.nii.gz", "s1/seg.nii.gz", "s2/ct.nii.gz", "s2/segmentations/liver.nii.gz", "s2/segmentations/spleen.nii.gz"},
+			name: "a folder a patient",
+			files: []string{"s1/ct.nii.gz", "s1/seg.nii.gz", "s2/ct.nii.gz", "s2/segmentations/liver.nii.gz",
+				"s2/segmentations/spleen.nii.gz"},
 			layout: LayoutScans,
 			cases:  []string{"s1 s1/ct.nii.gz s1/seg.nii.gz", "s2 s2/ct.nii.gz s2/segmentations"},
 			labels: map[uint16]string{1: "liver", 2: "spleen"},
@@ -225,7 +241,8 @@ func TestLayouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := list(d); d.Layout != test.layout || !slices.Equal(got, test.cases) {
-				t.Errorf("%s:\n%s\nwant %s:\n%s", d.Layout, strings.Join(got, "\n"), test.layout, strings.Join(test.cases, "\n"))
+				t.Errorf("%s:\n%s\nwant %s:\n%s", d.Layout, strings.Join(got, "\n"), test.layout,
+					strings.Join(test.cases, "\n"))
 			}
 			if !reflect.DeepEqual(d.LabelNames, test.labels) {
 				t.Errorf("labels %v, want %v", d.LabelNames, test.labels)
@@ -305,7 +322,8 @@ func TestFlips(t *testing.T) {
 	dir := t.TempDir()
 	image, labels := filepath.Join(dir, "PANCREAS_0001.nii"), filepath.Join(dir, "label0001.nii")
 	// The labels' header says what it likes.
-	odd := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling([3]float64{3, 2, 1})}, Labels: l.Labels}
+	odd := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling([3]float64{3, 2, 1})},
+		Labels: l.Labels}
 	if err := nifti.Write(image, v); err != nil {
 		t.Fatal(err)
 	}
@@ -326,14 +344,16 @@ func TestFlips(t *testing.T) {
 	}
 	for _, axes := range []string{"j", "ij", "k"} {
 		write(flipLabels(odd, axes))
-		if _, _, _, err := c.Read(ReadOptions{Flips: FlipsCheck}, nil); err == nil || !strings.Contains(err.Error(), "along "+axes) {
+		if _, _, _, err := c.Read(ReadOptions{Flips: FlipsCheck}, nil); err == nil ||
+			!strings.Contains(err.Error(), "along "+axes) {
 			t.Errorf("flipped along %s: %v", axes, err)
 		}
 		_, fixed, notes, err := c.Read(ReadOptions{Flips: FlipsFix}, nil)
 		if err != nil || !slices.Equal(fixed.Labels, l.Labels) || len(notes) != 1 {
 			t.Errorf("flipped along %s and back: %v, %v", axes, notes, err)
 		}
-		if _, off, _, err := c.Read(ReadOptions{Flips: FlipsOff}, nil); err != nil || slices.Equal(off.Labels, l.Labels) {
+		if _, off, _, err := c.Read(ReadOptions{Flips: FlipsOff}, nil); err != nil ||
+			slices.Equal(off.Labels, l.Labels) {
 			t.Errorf("flipped along %s, not looked at: %v", axes, err)
 		}
 	}
@@ -372,7 +392,8 @@ func TestBetterFlip(t *testing.T) {
 	if missed > 2 {
 		t.Errorf("%d of 80 flips are not noticed", missed)
 	}
-	empty := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: make([]uint16, 8)}
+	empty := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})},
+		Labels: make([]uint16, 8)}
 	if got := BetterFlip(&volume.Volume{Grid: empty.Grid, Int16: make([]int16, 8)}, empty); got != "" {
 		t.Errorf("no labels should be flipped along %s", got)
 	}
@@ -387,13 +408,15 @@ func TestRealLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Layout != LayoutScans || len(d.Cases) != 99 || len(d.IDs("", true)) != 99 || d.Cases[0].ID != "pt_001" || len(d.Notes) > 0 {
+	if d.Layout != LayoutScans || len(d.Cases) != 99 || len(d.IDs("", true)) != 99 || d.Cases[0].ID != "pt_001" ||
+		len(d.Notes) > 0 {
 		t.Errorf("layout %s: %d cases from %s on, notes %v", d.Layout, len(d.Cases), d.Cases[0].ID, d.Notes)
 	}
 	if d, err = Detect(filepath.Join(data, "totalsegmentator"), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"aorta_ct aorta_ct.nii.gz aorta_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz", "dicom_jpeg2000 dicom_jpeg2000 dicom_jpeg2000_seg.nii.gz"}
+	want := []string{"aorta_ct aorta_ct.nii.gz aorta_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz",
+		"dicom_jpeg2000 dicom_jpeg2000 dicom_jpeg2000_seg.nii.gz"}
 	if got := list(d); !slices.Equal(got, want) || len(d.Notes)+len(d.PassedOver) > 0 {
 		t.Errorf("found %q, notes %q, passed over %q", got, d.Notes, d.PassedOver)
 	}
@@ -455,13 +478,22 @@ func TestMistakesInPublishedLayouts(t *testing.T) {
 		json  string
 		want  string
 	}{
-		"an image without channel":        {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz", "labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, nnunet, "a_1.nii.gz lacks the number of its channel: rename it to a_1_0000.nii.gz"},
-		"the same, told by the labels":    {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz", "labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, `{"labels": {"1": "pancreas"}}`, "a_1.nii.gz lacks the number"},
-		"labels with a channel":           {[]string{"imagesTr/a_1_0000.nii.gz", "labelsTr/a_1_0000.nii.gz"}, nnunet, "a_1_0000.nii.gz ends in the number of a channel, which labels have none of: rename it to a_1.nii.gz"},
-		"no JSON":                         {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, "{\n\"labels\": {\"0\": \"bg\",}", "dataset.json: is not JSON, line 2: "},
-		"labels that are no object":       {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, `{"labels": ["pancreas"]}`, `dataset.json: line 1: "labels" must be an object, not array`},
-		"an image that is no text":        {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, `{"training": [{"image": 1}]}`, `dataset.json: line 1: "training.image" must be a text, not number`},
-		"a dataset.json that is a number": {[]string{"imagesTr/a_0000.nii.gz", "labelsTr/a.nii.gz"}, `7`, "dataset.json: line 1: the whole must be an object, not number"},
+		"an image without channel": {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz",
+			"labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, nnunet,
+			"a_1.nii.gz lacks the number of its channel: rename it to a_1_0000.nii.gz"},
+		"the same, told by the labels": {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz",
+			"labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, `{"labels": {"1": "pancreas"}}`,
+			"a_1.nii.gz lacks the number"},
+		"labels with a channel": {[]string{"imagesTr/a_1_0000.nii.gz", "labelsTr/a_1_0000.nii.gz"}, nnunet,
+			"a_1_0000.nii.gz ends in the number of a channel, which labels have none of: rename it to a_1.nii.gz"},
+		"no JSON": {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"},
+			"{\n\"labels\": {\"0\": \"bg\",}", "dataset.json: is not JSON, line 2: "},
+		"labels that are no object": {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"},
+			`{"labels": ["pancreas"]}`, `dataset.json: line 1: "labels" must be an object, not array`},
+		"an image that is no text": {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"},
+			`{"training": [{"image": 1}]}`, `dataset.json: line 1: "training.image" must be a text, not number`},
+		"a dataset.json that is a number": {[]string{"imagesTr/a_0000.nii.gz", "labelsTr/a.nii.gz"}, `7`,
+			"dataset.json: line 1: the whole must be an object, not number"},
 	} {
 		text := map[string]string{"dataset.json": c.json}
 		for _, file := range c.files {
@@ -472,13 +504,17 @@ func TestMistakesInPublishedLayouts(t *testing.T) {
 		}
 	}
 	// MSD's folders with the second version's way to name labels.
-	d := detect(t, tree(t, map[string]string{"imagesTr/a.nii.gz": "", "labelsTr/a.nii.gz": "", "dataset.json": `{"labels": {"background": 0, "pancreas": 1}}`}))
+	d := detect(t, tree(t, map[string]string{"imagesTr/a.nii.gz": "", "labelsTr/a.nii.gz": "",
+		"dataset.json": `{"labels": {"background": 0, "pancreas": 1}}`}))
 	if d.Layout != LayoutMSD || d.LabelNames[1] != "pancreas" {
 		t.Errorf("%v, labels %v", d, d.LabelNames)
 	}
 	// NIH's folder of a patient with a mask beside the scan, whose name does not tell it.
-	d = detect(t, tree(t, map[string]string{"PANCREAS_0001/ct.nii.gz": "", "PANCREAS_0001/liver.nii.gz": "", "PANCREAS_0002/ct.nii.gz": "", "PANCREAS_0002/ct.json": "{}"}))
-	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), "PANCREAS_0001: holds 2 NIfTI files, such as "+filepath.Join(d.Cases[0].Image, "ct.nii.gz")) {
+	d = detect(t, tree(t, map[string]string{"PANCREAS_0001/ct.nii.gz": "", "PANCREAS_0001/liver.nii.gz": "",
+		"PANCREAS_0002/ct.nii.gz": "", "PANCREAS_0002/ct.json": "{}"}))
+	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); err == nil ||
+		!strings.Contains(err.Error(), "PANCREAS_0001: holds 2 NIfTI files, such as "+filepath.Join(d.Cases[0].Image,
+			"ct.nii.gz")) {
 		t.Errorf("two NIfTI files: %v", err)
 	}
 	if _, _, err := d.Cases[1].ReadImage(DefaultReadOptions()); err != nil {
@@ -498,7 +534,8 @@ func TestChannelsAreNoCases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Detect(root, Options{}); err == nil || !strings.Contains(err.Error(), "look like 2 channels of one scan") {
+	if _, err := Detect(root, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "look like 2 channels of one scan") {
 		t.Errorf("two channels: %v", err)
 	}
 	d, err := Detect(root, Options{Volume: 2})
@@ -514,7 +551,8 @@ func TestChannelsAreNoCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Affine[0][3]++
-	if err := errors.Join(nifti.Write(filepath.Join(root, "a_0001.nii.gz"), v), nifti.Write(filepath.Join(root, "b_0001.nii.gz"), v)); err != nil {
+	if err := errors.Join(nifti.Write(filepath.Join(root, "a_0001.nii.gz"), v),
+		nifti.Write(filepath.Join(root, "b_0001.nii.gz"), v)); err != nil {
 		t.Fatal(err)
 	}
 	if d, err = Detect(root, Options{}); err != nil || len(d.Cases) != 4 {
@@ -533,7 +571,8 @@ func TestOneOfSeveralVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unsupported *volume.UnsupportedError
-	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--volume") {
+	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(), "--volume") {
 		t.Errorf("two volumes: %v", err)
 	}
 	if d, err = Detect(file, Options{Volume: 2}); err != nil {
@@ -548,7 +587,8 @@ func TestOneOfSeveralVolumes(t *testing.T) {
 // What is done about shear is done to a scan and to its labels, which stay together.
 func TestShear(t *testing.T) {
 	root := t.TempDir()
-	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.3, 0, -7}, {0, 1, 0, 3}, {0, 0, 2, 5}, {0, 0, 0, 1}}}
+	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.3, 0, -7}, {0, 1, 0, 3}, {0, 0, 2, 5},
+		{0, 0, 0, 1}}}
 	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
 	for n := range v.Int16 {
@@ -565,23 +605,28 @@ func TestShear(t *testing.T) {
 		straight bool
 		note     string
 	}{
-		{nifti.ShearKeep, false, "the axes are sheared: two of them are 73.30 degrees apart: taken as it is, --shear resample straightens it"},
-		{nifti.ShearResample, true, "the axes are sheared: two of them are 73.30 degrees apart: resampled onto a grid without shear"},
+		{nifti.ShearKeep, false,
+			"the axes are sheared: two of them are 73.30 degrees apart: taken as it is, --shear resample straightens it"},
+		{nifti.ShearResample, true,
+			"the axes are sheared: two of them are 73.30 degrees apart: resampled onto a grid without shear"},
 	} {
 		v, l, notes, err := c.Read(ReadOptions{Shear: test.shear}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if straight := v.Affine.Shear() < 1e-6; straight != test.straight || !v.Same(l.Grid, 1e-6) || !slices.Equal(notes, []string{test.note}) {
+		if straight := v.Affine.Shear() < 1e-6; straight != test.straight || !v.Same(l.Grid, 1e-6) ||
+			!slices.Equal(notes, []string{test.note}) {
 			t.Errorf("%s: shear %g, labels on %v, notes %q", test.shear, v.Affine.Shear(), l.Grid, notes)
 		}
 		a, b, notes, err := ReadLabelPair(c.Labels, c.Labels, nil, ReadOptions{Shear: test.shear})
-		if err != nil || (a.Affine.Shear() < 1e-6) != test.straight || !slices.Equal(a.Labels, b.Labels) || len(notes) != 2 {
+		if err != nil || (a.Affine.Shear() < 1e-6) != test.straight || !slices.Equal(a.Labels, b.Labels) ||
+			len(notes) != 2 {
 			t.Errorf("%s: label pair: %v, notes %q", test.shear, err, notes)
 		}
 	}
 	var unsupported *volume.UnsupportedError
-	if _, _, _, err := c.Read(ReadOptions{Shear: nifti.ShearError}, nil); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--shear resample") {
+	if _, _, _, err := c.Read(ReadOptions{Shear: nifti.ShearError}, nil); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(), "--shear resample") {
 		t.Errorf("error: %v", err)
 	}
 }

@@ -14,8 +14,10 @@ func TestPassesChangeNothingThatTheyAreGiven(t *testing.T) {
 			return Dataset{
 				Root: t.Name(), Layout: LayoutScans, LabelNames: map[uint16]string{3: "liver"}, several: true,
 				Cases: []Case{
-					{ID: "b", Image: "x/b.nii", Labels: "x/l.nii", folders: []string{"x"}, drawn: []uint16{3}, unnamed: true},
-					{ID: "a", Image: "x/a_ct.nii", Labels: "m", Masks: []Mask{{Path: "m/s.nii", Name: "spleen"}}, folders: []string{"x"}},
+					{ID: "b", Image: "x/b.nii", Labels: "x/l.nii", folders: []string{"x"}, drawn: []uint16{3},
+						unnamed: true},
+					{ID: "a", Image: "x/a_ct.nii", Labels: "m", Masks: []Mask{{Path: "m/s.nii", Name: "spleen"}},
+						folders: []string{"x"}},
 					{ID: "c", Image: "y/c.nii", folders: []string{"y"}},
 				},
 			}
@@ -41,7 +43,8 @@ func TestPassesFindOut(t *testing.T) {
 		Root: "r", Layout: LayoutScans, LabelNames: map[uint16]string{3: "liver"},
 		Cases: []Case{
 			{ID: "b", Image: "x/b_pet.nii", Labels: "x/l.nii", folders: []string{"x"}},
-			{ID: "a", Image: "x/a.nii", Labels: "m", Masks: []Mask{{Path: "m/s.nii", Name: "spleen"}}, folders: []string{"x"}},
+			{ID: "a", Image: "x/a.nii", Labels: "m", Masks: []Mask{{Path: "m/s.nii", Name: "spleen"}},
+				folders: []string{"x"}},
 			{ID: "c", Image: "y/c.nii", folders: []string{"y"}},
 		},
 	}
@@ -61,7 +64,8 @@ func TestPassesFindOut(t *testing.T) {
 		t.Errorf("patients %q, %q, %q; notes %q", a.Patient, b.Patient, c.Patient, d.Notes)
 	case a.Masks[0].Label != 4 || d.LabelNames[4] != "spleen":
 		t.Errorf("masks: %+v, names %v", a.Masks, d.LabelNames)
-	case !slices.Equal(b.drawn, []uint16{3}) || !slices.Equal(b.undrawn, []uint16{4}) || !slices.Equal(a.undrawn, []uint16{3}):
+	case !slices.Equal(b.drawn, []uint16{3}) || !slices.Equal(b.undrawn, []uint16{4}) ||
+		!slices.Equal(a.undrawn, []uint16{3}):
 		t.Errorf("drawn %v, undrawn %v and %v", b.drawn, a.undrawn, b.undrawn)
 	case b.site != "r/x":
 		t.Errorf("site %q", b.site)

@@ -46,7 +46,8 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 }
 
 // writeTold is writeStudy with more elements in each file.
-func writeTold(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int, more string) {
+func writeTold(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int,
+	more string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -68,21 +69,30 @@ func writeTold(t *testing.T, dir, uid, study string, series int, modality string
 		number := func(x int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(x))) }
 		sop := fmt.Sprintf("%s.%d", uid, k+1)
 		a := v.Affine
-		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
-		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL", string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
-			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
+		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) +
+			element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
+		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL",
+			string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
+			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) +
+			element(0x0008, 0x0060, "CS", modality) +
 			element(0x0010, 0x0010, "PN", "Secret^Patient") + more +
-			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + instance +
+			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS",
+			fmt.Sprint(series)) + instance +
 			// one frame of reference for each folder of series
 			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) +
-			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS",
-			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0], -a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
+			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037,
+			"DS",
+			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0],
+				-a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
 			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
 			element(0x0028, 0x0010, "US", number(v.Shape[1])) + element(0x0028, 0x0011, "US", number(v.Shape[0])) +
 			element(0x0028, 0x0030, "DS", fmt.Sprintf("%.5f\\%.5f", spacing[1], spacing[0])) +
-			element(0x0028, 0x0100, "US", number(16)) + element(0x0028, 0x0101, "US", number(16)) + element(0x0028, 0x0102, "US", number(15)) + element(0x0028, 0x0103, "US", number(0)) +
-			element(0x0028, 0x1052, "DS", "-1024") + element(0x0028, 0x1053, "DS", "1") + element(0x7FE0, 0x0010, "OW", string(pixels))
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08x-%04x.dcm", r.Uint32(), r.Uint32()>>16)), []byte(file), 0o666); err != nil {
+			element(0x0028, 0x0100, "US", number(16)) + element(0x0028, 0x0101, "US", number(16)) +
+			element(0x0028, 0x0102, "US", number(15)) + element(0x0028, 0x0103, "US", number(0)) +
+			element(0x0028, 0x1052, "DS", "-1024") + element(0x0028, 0x1053, "DS", "1") + element(0x7FE0, 0x0010, "OW",
+			string(pixels))
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08x-%04x.dcm", r.Uint32(), r.Uint32()>>16)),
+			[]byte(file), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,17 +152,20 @@ func TestNIHPancreasCT(t *testing.T) {
 		id := fmt.Sprintf("PANCREAS_%04d", number)
 		truth[id] = l
 		descending := number == 2
-		writeSeries(t, filepath.Join(root, "DOI", id, "1.2.3", "1.2.3.4"), fmt.Sprintf("1.2.3.%d", number), v, descending)
+		writeSeries(t, filepath.Join(root, "DOI", id, "1.2.3", "1.2.3.4"), fmt.Sprintf("1.2.3.%d", number), v,
+			descending)
 		// Labels count slices by instance number, and their header says something else: read by it,
 		// they are upside down.
-		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: l.Labels}
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
+			Labels: l.Labels}
 		if descending {
 			stored = flipLabels(stored, "k")
 		}
 		if number == 4 {
 			stored = flipLabels(stored, "j") // a case that is wrong even so
 		}
-		if err := nifti.WriteLabels(filepath.Join(labels, fmt.Sprintf("label%04d.nii.gz", number)), stored); err != nil {
+		if err := nifti.WriteLabels(filepath.Join(labels, fmt.Sprintf("label%04d.nii.gz", number)),
+			stored); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,14 +270,17 @@ func TestLabelsCountSlicesByInstance(t *testing.T) {
 		"every tenth":         {v, numbers(func(k int) int { return 10 * shuffled[k] }), ReadOptions{}, ""},
 		"prone":               {&volume.Volume{Grid: prone(v.Grid), Int16: v.Int16}, shuffled, ReadOptions{}, ""},
 		"tilted, kept":        {tilted, shuffled, ReadOptions{Tilt: dicom.TiltKeep}, ""},
-		"twice":               {v, numbers(func(k int) int { return max(k, 1) }), ReadOptions{}, "have the instance number 1 both, by which the labels count the slices"},
-		"none":                {v, nil, ReadOptions{}, "have no instance number, by which the labels count the slices"},
-		"one without":         {v, slices.Replace(numbers(func(k int) int { return k + 1 }), 9, 10, noNumber), ReadOptions{}, "has no instance number, by which the labels count the slices"},
+		"twice": {v, numbers(func(k int) int { return max(k, 1) }), ReadOptions{},
+			"have the instance number 1 both, by which the labels count the slices"},
+		"none": {v, nil, ReadOptions{}, "have no instance number, by which the labels count the slices"},
+		"one without": {v, slices.Replace(numbers(func(k int) int { return k + 1 }), 9, 10, noNumber), ReadOptions{},
+			"has no instance number, by which the labels count the slices"},
 	} {
 		root := t.TempDir()
 		writeStudy(t, filepath.Join(root, "PANCREAS_0001", "1.2"), "1.2.1", "1.2.9", 1, "CT", c.scan, c.instances)
 		file := filepath.Join(root, "label0001.nii.gz")
-		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: make([]uint16, l.Len())}
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
+			Labels: make([]uint16, l.Len())}
 		area := l.Shape[0] * l.Shape[1]
 		rank := slices.Sorted(slices.Values(c.instances))
 		for k := range c.instances {
@@ -321,7 +337,8 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 		}
 		writeStudy(t, series, "1.2.1", "1.2.9", 1, "CT", v, numbers)
 		area := l.Shape[0] * l.Shape[1]
-		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: make([]uint16, l.Len())}
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
+			Labels: make([]uint16, l.Len())}
 		for k, number := range numbers {
 			copy(stored.Labels[(number-1)*area:][:area], l.Labels[k*area:])
 		}
@@ -354,7 +371,9 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 				continue
 			}
 			there++
-			p, err := got.Voxel((volume.Grid{Shape: l.Shape, Affine: v.Affine}).World([3]float64{float64(n % l.Shape[0]), float64(n % area / l.Shape[0]), float64(n / area)}))
+			p, err := got.Voxel((volume.Grid{Shape: l.Shape,
+				Affine: v.Affine}).World([3]float64{float64(n % l.Shape[0]), float64(n % area / l.Shape[0]),
+				float64(n / area)}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -375,12 +394,14 @@ func TestTreeOfSeries(t *testing.T) {
 	writeSeries(t, filepath.Join(root, "one", "CT"), "1.2.1", a, false)
 	writeSeries(t, filepath.Join(root, "two"), "1.2.2", a, false)
 	writeSeries(t, filepath.Join(root, "two"), "1.2.3", b, false)
-	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "one_seg.nii.gz"), l), nifti.Write(filepath.Join(root, "three.nii"), b),
+	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "one_seg.nii.gz"), l),
+		nifti.Write(filepath.Join(root, "three.nii"), b),
 		os.WriteFile(filepath.Join(root, "readme.txt"), []byte("text"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	d := detect(t, root)
-	if got, want := list(d), []string{"one one/CT one_seg.nii.gz", "three three.nii", "two_s1 two", "two_s1_b two"}; !slices.Equal(got, want) {
+	if got, want := list(d), []string{"one one/CT one_seg.nii.gz", "three three.nii", "two_s1 two",
+		"two_s1_b two"}; !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
 	dir := t.TempDir()
@@ -468,7 +489,8 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	claimed.Affine[1][1], claimed.Affine[1][3] = -l.Affine[1][1], l.Affine[1][3]+float64(l.Shape[1]-1)*l.Affine[1][1]
 	write := func(flip string) {
 		t.Helper()
-		if err := nifti.WriteLabels(file, flipLabels(&volume.LabelMap{Grid: claimed, Labels: l.Labels}, flip)); err != nil {
+		if err := nifti.WriteLabels(file, flipLabels(&volume.LabelMap{Grid: claimed, Labels: l.Labels},
+			flip)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -499,7 +521,8 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	}
 	for _, flip := range []string{"i", "j", "ij", "k", "ik", "jk", "ijk"} {
 		write(flip)
-		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), nil); err == nil || !strings.Contains(err.Error(), "along "+flip+",") {
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), nil); err == nil ||
+			!strings.Contains(err.Error(), "along "+flip+",") {
 			t.Errorf("labels flipped along %s: %v", flip, err)
 		}
 	}
@@ -518,7 +541,8 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	if err := nifti.WriteLabels(filepath.Join(root, "labels", "label0008.nii.gz"), stored); err != nil {
 		t.Fatal(err)
 	}
-	if _, got, notes, err = detect(t, root).Cases[1].Read(DefaultReadOptions(), nil); err != nil || len(notes) > 0 || !slices.Equal(got.Labels, l.Labels) {
+	if _, got, notes, err = detect(t, root).Cases[1].Read(DefaultReadOptions(), nil); err != nil || len(notes) > 0 ||
+		!slices.Equal(got.Labels, l.Labels) {
 		t.Errorf("slices in another order than their numbers: %q, %v", notes, err)
 	}
 }

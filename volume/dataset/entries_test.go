@@ -17,7 +17,8 @@ func TestIndexFindsTheFirstEntry(t *testing.T) {
 	slow := func(entries []Entry, path, series string) *Entry {
 		uid, _, _ := strings.Cut(series, "#")
 		for n := range entries {
-			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind == KindDICOM && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
+			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind == KindDICOM &&
+				strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
 				return e
 			}
 		}

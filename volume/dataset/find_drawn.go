@@ -28,7 +28,8 @@ func (c *Case) setDrawn(own, named map[uint16]string) {
 // labelsOf are the labels of structures that have names.
 func labelsOf(names map[uint16]string) []uint16 {
 	ignored := volume.IgnoredLabels(names)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(label uint16) bool { return slices.Contains(ignored, label) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)),
+		func(label uint16) bool { return slices.Contains(ignored, label) })
 }
 
 // drawnLabels are the labels that somebody drew in the case, or found absent; nil where nothing is

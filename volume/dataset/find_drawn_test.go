@@ -15,7 +15,8 @@ import (
 )
 
 // undrawnIn prepares folders and lists the labels that each case says nobody drew.
-func undrawnIn(t *testing.T, dir string, p volume.Preparation, o Options, roots ...string) (map[string][]uint16, *Summary) {
+func undrawnIn(t *testing.T, dir string, p volume.Preparation, o Options, roots ...string) (map[string][]uint16,
+	*Summary) {
 	t.Helper()
 	d, err := DetectAll(roots, o)
 	if err != nil {
@@ -55,8 +56,10 @@ func same(a, b map[string][]uint16) bool {
 // What one data set names and the other does not, nobody drew in the other. A name without voxels
 // says that the structure is absent.
 func TestStructuresOfOneDataSetAreUndrawnInTheOther(t *testing.T) {
-	a := tree(t, map[string]string{"imagesTr/a1.nii.gz": "", "labelsTr/a1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas", "2": "liver"}}`})
-	b := tree(t, map[string]string{"imagesTr/b1.nii.gz": "", "labelsTr/b1.nii.gz": "", "imagesTr/b2.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
+	a := tree(t, map[string]string{"imagesTr/a1.nii.gz": "", "labelsTr/a1.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "pancreas", "2": "liver"}}`})
+	b := tree(t, map[string]string{"imagesTr/b1.nii.gz": "", "labelsTr/b1.nii.gz": "", "imagesTr/b2.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "pancreas"}}`})
 	p, dir := volume.DefaultPreparation(), t.TempDir()
 	if got, s := undrawnIn(t, dir, p, Options{}, a); len(got) > 0 || s.Undrawn != nil {
 		t.Errorf("one data set: %v", got)
@@ -66,7 +69,9 @@ func TestStructuresOfOneDataSetAreUndrawnInTheOther(t *testing.T) {
 	if want := map[string][]uint16{"b1": {2}}; !same(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if len(s.Undrawn) != 1 || !slices.Equal(s.Undrawn["liver"], []string{"b1"}) || !strings.Contains(strings.Join(s.Notes, " "), "not drawn in all cases: liver in 1 of 2 cases with labels (b1)") {
+	if len(s.Undrawn) != 1 || !slices.Equal(s.Undrawn["liver"], []string{"b1"}) ||
+		!strings.Contains(strings.Join(s.Notes, " "),
+			"not drawn in all cases: liver in 1 of 2 cases with labels (b1)") {
 		t.Errorf("%v, %q", s.Undrawn, s.Notes)
 	}
 	if got, _ := undrawnIn(t, t.TempDir(), p, Options{AllDrawn: true}, a, b); len(got) > 0 {
@@ -110,7 +115,8 @@ func TestMissingMasksAreUndrawn(t *testing.T) {
 		"p2/ct.nii.gz": "", "p2/segmentations/liver.nii.gz": "", "p2/segmentations/spleen.nii.gz": "",
 		"p3/ct.nii.gz": "", "p3/segmentations/liver.nii.gz": "", "p4/ct.nii.gz": "",
 	})
-	for file, number := range map[string]uint64{"p1/segmentations/spleen.nii.gz": 1, "p2/segmentations/spleen.nii.gz": 2} {
+	for file, number := range map[string]uint64{"p1/segmentations/spleen.nii.gz": 1,
+		"p2/segmentations/spleen.nii.gz": 2} {
 		_, l := patient(t, number)
 		clear(l.Labels) // as elsewhere
 		if number == 1 {
@@ -155,7 +161,8 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 	dir, o := t.TempDir(), Options{Structures: []string{"parotid l", "two parts"}}
 	for range 2 {
 		got, s := undrawnIn(t, dir, volume.DefaultPreparation(), o, root)
-		if len(got) != 1 || !slices.Equal(slices.Concat(slices.Collect(maps.Values(got))...), []uint16{1}) || len(s.Undrawn["Parotid_L"]) != 1 {
+		if len(got) != 1 || !slices.Equal(slices.Concat(slices.Collect(maps.Values(got))...), []uint16{1}) ||
+			len(s.Undrawn["Parotid_L"]) != 1 {
 			t.Errorf("%v, %v", got, s.Undrawn)
 		}
 	}
@@ -165,7 +172,8 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 	}
 	defer store.Close()
 	for r := range store.Records() {
-		if !noted(r.Notes, "WARNING: RS.dcm: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)") {
+		if !noted(r.Notes,
+			"WARNING: RS.dcm: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)") {
 			t.Errorf("notes %q", r.Notes)
 		}
 	}

@@ -190,7 +190,8 @@ func (d *Dataset) noteSharedNames(names map[uint16]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(called)) {
 		if labels := called[name]; len(labels) > 1 {
-			d.note("dataset.json calls labels %s all %q: they stay labels of their own", joinLabels(labels), names[labels[0]])
+			d.note("dataset.json calls labels %s all %q: they stay labels of their own", joinLabels(labels),
+				names[labels[0]])
 		}
 	}
 }
@@ -235,7 +236,8 @@ func (d *Dataset) readLookup(path string) error {
 		label, err := strconv.ParseUint(row["index"], 10, 16)
 		if name := row["name"]; err == nil && label > 0 && name != "" {
 			if other := d.LabelNames[uint16(label)]; other != "" && safetext.Fold(other) != safetext.Fold(name) {
-				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together", path, label, name, other)
+				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together",
+					path, label, name, other)
 			}
 			d.nameLabel(uint16(label), name)
 		}

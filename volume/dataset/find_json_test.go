@@ -22,11 +22,15 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 		{"\ufeff" + `{"labels": {"0": "background", "1": "liver", "2": "tumour"}}`, liver, ""},
 		{`{"labels": {"0": "Clear Label", "1": "liver", "2": "tumour"}}`, liver, ""},
 		{`{"labels": {"0": "skin", "1": "liver", "2": "tumour"}}`, liver, `calls 0 "skin": its voxels are background`},
-		{`{"labels": {"1": "kidney", "2": "kidney"}}`, map[uint16]string{1: "kidney", 2: "kidney"}, `calls labels 1, 2 all "kidney"`},
-		{`{"labels": {"background": 0, "liver": 1, "all": [1, "2"]}, "regions_class_order": [1, 2]}`, map[uint16]string{1: "liver"}, ""},
-		{`{"labels": {"background": 0, "liver": 1, "all": [1, 2]}, "regions_class_order": [1]}`, map[uint16]string{1: "liver"},
+		{`{"labels": {"1": "kidney", "2": "kidney"}}`, map[uint16]string{1: "kidney", 2: "kidney"},
+			`calls labels 1, 2 all "kidney"`},
+		{`{"labels": {"background": 0, "liver": 1, "all": [1, "2"]}, "regions_class_order": [1, 2]}`,
+			map[uint16]string{1: "liver"}, ""},
+		{`{"labels": {"background": 0, "liver": 1, "all": [1, 2]}, "regions_class_order": [1]}`,
+			map[uint16]string{1: "liver"},
 			"has 2 regions and 1 number in regions_class_order"},
-		{`{"labels": {"background": 0, "liver": 1, "ignore": 2}}`, map[uint16]string{1: "liver", 2: "ignore"}, "label 2 for voxels to ignore"},
+		{`{"labels": {"background": 0, "liver": 1, "ignore": 2}}`, map[uint16]string{1: "liver", 2: "ignore"},
+			"label 2 for voxels to ignore"},
 		{`{"labels": {"1": 1, "inf": 2}}`, map[uint16]string{1: "1", 2: "inf"}, ""},
 
 		{`{"labels": {"background": 0, "tumour": 2, "vessel": 2}}`, nil, `label 2 is "tumour" and "vessel"`},
@@ -38,7 +42,8 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 		{`{"labels": {"background": 0, "liver": -1}}`, nil, `"liver" has the number -1: labels are whole numbers`},
 		{`{"labels": {"background": 0, "liver": 1.5}}`, nil, `"liver" has the number 1.5: labels are whole numbers`},
 		{`{"labels": {"background": 0, "liver": "1.5"}}`, nil, `"liver" has the number 1.5: labels are whole numbers`},
-		{`{"labels": {"background": 0, "liver": 65536}}`, nil, `"liver" has the number 65536: labels are whole numbers`},
+		{`{"labels": {"background": 0, "liver": 65536}}`, nil,
+			`"liver" has the number 65536: labels are whole numbers`},
 		{`{"labels": {"-1": "liver"}}`, nil, `"liver" has the number -1: labels are whole numbers`},
 		{`{"labels": {"1": "liver", "tumour": "two"}}`, nil, `"tumour": "two", and neither is a number`},
 		{`{"labels": {"1": "liver", "2": null}}`, nil, `label "2" has no number, but null`},
@@ -64,13 +69,16 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 				t.Errorf("%s, %s: %v, %+v", image, c.json, err, d)
 			case c.names != nil && c.said != "" && !noted(d.Notes, c.said):
 				t.Errorf("%s, %s: notes %q, want %q", image, c.json, d.Notes, c.said)
-			case c.names != nil && c.said == "" && noted(d.Notes, "calls"), c.said == "" && noted(d.Notes, "regions_class_order"):
+			case c.names != nil && c.said == "" && noted(d.Notes, "calls"), c.said == "" &&
+				noted(d.Notes, "regions_class_order"):
 				t.Errorf("%s, %s: notes %q", image, c.json, d.Notes)
-			case c.names == nil && (err == nil || !strings.Contains(err.Error(), c.said) || !strings.Contains(err.Error(), "dataset.json")):
+			case c.names == nil && (err == nil || !strings.Contains(err.Error(), c.said) ||
+				!strings.Contains(err.Error(), "dataset.json")):
 				t.Errorf("%s, %s: %v, want %q", image, c.json, err, c.said)
 			}
 			if c.names == nil { // who inspects is told, too
-				if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil || !noted(notes, c.said) {
+				if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil ||
+					!noted(notes, c.said) {
 					t.Errorf("%s, %s: inspect says %v, %q", image, c.json, err, notes)
 				}
 			}

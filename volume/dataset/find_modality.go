@@ -53,7 +53,8 @@ type MixedError struct {
 func (e *MixedError) Error() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(e.Cases)) {
-		parts = append(parts, fmt.Sprintf("%s %s (%s)", numbers.Count(len(e.Cases[name]), "case"), name, safetext.List(e.Cases[name])))
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", numbers.Count(len(e.Cases[name]), "case"), name,
+			safetext.List(e.Cases[name])))
 	}
 	return fmt.Sprintf("%s holds scans of several modalities: %s", e.Root, strings.Join(parts, "; "))
 }
@@ -61,5 +62,6 @@ func (e *MixedError) Error() string {
 // Hint says what to do.
 func (e *MixedError) Hint() string {
 	names := slices.Sorted(maps.Keys(e.Cases))
-	return fmt.Sprintf("--modality %s prepares the cases of one alone: prepare the others into a folder of their own", strings.Join(names, ", or --modality "))
+	return fmt.Sprintf("--modality %s prepares the cases of one alone: prepare the others into a folder of their own",
+		strings.Join(names, ", or --modality "))
 }

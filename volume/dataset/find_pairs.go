@@ -72,7 +72,8 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 			return nil, fmt.Errorf("pairs %s: %w", text, err)
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("pairs %s: %s", text, noMatch(reference, prediction, []string{references}, []string{predictions}, alone))
+			return nil, fmt.Errorf("pairs %s: %s", text, noMatch(reference, prediction, []string{references},
+				[]string{predictions}, alone))
 		}
 		for _, p := range found {
 			pairs[p.scan] = p.labels
@@ -96,7 +97,8 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 			return nil, err
 		}
 		if other, twice := pairs[reference]; twice {
-			return nil, fmt.Errorf("%s: %s has two predictions, %s and %s: keep one", text, reference, other, prediction)
+			return nil, fmt.Errorf("%s: %s has two predictions, %s and %s: keep one", text, reference, other,
+				prediction)
 		}
 		pairs[reference] = prediction
 	}
@@ -118,7 +120,8 @@ func pairTable(path, first, second, third string) ([]map[string]string, error) {
 		columns += " or " + columns + "," + third
 	}
 	if !slices.Contains(header, first) || !slices.Contains(header, second) {
-		return nil, fmt.Errorf("%s: its first line must name the columns (%s), and is %s", path, columns, strings.Join(header, ","))
+		return nil, fmt.Errorf("%s: its first line must name the columns (%s), and is %s", path, columns,
+			strings.Join(header, ","))
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: no line follows the one that names the columns", path)
@@ -189,9 +192,11 @@ func matchPairs(first, second, root, other string) (pairs []pair, alone []string
 // has a partner. Who wrote it sees a path as the pattern must have it.
 func noMatch(first, second string, roots, others, alone []string) string {
 	if len(alone) > 0 {
-		return fmt.Sprintf("%s matches %s, but none has a partner %s in %s, such as %s", alone[0], first, second, strings.Join(others, ", "), exampleBelow(others))
+		return fmt.Sprintf("%s matches %s, but none has a partner %s in %s, such as %s", alone[0], first, second,
+			strings.Join(others, ", "), exampleBelow(others))
 	}
-	return fmt.Sprintf("no file matches %s: patterns have paths as they are below %s, such as %s", first, strings.Join(roots, ", "), exampleBelow(roots))
+	return fmt.Sprintf("no file matches %s: patterns have paths as they are below %s, such as %s", first,
+		strings.Join(roots, ", "), exampleBelow(roots))
 }
 
 // exampleBelow is the path of the first file of voxels below folders, as seen from there.
@@ -201,7 +206,8 @@ func exampleBelow(roots []string) string {
 		found := false
 		// nothing but an example
 		_ = walk(root, func(path string, entry fs.FileInfo, err error) error {
-			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() && format.IsName(path) {
+			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() &&
+				format.IsName(path) {
 				example, found = filepath.ToSlash(relative), true
 				return fs.SkipAll
 			}

@@ -23,7 +23,8 @@ func (d Dataset) findPatients(o Options) (Dataset, error) {
 			number, ok := Number(c.ID)
 			return ok && repeatsOneScan(number)
 		}
-		if first := slices.IndexFunc(d.Cases, repeated); first >= 0 && slices.ContainsFunc(d.Cases[first+1:], repeated) {
+		if first := slices.IndexFunc(d.Cases, repeated); first >= 0 &&
+			slices.ContainsFunc(d.Cases[first+1:], repeated) {
 			return d.each(func(c *Case) {
 				if repeated(*c) {
 					c.Patient = nihPatient
@@ -89,7 +90,8 @@ func (d Dataset) joinPatients(o Options) (Dataset, error) {
 			if len(patients) > 1 {
 				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
-			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case", safetext.List(ids), evidence(c.Patient), more)
+			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case",
+				safetext.List(ids), evidence(c.Patient), more)
 			break
 		}
 	}

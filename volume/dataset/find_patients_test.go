@@ -20,15 +20,21 @@ func TestPatientsOfFolders(t *testing.T) {
 		o     Options
 		want  []string // patients with several cases
 	}{
-		"before and after": {[]string{"p1/pre/ct.nii.gz", "p1/post/ct.nii.gz", "p2/pre/ct.nii.gz", "p2/post/ct.nii.gz", "p1/pre/seg.nii.gz"}, Options{}, []string{"p1_post p1_pre", "p2_post p2_pre"}},
-		"files":            {[]string{"p1/1.nii.gz", "p1/2.nii.gz", "p2/3.nii.gz", "4.nii.gz"}, Options{}, []string{"p1_1 p1_2"}},
-		"images alone":     {[]string{"images/p1/1.nii.gz", "images/p1/2.nii.gz", "images/p2/3.nii.gz", "labels/p1/1.nii.gz"}, Options{}, []string{"p1_1 p1_2"}},
-		"hospitals":        {[]string{"a/1.nii.gz", "a/2.nii.gz", "a/3.nii.gz", "b/4.nii.gz"}, Options{}, nil},
-		"patients in hospitals": {[]string{"a/p1/1.nii.gz", "a/p1/2.nii.gz", "a/p2/3.nii.gz", "b/p3/4.nii.gz"}, Options{},
+		"before and after": {[]string{"p1/pre/ct.nii.gz", "p1/post/ct.nii.gz", "p2/pre/ct.nii.gz", "p2/post/ct.nii.gz",
+			"p1/pre/seg.nii.gz"}, Options{}, []string{"p1_post p1_pre", "p2_post p2_pre"}},
+		"files": {[]string{"p1/1.nii.gz", "p1/2.nii.gz", "p2/3.nii.gz", "4.nii.gz"}, Options{},
+			[]string{"p1_1 p1_2"}},
+		"images alone": {[]string{"images/p1/1.nii.gz", "images/p1/2.nii.gz", "images/p2/3.nii.gz",
+			"labels/p1/1.nii.gz"}, Options{}, []string{"p1_1 p1_2"}},
+		"hospitals": {[]string{"a/1.nii.gz", "a/2.nii.gz", "a/3.nii.gz", "b/4.nii.gz"}, Options{}, nil},
+		"patients in hospitals": {[]string{"a/p1/1.nii.gz", "a/p1/2.nii.gz", "a/p2/3.nii.gz", "b/p3/4.nii.gz"},
+			Options{},
 			[]string{"a_p1_1 a_p1_2"}},
-		"one folder":       {[]string{"data/images/1.nii.gz", "data/images/2.nii.gz", "data/labels/1.nii.gz"}, Options{}, nil},
+		"one folder": {[]string{"data/images/1.nii.gz", "data/images/2.nii.gz", "data/labels/1.nii.gz"},
+			Options{}, nil},
 		"told not to look": {[]string{"p1/1.nii.gz", "p1/2.nii.gz", "p2/3.nii.gz"}, Options{PatientPerCase: true}, nil},
-		"nnU-Net":          {[]string{"imagesTr/p_1_0000.nii.gz", "imagesTr/p_2_0000.nii.gz", "labelsTr/p_1.nii.gz"}, Options{}, nil},
+		"nnU-Net": {[]string{"imagesTr/p_1_0000.nii.gz", "imagesTr/p_2_0000.nii.gz", "labelsTr/p_1.nii.gz"},
+			Options{}, nil},
 	} {
 		text := map[string]string{}
 		for _, file := range c.files {
@@ -49,7 +55,8 @@ func TestPatientsOfFolders(t *testing.T) {
 			got = append(got, cases)
 		}
 		slices.Sort(got)
-		if said := strings.Contains(strings.Join(d.Notes, "; "), "are of one patient"); !slices.Equal(got, c.want) || said != (c.want != nil) {
+		if said := strings.Contains(strings.Join(d.Notes, "; "), "are of one patient"); !slices.Equal(got, c.want) ||
+			said != (c.want != nil) {
 			t.Errorf("%s: %q, want %q; notes %q", name, got, c.want, d.Notes)
 		}
 	}
@@ -60,13 +67,15 @@ func TestPatientsOfStudies(t *testing.T) {
 	root := t.TempDir()
 	for n, study := range []string{"1.2.9", "1.2.9", "1.2.8"} {
 		v, _ := axial(t, uint64(n+1))
-		writeStudy(t, filepath.Join(root, "series"+string(rune('a'+n))), "1.2."+string(rune('1'+n)), study, n+1, "CT", v, nil)
+		writeStudy(t, filepath.Join(root, "series"+string(rune('a'+n))), "1.2."+string(rune('1'+n)), study, n+1, "CT",
+			v, nil)
 	}
 	d, err := Detect(root, Options{Series: SeriesAll})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b, c := d.Cases[0].Patient, d.Cases[1].Patient, d.Cases[2].Patient; a == "" || a != b || c != "" || strings.Contains(a, "1.2.9") {
+	if a, b, c := d.Cases[0].Patient, d.Cases[1].Patient, d.Cases[2].Patient; a == "" || a != b || c != "" ||
+		strings.Contains(a, "1.2.9") {
 		t.Errorf("patients %q, %q, %q", a, b, c)
 	}
 	dir := t.TempDir()
@@ -123,7 +132,8 @@ func TestPatientsOfOneStudy(t *testing.T) {
 			patients[c.Patient] += filepath.Base(c.ID)
 		}
 	}
-	if len(d.Cases) != 7 || len(patients) != 1 || d.Cases[5].Patient == "" || d.Cases[5].Patient != d.Cases[6].Patient || !noted(d.Notes, "taken for different patients (6 in all)") {
+	if len(d.Cases) != 7 || len(patients) != 1 || d.Cases[5].Patient == "" ||
+		d.Cases[5].Patient != d.Cases[6].Patient || !noted(d.Notes, "taken for different patients (6 in all)") {
 		t.Errorf("%d cases, patients %q, notes %q", len(d.Cases), patients, d.Notes)
 	}
 }
@@ -151,7 +161,8 @@ func TestPatientsStayTogether(t *testing.T) {
 		if doubts := (Selection{Patients: p}).Doubts(splits); doubts != nil {
 			t.Errorf("%s: %q", how, doubts)
 		}
-		if _, err := Folds(how, ids, p, 16, 1); err == nil || !strings.Contains(err.Error(), "16 folds of 25 cases, of 15 patients") {
+		if _, err := Folds(how, ids, p, 16, 1); err == nil ||
+			!strings.Contains(err.Error(), "16 folds of 25 cases, of 15 patients") {
 			t.Errorf("%s: 16 folds: %v", how, err)
 		}
 		if alone, err := Folds(how, ids, nil, 4, 1); err != nil || (Selection{Patients: p}).Doubts(alone) == nil {
@@ -160,11 +171,13 @@ func TestPatientsStayTogether(t *testing.T) {
 	}
 	for number := range uint64(20) {
 		rest, held, err := HoldOut(ids, p, 0.2, number)
-		if err != nil || len(rest)+len(held) != len(ids) || len(held) < 3 || len(held) > 6 || p.Torn(rest, held) != nil {
+		if err != nil || len(rest)+len(held) != len(ids) || len(held) < 3 || len(held) > 6 ||
+			p.Torn(rest, held) != nil {
 			t.Errorf("held out %q, %v", held, err)
 		}
 	}
-	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil || !strings.Contains(err.Error(), "2 cases, all of one patient: voxsaw prepare --patient-per-case") {
+	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil ||
+		!strings.Contains(err.Error(), "2 cases, all of one patient: voxsaw prepare --patient-per-case") {
 		t.Errorf("held out a patient who is the only one: %v", err)
 	}
 	// Scans without labels of patients who are held out are not trained on.
@@ -175,15 +188,18 @@ func TestPatientsStayTogether(t *testing.T) {
 		t.Errorf("%q, %q, %v", train, held, err)
 	}
 	s.Patients = Patients{ids[0]: "A", ids[24]: "A"}
-	if train, held, err = s.ChooseWith(ids[:20:20], ids[20:]); err != nil || !slices.Contains(held, ids[0]) || slices.Contains(train, ids[24]) || !slices.Contains(train, ids[23]) {
+	if train, held, err = s.ChooseWith(ids[:20:20], ids[20:]); err != nil || !slices.Contains(held, ids[0]) ||
+		slices.Contains(train, ids[24]) || !slices.Contains(train, ids[23]) {
 		t.Errorf("%q, %q, %v", train, held, err)
 	}
 }
 
 func TestDoubtsAboutFolds(t *testing.T) {
 	p := Patients{"a": "1", "b": "1"}
-	got := (Selection{Patients: p}).Doubts([]Split{{Train: []string{"a", "c"}, Val: []string{"b", "d"}}, {Train: []string{"a", "b"}, Val: []string{"c", "d"}}})
-	want := []string{"fold 1 trains on other cases of the same patients as it tests on: b", "fold 2 tests on cases that fold 1 tests on, too: d"}
+	got := (Selection{Patients: p}).Doubts([]Split{{Train: []string{"a", "c"}, Val: []string{"b", "d"}},
+		{Train: []string{"a", "b"}, Val: []string{"c", "d"}}})
+	want := []string{"fold 1 trains on other cases of the same patients as it tests on: b",
+		"fold 2 tests on cases that fold 1 tests on, too: d"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -216,7 +232,8 @@ func TestOneScanIsOnePatients(t *testing.T) {
 		// voxels count where they are known
 		voxels(of("l", "", "6"), "x"), voxels(of("m", "", "6"), "y"), voxels(of("n", "", "7"), "x"),
 	}))
-	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P", "j": "of the scan of j", "k": "of the scan of j", "l": "of the scan of l", "n": "of the scan of l"}
+	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P",
+		"j": "of the scan of j", "k": "of the scan of j", "l": "of the scan of l", "n": "of the scan of l"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -242,7 +259,8 @@ func TestRepeatsOfNIH(t *testing.T) {
 			known[c.ID] = c.Patient
 		}
 	}
-	if len(known) != 3 || known["PANCREAS_0002"] == "" || known["PANCREAS_0025"] != known["PANCREAS_0002"] || known["PANCREAS_0070"] != known["PANCREAS_0002"] {
+	if len(known) != 3 || known["PANCREAS_0002"] == "" || known["PANCREAS_0025"] != known["PANCREAS_0002"] ||
+		known["PANCREAS_0070"] != known["PANCREAS_0002"] {
 		t.Errorf("patients %v", known)
 	}
 	if note := "PANCREAS_0002, PANCREAS_0025, PANCREAS_0070 are of one patient, by what is published of NIH Pancreas-CT"; !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
@@ -278,7 +296,10 @@ func TestRepeatsOfNIH(t *testing.T) {
 			if name == "known" && (apart > 1) != torn {
 				t.Errorf("%s: the three are in %d folds", how, apart)
 			}
-			if doubts := s.Doubts(splits); (len(doubts) > 0) != (apart > 1) || len(doubts) > 0 && !strings.Contains(doubts[0], "fold 1 trains on other cases of the same patients as it tests on: PANCREAS_0002") && how == FoldsNIH {
+			if doubts := s.Doubts(splits); (len(doubts) > 0) != (apart > 1) ||
+				len(doubts) > 0 && !strings.Contains(doubts[0],
+					"fold 1 trains on other cases of the same patients as it tests on: PANCREAS_0002") &&
+					how == FoldsNIH {
 				t.Errorf("%s, %s: %q", how, name, doubts)
 			}
 		}

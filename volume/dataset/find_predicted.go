@@ -95,7 +95,8 @@ func (d *Dataset) notePredicted(o Options) {
 		}
 	}
 	if len(used) > 0 {
-		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"), safetext.List(used))
+		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"),
+			safetext.List(used))
 	}
 }
 

@@ -25,7 +25,8 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 			root := tree(t, map[string]string{test.scan: "", test.labels: ""})
 			path := filepath.Join(root, filepath.FromSlash(test.labels))
 			_, l := patient(t, 1)
-			if err := nifti.WriteLabelsWith(path, l, []nifti.Extension{provenance.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
+			if err := nifti.WriteLabelsWith(path, l,
+				[]nifti.Extension{provenance.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
 				t.Fatal(err)
 			}
 			for _, asked := range []bool{false, true} {

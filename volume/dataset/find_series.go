@@ -31,7 +31,8 @@ type seriesCase struct {
 // among them: preparing them says why. Notes say what was chosen of several; others, what was
 // passed over. The SEG object or structure set of each, or the one of several that is wanted, is
 // its labels; those that keep leaves out are not looked at.
-func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
+func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string,
+	err error) {
 	wanted, segmentation := o.Series, o.Segmentation
 	all, passed, err := o.seen.scanDICOM(root)
 	if err != nil {
@@ -64,7 +65,8 @@ func listSeries(root string, o Options, keep func([]object) []object) (found []s
 			s, why, err := dicom.Choose(chosen, wanted)
 			if err != nil {
 				if wanted == "" {
-					notes = append(notes, fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
+					notes = append(notes,
+						fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
 				}
 				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
 				continue
@@ -193,7 +195,8 @@ func nameSuffixes(found []seriesCase) {
 		}
 		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
 		slices.SortFunc(cases, func(a, b *seriesCase) int {
-			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID), a.series.Part-b.series.Part)
+			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID),
+				a.series.Part-b.series.Part)
 		})
 		suffixes := map[string]int{}
 		for _, c := range cases {
@@ -237,7 +240,8 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		if s := o.find(all); s != nil {
 			drawn[s] = append(drawn[s], o)
 		} else {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.path, o))
+			notes = append(notes,
+				fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.path, o))
 		}
 	}
 	for n := range found {
@@ -247,7 +251,8 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		if wanted != "" && len(candidates) > 0 {
 			asked := slices.DeleteFunc(slices.Clone(candidates), func(o object) bool { return !o.is(wanted) })
 			if len(asked) == 0 {
-				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its %s is %s:%s", c.folder, kindsOf(candidates), wanted, listObjects(candidates)))
+				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its %s is %s:%s", c.folder,
+					kindsOf(candidates), wanted, listObjects(candidates)))
 			}
 			candidates = asked
 		}
@@ -255,12 +260,15 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		case len(candidates) == 1:
 			c.labels = candidates[0]
 		case len(candidates) > 1:
-			notes = append(notes, fmt.Sprintf("%s: used without labels, because it has %s: --segmentation chooses one by number, UID or file name:%s", c.folder, countKinds(candidates), listObjects(candidates)))
+			notes = append(notes,
+				fmt.Sprintf("%s: used without labels, because it has %s: --segmentation chooses one by number, UID or file name:%s", c.folder, countKinds(candidates), listObjects(candidates)))
 		}
 	}
 	for _, s := range all { // in their order
 		for _, o := range drawn[s] {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o, s, nameOf(s, all)))
+			notes = append(notes,
+				fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o,
+					s, nameOf(s, all)))
 		}
 	}
 	return notes

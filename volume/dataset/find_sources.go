@@ -45,7 +45,8 @@ func sourcesOf(roots []string, o Options) (sources []source, notes []string, err
 				own.without = append(own.without, s.root)
 			}
 			if len(below) > 0 {
-				notes = append(notes, fmt.Sprintf("%s holds %s, each read with its own dataset.json: %s", root, numbers.Count(len(below), "data set"), strings.Join(own.without, ", ")))
+				notes = append(notes, fmt.Sprintf("%s holds %s, each read with its own dataset.json: %s", root,
+					numbers.Count(len(below), "data set"), strings.Join(own.without, ", ")))
 			}
 			sources = append(sources, below...)
 		}
@@ -110,10 +111,13 @@ func layoutOf(root string, o Options) (string, error) {
 		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
 	}
 	if o.Contrast != "" && layout != LayoutScans {
-		return "", fmt.Errorf("--contrast is for names of BIDS, and %s has the layout %s: --volume chooses among channels", root, layout)
+		return "",
+			fmt.Errorf("--contrast is for names of BIDS, and %s has the layout %s: --volume chooses among channels",
+				root, layout)
 	}
 	if o.Labels != "" && layout != LayoutNIH {
-		return "", fmt.Errorf("--labels is for layout nih, and %s has the layout %s: %s", root, layout, placeOfLabels(root, layout, o.Labels))
+		return "", fmt.Errorf("--labels is for layout nih, and %s has the layout %s: %s", root, layout,
+			placeOfLabels(root, layout, o.Labels))
 	}
 	return layout, nil
 }
@@ -145,7 +149,8 @@ func detectLayout(root string) (string, error) {
 				// amos_0001, not a channel's.
 				if m := channelSuffix.FindString(stem); m != "" && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
 					channels++
-					if isFile(filepath.Join(root, "labelsTr", strings.Replace(e.Name(), stem, strings.TrimSuffix(stem, m), 1))) {
+					if isFile(filepath.Join(root, "labelsTr",
+						strings.Replace(e.Name(), stem, strings.TrimSuffix(stem, m), 1))) {
 						paired++
 					}
 				}

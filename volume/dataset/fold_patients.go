@@ -109,7 +109,8 @@ func (p Patients) doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
 		if torn := p.Torn(s.Train, s.Val); len(torn) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, safetext.List(torn)))
+			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s",
+				f+1, safetext.List(torn)))
 		}
 		var again []string
 		other := 0
@@ -121,7 +122,8 @@ func (p Patients) doubts(splits []Split) (doubts []string) {
 			}
 		}
 		if len(again) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, safetext.List(again)))
+			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other,
+				safetext.List(again)))
 		}
 	}
 	return doubts

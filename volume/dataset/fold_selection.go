@@ -44,14 +44,16 @@ func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []stri
 	ids, more := s.divided(labelled, unlabelled)
 	switch {
 	case s.Splits != "" && s.Fold == 0:
-		return nil, nil, fmt.Errorf("%s says how cases are divided, but not which fold is held out: name it, 1 for the first (--fold 1)", s.Splits)
+		return nil, nil,
+			fmt.Errorf("%s says how cases are divided, but not which fold is held out: name it, 1 for the first (--fold 1)", s.Splits)
 	case s.Fold != 0:
 		splits, err := s.AllFolds(ids)
 		if err != nil {
 			return nil, nil, err
 		}
 		if s.Fold < 0 || s.Fold > len(splits) {
-			return nil, nil, fmt.Errorf("there is no fold %d: %s, numbered from 1", s.Fold, numbers.Count(len(splits), "fold"))
+			return nil, nil, fmt.Errorf("there is no fold %d: %s, numbered from 1", s.Fold,
+				numbers.Count(len(splits), "fold"))
 		}
 		train, held = splits[s.Fold-1].Train, splits[s.Fold-1].Val
 	case s.HoldOut == 0:

@@ -30,7 +30,8 @@ func TestSelectionFollowsThePaper(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(train) != c.want || len(held) != 20 {
-			t.Errorf("fraction %g: %d training and %d held-out cases, want %d and 20", c.fraction, len(train), len(held), c.want)
+			t.Errorf("fraction %g: %d training and %d held-out cases, want %d and 20", c.fraction, len(train),
+				len(held), c.want)
 		}
 		for _, id := range smaller {
 			if !slices.Contains(train, id) {
@@ -84,7 +85,8 @@ func TestUnlabelledCasesDoNotMoveTheHeldOut(t *testing.T) {
 	}
 	s.Exclude = nil
 	if train, held, err := s.ChooseWith(names(1), names(20)[1:]); err != nil || len(train) != 18 || len(held) != 2 {
-		t.Errorf("with one labelled case: %d to train on, %d held out, error %v; want all 20 divided", len(train), len(held), err)
+		t.Errorf("with one labelled case: %d to train on, %d held out, error %v; want all 20 divided", len(train),
+			len(held), err)
 	}
 }
 

@@ -54,9 +54,11 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 	groups := patients.groups(ids)
 	switch {
 	case k < 2 || k > len(ids):
-		return nil, fmt.Errorf("%d folds of %s: there must be at least 2 folds and a case in each", k, numbers.Count(len(ids), "case"))
+		return nil, fmt.Errorf("%d folds of %s: there must be at least 2 folds and a case in each", k,
+			numbers.Count(len(ids), "case"))
 	case k > len(groups) && how != FoldsNIH:
-		return nil, fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, numbers.Count(len(ids), "case"), numbers.Count(len(groups), "patient"))
+		return nil,
+			fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, numbers.Count(len(ids), "case"), numbers.Count(len(groups), "patient"))
 	}
 	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
 		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
@@ -93,13 +95,15 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 		for _, id := range ids {
 			number, ok := Number(id)
 			if !ok || number < 1 || number > nihFolds[len(nihFolds)-1] {
-				return nil, fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 to 82: use consecutive or shuffled folds", id)
+				return nil,
+					fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 to 82: use consecutive or shuffled folds", id)
 			}
 			fold[id], _ = slices.BinarySearch(nihFolds, number)
 		}
 		for f := range nihFolds {
 			if !slices.ContainsFunc(ids, func(id string) bool { return fold[id] == f }) {
-				return nil, fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
+				return nil,
+					fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
 			}
 		}
 	default:
@@ -153,7 +157,8 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 		return nil, nil, fmt.Errorf("cannot hold out one of %s", numbers.Count(len(ids), "case"))
 	}
 	if len(groups) < 2 {
-		return nil, nil, fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare --patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
+		return nil, nil,
+			fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare --patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
 	}
 	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
 	taken := map[string]bool{}
@@ -181,7 +186,8 @@ func ReadSplits(path string, ids []string) ([]Split, error) {
 	}
 	var splits []Split
 	if err := explainJSON(data, json.Unmarshal(data, &splits)); err != nil {
-		return nil, fmt.Errorf("reading folds from %s: a list of {\"train\": [...], \"val\": [...]} is needed: %w", path, err)
+		return nil, fmt.Errorf("reading folds from %s: a list of {\"train\": [...], \"val\": [...]} is needed: %w",
+			path, err)
 	}
 	if len(splits) == 0 {
 		return nil, fmt.Errorf("reading folds from %s: there are none", path)
@@ -192,13 +198,15 @@ func ReadSplits(path string, ids []string) ([]Split, error) {
 	}
 	for f, s := range splits {
 		if len(s.Train) == 0 || len(s.Val) == 0 {
-			return nil, fmt.Errorf("reading folds from %s: fold %d has %s to train on and %d to validate", path, f+1, numbers.Count(len(s.Train), "case"), len(s.Val))
+			return nil, fmt.Errorf("reading folds from %s: fold %d has %s to train on and %d to validate", path, f+1,
+				numbers.Count(len(s.Train), "case"), len(s.Val))
 		}
 		seen := map[string]bool{}
 		for _, id := range slices.Concat(s.Train, s.Val) {
 			switch {
 			case !known[id]:
-				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s, which is not in the data set", path, f+1, id)
+				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s, which is not in the data set",
+					path, f+1, id)
 			case seen[id]:
 				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s twice", path, f+1, id)
 			}

@@ -69,14 +69,16 @@ func TestPublishedFolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	each(t, some, without)
-	if sizes := []int{len(some[0].Val), len(some[1].Val), len(some[2].Val), len(some[3].Val)}; !slices.Equal(sizes, []int{20, 19, 21, 20}) {
+	if sizes := []int{len(some[0].Val), len(some[1].Val), len(some[2].Val), len(some[3].Val)}; !slices.Equal(sizes,
+		[]int{20, 19, 21, 20}) {
 		t.Errorf("the published folds without repeated patients have %v cases", sizes)
 	}
 	for _, test := range []struct {
 		how string
 		ids []string
 		k   int
-	}{{FoldsNIH, ids, 5}, {FoldsNIH, append(nih(83), ids...), 4}, {FoldsNIH, []string{"a", "b", "c", "d"}, 4}, {FoldsNIH, nih(upTo(61)...), 4}, {FoldsShuffled, ids[:3], 4},
+	}{{FoldsNIH, ids, 5}, {FoldsNIH, append(nih(83), ids...), 4}, {FoldsNIH, []string{"a", "b", "c", "d"}, 4},
+		{FoldsNIH, nih(upTo(61)...), 4}, {FoldsShuffled, ids[:3], 4},
 		{FoldsShuffled, ids, 1}, {"random", ids, 4}, {FoldsShuffled, append(nih(1), ids...), 4}} {
 		if _, err := Folds(test.how, test.ids, nil, test.k, 0); err == nil {
 			t.Errorf("%d %s folds of %d cases", test.k, test.how, len(test.ids))

@@ -52,7 +52,8 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 		look = append(look, sight{p.Path, func() Entry { return e }})
 	}
 	slices.SortStableFunc(all, func(a, b *dicom.Series) int {
-		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)), compareNatural(a.Number, b.Number), a.Part-b.Part)
+		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)), compareNatural(a.Number, b.Number),
+			a.Part-b.Part)
 	})
 	for _, s := range all {
 		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
@@ -73,8 +74,10 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 
 func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	e := Entry{
-		Path: path, Kind: KindDICOM, Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes,
-		Description: s.Description, Protocol: s.Protocol, Kernel: s.Kernel, Phase: s.Phase, ImageType: s.ImageType, Unit: s.Unit,
+		Path: path, Kind: KindDICOM, Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:],
+		Axcodes:     s.Axcodes,
+		Description: s.Description, Protocol: s.Protocol, Kernel: s.Kernel, Phase: s.Phase, ImageType: s.ImageType,
+		Unit: s.Unit,
 	}
 	if s.Part > 0 {
 		e.Number += fmt.Sprintf(".%d", s.Part)

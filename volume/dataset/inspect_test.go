@@ -77,7 +77,8 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s: labels %v", relative, e.Labels)
 		}
 	}
-	want := map[string]int{"imagesTr/p1.nii.gz": 1, "imagesTr/p2.nii.gz": 0, "imagesTr/p3.nii.gz": 0, "labelsTr/p1.nii.gz": 0, "labelsTr/p2.nii.gz": 1, "labelsTr/p3.nii.gz": 0}
+	want := map[string]int{"imagesTr/p1.nii.gz": 1, "imagesTr/p2.nii.gz": 0, "imagesTr/p3.nii.gz": 0,
+		"labelsTr/p1.nii.gz": 0, "labelsTr/p2.nii.gz": 1, "labelsTr/p3.nii.gz": 0}
 	for name, n := range want {
 		if got, found := problems[name]; got != n || !found {
 			t.Errorf("%s: %d problems, want %d", name, got, n)
@@ -152,9 +153,12 @@ func TestInspectMixedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
-	file = []byte(strings.Replace(string(file), class, element(0x0008, 0x0008, "CS", `ORIGINAL\PRIMARY\LOCALIZER`)+class, 1))
-	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.mgz"), nil, 0o666), os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
-		os.WriteFile(in("empty.nii.gz"), nil, 0o666), os.WriteFile(in("dicom/ct/cut.dcm"), file[:300], 0o666), nifti.WriteLabels(in("labelsTr/p1.nii.gz"), l)); err != nil {
+	file = []byte(strings.Replace(string(file), class, element(0x0008, 0x0008, "CS", `ORIGINAL\PRIMARY\LOCALIZER`)+
+		class, 1))
+	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.mgz"), nil, 0o666),
+		os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
+		os.WriteFile(in("empty.nii.gz"), nil, 0o666), os.WriteFile(in("dicom/ct/cut.dcm"), file[:300], 0o666),
+		nifti.WriteLabels(in("labelsTr/p1.nii.gz"), l)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -162,14 +166,16 @@ func TestInspectMixedFolder(t *testing.T) {
 		"dicom/ct/cut.dcm DICOM is truncated: it ends in the middle of an element",
 		"labelsTr/p1.nii.gz NIfTI-1 labels lie 0.30 voxels beside those of the scan, by their header: taken voxel by voxel",
 		"dicom/ct DICOM a file beside its slices, cut.dcm, is empty or damaged: was the transfer complete?",
-		"imagesTr/p1.nii.gz NIfTI-1 ", "imagesTr/p2.nii.gz NIfTI-1 ", "imagesTr/p3.nii.gz NIfTI-1 ", "labelsTr/p2.nii.gz NIfTI-1 ", "labelsTr/p3.nii.gz NIfTI-1 ",
+		"imagesTr/p1.nii.gz NIfTI-1 ", "imagesTr/p2.nii.gz NIfTI-1 ", "imagesTr/p3.nii.gz NIfTI-1 ",
+		"labelsTr/p2.nii.gz NIfTI-1 ", "labelsTr/p3.nii.gz NIfTI-1 ",
 		"dicom/scout DICOM localizer ",
 	}
 	if err := os.Symlink("nowhere", in("link")); err == nil { // not everywhere
 		want = slices.Insert(want, 1, "link unknown a link that leads nowhere")
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || !noted(notes, "passed over 1 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") || !noted(notes, "layout scans, 5 cases, 3 with labels") {
+	if err != nil || !noted(notes, "passed over 1 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") ||
+		!noted(notes, "layout scans, 5 cases, 3 with labels") {
 		t.Fatalf("%v, %q", err, notes)
 	}
 	var got []string
@@ -185,10 +191,12 @@ func TestInspectMixedFolder(t *testing.T) {
 	}
 	// The names that the data set gives its labels.
 	root = folderOf(t, "p1")
-	if err := os.WriteFile(in("dataset.json"), []byte(`{"labels": {"0": "background", "4": "pancreas"}}`), 0o666); err != nil {
+	if err := os.WriteFile(in("dataset.json"), []byte(`{"labels": {"0": "background", "4": "pancreas"}}`),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	if entries, _, err = Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil || entries[0].LabelNames != nil || entries[1].LabelNames[4] != "pancreas" {
+	if entries, _, err = Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil ||
+		entries[0].LabelNames != nil || entries[1].LabelNames[4] != "pancreas" {
 		t.Errorf("%+v, %v", entries, err)
 	}
 }
@@ -197,8 +205,10 @@ func TestInspectMixedFolder(t *testing.T) {
 func TestInspectTwoDimensions(t *testing.T) {
 	root := folderOf(t)
 	g := volume.Grid{Shape: [3]int{3, 2, 1}, Affine: volume.Scaling([3]float64{1, 1, 1})}
-	if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), &volume.Volume{Grid: g, Int16: []int16{1, 2, 3, 4, 5, -6}}),
-		nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), &volume.LabelMap{Grid: g, Labels: []uint16{0, 1, 0, 0, 0, 0}})); err != nil {
+	if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"),
+		&volume.Volume{Grid: g, Int16: []int16{1, 2, 3, 4, 5, -6}}),
+		nifti.WriteLabels(filepath.Join(root, "a_seg.nii"),
+			&volume.LabelMap{Grid: g, Labels: []uint16{0, 1, 0, 0, 0, 0}})); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.nii", "a_seg.nii"} {
@@ -212,7 +222,8 @@ func TestInspectTwoDimensions(t *testing.T) {
 		}
 	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 2 || !slices.Equal(entries[0].Shape, []int{3, 2}) || len(entries[0].Problems)+len(entries[1].Problems) > 0 || entries[1].Labels[1] != 1 {
+	if err != nil || len(entries) != 2 || !slices.Equal(entries[0].Shape, []int{3, 2}) || len(entries[0].Problems)+
+		len(entries[1].Problems) > 0 || entries[1].Labels[1] != 1 {
 		t.Errorf("%+v, %v", entries, err)
 	}
 }
@@ -221,7 +232,8 @@ func TestInspectTwoDimensions(t *testing.T) {
 func TestInspectVolumes(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "time.nii")
-	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{2, 1, 6}, Affine: volume.Scaling([3]float64{1, 1, 1})}, Int16: []int16{1, 2, 3, 4, 0, 1, -2, 2, 50, 60, 70, 80}}
+	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{2, 1, 6}, Affine: volume.Scaling([3]float64{1, 1, 1})},
+		Int16: []int16{1, 2, 3, 4, 0, 1, -2, 2, 50, 60, 70, 80}}
 	if err := nifti.Write(path, v); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +248,8 @@ func TestInspectVolumes(t *testing.T) {
 	for chosen, want := range []struct {
 		min, max, mean float64
 		problem        string
-	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""}, {0, 0, 0, "has no volume 4: it holds 3"}} {
+	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""},
+		{0, 0, 0, "has no volume 4: it holds 3"}} {
 		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
 		if err != nil || len(entries) != 1 || !slices.Equal(entries[0].Shape, []int{2, 1, 2, 3}) {
 			t.Fatalf("%+v, %v", entries, err)
@@ -249,8 +262,10 @@ func TestInspectVolumes(t *testing.T) {
 		}
 	}
 	// nnU-Net's channels are files.
-	root = tree(t, map[string]string{"imagesTr/1_0000.nii.gz": "", "imagesTr/1_0001.nii.gz": "x", "labelsTr/1.nii.gz": ""})
-	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume", "layout nnunet, 1 case, 1 with labels", "layout nnunet, 1 case, 1 with labels"} {
+	root = tree(t, map[string]string{"imagesTr/1_0000.nii.gz": "", "imagesTr/1_0001.nii.gz": "x",
+		"labelsTr/1.nii.gz": ""})
+	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume",
+		"layout nnunet, 1 case, 1 with labels", "layout nnunet, 1 case, 1 with labels"} {
 		entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
 		if err != nil || len(entries) != 3 || len(entries[0].Problems) > 0 || !noted(notes, want) {
 			t.Errorf("channel %d: %+v, %q, %v", chosen, entries, notes, err)
@@ -308,10 +323,13 @@ func TestInspectAgreesWithNibabel(t *testing.T) {
 			continue
 		}
 		near := func(a, b []float64, tolerance float64) bool {
-			return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= tolerance*max(1, math.Abs(y)) })
+			return slices.EqualFunc(a, b,
+				func(x, y float64) bool { return math.Abs(x-y) <= tolerance*max(1, math.Abs(y)) })
 		}
-		if !slices.Equal(e.Shape, want.Shape) || e.Axcodes != want.Axcodes || !near(e.Spacing, want.Spacing[:3], 1e-4) ||
-			!near(slices.Concat(e.Affine...), slices.Concat(want.Affine...), 1e-4) || !near([]float64{*e.Min, *e.Max, *e.Mean}, []float64{want.Min, want.Max, want.Mean}, 1e-4) {
+		if !slices.Equal(e.Shape, want.Shape) || e.Axcodes != want.Axcodes ||
+			!near(e.Spacing, want.Spacing[:3], 1e-4) ||
+			!near(slices.Concat(e.Affine...), slices.Concat(want.Affine...), 1e-4) ||
+			!near([]float64{*e.Min, *e.Max, *e.Mean}, []float64{want.Min, want.Max, want.Mean}, 1e-4) {
 			t.Errorf("%s: %+v (%g %g %g), want %+v", name, e, *e.Min, *e.Max, *e.Mean, want)
 		}
 	}
@@ -344,7 +362,8 @@ func TestInspectLooksOnce(t *testing.T) {
 	scan("imagesTr")
 	scan("labelsTr")
 	files := newSeen()
-	if _, _, err := findEntries(root+string(filepath.Separator), InspectOptions{}, files); err != nil || len(files.dicom) != 1 {
+	if _, _, err := findEntries(root+string(filepath.Separator), InspectOptions{}, files); err != nil ||
+		len(files.dicom) != 1 {
 		t.Fatalf("%d folders were looked through: %v", len(files.dicom), err)
 	}
 	d, notes := detectSet(root, Options{seen: files})

@@ -81,7 +81,9 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		case len(files) == 1:
 			image = files[0]
 		default:
-			refused = &volume.UnsupportedError{Path: image, Problem: fmt.Sprintf("holds %d NIfTI files, such as %s and %s: leave the scan alone there", len(files), files[0], files[1])}
+			refused = &volume.UnsupportedError{Path: image,
+				Problem: fmt.Sprintf("holds %d NIfTI files, such as %s and %s: leave the scan alone there", len(files),
+					files[0], files[1])}
 		}
 		if slices.Contains(nihRepeats, number) {
 			repeats++
@@ -90,7 +92,8 @@ func readNIH(root string, o Options) (*Dataset, error) {
 				continue
 			}
 		}
-		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number], ByIndex: true, refused: refused})
+		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number],
+			ByIndex: true, refused: refused})
 		if labels[number] == "" && labelled {
 			d.note("%s has no labels", image)
 		}
@@ -103,7 +106,8 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	case o.WithoutRepeats:
 		d.note("%d cases, without cases 25 and 70, which repeat the scan of case 2", len(d.Cases))
 	case repeats > 0:
-		d.note("%d cases, with cases 25 and 70, which repeat the scan of case 2: --without-repeats leaves them out", len(d.Cases))
+		d.note("%d cases, with cases 25 and 70, which repeat the scan of case 2: --without-repeats leaves them out",
+			len(d.Cases))
 	}
 	return d, nil
 }

@@ -116,10 +116,12 @@ func (d *Dataset) addBeside(folder string, from source, o Options) error {
 		}
 	}
 	if len(more.Cases) > 0 {
-		d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder, numbers.Count(len(more.Cases), "scan"))
+		d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder,
+			numbers.Count(len(more.Cases), "scan"))
 	}
 	d.Cases, d.Notes = append(d.Cases, more.Cases...), append(d.Notes, more.Notes...)
-	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused, unused), append(d.masks, more.masks...)
+	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused,
+		unused), append(d.masks, more.masks...)
 	d.predicted = append(d.predicted, more.predicted...)
 	return nil
 }
@@ -146,7 +148,8 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 			continue
 		}
 		if !ok || err != nil || stat.IsDir() {
-			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"}, func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
+			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"},
+				func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
 			if !strings.HasPrefix(e.Name(), ".") && !half {
 				others = append(others, e.Name())
 			}

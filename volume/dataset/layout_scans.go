@@ -75,7 +75,8 @@ func (d *Dataset) nameByRoot(root string) {
 // it.
 func readTree(folder string, from source, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, bidsOf: map[string]*bidsName{}, structures: chosenStructures{wanted: o.Structures}}
+	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{},
+		parts: map[string][]Mask{}, bidsOf: map[string]*bidsName{}, structures: chosenStructures{wanted: o.Structures}}
 	others, err := p.addFiles(folder, from.without)
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +123,8 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 	if from.noSeries {
 		return nil
 	}
-	series, notes, passed, err := listSeries(folder, o, func(all []object) []object { return d.dropPredictedObjects(all, o) })
+	series, notes, passed, err := listSeries(folder, o,
+		func(all []object) []object { return d.dropPredictedObjects(all, o) })
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,8 @@ func (p *pairing) addFiles(folder string, without []string) (others map[string]i
 				p.lookups = append(p.lookups, path)
 			}
 			// of a NIfTI pair
-			if half := strings.HasSuffix(lower, ".img.gz") || strings.HasSuffix(lower, ".raw.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
+			if half := strings.HasSuffix(lower, ".img.gz") || strings.HasSuffix(lower, ".raw.gz"); (otherKinds[kind] ||
+				archiveKinds[kind]) && !half {
 				others[kind]++
 			}
 			return nil
@@ -232,7 +235,8 @@ func (d *Dataset) explainNone(p *pairing, others bool) error {
 			return onlyLabels(p.root)
 		}
 		files := slices.Concat(slices.Collect(maps.Values(p.labels))...)
-		return fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(files), slices.Min(files))
+		return fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(files),
+			slices.Min(files))
 	}
 	return nil
 }

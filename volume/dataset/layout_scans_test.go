@@ -26,12 +26,16 @@ func TestPairingSteps(t *testing.T) {
 		scans        map[string][]candidate
 		labels, want map[string][]string
 	}{
-		"capitals":              {(*pairing).foldCase, scans("Liver"), labels("liver", "a"), labels("Liver", "a")},
-		"capitals, two scans":   {(*pairing).foldCase, scans("Liver", "LIVER"), labels("liver", "a"), labels("liver", "a")},
-		"capitals, has labels":  {(*pairing).foldCase, scans("Liver"), labels("liver", "a", "Liver", "b"), labels("liver", "a", "Liver", "b")},
-		"same key":              {(*pairing).foldCase, scans("liver", "Liver"), labels("liver", "a"), labels("liver", "a")},
-		"channel":               {(*pairing).dropChannel, scans("x_0000"), labels("x", "a"), labels("x_0000", "a")},
-		"channel, two of them":  {(*pairing).dropChannel, scans("x_0000", "x_0001"), labels("x", "a"), labels("x", "a")},
+		"capitals": {(*pairing).foldCase, scans("Liver"), labels("liver", "a"), labels("Liver", "a")},
+		"capitals, two scans": {(*pairing).foldCase, scans("Liver", "LIVER"), labels("liver", "a"),
+			labels("liver", "a")},
+		"capitals, has labels": {(*pairing).foldCase, scans("Liver"), labels("liver", "a", "Liver", "b"),
+			labels("liver", "a", "Liver", "b")},
+		"same key": {(*pairing).foldCase, scans("liver", "Liver"), labels("liver", "a"),
+			labels("liver", "a")},
+		"channel": {(*pairing).dropChannel, scans("x_0000"), labels("x", "a"), labels("x_0000", "a")},
+		"channel, two of them": {(*pairing).dropChannel, scans("x_0000", "x_0001"), labels("x", "a"),
+			labels("x", "a")},
 		"channel, a scan of it": {(*pairing).dropChannel, scans("x", "x_0000"), labels("x", "a"), labels("x", "a")},
 	} {
 		p := &pairing{scans: c.scans, labels: c.labels}

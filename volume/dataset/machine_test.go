@@ -75,7 +75,8 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	lift := limit(t, syscall.RLIMIT_FSIZE, 0)
 	summary, err := Prepare(t.Context(), d, dir, other, one, nil)
 	lift()
-	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 || !strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
+	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 ||
+		!strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
 		t.Errorf("failed: %d cases, %v", len(summary.Failed), err)
 	}
 	if !maps.Equal(contents(t, dir), before) {
@@ -90,9 +91,11 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	})
 	lift()
 	if !atomicfile.NoRoom(err) || summary.Prepared != 2 || len(summary.Failed) != 1 || summary.Fingerprint != "" {
-		t.Errorf("%d prepared, %d failed, fingerprint %q, %v", summary.Prepared, len(summary.Failed), summary.Fingerprint, err)
+		t.Errorf("%d prepared, %d failed, fingerprint %q, %v", summary.Prepared, len(summary.Failed),
+			summary.Fingerprint, err)
 	}
-	if !strings.Contains(err.Error(), "some cases that were prepared before are replaced already") || strings.Contains(err.Error(), "untouched") {
+	if !strings.Contains(err.Error(), "some cases that were prepared before are replaced already") ||
+		strings.Contains(err.Error(), "untouched") {
 		t.Errorf("what became of the earlier cases is not said: %v", err)
 	}
 	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrNotPrepared) {
@@ -100,7 +103,8 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	}
 	after := contents(t, dir)
 	for path := range before {
-		if _, there := after[path]; !there && filepath.Base(path) != "manifest.json" && filepath.Base(path) != atomicfile.SumsFile {
+		if _, there := after[path]; !there && filepath.Base(path) != "manifest.json" &&
+			filepath.Base(path) != atomicfile.SumsFile {
 			t.Errorf("%s was deleted", path)
 		}
 	}
@@ -128,7 +132,8 @@ func TestFullDiskLeavesTheEarlierStore(t *testing.T) {
 	}
 	before := contents(t, dir)
 	more := folderOf(t, "p3", "p4")
-	for _, name := range []string{"imagesTr/p3.nii.gz", "imagesTr/p4.nii.gz", "labelsTr/p3.nii.gz", "labelsTr/p4.nii.gz"} {
+	for _, name := range []string{"imagesTr/p3.nii.gz", "imagesTr/p4.nii.gz", "labelsTr/p3.nii.gz",
+		"labelsTr/p4.nii.gz"} {
 		if err := os.Rename(filepath.Join(more, name), filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +145,8 @@ func TestFullDiskLeavesTheEarlierStore(t *testing.T) {
 		}
 	})
 	lift()
-	if !atomicfile.NoRoom(err) || summary.Prepared != 1 || !strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
+	if !atomicfile.NoRoom(err) || summary.Prepared != 1 ||
+		!strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
 		t.Fatalf("%d prepared, %v", summary.Prepared, err)
 	}
 	after := contents(t, dir)
@@ -166,13 +172,15 @@ func TestPrepareStopsWithoutFileDescriptors(t *testing.T) {
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	seen, lift := 0, func() {}
-	summary, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{Workers: 1}, func(Result) {
-		if seen++; seen == 1 {
-			lift = limit(t, syscall.RLIMIT_NOFILE, 3)
-		}
-	})
+	summary, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{Workers: 1},
+		func(Result) {
+			if seen++; seen == 1 {
+				lift = limit(t, syscall.RLIMIT_NOFILE, 3)
+			}
+		})
 	lift()
-	if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "case p2") || summary.Prepared != 1 || len(summary.Failed) != 1 {
+	if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "case p2") || summary.Prepared != 1 ||
+		len(summary.Failed) != 1 {
 		t.Errorf("%d prepared, %d failed, %v", summary.Prepared, len(summary.Failed), err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "manifest.json")); err == nil {

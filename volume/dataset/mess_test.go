@@ -27,8 +27,10 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 		files, cases []string
 		notes        int
 	}{
-		{[]string{"scans/Pat1.nii.gz", "annotations/PAT1_seg.NII.GZ"}, []string{"Pat1 scans/Pat1.nii.gz annotations/PAT1_seg.NII.GZ"}, 0},
-		{[]string{"Pat1.nii.gz", "pat1.nii.gz", "PAT1_seg.nii.gz"}, []string{"Pat1 Pat1.nii.gz", "pat1 pat1.nii.gz"}, 1},
+		{[]string{"scans/Pat1.nii.gz", "annotations/PAT1_seg.NII.GZ"},
+			[]string{"Pat1 scans/Pat1.nii.gz annotations/PAT1_seg.NII.GZ"}, 0},
+		{[]string{"Pat1.nii.gz", "pat1.nii.gz", "PAT1_seg.nii.gz"}, []string{"Pat1 Pat1.nii.gz", "pat1 pat1.nii.gz"},
+			1},
 		{[]string{"IMAGES/One.NII", "LABELS/One.nii.gz"}, []string{"One IMAGES/One.NII LABELS/One.nii.gz"}, 0},
 		{[]string{"a.nii", "a.seg.nii"}, []string{"a a.nii a.seg.nii"}, 0},
 		{[]string{"a.nii", "a-label.nii"}, []string{"a a.nii a-label.nii"}, 0},
@@ -37,19 +39,30 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 		{[]string{"ct/a b (1).nii", "lbl/a b (1).nii"}, []string{"a b (1) ct/a b (1).nii lbl/a b (1).nii"}, 0},
 		{[]string{"p_ct.nii", "p_image.nii", "p_seg.nii"}, []string{"p_ct p_ct.nii", "p_image p_image.nii"}, 2},
 		{[]string{"a.nii", "ghost_seg.nii"}, []string{"a a.nii"}, 1},
-		{[]string{"case_00001/imaging.nii.gz", "case_00001/segmentation.nii.gz"}, []string{"case_00001 case_00001/imaging.nii.gz case_00001/segmentation.nii.gz"}, 0},
+		{[]string{"case_00001/imaging.nii.gz", "case_00001/segmentation.nii.gz"},
+			[]string{"case_00001 case_00001/imaging.nii.gz case_00001/segmentation.nii.gz"}, 0},
 		{[]string{"volume-12.nii", "segmentation-12.nii"}, []string{"volume-12 volume-12.nii segmentation-12.nii"}, 0},
-		{[]string{"images/a_1_0000.nii.gz", "labels/a_1.nii.gz"}, []string{"a_1_0000 images/a_1_0000.nii.gz labels/a_1.nii.gz"}, 0},
-		{[]string{"images/a_0000.nii.gz", "images/a_0001.nii.gz", "labels/a.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz", "a_0001 images/a_0001.nii.gz"}, 1},
-		{[]string{"images/a_0000.nii.gz", "labels/a.nii.gz", "labels/a_0000.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz labels/a_0000.nii.gz"}, 1},
+		{[]string{"images/a_1_0000.nii.gz", "labels/a_1.nii.gz"},
+			[]string{"a_1_0000 images/a_1_0000.nii.gz labels/a_1.nii.gz"}, 0},
+		{[]string{"images/a_0000.nii.gz", "images/a_0001.nii.gz", "labels/a.nii.gz"},
+			[]string{"a_0000 images/a_0000.nii.gz", "a_0001 images/a_0001.nii.gz"}, 1},
+		{[]string{"images/a_0000.nii.gz", "labels/a.nii.gz", "labels/a_0000.nii.gz"},
+			[]string{"a_0000 images/a_0000.nii.gz labels/a_0000.nii.gz"}, 1},
 		{[]string{"a.nii", "a_Segmentierung.nii"}, []string{"a a.nii a_Segmentierung.nii"}, 0},
 		{[]string{"Bilder/a.nii", "Masken/a.nii"}, []string{"a Bilder/a.nii Masken/a.nii"}, 0},
-		{[]string{"a.nii", "a-masque.nii", "b.nii", "b_Maske2.nii"}, []string{"a a.nii a-masque.nii", "b b.nii b_Maske2.nii"}, 0},
-		{[]string{"p1/ct.nii", "p1/máscara.nii", "p2/ct.nii", "p2/ma\u0301scara.nii", "p3/ct.nii", "p3/MASCARA.nii"}, []string{"p1 p1/ct.nii p1/máscara.nii", "p2 p2/ct.nii p2/ma\u0301scara.nii", "p3 p3/ct.nii p3/MASCARA.nii"}, 0},
-		{[]string{"a.nii", "segmentación/a.nii", "b.nii", "segmentazione/b.nii"}, []string{"a a.nii segmentación/a.nii", "b b.nii segmentazione/b.nii"}, 0},
-		{[]string{"a.nii", "a_contour.nii", "b.nii", "Contours/b.nii"}, []string{"a a.nii a_contour.nii", "b b.nii Contours/b.nii"}, 0},
+		{[]string{"a.nii", "a-masque.nii", "b.nii", "b_Maske2.nii"},
+			[]string{"a a.nii a-masque.nii", "b b.nii b_Maske2.nii"}, 0},
+		{[]string{"p1/ct.nii", "p1/máscara.nii", "p2/ct.nii", "p2/ma\u0301scara.nii", "p3/ct.nii", "p3/MASCARA.nii"},
+			[]string{"p1 p1/ct.nii p1/máscara.nii", "p2 p2/ct.nii p2/ma\u0301scara.nii", "p3 p3/ct.nii p3/MASCARA.nii"},
+			0},
+		{[]string{"a.nii", "segmentación/a.nii", "b.nii", "segmentazione/b.nii"},
+			[]string{"a a.nii segmentación/a.nii", "b b.nii segmentazione/b.nii"}, 0},
+		{[]string{"a.nii", "a_contour.nii", "b.nii", "Contours/b.nii"},
+			[]string{"a a.nii a_contour.nii", "b b.nii Contours/b.nii"}, 0},
 		// names of people and of wards in which such a word is a part
-		{[]string{"maskell.nii", "segovia_1.nii", "labelle.nii", "contoura/a.nii", "mascarada_2.nii"}, []string{"contoura_a contoura/a.nii", "labelle labelle.nii", "mascarada_2 mascarada_2.nii", "maskell maskell.nii", "segovia_1 segovia_1.nii"}, 0},
+		{[]string{"maskell.nii", "segovia_1.nii", "labelle.nii", "contoura/a.nii", "mascarada_2.nii"},
+			[]string{"contoura_a contoura/a.nii", "labelle labelle.nii", "mascarada_2 mascarada_2.nii",
+				"maskell maskell.nii", "segovia_1 segovia_1.nii"}, 0},
 		{[]string{"ünï/山田.nii", "ünï/山田_seg.nii"}, []string{"ünï_山田 ünï/山田.nii ünï/山田_seg.nii"}, 0},
 	} {
 		files := map[string]string{}
@@ -65,11 +78,13 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 
 func TestOtherFormatsAreNamed(t *testing.T) {
 	_, err := Detect(tree(t, map[string]string{"a.npy": "x", "b/c.MGZ": "x", "b/d.mgz": "x"}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "passed over 2 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") || !strings.Contains(err.Error(), "passed over 1 .npy") {
+	if err == nil || !strings.Contains(err.Error(), "passed over 2 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") ||
+		!strings.Contains(err.Error(), "passed over 1 .npy") {
 		t.Errorf("got %v", err)
 	}
 	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "passed over 1 .zip: unpack them first, if scans are in them") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0],
+		"passed over 1 .zip: unpack them first, if scans are in them") {
 		t.Errorf("notes %q", d.Notes)
 	}
 }
@@ -95,25 +110,31 @@ func TestPackedDICOMIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gzip.NewWriter(&squeezed)
-	for _, write := range []func() error{func() error { _, err := w.Write(one); return err }, z.Close, func() error { _, err := g.Write(one); return err }, g.Close} {
+	for _, write := range []func() error{func() error { _, err := w.Write(one); return err }, z.Close,
+		func() error { _, err := g.Write(one); return err }, g.Close} {
 		if err := write(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	root := tree(t, map[string]string{"a/1.dcm.gz": squeezed.String(), "a/2.dcm.gz": squeezed.String(), "study": zipped.String(), "notes.txt.gz": "x"})
+	root := tree(t, map[string]string{"a/1.dcm.gz": squeezed.String(), "a/2.dcm.gz": squeezed.String(),
+		"study": zipped.String(), "notes.txt.gz": "x"})
 	_, err = Detect(root, Options{})
-	for _, want := range []string{"passed over 3 .gz: unpack them first", "study: passed over: a zip archive: unpack it"} {
+	for _, want := range []string{"passed over 3 .gz: unpack them first",
+		"study: passed over: a zip archive: unpack it"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for name, want := range map[string]string{"a/1.dcm.gz": "is no scan, but DICOM compressed with gzip: decompress it", "study": "is no scan, but a zip archive: unpack it"} {
+	for name, want := range map[string]string{"a/1.dcm.gz": "is no scan, but DICOM compressed with gzip: decompress it",
+		"study": "is no scan, but a zip archive: unpack it"} {
 		path := filepath.Join(root, name)
-		if _, _, err := (Case{Image: path}).ReadImage(DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := (Case{Image: path}).ReadImage(DefaultReadOptions()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
-		if _, what, _ := strings.Cut(want, "but "); err != nil || len(entries) != 1 || len(entries[0].Problems) != 1 || entries[0].Problems[0] != what {
+		if _, what, _ := strings.Cut(want, "but "); err != nil || len(entries) != 1 || len(entries[0].Problems) != 1 ||
+			entries[0].Problems[0] != what {
 			t.Errorf("%s: %+v, %v", name, entries, err)
 		}
 	}
@@ -127,13 +148,22 @@ func TestNothingIsLostSilently(t *testing.T) {
 		o     Options
 		want  string // a note, or the error
 	}{
-		"other formats in imagesTr":       {map[string]string{"imagesTr/a.nii.gz": "x", "imagesTr/b.mgz": "x", "imagesTr/c/1.dcm": "x", "imagesTr/.DS_Store": "x", "dataset.json": "{}"}, Options{}, "imagesTr: passed over 2 that are no files of scans, such as b.mgz"},
-		"a pair is one file":              {map[string]string{"imagesTr/a.hdr": "x", "imagesTr/a.img": "x", "imagesTr/b.hdr.gz": "x", "imagesTr/b.img.gz": "x", "labelsTr/a.nii": "x", "labelsTr/b.nii": "x", "dataset.json": "{}"}, Options{}, ""},
-		"a pair in a tree":                {map[string]string{"b.hdr.gz": "x", "b.img.gz": "x"}, Options{}, ""},
-		"packed":                          {map[string]string{"a.nii.gz": "x", "b.nii.bz2": "x"}, Options{}, "passed over 1 .bz2"},
-		"labels elsewhere":                {map[string]string{"a.nii.gz": "x"}, Options{Labels: "labels"}, "has the layout scans: say with --pairs which labels belong to which scan"},
-		"an ignore label":                 {map[string]string{"imagesTr/a_0000.nii.gz": "x", "labelsTr/a.nii.gz": "x", "dataset.json": `{"labels": {"background": 0, "x": 1, "ignore": 2}}`}, Options{}, "label 2 for voxels to ignore: losses and scores leave them out; --relabel 2:0 makes them background"},
-		"numbers that look like channels": {map[string]string{"imagesTr/amos_0001.nii.gz": "x", "imagesTr/amos_0002.nii.gz": "x"}, Options{}, "or say --layout scans"},
+		"other formats in imagesTr": {map[string]string{"imagesTr/a.nii.gz": "x", "imagesTr/b.mgz": "x",
+			"imagesTr/c/1.dcm": "x", "imagesTr/.DS_Store": "x", "dataset.json": "{}"}, Options{},
+			"imagesTr: passed over 2 that are no files of scans, such as b.mgz"},
+		"a pair is one file": {map[string]string{"imagesTr/a.hdr": "x", "imagesTr/a.img": "x",
+			"imagesTr/b.hdr.gz": "x", "imagesTr/b.img.gz": "x", "labelsTr/a.nii": "x", "labelsTr/b.nii": "x",
+			"dataset.json": "{}"}, Options{}, ""},
+		"a pair in a tree": {map[string]string{"b.hdr.gz": "x", "b.img.gz": "x"}, Options{}, ""},
+		"packed": {map[string]string{"a.nii.gz": "x", "b.nii.bz2": "x"}, Options{},
+			"passed over 1 .bz2"},
+		"labels elsewhere": {map[string]string{"a.nii.gz": "x"}, Options{Labels: "labels"},
+			"has the layout scans: say with --pairs which labels belong to which scan"},
+		"an ignore label": {map[string]string{"imagesTr/a_0000.nii.gz": "x", "labelsTr/a.nii.gz": "x",
+			"dataset.json": `{"labels": {"background": 0, "x": 1, "ignore": 2}}`}, Options{},
+			"label 2 for voxels to ignore: losses and scores leave them out; --relabel 2:0 makes them background"},
+		"numbers that look like channels": {map[string]string{"imagesTr/amos_0001.nii.gz": "x",
+			"imagesTr/amos_0002.nii.gz": "x"}, Options{}, "or say --layout scans"},
 	} {
 		d, err := Detect(tree(t, c.files), c.o)
 		if err != nil {
@@ -179,16 +209,19 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{maskNote}) {
+		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems,
+			[]string{maskNote}) {
 			t.Errorf("inspect: %s: %q", path, e.Problems)
 		}
 	}
 	d := detect(t, root)
-	if got, want := list(d), []string{"clipped images/clipped.nii.gz labels/clipped.nii.gz", "head head.nii.gz", "p1 images/p1.nii.gz labels/P1.nii.gz"}; !slices.Equal(got, want) {
+	if got, want := list(d), []string{"clipped images/clipped.nii.gz labels/clipped.nii.gz", "head head.nii.gz",
+		"p1 images/p1.nii.gz labels/P1.nii.gz"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for n, mask := range masks {
-		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + maskNote; len(d.Notes) != len(masks) || d.Notes[n] != want {
+		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " +
+			maskNote; len(d.Notes) != len(masks) || d.Notes[n] != want {
 			t.Errorf("notes %q", d.Notes)
 		}
 	}
@@ -203,7 +236,8 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		}
 		path = filepath.ToSlash(path)
 		_, notes, err := c.ReadImage(DefaultReadOptions())
-		if want := slices.Contains(masks, path) || path == "images/clipped.nii.gz"; err != nil || slices.Contains(notes, notLabels) != want {
+		if want := slices.Contains(masks, path) || path == "images/clipped.nii.gz"; err != nil ||
+			slices.Contains(notes, notLabels) != want {
 			t.Errorf("%s: %q, %v", path, notes, err)
 		}
 	}
@@ -212,10 +246,12 @@ func TestLabelsTakenForAScan(t *testing.T) {
 	if d, err = Detect(file, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, notes, err := d.Cases[0].ReadImage(DefaultReadOptions()); err != nil || !slices.Equal(notes, []string{notLabels}) {
+	if _, notes, err := d.Cases[0].ReadImage(DefaultReadOptions()); err != nil ||
+		!slices.Equal(notes, []string{notLabels}) {
 		t.Errorf("a file: %q, %v", notes, err)
 	}
-	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+maskNote) {
+	if _, err = Detect(filepath.Dir(file), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no scan is left: "+file+" "+maskNote) {
 		t.Errorf("nothing else: %v", err)
 	}
 }
@@ -233,7 +269,8 @@ func make1(t *testing.T, root, name string) string {
 // A case's name is a file's, too.
 func TestNamesOfCases(t *testing.T) {
 	deep := strings.Repeat("x/", 150)
-	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line", "山田": "山田",
+	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line",
+		"山田":         "山田",
 		"end \u00a0": "end", ". b": "b", "del\x7f\u0085": "del__", "\xe9": "%E9"} {
 		if got := FileName(id); got != want {
 			t.Errorf("%q becomes %q, want %q", id, got, want)
@@ -269,12 +306,14 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 		"same":       {l, "", "", true},
 		"other axes": {turned, "", "", true},
 		"rounded":    {moved(0.01), "", "", true},
-		"0.4 voxels": {moved(0.4), "0.40 voxels beside those of the scan, by their header: taken voxel by voxel", "", true},
+		"0.4 voxels": {moved(0.4), "0.40 voxels beside those of the scan, by their header: taken voxel by voxel", "",
+			true},
 		"coarse":     {coarse, "on other voxels in the same box: resampled", "", false},
 		"0.6 voxels": {moved(0.6), "", "do not fill the same box", false},
 	} {
 		root := t.TempDir()
-		if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), v), nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), c.labels)); err != nil {
+		if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), v),
+			nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), c.labels)); err != nil {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
@@ -293,7 +332,8 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer cache.Close()
-		if notes := strings.Join(slices.Collect(cache.Records())[0].Notes, "; "); notes != "" != (c.note != "") || !strings.Contains(notes, c.note) {
+		if notes := strings.Join(slices.Collect(cache.Records())[0].Notes, "; "); notes != "" != (c.note != "") ||
+			!strings.Contains(notes, c.note) {
 			t.Errorf("%s: notes %q", name, notes)
 		}
 		opened, err := cache.Open("a")
@@ -311,7 +351,8 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := fmt.Sprint(entries[0].Problems, entries[1].Problems); !strings.Contains(said, c.note) || c.note == "" && said != "[] []" {
+		if said := fmt.Sprint(entries[0].Problems, entries[1].Problems); !strings.Contains(said, c.note) ||
+			c.note == "" && said != "[] []" {
 			t.Errorf("%s: inspect says %s", name, said)
 		}
 	}
@@ -323,7 +364,8 @@ func TestTreeOfLinks(t *testing.T) {
 	a, _ := axial(t, 1)
 	writeSeries(t, filepath.Join(archive, "p1", "CT"), "1.2.1", a, false)
 	writeSeries(t, filepath.Join(archive, "p2"), "1.2.2", a, false)
-	for name, target := range map[string]string{"one": filepath.Join(archive, "p1"), "two": filepath.Join(archive, "p2"), "round": ".", "broken": "nowhere"} {
+	for name, target := range map[string]string{"one": filepath.Join(archive, "p1"),
+		"two": filepath.Join(archive, "p2"), "round": ".", "broken": "nowhere"} {
 		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
 			t.Skip("no links here: ", err)
 		}
@@ -332,14 +374,16 @@ func TestTreeOfLinks(t *testing.T) {
 	if got, want := list(d), []string{"one one/CT", "two two"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if said := strings.Join(d.PassedOver, "; "); !strings.Contains(said, "broken") || !strings.Contains(said, "a link that leads nowhere") {
+	if said := strings.Join(d.PassedOver, "; "); !strings.Contains(said, "broken") ||
+		!strings.Contains(said, "a link that leads nowhere") {
 		t.Errorf("passed over %q", said)
 	}
 	dir := t.TempDir()
 	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil || s.Kept != 2 {
+	if s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{},
+		nil); err != nil || s.Kept != 2 {
 		t.Errorf("again: %+v, %v", s, err)
 	}
 	// Behind a link, too, a changed file is noticed.
@@ -399,14 +443,17 @@ func TestSeriesOfAStudy(t *testing.T) {
 		}
 	}
 	d := detect(t, root)
-	if !strings.Contains(d.Notes[0], "pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial CT of 2 series; --series chooses another") {
+	if !strings.Contains(d.Notes[0],
+		"pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial CT of 2 series; --series chooses another") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	// Anonymised to one study: the others are not passed over without a word of warning.
 	for n := range 3 {
-		writeStudy(t, filepath.Join(root, "anonymous", fmt.Sprint("p", n), "ct"), fmt.Sprint("1.2.6", n), "1.2.7", 1, "CT", thin, nil)
+		writeStudy(t, filepath.Join(root, "anonymous", fmt.Sprint("p", n), "ct"), fmt.Sprint("1.2.6", n), "1.2.7", 1,
+			"CT", thin, nil)
 	}
-	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"), "2 of them lie in other folders and frames of reference") {
+	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"),
+		"2 of them lie in other folders and frames of reference") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	files, err := filepath.Glob(filepath.Join(root, "anonymous", "p2", "ct", "*"))
@@ -419,11 +466,13 @@ func TestSeriesOfAStudy(t *testing.T) {
 			t.Fatal(err)
 		}
 		class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
-		if err := os.WriteFile(file, []byte(strings.Replace(string(data), class, element(0x0008, 0x0008, "CS", `DERIVED\SECONDARY\AXIAL\MIP`)+class, 1)), 0o666); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Replace(string(data), class,
+			element(0x0008, 0x0008, "CS", `DERIVED\SECONDARY\AXIAL\MIP`)+class, 1)), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"), "1 of them lie in other folders and frames of reference") {
+	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"),
+		"1 of them lie in other folders and frames of reference") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	if err := os.RemoveAll(filepath.Join(root, "anonymous")); err != nil {
@@ -437,7 +486,8 @@ func TestSeriesOfAStudy(t *testing.T) {
 	writeStudy(t, filepath.Join(root, "mr", "a"), "1.2.5", "1.2.7", 1, "MR", thin, nil)
 	writeStudy(t, filepath.Join(root, "mr", "b"), "1.2.6", "1.2.7", 2, "MR", thick, nil)
 	s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
-	if err == nil || s.Prepared != 2 || len(s.Failed) != 1 || s.Failed[0].Case.ID != "mr" || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series") {
+	if err == nil || s.Prepared != 2 || len(s.Failed) != 1 || s.Failed[0].Case.ID != "mr" ||
+		!strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series") {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// Two such studies in one folder are two.
@@ -484,13 +534,14 @@ func TestValuesThatAreNoHounsfieldUnits(t *testing.T) {
 		value func(n int) float32
 		want  string
 	}{
-		"a CT":          {func(n int) float32 { return float32(n%2000 - 1000) }, ""},
-		"from 0 to 1":   {func(n int) float32 { return float32(n) / 1727 }, some + "0 to 1, "},
-		"from -1 to 1":  {func(n int) float32 { return float32(n)/1727*2 - 1 }, some + "-1 to 1, "},
-		"shifted":       {func(n int) float32 { return float32(n % 2000) }, some + "0 to 1727, "},
-		"labels":        {func(n int) float32 { return float32(n % 3) }, ""},
-		"not a number":  {func(n int) float32 { return float32(math.NaN()) }, ""},
-		"some not ones": {func(n int) float32 { return []float32{float32(math.NaN()), 0.5, 0.25}[n%3] }, some + "0.25 to 0.5, "},
+		"a CT":         {func(n int) float32 { return float32(n%2000 - 1000) }, ""},
+		"from 0 to 1":  {func(n int) float32 { return float32(n) / 1727 }, some + "0 to 1, "},
+		"from -1 to 1": {func(n int) float32 { return float32(n)/1727*2 - 1 }, some + "-1 to 1, "},
+		"shifted":      {func(n int) float32 { return float32(n % 2000) }, some + "0 to 1727, "},
+		"labels":       {func(n int) float32 { return float32(n % 3) }, ""},
+		"not a number": {func(n int) float32 { return float32(math.NaN()) }, ""},
+		"some not ones": {func(n int) float32 { return []float32{float32(math.NaN()), 0.5, 0.25}[n%3] },
+			some + "0.25 to 0.5, "},
 	} {
 		g := volume.Grid{Shape: [3]int{12, 12, 12}, Affine: volume.Scaling([3]float64{1, 1, 1})}
 		v := &volume.Volume{Grid: g, Float32: make([]float32, g.Len())}
@@ -521,7 +572,8 @@ func TestNumbersOfUnlikeCases(t *testing.T) {
 		t.Error(got)
 	}
 	for _, got := range []string{of([]uint16{1, 2, 3, 7}, []uint16{5}), of([]uint16{5}, nil, []uint16{1, 2, 3, 7})} {
-		if !strings.Contains(got, "has 1 label (5), ") || !strings.Contains(got, " has 4 labels (1 to 3, 7): a number is learnt as one organ") {
+		if !strings.Contains(got, "has 1 label (5), ") ||
+			!strings.Contains(got, " has 4 labels (1 to 3, 7): a number is learnt as one organ") {
 			t.Errorf("%q", got)
 		}
 	}
@@ -540,12 +592,14 @@ func TestImplausibleScansAreNamed(t *testing.T) {
 		scan *volume.Volume
 		want string
 	}{
-		"micrometres": {scan(3906, -1000, 40), "voxels of 3906 x 3906 x 1 mm are none of a patient: is the unit of length another?"},
-		"metres":      {scan(0.0001, -1000, 40), "voxels of 0.0001 x 0.0001 x 1 mm are none of a patient: is the unit of length another?"},
-		"blank":       {scan(1, -1024), "all voxels are -1024: there is nothing to see"},
-		"zeros":       {scan(1, 0), "all voxels are 0: there is nothing to see"},
-		"a scan":      {scan(1, -1000, 40), ""},
-		"fine":        {scan(0.02, -1000, 40), ""},
+		"micrometres": {scan(3906, -1000, 40),
+			"voxels of 3906 x 3906 x 1 mm are none of a patient: is the unit of length another?"},
+		"metres": {scan(0.0001, -1000, 40),
+			"voxels of 0.0001 x 0.0001 x 1 mm are none of a patient: is the unit of length another?"},
+		"blank":  {scan(1, -1024), "all voxels are -1024: there is nothing to see"},
+		"zeros":  {scan(1, 0), "all voxels are 0: there is nothing to see"},
+		"a scan": {scan(1, -1000, 40), ""},
+		"fine":   {scan(0.02, -1000, 40), ""},
 	} {
 		path := filepath.Join(t.TempDir(), "ct.nii.gz")
 		if err := nifti.Write(path, c.scan); err != nil {
@@ -568,12 +622,14 @@ func TestImplausibleScansAreNamed(t *testing.T) {
 		v.Int16[n] = int16(n % 301)
 	}
 	writeSeries(t, filepath.Join(root, "p"), "Mustermann^Erika", v, false)
-	if _, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+	if _, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"manifest.json", "cases/p.json"} {
 		text, err := os.ReadFile(filepath.Join(out, name))
-		if err != nil || !strings.Contains(string(text), "values go from 0 to 300") || strings.Contains(string(text), "Mustermann") {
+		if err != nil || !strings.Contains(string(text), "values go from 0 to 300") ||
+			strings.Contains(string(text), "Mustermann") {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}

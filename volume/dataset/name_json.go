@@ -72,7 +72,8 @@ func explainJSON(data []byte, err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("is not JSON, line %d: %w", line(syntax.Offset), err)
 	case errors.As(err, &kind):
-		expected := map[reflect.Kind]string{reflect.Map: "an object", reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a text"}[kind.Type.Kind()]
+		expected := map[reflect.Kind]string{reflect.Map: "an object", reflect.Struct: "an object",
+			reflect.Slice: "a list", reflect.String: "a text"}[kind.Type.Kind()]
 		what := "the whole"
 		if kind.Field != "" {
 			what = strconv.Quote(kind.Field)

@@ -76,7 +76,8 @@ func slashed(path string) string { return strings.ReplaceAll(path, `\`, "/") }
 func isBelow(text string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool {
 		rest, inside := strings.CutPrefix(text, folder)
-		return inside && (rest == "" || strings.HasPrefix(rest, string(filepath.Separator)) || strings.HasPrefix(rest, ":"))
+		return inside && (rest == "" || strings.HasPrefix(rest, string(filepath.Separator)) ||
+			strings.HasPrefix(rest, ":"))
 	})
 }
 

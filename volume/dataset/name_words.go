@@ -21,7 +21,8 @@ var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes",
 		"bild bilder", "imagen imagenes", "immagine immagini", "imagem imagens")
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual contour contours",
-		"maske masken beschriftung beschriftungen segmentierung segmentierungen kontur konturen", "masque masques", "mascara mascaras segmentacion segmentaciones contorno contornos",
+		"maske masken beschriftung beschriftungen segmentierung segmentierungen kontur konturen", "masque masques",
+		"mascara mascaras segmentacion segmentaciones contorno contornos",
 		"maschera maschere segmentazione segmentazioni contorni", "segmentacao segmentacoes")
 )
 
@@ -37,7 +38,8 @@ func words(lists ...string) map[string]bool {
 }
 
 // plainLetters replaces letters with accents by those without.
-var plainLetters = strings.NewReplacer("á", "a", "à", "a", "â", "a", "ã", "a", "ä", "a", "ç", "c", "é", "e", "è", "e", "ê", "e", "í", "i", "ì", "i",
+var plainLetters = strings.NewReplacer("á", "a", "à", "a", "â", "a", "ã", "a", "ä", "a", "ç", "c", "é", "e", "è", "e",
+	"ê", "e", "í", "i", "ì", "i",
 	"ñ", "n", "ó", "o", "ò", "o", "ô", "o", "õ", "o", "ö", "o", "ú", "u", "ù", "u", "ü", "u")
 
 // foldWord writes a word without capital letters and accents, also where an accent is a character
@@ -62,7 +64,8 @@ func stripWords(stem string) (bare string, labels bool) {
 		}
 	}
 	rest := strings.TrimRightFunc(stem, isLetter)
-	if last := foldWord(stem[len(rest):]); (rest == "" || strings.ContainsRune(between, rune(rest[len(rest)-1]))) && (imageWords[last] || labelWords[last]) {
+	if last := foldWord(stem[len(rest):]); (rest == "" || strings.ContainsRune(between, rune(rest[len(rest)-1]))) &&
+		(imageWords[last] || labelWords[last]) {
 		labels = labels || labelWords[last]
 		stem = strings.TrimRight(rest, between)
 	}

@@ -19,7 +19,8 @@ func (d *Dataset) pair(p *pairing) {
 	for _, key := range slices.Sorted(maps.Keys(p.parts)) {
 		if masks := p.parts[key]; p.labels[key] != nil {
 			d.Unused = append(d.Unused, maskPaths(masks)...)
-			d.note("%s: passed over %d masks such as %s, because it has labels in one file, %s", p.scans[key][0].path, len(masks), masks[0].Path, p.labels[key][0])
+			d.note("%s: passed over %d masks such as %s, because it has labels in one file, %s", p.scans[key][0].path,
+				len(masks), masks[0].Path, p.labels[key][0])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
@@ -37,7 +38,8 @@ func (d *Dataset) pair(p *pairing) {
 			case len(found) == 0 && p.parts[key] != nil:
 				c.setMasks(p.parts[key])
 			case len(p.scans[key]) > 1 && len(found) > 0:
-				d.note("%s: used without labels, because %d scans could belong to %s: say with --pairs which does", c.Image, len(p.scans[key]), found[0])
+				d.note("%s: used without labels, because %d scans could belong to %s: say with --pairs which does",
+					c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
 				if c.Labels != "" {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
@@ -70,13 +72,16 @@ func (p *pairing) pattern(scan, labels string) string {
 			sides[n] = filepath.ToSlash(relative)
 		}
 	}
-	if subject := bidsSubject.FindString(sides[0]); subject != "" && strings.Count(sides[0], subject) == strings.Count(sides[1], subject) {
-		return fmt.Sprintf("'%s=%s'", strings.ReplaceAll(sides[0], subject, "sub-*"), strings.ReplaceAll(sides[1], subject, "sub-*"))
+	if subject := bidsSubject.FindString(sides[0]); subject != "" &&
+		strings.Count(sides[0], subject) == strings.Count(sides[1], subject) {
+		return fmt.Sprintf("'%s=%s'", strings.ReplaceAll(sides[0], subject, "sub-*"),
+			strings.ReplaceAll(sides[1], subject, "sub-*"))
 	}
 	stem, _ := format.Stem(path.Base(sides[0]))
 	for _, name := range []string{stem, path.Base(sides[0]), path.Base(path.Dir(sides[0]))} {
 		if name != "" && name != "." && strings.Contains(sides[1], name) {
-			return fmt.Sprintf("'%s=%s'", strings.Replace(sides[0], name, "*", 1), strings.Replace(sides[1], name, "*", 1))
+			return fmt.Sprintf("'%s=%s'", strings.Replace(sides[0], name, "*", 1),
+				strings.Replace(sides[1], name, "*", 1))
 		}
 	}
 	return "a CSV file with the columns scan and labels"

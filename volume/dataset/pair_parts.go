@@ -55,10 +55,12 @@ func (p *pairing) findParts(values bool) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
 		scan, rest, found := p.prefixOf(key)
-		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.bids != nil || outputs.MatchString(rest) || p.labels[scan] != nil {
+		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.bids != nil ||
+			outputs.MatchString(rest) || p.labels[scan] != nil {
 			continue
 		}
-		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) && !p.maybeOthers(key, scan, path) {
+		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) &&
+			!p.maybeOthers(key, scan, path) {
 			p.parts[scan] = append(p.parts[scan], Mask{Path: path, Name: rest})
 			delete(p.scans, key)
 		}
@@ -81,7 +83,8 @@ func (p *pairing) maybeOthers(key, scan, path string) bool {
 	}
 	for other, list := range p.scans {
 		for _, c := range list {
-			if other != scan && c.path != path && filepath.Dir(c.path) == filepath.Dir(path) && (c.series != nil || !isMask(c.path)) {
+			if other != scan && c.path != path && filepath.Dir(c.path) == filepath.Dir(path) && (c.series != nil ||
+				!isMask(c.path)) {
 				return true
 			}
 		}
@@ -107,11 +110,14 @@ func (d *Dataset) useParts(p *pairing) {
 		parts := slices.DeleteFunc(slices.Clone(all), func(m Mask) bool {
 			together := besideMasks(m, all) && holdsSeveral(m.Path)
 			if together {
-				d.leaveOut(m.Path, "%s: passed over: it holds more than one structure, and lies beside a folder with a mask for each", m.Path)
+				d.leaveOut(m.Path,
+					"%s: passed over: it holds more than one structure, and lies beside a folder with a mask for each",
+					m.Path)
 			}
 			return together
 		})
-		if slices.ContainsFunc(parts, func(m Mask) bool { return maybePeople(m.Name) }) || len(parts) == 1 && !isMask(parts[0].Path) {
+		if slices.ContainsFunc(parts, func(m Mask) bool { return maybePeople(m.Name) }) ||
+			len(parts) == 1 && !isMask(parts[0].Path) {
 			delete(p.parts, scan)
 			for _, m := range parts {
 				p.labels[scan] = append(p.labels[scan], m.Path)

@@ -77,11 +77,14 @@ func structures(l *volume.LabelMap, names map[uint16]string) []string {
 func TestLabelsInParts(t *testing.T) {
 	const liver, spleen = int(phantom.Liver), int(phantom.Spleen)
 	for name, files := range map[string]map[string]int{
-		"TotalSegmentator":        {"s1/ct.nii.gz": -1, "s1/segmentations/liver.nii.gz": liver, "s1/segmentations/spleen.nii.gz": spleen},
-		"TotalSegmentator, alone": {"ct.nii.gz": -1, "segmentations/liver.nii.gz": liver, "segmentations/spleen.nii.gz": spleen},
-		"beside the scan":         {"s1/ct.nii.gz": -1, "s1/liver.nii.gz": liver, "s1/spleen.nii.gz": spleen},
-		"named after the scan":    {"p7.nii.gz": -1, "p7_liver.nii.gz": liver, "p7_spleen.nii.gz": spleen},
-		"folders of labels":       {"images/p7.nii.gz": -1, "labels/p7/liver.nii.gz": liver, "labels/p7/spleen.nii.gz": spleen},
+		"TotalSegmentator": {"s1/ct.nii.gz": -1, "s1/segmentations/liver.nii.gz": liver,
+			"s1/segmentations/spleen.nii.gz": spleen},
+		"TotalSegmentator, alone": {"ct.nii.gz": -1, "segmentations/liver.nii.gz": liver,
+			"segmentations/spleen.nii.gz": spleen},
+		"beside the scan":      {"s1/ct.nii.gz": -1, "s1/liver.nii.gz": liver, "s1/spleen.nii.gz": spleen},
+		"named after the scan": {"p7.nii.gz": -1, "p7_liver.nii.gz": liver, "p7_spleen.nii.gz": spleen},
+		"folders of labels": {"images/p7.nii.gz": -1, "labels/p7/liver.nii.gz": liver,
+			"labels/p7/spleen.nii.gz": spleen},
 		"masks of BIDS": {
 			"sub-01/ct/sub-01_ct.nii.gz":                                   -1,
 			"derivatives/manual/sub-01/ct/sub-01_label-liver_mask.nii.gz":  liver,
@@ -94,7 +97,8 @@ func TestLabelsInParts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if len(d.Cases) != 1 || !maps.Equal(d.LabelNames, map[uint16]string{1: "liver", 2: "spleen"}) || len(d.Unused) > 0 {
+		if len(d.Cases) != 1 || !maps.Equal(d.LabelNames, map[uint16]string{1: "liver", 2: "spleen"}) ||
+			len(d.Unused) > 0 {
 			t.Errorf("%s: %q, names %v, not used %q, notes %q", name, list(d), d.LabelNames, d.Unused, d.Notes)
 			continue
 		}
@@ -103,7 +107,8 @@ func TestLabelsInParts(t *testing.T) {
 			t.Errorf("%s: another label map: %v", name, err)
 		}
 		// Chosen by name, in another spelling.
-		if d, err = Detect(root, Options{Structures: []string{"Spl*"}}); err != nil || !maps.Equal(d.LabelNames, map[uint16]string{1: "spleen"}) {
+		if d, err = Detect(root, Options{Structures: []string{"Spl*"}}); err != nil ||
+			!maps.Equal(d.LabelNames, map[uint16]string{1: "spleen"}) {
 			t.Errorf("%s: chosen: %v, %v", name, d.LabelNames, err)
 		}
 	}
@@ -114,12 +119,16 @@ func TestNamesOfLabels(t *testing.T) {
 	for name, files := range map[string]map[string]int{
 		"a number behind the word": {"c.nii.gz": -1, "c_seg1.nii.gz": 0},
 		"numbers on both sides":    {"pat_img0001.nii.gz": -1, "pat_label0001.nii.gz": 0},
-		"BIDS":                     {"sub-01/ses-2/ct/sub-01_ses-2_ct.nii.gz": -1, "derivatives/x/sub-01/ses-2/ct/sub-01_ses-2_desc-organs_dseg.nii.gz": 0},
-		"BIDS, magnetic resonance": {"sub-01/anat/sub-01_T1w.nii.gz": -1, "derivatives/x/sub-01/anat/sub-01_space-T1w_dseg.nii.gz": 0},
+		"BIDS": {"sub-01/ses-2/ct/sub-01_ses-2_ct.nii.gz": -1,
+			"derivatives/x/sub-01/ses-2/ct/sub-01_ses-2_desc-organs_dseg.nii.gz": 0},
+		"BIDS, magnetic resonance": {"sub-01/anat/sub-01_T1w.nii.gz": -1,
+			"derivatives/x/sub-01/anat/sub-01_space-T1w_dseg.nii.gz": 0},
 	} {
 		root, want := partsOf(t, files)
 		if strings.HasPrefix(name, "BIDS") {
-			if err := os.WriteFile(filepath.Join(root, "derivatives", "x", "desc-organs_dseg.tsv"), fmt.Appendf(nil, "index\tname\n%d\tliver\n%d\tspleen\n", phantom.Liver, phantom.Spleen), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(root, "derivatives", "x", "desc-organs_dseg.tsv"),
+				fmt.Appendf(nil, "index\tname\n%d\tliver\n%d\tspleen\n", phantom.Liver, phantom.Spleen),
+				0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,10 +151,13 @@ func TestNamesOfLabels(t *testing.T) {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
 	// So may masks of one structure each, whose names tell no structure.
-	for _, two := range [][2]string{{"c_seg1", "c_seg2"}, {"c_seg_1", "c_seg_2"}, {"c_rater1", "c_rater2"}, {"c_reader_A_seg", "c_reader_B_seg"}, {"c/1", "c/2"}} {
-		files := map[string]int{"c.nii.gz": -1, two[0] + ".nii.gz": int(phantom.Liver), two[1] + ".nii.gz": int(phantom.Spleen)}
+	for _, two := range [][2]string{{"c_seg1", "c_seg2"}, {"c_seg_1", "c_seg_2"}, {"c_rater1", "c_rater2"},
+		{"c_reader_A_seg", "c_reader_B_seg"}, {"c/1", "c/2"}} {
+		files := map[string]int{"c.nii.gz": -1, two[0] + ".nii.gz": int(phantom.Liver),
+			two[1] + ".nii.gz": int(phantom.Spleen)}
 		root, _ := partsOf(t, files)
-		if d := detect(t, root); len(d.Cases) != 1 || d.Cases[0].Labels != "" || len(d.Unused) != 2 || !noted(d.Notes, "several people: say with --pairs which to take ('*.nii.gz=*"+two[0][1:]+".nii.gz')") {
+		if d := detect(t, root); len(d.Cases) != 1 || d.Cases[0].Labels != "" || len(d.Unused) != 2 ||
+			!noted(d.Notes, "several people: say with --pairs which to take ('*.nii.gz=*"+two[0][1:]+".nii.gz')") {
 			t.Errorf("%q: %q, %q", two, list(d), d.Notes)
 		}
 		d, err := Detect(root, Options{Pairs: "*.nii.gz=*" + two[1][1:] + ".nii.gz"})
@@ -163,14 +175,16 @@ func TestNamesOfLabels(t *testing.T) {
 // A file of labels belongs to the scan of its folder, but not where there are others in it and the
 // labels lie elsewhere than this one.
 func TestLabelsOfOtherScansInAFlatFolder(t *testing.T) {
-	root, want := partsOf(t, map[string]int{"ct.nii.gz": -1, "ct_seg.nii.gz": 0, "a_ct.nii.gz": -1, "a_seg.nii.gz": 0, "b_seg.nii.gz": 0})
+	root, want := partsOf(t, map[string]int{"ct.nii.gz": -1, "ct_seg.nii.gz": 0, "a_ct.nii.gz": -1, "a_seg.nii.gz": 0,
+		"b_seg.nii.gz": 0})
 	moved := &volume.LabelMap{Grid: want.Grid, Labels: want.Labels}
 	moved.Affine[2][3] += 1000
 	if err := nifti.WriteLabels(filepath.Join(root, "b_seg.nii.gz"), moved); err != nil {
 		t.Fatal(err)
 	}
 	d := detect(t, root)
-	if got := list(d); !slices.Equal(got, []string{"a_ct a_ct.nii.gz a_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}) || !noted(d.Notes, "b_seg.nii.gz looks like labels, but belongs to no scan") {
+	if got := list(d); !slices.Equal(got, []string{"a_ct a_ct.nii.gz a_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}) ||
+		!noted(d.Notes, "b_seg.nii.gz looks like labels, but belongs to no scan") {
 		t.Errorf("%q, notes %q", got, d.Notes)
 	}
 	if err := os.Remove(filepath.Join(root, "ct_seg.nii.gz")); err != nil {
@@ -190,26 +204,32 @@ func TestLabelsOfOtherScansInAFlatFolder(t *testing.T) {
 
 // Masks that cannot be put together are refused by name.
 func TestMasksThatDisagree(t *testing.T) {
-	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": int(phantom.Liver), "s1/segmentations/b.nii.gz": int(phantom.Liver)})
+	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": int(phantom.Liver),
+		"s1/segmentations/b.nii.gz": int(phantom.Liver)})
 	d := detect(t, root)
 	o := DefaultReadOptions()
-	if _, _, _, err := d.Cases[0].Read(o, d.LabelNames); err == nil || !strings.Contains(err.Error(), "structures overlap: a and b (") {
+	if _, _, _, err := d.Cases[0].Read(o, d.LabelNames); err == nil ||
+		!strings.Contains(err.Error(), "structures overlap: a and b (") {
 		t.Errorf("masks that overlap: %v", err)
 	}
 	o.Overlap = "last"
-	if _, l, notes, err := d.Cases[0].Read(o, d.LabelNames); err != nil || l.Counts()[2] == 0 || l.Counts()[1] > 0 || !noted(notes, "structures overlap") {
+	if _, l, notes, err := d.Cases[0].Read(o, d.LabelNames); err != nil || l.Counts()[2] == 0 || l.Counts()[1] > 0 ||
+		!noted(notes, "structures overlap") {
 		t.Errorf("the last one wins: %v, %q", err, notes)
 	}
-	root, _ = partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": 0, "s1/segmentations/b.nii.gz": int(phantom.Liver)})
+	root, _ = partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": 0,
+		"s1/segmentations/b.nii.gz": int(phantom.Liver)})
 	d = detect(t, root)
-	if _, _, _, err := d.Cases[0].Read(o, d.LabelNames); err == nil || !strings.Contains(err.Error(), "a.nii.gz: is to be the mask of a alone, but holds 2 different labels") {
+	if _, _, _, err := d.Cases[0].Read(o, d.LabelNames); err == nil ||
+		!strings.Contains(err.Error(), "a.nii.gz: is to be the mask of a alone, but holds 2 different labels") {
 		t.Errorf("a mask of two: %v", err)
 	}
 }
 
 // AbdomenAtlas has all structures in one file, too, beside the folder of masks.
 func TestMasksPutTogetherBesideTheirFolder(t *testing.T) {
-	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/combined_labels.nii.gz": 0, "s1/segmentations/liver.nii.gz": int(phantom.Liver), "s1/segmentations/spleen.nii.gz": int(phantom.Spleen)})
+	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/combined_labels.nii.gz": 0,
+		"s1/segmentations/liver.nii.gz": int(phantom.Liver), "s1/segmentations/spleen.nii.gz": int(phantom.Spleen)})
 	d := detect(t, root)
 	if len(d.Cases) != 1 || len(d.Cases[0].Masks) != 2 || d.LabelNames[1] != "liver" || d.LabelNames[2] != "spleen" {
 		t.Fatalf("%+v, %v", d.Cases, d.LabelNames)
@@ -265,7 +285,8 @@ func TestOneHotLabels(t *testing.T) {
 		if err := nifti.WriteChannels(path, l.Grid, values, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "volumes, and 0.5") {
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||
+			!strings.Contains(err.Error(), "volumes, and 0.5") {
 			t.Errorf("probabilities: %v", err)
 		}
 		// numpy's order, as nibabel writes it: the labels come first, the patient's axes follow
@@ -273,7 +294,9 @@ func TestOneHotLabels(t *testing.T) {
 		if err := nifti.WriteChannels(path, first, values, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "x24x20x16 voxels and its scan 24x20x16: its first axis seems to count the labels") {
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||
+			!strings.Contains(err.Error(),
+				"x24x20x16 voxels and its scan 24x20x16: its first axis seems to count the labels") {
 			t.Errorf("labels along the first axis: %v", err)
 		}
 		other := volume.Grid{Shape: [3]int{24, 20, 8}, Affine: l.Grid.Affine}
@@ -281,7 +304,8 @@ func TestOneHotLabels(t *testing.T) {
 		if err := nifti.WriteChannels(path, other, values, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "on a part of the image, but between its voxels") {
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||
+			!strings.Contains(err.Error(), "on a part of the image, but between its voxels") {
 			t.Errorf("half of the slices: %v", err)
 		}
 	}
@@ -289,7 +313,9 @@ func TestOneHotLabels(t *testing.T) {
 
 // Where names do not tell, a table or a pattern does.
 func TestPairs(t *testing.T) {
-	root, want := partsOf(t, map[string]int{"scans/anna.nii.gz": -1, "scans/bert.nii.gz": -1, "drawn/17.nii.gz": 0, "drawn/18/x.nii.gz": int(phantom.Liver), "drawn/18/y.nii.gz": int(phantom.Spleen), "drawn/organs-of-anna.nii.gz": 0})
+	root, want := partsOf(t, map[string]int{"scans/anna.nii.gz": -1, "scans/bert.nii.gz": -1, "drawn/17.nii.gz": 0,
+		"drawn/18/x.nii.gz": int(phantom.Liver), "drawn/18/y.nii.gz": int(phantom.Spleen),
+		"drawn/organs-of-anna.nii.gz": 0})
 	csv := filepath.Join(root, "pairs.csv")
 	read := func(pairs string) (*Dataset, error) { return Detect(root, Options{Pairs: pairs}) }
 	write := func(text string) {
@@ -300,7 +326,8 @@ func TestPairs(t *testing.T) {
 	}
 	write("scan,labels\nscans/anna.nii.gz,drawn/17.nii.gz\n")
 	d, err := read(csv)
-	if err != nil || !slices.Equal(list(d), []string{"anna scans/anna.nii.gz drawn/17.nii.gz", "bert scans/bert.nii.gz"}) {
+	if err != nil || !slices.Equal(list(d), []string{"anna scans/anna.nii.gz drawn/17.nii.gz",
+		"bert scans/bert.nii.gz"}) {
 		t.Fatalf("%v: %q", err, list(d))
 	}
 	write("scan,labels,name\nscans/bert.nii.gz,drawn/18/x.nii.gz,Liver\nscans/bert.nii.gz,drawn/18/y.nii.gz,spleen\n")
@@ -308,7 +335,8 @@ func TestPairs(t *testing.T) {
 		t.Fatalf("%v: %q", err, list(d))
 	}
 	c, _ := d.Case("bert")
-	if _, l, _, err := c.Read(DefaultReadOptions(), d.LabelNames); err != nil || !slices.Equal(structures(l, map[uint16]string{1: "liver", 2: "spleen"}), structures(want, organs)) {
+	if _, l, _, err := c.Read(DefaultReadOptions(), d.LabelNames); err != nil ||
+		!slices.Equal(structures(l, map[uint16]string{1: "liver", 2: "spleen"}), structures(want, organs)) {
 		t.Errorf("masks with names: %v", err)
 	}
 	write("scan,labels\nscans/bert.nii.gz,drawn/18\n")
@@ -336,9 +364,12 @@ func TestPairs(t *testing.T) {
 		}
 	}
 	// European Excel's table, with its mark of UTF-8, and one with tabs.
-	for _, text := range []string{"\ufeffscan;labels\r\nscans/anna.nii.gz;drawn/17.nii.gz\r\n", "scan\tlabels\nscans/anna.nii.gz\tdrawn/17.nii.gz\n", "\ufeff\"scan\",\"labels\"\n\"scans/anna.nii.gz\",drawn/17.nii.gz\n"} {
+	for _, text := range []string{"\ufeffscan;labels\r\nscans/anna.nii.gz;drawn/17.nii.gz\r\n",
+		"scan\tlabels\nscans/anna.nii.gz\tdrawn/17.nii.gz\n",
+		"\ufeff\"scan\",\"labels\"\n\"scans/anna.nii.gz\",drawn/17.nii.gz\n"} {
 		write(text)
-		if d, err := read(csv); err != nil || !slices.Equal(list(d), []string{"anna scans/anna.nii.gz drawn/17.nii.gz", "bert scans/bert.nii.gz"}) {
+		if d, err := read(csv); err != nil ||
+			!slices.Equal(list(d), []string{"anna scans/anna.nii.gz drawn/17.nii.gz", "bert scans/bert.nii.gz"}) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -368,7 +399,8 @@ func TestFormatsOfITK(t *testing.T) {
 	}
 	root := t.TempDir()
 	for _, c := range cases {
-		name := map[string]string{"axial.nrrd": "p1.nrrd", "organs.seg.nrrd": "p1.seg.nrrd", "axial.mha": "p2.MHA", "packed.mhd": "packed.mhd"}[c.Name]
+		name := map[string]string{"axial.nrrd": "p1.nrrd", "organs.seg.nrrd": "p1.seg.nrrd", "axial.mha": "p2.MHA",
+			"packed.mhd": "packed.mhd"}[c.Name]
 		if name == "" {
 			continue
 		}
@@ -382,17 +414,20 @@ func TestFormatsOfITK(t *testing.T) {
 		}
 	}
 	d := detect(t, root)
-	if got := list(d); !slices.Equal(got, []string{"p1 p1.nrrd p1.seg.nrrd", "p2 p2.MHA", "packed packed.mhd"}) || len(d.Notes) > 0 || d.LabelNames[3] != "Parotid left" {
+	if got := list(d); !slices.Equal(got, []string{"p1 p1.nrrd p1.seg.nrrd", "p2 p2.MHA", "packed packed.mhd"}) ||
+		len(d.Notes) > 0 || d.LabelNames[3] != "Parotid left" {
 		t.Errorf("%q, %q, %v", got, d.Notes, d.LabelNames)
 	}
 	if paths := d.Cases[2].sourcePaths(); len(paths) != 2 {
 		t.Errorf("the files of a pair: %q", paths)
 	}
-	if s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil || s.Prepared != 3 || s.Labelled != 1 {
+	if s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil ||
+		s.Prepared != 3 || s.Labelled != 1 {
 		t.Errorf("%v, %+v", err, s)
 	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 4 || entries[0].Kind != "NRRD" || entries[1].LabelNames[7] != "cord" || len(entries[0].Problems) > 0 {
+	if err != nil || len(entries) != 4 || entries[0].Kind != "NRRD" || entries[1].LabelNames[7] != "cord" ||
+		len(entries[0].Problems) > 0 {
 		t.Errorf("%v, %+v", err, entries)
 	}
 }

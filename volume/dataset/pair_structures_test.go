@@ -12,7 +12,8 @@ import (
 // Mask files whose names are two spellings of one structure are one label only where their voxels
 // are the same; otherwise one of the spellings must be chosen.
 func TestMasksOfOneName(t *testing.T) {
-	root := tree(t, map[string]string{"p1/ct.nii.gz": "", "p1/segmentations/brain-stem.nii.gz": "", "p1/segmentations/brainstem.nii.gz": "", "p1/segmentations/liver.nii.gz": ""})
+	root := tree(t, map[string]string{"p1/ct.nii.gz": "", "p1/segmentations/brain-stem.nii.gz": "",
+		"p1/segmentations/brainstem.nii.gz": "", "p1/segmentations/liver.nii.gz": ""})
 	path := func(name string) string { return filepath.Join(root, "p1", "segmentations", name) }
 	_, l := patient(t, 1)
 	write := func(name string, voxels ...int) {
@@ -41,7 +42,8 @@ func TestMasksOfOneName(t *testing.T) {
 		t.Errorf("the same voxels: %v, %+v", err, l)
 	}
 	write("brainstem.nii.gz", 2, 3, 4)
-	want := path("brain-stem.nii.gz") + " and " + path("brainstem.nii.gz") + " are both brainstem by their names, and have different voxels: rename or remove one of them, or choose: --structures 'brain-stem' takes that spelling alone"
+	want := path("brain-stem.nii.gz") + " and " + path("brainstem.nii.gz") +
+		" are both brainstem by their names, and have different voxels: rename or remove one of them, or choose: --structures 'brain-stem' takes that spelling alone"
 	if _, err := read(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -127,7 +127,9 @@ func TestExportOfMR(t *testing.T) {
 			`passed over MR series 7: 2 axial slices of 40x36, explicit VR little endian, "t1 test": too few slices for a scan; --series 7 takes it`,
 		) {
 		t.Errorf("%v, %v", d, err)
-	} else if text := d.Cases[0].refused.Error(); !strings.Contains(text, `30 axial slices of 40x36, explicit VR little endian, "t2_tse_tra"`) || !strings.Contains(text, `"ep2d_diff_tra_DYNDIST", b 800`) {
+	} else if text := d.Cases[0].refused.Error(); !strings.Contains(text,
+		`30 axial slices of 40x36, explicit VR little endian, "t2_tse_tra"`) ||
+		!strings.Contains(text, `"ep2d_diff_tra_DYNDIST", b 800`) {
 		t.Errorf("%s", text)
 	}
 	for wanted, want := range map[string]string{

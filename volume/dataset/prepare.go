@@ -46,7 +46,8 @@ func DefaultPrepareOptions() PrepareOptions { return PrepareOptions{Read: Defaul
 // stay for the next run. An earlier store stays as it was until one of its cases is replaced; from
 // then on there is none until a run ends well. The same holds when the machine fails: its disk is
 // full or cannot be read, or there are too many open files.
-func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions,
+	progress func(Result)) (*Summary, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
@@ -75,7 +76,8 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 }
 
 // prepare is Prepare by a preparation that says all.
-func (d *Dataset) prepare(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+func (d *Dataset) prepare(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions,
+	progress func(Result)) (*Summary, error) {
 	switch {
 	case part.Of > 0 && o.Merge:
 		return nil, errors.New("a part is prepared, or all are merged: choose one")
@@ -124,7 +126,8 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 	// A default that is given and one that is left out are the same way of reading.
 	usual := DefaultReadOptions()
 	o.Read = ReadOptions{
-		cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap),
+		cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear),
+		cmp.Or(o.Read.Overlap, usual.Overlap),
 		cmp.Or(o.Read.LabelsBy, usual.LabelsBy), cmp.Or(o.Read.Flips, usual.Flips),
 	}
 	if o.Workers <= 0 {

@@ -130,8 +130,9 @@ func (s *Summary) addNameless(r prepared.Record) {
 func (s *Summary) namelessNotes(regions map[uint16]bool) (notes []string) {
 	for _, label := range slices.Sorted(maps.Keys(s.nameless)) {
 		if cases := s.nameless[label]; !regions[label] {
-			notes = append(notes, fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
-				label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, compareNatural)))
+			notes = append(notes,
+				fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
+					label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, compareNatural)))
 		}
 	}
 	return notes

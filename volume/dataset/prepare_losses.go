@@ -27,7 +27,8 @@ type LossError struct {
 }
 
 func (e *LossError) Error() string {
-	return fmt.Sprintf("%s holds %s of these scans that would lose something: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), strings.Join(e.Losses, "; "))
+	return fmt.Sprintf("%s holds %s of these scans that would lose something: %s", e.Dir,
+		numbers.Count(len(e.Cases), "prepared case"), strings.Join(e.Losses, "; "))
 }
 
 // checkLosses refuses to replace what the given cases were prepared to by less, or by something
@@ -196,7 +197,8 @@ type OthersError struct {
 }
 
 func (e *OthersError) Error() string {
-	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases))
+	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir,
+		numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases))
 	if e.From != "" {
 		text += fmt.Sprintf(" (%s was prepared from %s)", e.Cases[0], e.From)
 	}
@@ -215,7 +217,8 @@ func (e *SettingsError) Error() string {
 	for _, d := range e.Differences {
 		parts = append(parts, fmt.Sprintf("%s %s there, %s now", d.Key, d.Old, d.New))
 	}
-	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases), strings.Join(parts, "; "))
+	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir,
+		numbers.Count(len(e.Cases), "prepared case"), safetext.List(e.Cases), strings.Join(parts, "; "))
 }
 
 // checkEarlier refuses to remove what another data set's scans were prepared to, and to replace

@@ -38,10 +38,12 @@ func TestOtherSeriesAndObjectsAreRefused(t *testing.T) {
 		want    []string
 	}{
 		{Options{Series: "2", Segmentation: "b.dcm"}, []string{"the labels (from other files now) of pat"}},
-		{Options{Series: "3"}, []string{"the image (from another series of the study now) of pat", "the labels of pat"}},
+		{Options{Series: "3"}, []string{"the image (from another series of the study now) of pat",
+			"the labels of pat"}},
 	} {
 		var refused *LossError
-		if _, err := prepare(test.options, false); !errors.As(err, &refused) || !slices.Equal(refused.Losses, test.want) || !slices.Equal(refused.Cases, []string{"pat"}) {
+		if _, err := prepare(test.options, false); !errors.As(err, &refused) ||
+			!slices.Equal(refused.Losses, test.want) || !slices.Equal(refused.Cases, []string{"pat"}) {
 			t.Errorf("%+v: %v", test.options, err)
 		}
 	}

@@ -73,7 +73,8 @@ func TestCasesThatDoNotFit(t *testing.T) {
 	if !errors.As(summary.Failed[0].Err, &tooMuch) || tooMuch.Allowed != 1<<20 {
 		t.Errorf("%v", summary.Failed[0].Err)
 	}
-	for _, words := range []string{"1 of 4 cases", "a_0000.nii, with 128x128x64 voxels, needs ", " MiB of memory, and 1 MiB are allowed"} {
+	for _, words := range []string{"1 of 4 cases", "a_0000.nii, with 128x128x64 voxels, needs ",
+		" MiB of memory, and 1 MiB are allowed"} {
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v: want %q in it", err, words)
 		}
@@ -178,7 +179,8 @@ func TestInspectPieceByPiece(t *testing.T) {
 		labels.Labels[n] = uint16(few.Int16[n])
 	}
 	written := errors.Join(nifti.WriteLabels(filepath.Join(dir, "case_seg.nii.gz"), labels))
-	for name, v := range map[string]*volume.Volume{"scan.nii.gz": scan, "fractions.nii.gz": fractions, "few.nii": few, "plain.nii": scan} {
+	for name, v := range map[string]*volume.Volume{"scan.nii.gz": scan, "fractions.nii.gz": fractions, "few.nii": few,
+		"plain.nii": scan} {
 		written = errors.Join(written, nifti.Write(filepath.Join(dir, name), v))
 	}
 	if written != nil {
@@ -200,13 +202,16 @@ func TestInspectPieceByPiece(t *testing.T) {
 	memory.Limit(1 << 20) // a volume has a mebibyte and more
 	for name, e := range look() {
 		want := whole[name]
-		if e.Unreadable || len(e.Problems) == 0 || !strings.Contains(strings.Join(e.Problems, "\n"), "only looked at piece by piece: it needs ") {
+		if e.Unreadable || len(e.Problems) == 0 || !strings.Contains(strings.Join(e.Problems, "\n"),
+			"only looked at piece by piece: it needs ") {
 			t.Errorf("%s: %q", name, e.Problems)
 			continue
 		}
-		if *e.Min != *want.Min || *e.Max != *want.Max || *e.Mean != *want.Mean || !maps.Equal(e.Labels, want.Labels) || e.mayBeLabels != want.mayBeLabels {
+		if *e.Min != *want.Min || *e.Max != *want.Max || *e.Mean != *want.Mean || !maps.Equal(e.Labels, want.Labels) ||
+			e.mayBeLabels != want.mayBeLabels {
 			t.Errorf("%s: %g to %g, mean %v, labels %v, %v; read whole: %g to %g, mean %v, labels %v, %v",
-				name, *e.Min, *e.Max, *e.Mean, e.Labels, e.mayBeLabels, *want.Min, *want.Max, *want.Mean, want.Labels, want.mayBeLabels)
+				name, *e.Min, *e.Max, *e.Mean, e.Labels, e.mayBeLabels, *want.Min, *want.Max, *want.Mean, want.Labels,
+				want.mayBeLabels)
 		}
 	}
 	if whole["scan.nii.gz"].mayBeLabels || !whole["few.nii"].mayBeLabels || len(whole["case_seg.nii.gz"].Labels) != 4 {

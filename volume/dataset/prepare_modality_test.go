@@ -42,7 +42,8 @@ func TestModalityOfNames(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	for channel, want := range map[string]string{"CT": "CT", "MRI": "MR", "T1w": "MR", "portal venous phase CT": "CT", "PET": "PT", "zscore": "", "noNorm": "", "FLAIR": "MR", "T1-ce": "MR", "R": ""} {
+	for channel, want := range map[string]string{"CT": "CT", "MRI": "MR", "T1w": "MR", "portal venous phase CT": "CT",
+		"PET": "PT", "zscore": "", "noNorm": "", "FLAIR": "MR", "T1-ce": "MR", "R": ""} {
 		if got := ModalityOfChannel(channel); got != want {
 			t.Errorf("channel %q: %q, want %q", channel, got, want)
 		}
@@ -89,13 +90,15 @@ func likenesses(t *testing.T) map[string]struct {
 		"CT from 0 up":          {change(func(hu float64) float64 { return max(hu, -1024) + 1024 }), likeShiftedCT},
 		"CT from 0 up, by 1000": {change(func(hu float64) float64 { return max(hu, -1000) + 1000 }), likeShiftedCT},
 		"CT in kilo-HU":         {change(func(hu float64) float64 { return hu / 1000 }), unlikeCT},
-		"window from 0 to 255":  {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }), unlikeCT},
-		"MR":                    {change(signal), unlikeCT},
-		"MR with ringing":       {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
-		"MR with much ringing":  {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
-		"MR of high values":     {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }), unlikeCT},
-		"MR, standardised":      {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
-		"PET in a tiny unit":    {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
+		"window from 0 to 255": {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }),
+			unlikeCT},
+		"MR":                   {change(signal), unlikeCT},
+		"MR with ringing":      {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
+		"MR with much ringing": {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
+		"MR of high values": {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }),
+			unlikeCT},
+		"MR, standardised":   {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
+		"PET in a tiny unit": {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
 		"PET, hot": {change(func(hu float64) float64 {
 			if hot++; hot == 30000 {
 				return 4000
@@ -146,15 +149,20 @@ func TestChooseModality(t *testing.T) {
 		modality, intensity string
 		refused             string
 	}{
-		"nothing is said, CT":   {write(map[string]string{"a.nii": "CT", "b.nii": "CT"}, ""), "CT", "ct-window", ""},
-		"nothing is said, MR":   {write(map[string]string{"a.nii": "MR", "b.nii": "MR"}, ""), "MR", "zscore", ""},
-		"nothing is said, both": {write(map[string]string{"a.nii": "MR", "b.nii": "CT"}, ""), "", "", "1 case CT (b); 1 case MR (a)"},
-		"one tells nothing":     {write(map[string]string{"a.nii": "MR", "b.nii": "soft tissue and bone, no fat", "c.nii": "MR"}, ""), "MR", "zscore", ""},
-		"all tell nothing":      {write(map[string]string{"a.nii": "soft tissue and bone, no fat"}, ""), "CT", "ct-window", ""},
-		"names of both":         {write(map[string]string{"p1/ct.nii": "CT", "p2/mri.nii": "MR"}, ""), "", "", "1 case CT"},
-		"patients":              {write(map[string]string{"pet_1.nii": "CT", "pet_2.nii": "CT"}, ""), "CT", "ct-window", ""},
-		"channel names":         {write(map[string]string{"imagesTr/a_0000.nii": "MR"}, `{"channel_names": {"0": "T1"}, "labels": {}, "file_ending": ".nii"}`), "MR", "zscore", ""},
-		"modality":              {write(map[string]string{"imagesTr/a.nii": "CT in kilo-HU"}, `{"modality": {"0": "CT"}, "labels": {}}`), "CT", "ct-window", ""},
+		"nothing is said, CT": {write(map[string]string{"a.nii": "CT", "b.nii": "CT"}, ""), "CT", "ct-window", ""},
+		"nothing is said, MR": {write(map[string]string{"a.nii": "MR", "b.nii": "MR"}, ""), "MR", "zscore", ""},
+		"nothing is said, both": {write(map[string]string{"a.nii": "MR", "b.nii": "CT"}, ""), "", "",
+			"1 case CT (b); 1 case MR (a)"},
+		"one tells nothing": {write(map[string]string{"a.nii": "MR", "b.nii": "soft tissue and bone, no fat",
+			"c.nii": "MR"}, ""), "MR", "zscore", ""},
+		"all tell nothing": {write(map[string]string{"a.nii": "soft tissue and bone, no fat"}, ""), "CT", "ct-window",
+			""},
+		"names of both": {write(map[string]string{"p1/ct.nii": "CT", "p2/mri.nii": "MR"}, ""), "", "", "1 case CT"},
+		"patients":      {write(map[string]string{"pet_1.nii": "CT", "pet_2.nii": "CT"}, ""), "CT", "ct-window", ""},
+		"channel names": {write(map[string]string{"imagesTr/a_0000.nii": "MR"},
+			`{"channel_names": {"0": "T1"}, "labels": {}, "file_ending": ".nii"}`), "MR", "zscore", ""},
+		"modality": {write(map[string]string{"imagesTr/a.nii": "CT in kilo-HU"},
+			`{"modality": {"0": "CT"}, "labels": {}}`), "CT", "ct-window", ""},
 	} {
 		kept, p, note, err := c.d.ChooseModality(volume.DefaultPreparation(), DefaultPrepareOptions())
 		var mixed *MixedError
@@ -163,23 +171,29 @@ func TestChooseModality(t *testing.T) {
 			if !errors.As(err, &mixed) || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: %v", name, err)
 			}
-		case err != nil || p.ModalityName() != c.modality || p.Scheme() != c.intensity || len(kept.Cases) != len(c.d.Cases) || (note == "") != (c.modality == "CT"):
+		case err != nil || p.ModalityName() != c.modality || p.Scheme() != c.intensity ||
+			len(kept.Cases) != len(c.d.Cases) || (note == "") != (c.modality == "CT"):
 			t.Errorf("%s: %+v, %q, %v", name, p, note, err)
 		}
 	}
 	d := write(map[string]string{"a.nii": "CT", "b.nii": "CT", "c.nii": "CT", "d.nii": "MR", "e.nii": "CT"}, "")
 	summary, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
-	if err == nil || summary.Prepared != 4 || !strings.Contains(err.Error(), "d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are") {
+	if err == nil || summary.Prepared != 4 ||
+		!strings.Contains(err.Error(),
+			"d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are") {
 		t.Errorf("%+v, %v", summary, err)
 	}
 	p := volume.DefaultPreparation()
 	p.Window = [2]float64{0, 500}
-	if _, _, _, err := write(map[string]string{"a.nii": "MR"}, "").ChooseModality(p, DefaultPrepareOptions()); err == nil || !strings.Contains(err.Error(), "window is of intensity ct-window, and these scans are prepared by zscore") {
+	if _, _, _, err := write(map[string]string{"a.nii": "MR"}, "").ChooseModality(p,
+		DefaultPrepareOptions()); err == nil ||
+		!strings.Contains(err.Error(), "window is of intensity ct-window, and these scans are prepared by zscore") {
 		t.Errorf("a window of MR: %v", err)
 	}
 	p = volume.DefaultPreparation()
 	p.Modality = "CT"
-	if summary, err = Prepare(t.Context(), d, t.TempDir(), p, PrepareOptions{}, nil); err != nil || summary.Prepared != 5 {
+	if summary, err = Prepare(t.Context(), d, t.TempDir(), p, PrepareOptions{}, nil); err != nil ||
+		summary.Prepared != 5 {
 		t.Errorf("%+v, %v", summary, err)
 	}
 }
@@ -210,7 +224,8 @@ func TestBlankScansAreRefused(t *testing.T) {
 			p := volume.DefaultPreparation()
 			p.Modality = modality
 			_, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
-			if err == nil || !strings.Contains(err.Error(), "preparing case "+name) || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), "preparing case "+name) ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s as %s: %v", name, modality, err)
 			}
 		}
@@ -235,8 +250,10 @@ func TestOddValuesAreNamed(t *testing.T) {
 			p.Modality = "MR"
 		}
 		var notes []string
-		_, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{}, func(r Result) { notes = r.Record.Notes })
-		if got := strings.Join(notes, "; "); err != nil || want == "" && strings.Contains(got, "WARNING") || !strings.Contains(got, want) {
+		_, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{},
+			func(r Result) { notes = r.Record.Notes })
+		if got := strings.Join(notes, "; "); err != nil || want == "" && strings.Contains(got, "WARNING") ||
+			!strings.Contains(got, want) {
 			t.Errorf("%s: %q, %v", kind, notes, err)
 		}
 	}
@@ -286,11 +303,14 @@ func TestForegroundIsNumpys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(nifti.Write(filepath.Join(root, "images"+folder, name+".nii.gz"), v), nifti.WriteLabels(filepath.Join(root, "labels"+folder, name+".nii.gz"), one)); err != nil {
+		if err := errors.Join(nifti.Write(filepath.Join(root, "images"+folder, name+".nii.gz"), v),
+			nifti.WriteLabels(filepath.Join(root, "labels"+folder, name+".nii.gz"), one)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "dataset.json"), []byte(`{"modality": {"0": "CT"}, "labels": {"0": "background", "1": "organ", "2": "ignore"}}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "dataset.json"),
+		[]byte(`{"modality": {"0": "CT"}, "labels": {"0": "background", "1": "organ", "2": "ignore"}}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	p := volume.DefaultPreparation()
@@ -306,10 +326,12 @@ func TestForegroundIsNumpys(t *testing.T) {
 		}
 	}
 	before := summary.Fingerprint
-	if summary, err = Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{Workers: 1}, nil); err != nil || summary.Kept != 4 || summary.Fingerprint != before {
+	if summary, err = Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{Workers: 1}, nil); err != nil ||
+		summary.Kept != 4 || summary.Fingerprint != before {
 		t.Errorf("a second run: %+v, %v", summary, err)
 	}
-	if summary, err = Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{Workers: 1}, nil); err != nil || summary.Fingerprint != before {
+	if summary, err = Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{Workers: 1},
+		nil); err != nil || summary.Fingerprint != before {
 		t.Errorf("one after the other: %+v, %v", summary, err)
 	}
 }

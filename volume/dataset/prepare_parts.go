@@ -40,7 +40,8 @@ type partRecord struct {
 }
 
 // preparePart prepares a part of the cases, and merges all parts if it is the last one.
-func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions,
+	progress func(Result)) (*Summary, error) {
 	summary, err := d.onePart(ctx, dir, part, p, o, progress)
 	if err != nil {
 		return summary, fmt.Errorf("preparing part %s of %s: %w", part, d.Root, err)
@@ -70,7 +71,8 @@ func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volu
 }
 
 // onePart prepares a part, and records that it is done.
-func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions,
+	progress func(Result)) (*Summary, error) {
 	own := strings.TrimSuffix(part.file(dir), ".json")
 	release, err := shareFolder(dir)
 	if err != nil {
@@ -197,7 +199,9 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 		}
 	}
 	if len(missing) > 0 {
-		return summary, explain(fmt.Errorf("%d of %d cases are not prepared with these settings, such as %s: run their parts first", len(missing), len(d.Cases), missing[0]))
+		return summary,
+			explain(fmt.Errorf("%d of %d cases are not prepared with these settings, such as %s: run their parts first",
+				len(missing), len(d.Cases), missing[0]))
 	}
 	if summary.Kept > 0 {
 		if err := summary.finish(d, w, p); err != nil {

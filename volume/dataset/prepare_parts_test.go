@@ -78,7 +78,8 @@ func TestPartsAtOnce(t *testing.T) {
 	for number := range 3 {
 		d := detect(t, root)
 		wait.Go(func() {
-			s, err := Prepare(t.Context(), d, dir, p, PrepareOptions{Workers: 1, Part: fmt.Sprintf("%d/3", number+1)}, nil)
+			s, err := Prepare(t.Context(), d, dir, p, PrepareOptions{Workers: 1, Part: fmt.Sprintf("%d/3", number+1)},
+				nil)
 			if err != nil && !strings.Contains(err.Error(), "could not be prepared") {
 				t.Errorf("part %d: %v", number+1, err)
 				return
@@ -115,7 +116,8 @@ func TestPartsOneByOne(t *testing.T) {
 	if err != nil || s.Prepared != 2 || !reflect.DeepEqual(s.Waiting, []int{1}) || s.Fingerprint != "" {
 		t.Fatalf("part 2 of 2: %+v, %v", s, err)
 	}
-	if _, err := part(PrepareOptions{Merge: true}); err == nil || !strings.Contains(err.Error(), "2 of 4 cases are not prepared with these settings, such as p1") {
+	if _, err := part(PrepareOptions{Merge: true}); err == nil ||
+		!strings.Contains(err.Error(), "2 of 4 cases are not prepared with these settings, such as p1") {
 		t.Errorf("merged without a part: %v", err)
 	}
 	if _, err := part(PrepareOptions{Part: "1/2", Merge: true}); err == nil {
@@ -130,7 +132,8 @@ func TestPartsOneByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := part(PrepareOptions{Part: "1/2"}); err == nil || !strings.Contains(err.Error(), "1-of-2 is in use by another run") {
+		if _, err := part(PrepareOptions{Part: "1/2"}); err == nil ||
+			!strings.Contains(err.Error(), "1-of-2 is in use by another run") {
 			t.Errorf("the same part twice at once: %v", err)
 		}
 		release()

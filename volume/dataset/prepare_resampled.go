@@ -50,15 +50,18 @@ func (s *resampled) note() string {
 	var list []string
 	for _, label := range slices.Sorted(maps.Keys(s.labels)) {
 		one := s.labels[label]
-		list = append(list, fmt.Sprintf("%s %d and %d", cmp.Or(safetext.Text(one.Name), fmt.Sprintf("label %d", label)), one.Drawn, one.Prepared))
+		list = append(list, fmt.Sprintf("%s %d and %d", cmp.Or(safetext.Text(one.Name), fmt.Sprintf("label %d", label)),
+			one.Drawn, one.Prepared))
 	}
 	more := ""
 	if n := len(list) - most; n > 1 {
-		more, list = fmt.Sprintf(", and %s more (label_counts and drawn_label_counts of each case's record)", numbers.Count(n, "label")), list[:most]
+		more, list = fmt.Sprintf(", and %s more (label_counts and drawn_label_counts of each case's record)",
+			numbers.Count(n, "label")), list[:most]
 	}
 	text := ""
 	for _, one := range list {
 		text += ", " + one
 	}
-	return fmt.Sprintf("voxels of labels as drawn and as prepared, in %s: %s%s", numbers.Count(s.cases, "resampled case"), text[2:], more)
+	return fmt.Sprintf("voxels of labels as drawn and as prepared, in %s: %s%s",
+		numbers.Count(s.cases, "resampled case"), text[2:], more)
 }

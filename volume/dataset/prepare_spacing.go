@@ -21,7 +21,8 @@ import (
 // replaced; else the median of the data set's scans along that axis, test cases among them, the
 // mean of the middle two where their number is even. Scans whose headers cannot be read do not
 // count. The note says what was chosen, and why; it is empty where there was nothing to choose.
-func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_ volume.Preparation, note string, err error) {
+func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_ volume.Preparation, note string,
+	err error) {
 	if !p.Choosing() {
 		return p, "", nil
 	}
@@ -29,7 +30,8 @@ func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_
 		return p, "", err
 	} else if found && !force {
 		p = p.Choose(before.Spacing)
-		return p, fmt.Sprintf("spacing: %s, as the cases that %s holds were prepared (--spacing median with --force chooses one for all scans anew)", volume.SpacingText(p.Spacing), dir), nil
+		return p,
+			fmt.Sprintf("spacing: %s, as the cases that %s holds were prepared (--spacing median with --force chooses one for all scans anew)", volume.SpacingText(p.Spacing), dir), nil
 	}
 	grids, err := d.grids(p.Axcodes)
 	if err != nil || len(grids) == 0 { // who prepares the scans says what is wrong with them
@@ -59,7 +61,8 @@ func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_
 		return p, fmt.Sprintf("spacing: %s, the one of all scans (%s): none is resampled", text, of), nil
 	}
 	r := volume.RangeOf(slices.Values(spacings))
-	return p, fmt.Sprintf("spacing: %s, the median of all scans (%s), which have %v; resampled to it: %d (--spacing own keeps each scan's own)", text, of, r, resampled), nil
+	return p,
+		fmt.Sprintf("spacing: %s, the median of all scans (%s), which have %v; resampled to it: %d (--spacing own keeps each scan's own)", text, of, r, resampled), nil
 }
 
 // grids are those of the scans, their axes turned as said, of all whose headers can be read.

@@ -32,7 +32,8 @@ func TestMedianSpacing(t *testing.T) {
 func TestChooseSpacing(t *testing.T) {
 	dir := t.TempDir()
 	for name, spacing := range map[string][3]float64{"a": {1, 2, 6}, "b": {1, 2, 4}, "c": {6, 1, 2}} {
-		v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling(spacing)}, Int16: make([]int16, 64)}
+		v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling(spacing)},
+			Int16: make([]int16, 64)}
 		for n := range v.Int16 {
 			v.Int16[n] = int16(20*n - 1000)
 		}

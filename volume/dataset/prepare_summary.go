@@ -134,20 +134,24 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		}
 	}
 	if again := w.Reread(); len(again) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
 	}
 	if outdated := w.Outdated(); len(outdated) > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), safetext.List(outdated)))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), safetext.List(outdated)))
 	}
 	s.Resampled = s.resampled.labels
 	for _, cases := range s.Emptied {
 		slices.SortFunc(cases, compareNatural)
 	}
 	if p.Scheme() == volume.CTPercentiles {
-		s.Notes = append(s.Notes, fmt.Sprintf("intensities: %s (--foreground %s)", p.DescribeIntensities(), volume.ForegroundText(p.Foreground)))
+		s.Notes = append(s.Notes, fmt.Sprintf("intensities: %s (--foreground %s)", p.DescribeIntensities(),
+			volume.ForegroundText(p.Foreground)))
 	}
 	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s", p.Relabel, joinLabels(missing), joinLabels(there)))
+		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s",
+			p.Relabel, joinLabels(missing), joinLabels(there)))
 	} else if p.Relabel != "" && s.Labelled == 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
@@ -155,7 +159,8 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	if p.Relabel == "" { // names go with the numbers before
 		s.Notes = append(s.Notes, s.namelessNotes(d.regions)...)
 	}
-	for _, note := range []string{s.sameScans(), s.flips.note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), s.resampled.note(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.flips.note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(),
+		s.resampled.note(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}
@@ -180,7 +185,8 @@ func (s *Summary) sameScans() string {
 }
 
 // directions are the axes of a patient in words.
-var directions = map[byte]string{'L': "from right to left", 'R': "from left to right", 'A': "from back to front", 'P': "from front to back", 'S': "from feet to head", 'I': "from head to feet"}
+var directions = map[byte]string{'L': "from right to left", 'R': "from left to right", 'A': "from back to front",
+	'P': "from front to back", 'S': "from feet to head", 'I': "from head to feet"}
 
 // mixedSpacings says whether voxels that were left as they are differ much between cases, and what
 // spacing would suit all: the median, or "".
@@ -233,7 +239,8 @@ func (s *Summary) failure(d *Dataset) error {
 			lines[n] += "; what an earlier run prepared of it, with other settings, is removed"
 		}
 	}
-	return fmt.Errorf("%d of %s of %s could not be prepared:%s", len(s.Failed), numbers.Count(len(d.Cases), "case"), d.Root, strings.Join(lines, ""))
+	return fmt.Errorf("%d of %s of %s could not be prepared:%s", len(s.Failed), numbers.Count(len(d.Cases), "case"),
+		d.Root, strings.Join(lines, ""))
 }
 
 // addUndrawn counts the structures that nobody drew in a case.
@@ -272,7 +279,8 @@ func (s *Summary) undrawnNote() string {
 	}
 	text := ""
 	for _, name := range names {
-		text += fmt.Sprintf("; %s in %d of %s with labels (%s)", safetext.Text(name), len(s.Undrawn[name]), numbers.Count(s.Labelled, "case"), safetext.List(s.Undrawn[name]))
+		text += fmt.Sprintf("; %s in %d of %s with labels (%s)", safetext.Text(name), len(s.Undrawn[name]),
+			numbers.Count(s.Labelled, "case"), safetext.List(s.Undrawn[name]))
 	}
 	return "WARNING: not drawn in all cases: " + text[2:] + more +
 		". Where a structure is not drawn, training takes its voxels for background, and scores leave it out: add the labels, or leave out such structures or cases. --all-drawn says that these structures are not in the patients"

@@ -41,7 +41,8 @@ func TestPrepareIsIncremental(t *testing.T) {
 	prepare := func(fresh, kept int) *Summary {
 		t.Helper()
 		results := 0
-		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2, Force: force}, func(Result) { results++ })
+		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2, Force: force},
+			func(Result) { results++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,15 +71,18 @@ func TestPrepareIsIncremental(t *testing.T) {
 
 	// A case more, a case changed, a case gone.
 	v, l := patient(t, 77)
-	if err := errors.Join(nifti.Write(filepath.Join(root, "imagesTr/p4.nii.gz"), v), nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), l),
-		os.Remove(filepath.Join(root, "imagesTr/p1.nii.gz")), os.Remove(filepath.Join(root, "labelsTr/p1.nii.gz"))); err != nil {
+	if err := errors.Join(nifti.Write(filepath.Join(root, "imagesTr/p4.nii.gz"), v),
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), l),
+		os.Remove(filepath.Join(root, "imagesTr/p1.nii.gz")),
+		os.Remove(filepath.Join(root, "labelsTr/p1.nii.gz"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrStale) || !strings.Contains(err.Error(), "p2") {
 		t.Errorf("labels that changed: %v", err)
 	}
 	var others *OthersError
-	if _, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{}, nil); !errors.As(err, &others) || !slices.Equal(others.Cases, []string{"p1"}) {
+	if _, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{}, nil); !errors.As(err, &others) ||
+		!slices.Equal(others.Cases, []string{"p1"}) {
 		t.Errorf("a case that is gone is removed unasked: %v", err)
 	}
 	force = true
@@ -126,7 +130,8 @@ func TestPrepareResumes(t *testing.T) {
 	if err != nil || s.Kept != 2 || s.Prepared != 2 {
 		t.Errorf("resumed: %+v, %v", s, err)
 	}
-	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Memory: 300_000}, nil)
+	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		PrepareOptions{Memory: 300_000}, nil)
 	if err != nil || fresh.Fingerprint != s.Fingerprint {
 		t.Errorf("prepared at once: %+v, %v", fresh, err)
 	}
@@ -182,10 +187,12 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	if notes := cases[1].Notes; len(notes) != 1 || !strings.Contains(notes[0], "resampled") {
 		t.Errorf("labels on other voxels: notes %q", notes)
 	}
-	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
+	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		PrepareOptions{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
 		t.Errorf("strictly: %v", err)
 	}
-	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Read: ReadOptions{Flips: "maybe"}}, nil); err == nil {
+	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		PrepareOptions{Read: ReadOptions{Flips: "maybe"}}, nil); err == nil {
 		t.Error("unknown flips are let pass")
 	}
 }
@@ -212,8 +219,10 @@ func TestPrepareRealScans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Axcodes() != "RAS" || info.Original.Axcodes() != "PLI" || len(info.LabelCounts) == 0 || info.Air < 0.3 || info.Air > 0.99 {
-			t.Errorf("%s: %s from %s, labels %v, %.2f air", info.ID, info.Axcodes(), info.Original.Axcodes(), info.LabelCounts, info.Air)
+		if info.Axcodes() != "RAS" || info.Original.Axcodes() != "PLI" || len(info.LabelCounts) == 0 ||
+			info.Air < 0.3 || info.Air > 0.99 {
+			t.Errorf("%s: %s from %s, labels %v, %.2f air", info.ID, info.Axcodes(), info.Original.Axcodes(),
+				info.LabelCounts, info.Air)
 		}
 		// There and back.
 		l, err := nifti.ReadLabels(d.Cases[n].Labels)
@@ -239,7 +248,8 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 	root := t.TempDir()
 	inf := float32(math.Inf(1))
 	g := volume.Grid{Shape: [3]int{3, 2, 1}, Affine: volume.Scaling([3]float64{1, 1, 1})}
-	if err := nifti.Write(filepath.Join(root, "a.nii.gz"), &volume.Volume{Grid: g, Float32: []float32{10, inf, -inf, inf - inf, 20, 2000}}); err != nil {
+	if err := nifti.Write(filepath.Join(root, "a.nii.gz"),
+		&volume.Volume{Grid: g, Float32: []float32{10, inf, -inf, inf - inf, 20, 2000}}); err != nil {
 		t.Fatal(err)
 	}
 	const want = "3 of 6 voxels are not finite"
@@ -248,7 +258,8 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	dir := t.TempDir()
-	if _, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+	if _, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	cache, err := prepared.Open(dir)
@@ -256,7 +267,8 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	if notes := slices.Collect(cache.Records())[0].Notes; !slices.Equal(notes, []string{want + ", the first at (1, 0, 0): NaN is taken for air, infinite values for the ends of the window"}) {
+	if notes := slices.Collect(cache.Records())[0].Notes; !slices.Equal(notes,
+		[]string{want + ", the first at (1, 0, 0): NaN is taken for air, infinite values for the ends of the window"}) {
 		t.Errorf("notes %q", notes)
 	}
 	a, err := cache.Open("a")
@@ -311,7 +323,8 @@ func TestCasesOfOtherScansAreKept(t *testing.T) {
 	}
 	before := times(t, dir)
 	var others *OthersError
-	if _, err := prepare(second); !errors.As(err, &others) || len(others.Cases) != 2 || !strings.Contains(err.Error(), "was prepared from "+first) || !slices.Equal(times(t, dir), before) {
+	if _, err := prepare(second); !errors.As(err, &others) || len(others.Cases) != 2 ||
+		!strings.Contains(err.Error(), "was prepared from "+first) || !slices.Equal(times(t, dir), before) {
 		t.Errorf("cases of other scans are replaced: %v", err)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
@@ -334,12 +347,15 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	}
 	before := times(t, dir)
 	p.Spacing, p.Window = [3]float64{0, 0, 20}, [2]float64{-100, 240}
-	want := []volume.Difference{{Key: "spacing", Old: "each scan's own", New: "ownxownx20 mm"}, {Key: "window", Old: "-125 to 275", New: "-100 to 240"}}
+	want := []volume.Difference{{Key: "spacing", Old: "each scan's own", New: "ownxownx20 mm"},
+		{Key: "window", Old: "-125 to 275", New: "-100 to 240"}}
 	var refused *SettingsError
-	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1", "p2"}) || !slices.Equal(refused.Differences, want) {
+	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) ||
+		!slices.Equal(refused.Cases, []string{"p1", "p2"}) || !slices.Equal(refused.Differences, want) {
 		t.Errorf("%v", err)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1", "p2"}) {
+	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) ||
+		!slices.Equal(refused.Cases, []string{"p1", "p2"}) {
 		t.Errorf("a part: %v", err)
 	}
 	if now := times(t, dir); !slices.Equal(now, before) {
@@ -348,7 +364,8 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	if _, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {
+	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) ||
+		!slices.Equal(refused.Cases, []string{"p1"}) {
 		t.Errorf("a part beside one of other settings: %v", err)
 	}
 	if s, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil || s.Kept != 1 {
@@ -365,7 +382,9 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 // Numbers without names that two folders have others of may mean two things. Cases that have a
 // folder each are no reason to say so.
 func TestNumbersOfSeveralFolders(t *testing.T) {
-	root := tree(t, map[string]string{"north/a1.nii.gz": "", "north/a1_seg.nii.gz": "", "north/a2.nii.gz": "", "north/a2_seg.nii.gz": "", "south/b1.nii.gz": "", "south/b1_seg.nii.gz": "", "south/b2.nii.gz": "", "south/b2_seg.nii.gz": ""})
+	root := tree(t, map[string]string{"north/a1.nii.gz": "", "north/a1_seg.nii.gz": "", "north/a2.nii.gz": "",
+		"north/a2_seg.nii.gz": "", "south/b1.nii.gz": "", "south/b1_seg.nii.gz": "", "south/b2.nii.gz": "",
+		"south/b2_seg.nii.gz": ""})
 	notes := func(roots []string, o Options) []string {
 		t.Helper()
 		d, err := DetectAll(roots, o)
@@ -415,7 +434,8 @@ func TestLabelsWithoutAName(t *testing.T) {
 		`{"background": 0, "pancreas": 1, "tumour": 3}`:                "",
 		`{"background": 0, "all": [1, 3], "pancreas": 1, "ignore": 4}`: "",
 	} {
-		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesTr/p2.nii.gz": "", "labelsTr/p2.nii.gz": "", "dataset.json": `{"labels": ` + name + `}`})
+		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesTr/p2.nii.gz": "",
+			"labelsTr/p2.nii.gz": "", "dataset.json": `{"labels": ` + name + `}`})
 		_, l := patient(t, 1)
 		l.Labels[0] = 3
 		for _, id := range []string{"p1", "p2"} {
@@ -438,17 +458,21 @@ func TestLabelsWithoutAName(t *testing.T) {
 }
 
 func TestSeveralFolders(t *testing.T) {
-	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
+	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "pancreas"}}`})
 	bare := tree(t, map[string]string{"q1/ct.nii.gz": "", "q2/ct.nii.gz": ""})
 	d, err := DetectAll([]string{labelled, bare}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := append(d.IDs("", true), d.IDs("", false)...); !slices.Equal(got, []string{"p1", "q1", "q2"}) || d.LabelNames[1] != "pancreas" || d.Layout != "msd and scans" {
+	if got := append(d.IDs("", true), d.IDs("", false)...); !slices.Equal(got, []string{"p1", "q1", "q2"}) ||
+		d.LabelNames[1] != "pancreas" || d.Layout != "msd and scans" {
 		t.Errorf("%v, %v, %s", got, d.LabelNames, d.Layout)
 	}
-	other := tree(t, map[string]string{"imagesTr/p3.nii.gz": "", "labelsTr/p3.nii.gz": "", "dataset.json": `{"labels": {"1": "liver"}}`})
-	if _, err := DetectAll([]string{labelled, other}, Options{}); err == nil || !strings.Contains(err.Error(), `label 1 is "pancreas" in `+labelled+` and "liver" in `+other) {
+	other := tree(t, map[string]string{"imagesTr/p3.nii.gz": "", "labelsTr/p3.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "liver"}}`})
+	if _, err := DetectAll([]string{labelled, other}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), `label 1 is "pancreas" in `+labelled+` and "liver" in `+other) {
 		t.Errorf("one number for two organs: %v", err)
 	}
 	// One study in two folders is one patient.
@@ -457,22 +481,28 @@ func TestSeveralFolders(t *testing.T) {
 	one, two := filepath.Join(both, "one"), filepath.Join(both, "two")
 	writeStudy(t, one, "1.2.3", "1.2.9", 1, "CT", v, nil)
 	writeStudy(t, two, "1.2.4", "1.2.9", 2, "CT", v, nil)
-	if d, err = DetectAll([]string{one, two}, Options{}); err != nil || len(d.Cases) != 2 || d.Cases[0].Patient == "" || d.Cases[0].Patient != d.Cases[1].Patient {
+	if d, err = DetectAll([]string{one, two}, Options{}); err != nil || len(d.Cases) != 2 || d.Cases[0].Patient == "" ||
+		d.Cases[0].Patient != d.Cases[1].Patient {
 		t.Errorf("%v, %+v", err, d.Cases)
 	}
 }
 
 func TestScansBesideImagesTr(t *testing.T) {
 	root := tree(t, map[string]string{
-		"imagesTr/p1_0000.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesVa/p2_0000.nii.gz": "", "labelsVa/p2.nii.gz": "",
-		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "p4_0000.nii.gz": "", "p4_seg.nii.gz": "", "dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
+		"imagesTr/p1_0000.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesVa/p2_0000.nii.gz": "",
+		"labelsVa/p2.nii.gz":  "",
+		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "p4_0000.nii.gz": "", "p4_seg.nii.gz": "",
+		"dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
 	})
 	d := detect(t, root)
-	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz", "p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz", "p4 p4_0000.nii.gz"}
+	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz",
+		"p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz", "p4 p4_0000.nii.gz"}
 	if got := list(d); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if !noted(d.Notes, "1 scan, held back for testing") || !noted(d.Notes, "more: 1 scan without labels beside imagesTr") || !noted(d.Notes, filepath.Base(root)+": 1 scan without labels beside imagesTr") || len(d.Unused) != 2 {
+	if !noted(d.Notes, "1 scan, held back for testing") ||
+		!noted(d.Notes, "more: 1 scan without labels beside imagesTr") ||
+		!noted(d.Notes, filepath.Base(root)+": 1 scan without labels beside imagesTr") || len(d.Unused) != 2 {
 		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }
@@ -481,11 +511,13 @@ func TestScansBesideImagesTr(t *testing.T) {
 func TestMixedSpacingsOfAllAxes(t *testing.T) {
 	p := volume.DefaultPreparation()
 	spacings := [][3]float64{{0.7, 0.7, 5}, {1.5, 1.5, 1}, {0.8, 0.8, 2.5}}
-	if got, want := mixedSpacings(spacings, p), "voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (0.8x0.8x2.5 mm)"; got != want {
+	if got, want := mixedSpacings(spacings, p),
+		"voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (0.8x0.8x2.5 mm)"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	p.Spacing = [3]float64{1, 1, 0}
-	if got, want := mixedSpacings(spacings, p), "voxels measure 1 to 5 mm from feet to head, and were left so: "; !strings.HasPrefix(got, want) {
+	if got, want := mixedSpacings(spacings, p),
+		"voxels measure 1 to 5 mm from feet to head, and were left so: "; !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -203,7 +203,8 @@ func flipLabels(l *volume.LabelMap, axes string) *volume.LabelMap {
 	for _, axis := range axes {
 		flip |= 1 << (axis - 'i')
 	}
-	o := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}
+	o := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: l.Names, Undrawn: l.Undrawn,
+		Emptied: l.Emptied}
 	for k := range l.Shape[2] {
 		for j := range l.Shape[1] {
 			for i := range l.Shape[0] {

@@ -104,7 +104,8 @@ func TestFlipsArePooled(t *testing.T) {
 		{flipsSeen{"a": of(0.3, 0), "b": of(0.09, 0)}, "1 agree, 1 cannot be told"},
 		{flipsSeen{"a": of(0.05, 0), "b": of(0.05, 0)}, "0 agree, 2 cannot be told, and all together do not tell"},
 		{
-			flipsSeen{"a": of(0.4, 0, 1), "b": of(0.4, 0, 2), "c": of(0.4, 0, 4), "d": of(0.4, 0, 3), "e": of(0.4, 0, 5)},
+			flipsSeen{"a": of(0.4, 0, 1), "b": of(0.4, 0, 2), "c": of(0.4, 0, 4), "d": of(0.4, 0, 3),
+				"e": of(0.4, 0, 5)},
 			"0 agree, 5 cannot be told; all together agree",
 		},
 		{

@@ -50,7 +50,8 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 			x := v.At(i%v.Shape[0], i/v.Shape[0]%v.Shape[1], i/v.Shape[0]/v.Shape[1])
 			inside, ok := volume.ToLabel(float64(x))
 			if !ok || inside > 1 {
-				return nil, nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
+				return nil, nil, &volume.UnsupportedError{Path: path,
+					Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
 			}
 			l.Labels[i] = inside
 			sum[i] += inside

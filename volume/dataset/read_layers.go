@@ -32,7 +32,8 @@ type layer struct {
 // same reports whether another mask has the same voxels, whatever number they have.
 func (a layer) same(l *volume.LabelMap) bool {
 	const rounding = 1e-2 // mm
-	return a.labels.Same(l.Grid, rounding) && slices.EqualFunc(a.labels.Labels, l.Labels, func(x, y uint16) bool { return x > 0 == (y > 0) })
+	return a.labels.Same(l.Grid, rounding) &&
+		slices.EqualFunc(a.labels.Labels, l.Labels, func(x, y uint16) bool { return x > 0 == (y > 0) })
 }
 
 // layers are masks that are put together into one label map.
@@ -58,7 +59,8 @@ func (a *layers) add(m Mask, l *volume.LabelMap) error {
 		l = a.place(m, l)
 	}
 	if !a.labels.Same(l.Grid, rounding) {
-		return fmt.Errorf("%s: lies on other voxels than the masks before it: %w", m.Path, &volume.GeometryError{Image: a.labels.Grid, Labels: l.Grid})
+		return fmt.Errorf("%s: lies on other voxels than the masks before it: %w", m.Path,
+			&volume.GeometryError{Image: a.labels.Grid, Labels: l.Grid})
 	}
 	a.labels.Names[m.Label], a.names[m.Label] = m.Name, m.Name
 	for n, inside := range l.Labels {
@@ -90,7 +92,8 @@ func (a *layers) place(m Mask, l *volume.LabelMap) *volume.LabelMap {
 	}
 	for _, n := range []int{lostBefore, lost} {
 		if n > 0 {
-			a.notes = append(a.notes, fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out", filepath.Base(m.Path), numbers.Count(n, "labelled voxel")))
+			a.notes = append(a.notes, fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out",
+				filepath.Base(m.Path), numbers.Count(n, "labelled voxel")))
 		}
 	}
 	return one
@@ -117,7 +120,8 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int {
 		return cmp.Or(a.overlap[y]-a.overlap[x], slices.Compare(x[:], y[:]))
 	}) {
-		shared = append(shared, fmt.Sprintf("%s and %s (%s)", a.names[pair[0]], a.names[pair[1]], numbers.Count(a.overlap[pair], "voxel")))
+		shared = append(shared, fmt.Sprintf("%s and %s (%s)", a.names[pair[0]], a.names[pair[1]],
+			numbers.Count(a.overlap[pair], "voxel")))
 	}
 	const most = 4
 	if more := len(shared) - most; more > 1 {
@@ -125,7 +129,8 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	}
 	text := "structures overlap: " + strings.Join(shared, ", ")
 	if refused {
-		return nil, nil, fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, order:NAME,NAME to the first that is named, --structures leaves structures out", text)
+		return nil, nil,
+			fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, order:NAME,NAME to the first that is named, --structures leaves structures out", text)
 	}
 	return a.labels, append(a.notes, text+": "+a.rule.Words()), nil
 }

@@ -196,7 +196,8 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 			"space directions: none (1,0,0) (0,1,0) (0,0,1)\nkinds: list domain domain domain\n" +
 			"encoding: raw\nspace origin: (0,0,0)\n"
 		for n, name := range names {
-			text += fmt.Sprintf("Segment%[1]d_Name:=%[2]s\nSegment%[1]d_LabelValue:=1\nSegment%[1]d_Layer:=%[1]d\n", n, name)
+			text += fmt.Sprintf("Segment%[1]d_Name:=%[2]s\nSegment%[1]d_LabelValue:=1\nSegment%[1]d_Layer:=%[1]d\n", n,
+				name)
 		}
 		return text + "\n" + strings.Repeat("\x00\x01", 8)
 	}
@@ -206,7 +207,8 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 	}{
 		{[]string{"ball", "box"}, ""},
 		{[]string{"Ball", "box"}, ""}, // another spelling
-		{[]string{"box", "ball"}, `label 1 is "ball" in ROOT/a.seg.nrrd and "box" in ROOT/b.seg.nrrd; label 2 is "box" in`},
+		{[]string{"box", "ball"},
+			`label 1 is "ball" in ROOT/a.seg.nrrd and "box" in ROOT/b.seg.nrrd; label 2 is "box" in`},
 	} {
 		root := tree(t, map[string]string{
 			"a.nii.gz": "", "b.nii.gz": "", "a.seg.nrrd": header("ball", "box"), "b.seg.nrrd": header(c.second...),
@@ -218,7 +220,8 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 				t.Fatalf("%v, %+v", err, d)
 			}
 			switch err := d.checkNames(); {
-			case (c.want == "" || same) && err != nil, c.want != "" && !same && (err == nil || !strings.HasPrefix(err.Error(), want)):
+			case (c.want == "" || same) && err != nil, c.want != "" && !same && (err == nil ||
+				!strings.HasPrefix(err.Error(), want)):
 				t.Errorf("%q, same labels %v: %v", c.second, same, err)
 			}
 		}

@@ -25,11 +25,14 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 			return nil, nil, err
 		}
 		if values := l.Counts(); len(values) > 2 || len(values) == 2 && values[0] == 0 {
-			return nil, nil, &volume.FormatError{Path: m.Path, Problem: fmt.Sprintf("is to be the mask of %s alone, but holds %d different labels", m.Name, len(values)-1)}
+			return nil, nil, &volume.FormatError{Path: m.Path,
+				Problem: fmt.Sprintf("is to be the mask of %s alone, but holds %d different labels", m.Name,
+					len(values)-1)}
 		}
 		if before, known := first[m.Label]; known {
 			if !before.same(l) {
-				return nil, nil, fmt.Errorf("%s and %s are both %s by their names, and have different voxels: rename or remove one of them%s", before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
+				return nil, nil,
+					fmt.Errorf("%s and %s are both %s by their names, and have different voxels: rename or remove one of them%s", before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
 			}
 			continue
 		}
@@ -58,8 +61,9 @@ func (c Case) checkVolumes(scan volume.Grid, o ReadOptions) error {
 		return nil
 	}
 	if len(h.Dims) == 4 && slices.Equal(h.Dims[1:], scan.Shape[:]) {
-		return &volume.UnsupportedError{Path: c.Labels, Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
-			numbers.Extents(h.Dims), numbers.Extents(scan.Shape[:]))}
+		return &volume.UnsupportedError{Path: c.Labels,
+			Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
+				numbers.Extents(h.Dims), numbers.Extents(scan.Shape[:]))}
 	}
 	if _, ok := scan.Shares(h.Grid); ok && h.Shape != scan.Shape {
 		return nil

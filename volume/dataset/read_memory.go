@@ -53,7 +53,8 @@ func extentOfSeries(s *dicom.Series) extent {
 // located is the case with its series, where that is one that nobody has chosen yet: the header
 // tells how large it is.
 func (c Case) located() Case {
-	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !format.IsName(c.Labels) && c.Series == ""
+	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !format.IsName(c.Labels) &&
+		c.Series == ""
 	if c.refused != nil || c.series != nil || asksSegments || !c.IsDICOM() {
 		return c
 	}

@@ -30,7 +30,8 @@ func writeSegmentation(t *testing.T, path, series string, l *volume.LabelMap) {
 	if l, err = l.Orient(all[0].Axcodes); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), dicom.WriteSegmentation(path, l, all[0], dicom.WriteOptions{Algorithm: "test"})); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), dicom.WriteSegmentation(path, l, all[0],
+		dicom.WriteOptions{Algorithm: "test"})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -44,14 +45,16 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
 	a, la := axial(t, 1)
 	b, lb := axial(t, 2)
-	la.Names, lb.Names = map[uint16]string{la.Labels[slices.IndexFunc(la.Labels, func(x uint16) bool { return x != 0 })]: "pancreas"}, nil
+	la.Names, lb.Names = map[uint16]string{la.Labels[slices.IndexFunc(la.Labels,
+		func(x uint16) bool { return x != 0 })]: "pancreas"}, nil
 	writeSeries(t, in("one", "CT"), "1.2.1", a, false)
 	writeSeries(t, in("two", "CT"), "1.2.2", b, false)
 	writeSegmentation(t, in("one", "seg", "pancreas.dcm"), in("one", "CT"), la)
 	writeSegmentation(t, in("elsewhere", "b.dcm"), in("two", "CT"), lb)
 
 	d := detect(t, root)
-	if got, want := list(d), []string{"one one/CT one/seg/pancreas.dcm", "two two/CT elsewhere/b.dcm"}; !slices.Equal(got, want) {
+	if got, want := list(d), []string{"one one/CT one/seg/pancreas.dcm",
+		"two two/CT elsewhere/b.dcm"}; !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
 	truth := map[string]*volume.LabelMap{"1.2.1": la, "1.2.2": lb}
@@ -75,11 +78,13 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	dir := t.TempDir()
 	// The number has another name in the other case: that it means the same, somebody must say.
 	var names *NamesError
-	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); !errors.As(err, &names) ||
+	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); !errors.As(err,
+		&names) ||
 		!strings.Contains(err.Error(), `is "pancreas" in`) || !strings.Contains(names.Hint, "--same-labels") {
 		t.Errorf("one label of two names: %v", err)
 	}
-	if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil || !noted(notes, `is "pancreas" in`) {
+	if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil ||
+		!noted(notes, `is "pancreas" in`) {
 		t.Errorf("one label of two names: inspect says %q, %v", notes, err)
 	}
 	d, err := Detect(root, Options{SameLabels: true})
@@ -137,14 +142,16 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	if d.Cases[0].Labels != "" || !noted(d.Notes, "2 SEG objects") || !noted(d.Notes, "half.dcm") {
 		t.Errorf("labels %s, notes %q", d.Cases[0].Labels, d.Notes)
 	}
-	if d, err = Detect(root, Options{Segmentation: "half"}); err != nil || filepath.Base(d.Cases[0].Labels) != "half.dcm" || !noted(d.Notes, "none of its SEG objects is half") {
+	if d, err = Detect(root, Options{Segmentation: "half"}); err != nil ||
+		filepath.Base(d.Cases[0].Labels) != "half.dcm" || !noted(d.Notes, "none of its SEG objects is half") {
 		t.Errorf("%v, %q", err, d.Notes)
 	}
 	// A NIfTI file goes before.
 	if err := nifti.WriteLabels(in("one", "CT_seg.nii.gz"), la); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = Detect(root, Options{Segmentation: "half.dcm"}); err != nil || filepath.Base(d.Cases[0].Labels) != "CT_seg.nii.gz" || !noted(d.Notes, "its labels are") {
+	if d, err = Detect(root, Options{Segmentation: "half.dcm"}); err != nil ||
+		filepath.Base(d.Cases[0].Labels) != "CT_seg.nii.gz" || !noted(d.Notes, "its labels are") {
 		t.Errorf("%v, %s, %q", err, d.Cases[0].Labels, d.Notes)
 	}
 	// Objects whose series is not there, and whose file is damaged.
@@ -155,10 +162,12 @@ func TestSegmentationsAreLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = detect(t, root)
-	if !noted(d.Notes, "none of the series here is the one that it refers to") || !noted(d.PassedOver, "cut.dcm: passed over: is truncated") {
+	if !noted(d.Notes, "none of the series here is the one that it refers to") ||
+		!noted(d.PassedOver, "cut.dcm: passed over: is truncated") {
 		t.Errorf("notes %q, passed over %q", d.Notes, d.PassedOver)
 	}
-	if _, _, _, err := (Case{Image: in("one", "CT"), Labels: in("elsewhere", "b.dcm")}).Read(DefaultReadOptions(), nil); err == nil || !strings.Contains(err.Error(), "refers to none of the series") {
+	if _, _, _, err := (Case{Image: in("one", "CT"), Labels: in("elsewhere", "b.dcm")}).Read(DefaultReadOptions(),
+		nil); err == nil || !strings.Contains(err.Error(), "refers to none of the series") {
 		t.Errorf("labels of another series: %v", err)
 	}
 }
@@ -173,9 +182,11 @@ func TestLabelPairs(t *testing.T) {
 	if err := nifti.WriteLabels(in("a.nii.gz"), l); err != nil {
 		t.Fatal(err)
 	}
-	for _, pair := range [][2]string{{"a.dcm", "a.nii.gz"}, {"a.nii.gz", "a.dcm"}, {"a.nii.gz", "a.nii.gz"}, {"a.dcm", "a.dcm"}} {
+	for _, pair := range [][2]string{{"a.dcm", "a.nii.gz"}, {"a.nii.gz", "a.dcm"}, {"a.nii.gz", "a.nii.gz"},
+		{"a.dcm", "a.dcm"}} {
 		a, b, notes, err := ReadLabelPair(in(pair[0]), in(pair[1]), ScansIn(in("CT")), DefaultReadOptions())
-		if err != nil || len(notes) > 0 || !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) || a.Len() != l.Len() {
+		if err != nil || len(notes) > 0 || !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) ||
+			a.Len() != l.Len() {
 			t.Errorf("%v: %v, %q", pair, err, notes)
 		}
 	}
@@ -201,12 +212,15 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 		o                ReadOptions
 		withScans, alone string // the error; "" for the same labels
 	}{
-		"straight":     {0, false, ReadOptions{}, ReadOptions{}, "", ""},
-		"tilted":       {0.3, false, ReadOptions{}, ReadOptions{}, "", "tell where it belongs: where these are is not said"},
+		"straight": {0, false, ReadOptions{}, ReadOptions{}, "", ""},
+		"tilted": {0.3, false, ReadOptions{}, ReadOptions{}, "",
+			"tell where it belongs: where these are is not said"},
 		"tilted, kept": {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}, ReadOptions{}, "", ""},
 		// none where there is no slice
-		"a gap":             {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{Gaps: dicom.GapsResample}, "", "other labels"},
-		"a gap, not filled": {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{}, "--gaps resample", "other labels"},
+		"a gap": {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{Gaps: dicom.GapsResample}, "",
+			"other labels"},
+		"a gap, not filled": {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{}, "--gaps resample",
+			"other labels"},
 	} {
 		root := t.TempDir()
 		in := func(name string) string { return filepath.Join(root, name) }
@@ -241,11 +255,13 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 		if file, err = file.Orient("RAS"); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(nifti.WriteLabels(in("a.nii.gz"), file), dicom.WriteSegmentation(in("a.dcm"), drawn, all[0], dicom.WriteOptions{Algorithm: "test", Read: asIs})); err != nil {
+		if err := errors.Join(nifti.WriteLabels(in("a.nii.gz"), file), dicom.WriteSegmentation(in("a.dcm"), drawn,
+			all[0], dicom.WriteOptions{Algorithm: "test", Read: asIs})); err != nil {
 			t.Fatal(err)
 		}
 		for _, files := range [][2]string{{"a.nii.gz", "a.dcm"}, {"a.dcm", "a.nii.gz"}} {
-			for want, scans := range map[string]*Scans{"with scans: " + c.withScans: ScansIn(in("CT")), "alone: " + c.alone: nil} {
+			for want, scans := range map[string]*Scans{"with scans: " + c.withScans: ScansIn(in("CT")),
+				"alone: " + c.alone: nil} {
 				what, want, _ := strings.Cut(want, ": ")
 				a, b, _, err := ReadLabelPair(in(files[0]), in(files[1]), scans, c.o)
 				got := ""
@@ -254,7 +270,8 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 				} else if !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) {
 					got = "other labels"
 				}
-				if !strings.Contains(got, want) || want == "" && got != "" || errors.Is(err, ErrNoScans) != strings.Contains(want, "not said") {
+				if !strings.Contains(got, want) || want == "" && got != "" ||
+					errors.Is(err, ErrNoScans) != strings.Contains(want, "not said") {
 					t.Errorf("%s, %v %s: %q, want %q", name, files, what, got, want)
 				}
 			}
@@ -313,7 +330,8 @@ func TestStructureSetsAreLabels(t *testing.T) {
 		writeStructureSet(t, filepath.Join(root, fmt.Sprint("p", n+1)), n, nil)
 	}
 	d, err := Detect(root, Options{Series: SeriesAll, Structures: []string{"parotid l", "ring*"}})
-	if err != nil || len(d.Cases) != 2 || d.LabelNames[1] != "Parotid_L" || d.LabelNames[2] != "Ring ä" || len(d.LabelNames) != 2 {
+	if err != nil || len(d.Cases) != 2 || d.LabelNames[1] != "Parotid_L" || d.LabelNames[2] != "Ring ä" ||
+		len(d.LabelNames) != 2 {
 		t.Fatalf("%v, %+v", err, d)
 	}
 	for _, c := range d.Cases {
@@ -323,7 +341,8 @@ func TestStructureSetsAreLabels(t *testing.T) {
 		}
 	}
 	// Without a choice, what is no anatomy is left out, and that is said.
-	if d, err = Detect(root, Options{}); err != nil || len(d.LabelNames) != 4 || !noted(d.Notes, "structures left out, because they are no anatomy or have no contours: BODY external") {
+	if d, err = Detect(root, Options{}); err != nil || len(d.LabelNames) != 4 ||
+		!noted(d.Notes, "structures left out, because they are no anatomy or have no contours: BODY external") {
 		t.Errorf("%v: %v, %q", err, d.LabelNames, d.Notes)
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
@@ -358,13 +377,16 @@ func TestStructureSetsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := detect(t, root)
-	if len(d.Cases) != 1 || d.Cases[0].Labels != "" || !noted(d.Notes, "used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
+	if len(d.Cases) != 1 || d.Cases[0].Labels != "" ||
+		!noted(d.Notes, "used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
-	if d, err = Detect(root, Options{Segmentation: "nothing"}); err != nil || !noted(d.Notes, "because none of its RT structure sets is nothing") {
+	if d, err = Detect(root, Options{Segmentation: "nothing"}); err != nil ||
+		!noted(d.Notes, "because none of its RT structure sets is nothing") {
 		t.Errorf("%q, %v", d.Notes, err)
 	}
-	if got := countKinds([]object{{structures: &dicom.StructureSet{}}, {segmentation: &dicom.Segmentation{}}, {segmentation: &dicom.Segmentation{}}}); got != "2 SEG objects and 1 RT structure set" {
+	if got := countKinds([]object{{structures: &dicom.StructureSet{}}, {segmentation: &dicom.Segmentation{}},
+		{segmentation: &dicom.Segmentation{}}}); got != "2 SEG objects and 1 RT structure set" {
 		t.Error(got)
 	}
 }

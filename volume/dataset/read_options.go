@@ -34,7 +34,8 @@ type ReadOptions struct {
 
 // DefaultReadOptions repairs what can be repaired exactly.
 func DefaultReadOptions() ReadOptions {
-	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep,
+		Overlap: dicom.OverlapError, Flips: FlipsCheck, LabelsBy: LabelsByHeader}
 }
 
 // origin is how files are read, for the record of a case. It keeps the form of older versions,
@@ -56,13 +57,15 @@ func (o ReadOptions) check() error {
 		name, value string
 		known       []string
 	}{
-		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
+		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep),
+			string(dicom.TiltError)}},
 		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
 		{"labels by", string(o.LabelsBy), []string{"", string(LabelsByHeader), string(LabelsByIndex)}},
 		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
 	} {
 		if !slices.Contains(option.known, option.value) {
-			return fmt.Errorf("%s %q: must be one of %s", option.name, option.value, strings.Join(option.known[1:], ", "))
+			return fmt.Errorf("%s %q: must be one of %s", option.name, option.value,
+				strings.Join(option.known[1:], ", "))
 		}
 	}
 	return nil

@@ -68,5 +68,6 @@ func emptiedNote(l *volume.LabelMap) string {
 	for _, label := range l.Emptied {
 		names = append(names, cmp.Or(l.Names[label], fmt.Sprintf("label %d", label)))
 	}
-	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + safetext.List(names) + ". They were drawn, and are neither absent nor undrawn"
+	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + safetext.List(names) +
+		". They were drawn, and are neither absent nor undrawn"
 }

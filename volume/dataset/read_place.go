@@ -29,7 +29,8 @@ func onScan(path string, l *volume.LabelMap, scan volume.Grid) (*volume.LabelMap
 	note := onPart(scan, l.Grid)
 	if lost > 0 {
 		if placed.Counts()[0] == placed.Len() {
-			return nil, "", fmt.Errorf("%s: none of its %s lies in the scan: was it drawn on another?", path, numbers.Count(lost, "labelled voxel"))
+			return nil, "", fmt.Errorf("%s: none of its %s lies in the scan: was it drawn on another?", path,
+				numbers.Count(lost, "labelled voxel"))
 		}
 		note = fmt.Sprintf("WARNING: %s: labels reach beyond the scan: %s there left out; %s",
 			filepath.Base(path), numbers.Count(lost, "labelled voxel"), note)
@@ -60,16 +61,19 @@ func onPart(scan, labels volume.Grid) string {
 // byIndex takes labels for those of the scan's voxels of the same index, whatever their header
 // says: of a DICOM series, columns, rows and slices in the order of the series; of other files,
 // voxels in the order of the file.
-func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.LabelMap, error) {
+func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.LabelMap,
+	error) {
 	scan := v.Shape
 	if s != nil {
 		scan = s.Shape
 	}
 	if l.Shape != scan {
-		return nil, fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index (--labels-by index) where both have the same", path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
+		return nil,
+			fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index (--labels-by index) where both have the same", path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
 	}
 	if s == nil {
-		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied}, nil
+		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied},
+			nil
 	}
 	on, err := s.Labels(l.Labels, o.dicom(nil))
 	if err != nil {
@@ -90,7 +94,8 @@ func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 		return prepared.NoteOtherVoxels
 	}
 	if beside := scan.Misalignment(labels); beside > besideRounding {
-		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
+		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel",
+			beside)
 	}
 	return ""
 }

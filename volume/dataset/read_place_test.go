@@ -85,11 +85,17 @@ func TestLabelsOnAPartOfTheScan(t *testing.T) {
 		note           string
 		origin, extent [3]int // of what is known
 	}{
-		"cropped, other axes": {turned, "labels lie on a part of the scan's voxels, 17x12x20 of 24x20x16: the rest is background", [3]int{2, 1, 3}, [3]int{20, 17, 12}},
-		"a slice less":        {crop([3]int{}, [3]int{24, 20, 15}), "24x20x15 of 24x20x16: the rest is background", [3]int{}, [3]int{24, 20, 15}},
-		"larger":              {larger, "29x25x21 of 24x20x16", [3]int{}, shape},
-		"drawn beyond":        {drawnBeyond, "WARNING: a_seg.nii: labels reach beyond the scan: 2 labelled voxels there left out; labels lie on a part", [3]int{}, shape},
-		"a fifth beside":      {beside, "the rest is background; they lie 0.20 voxels beside those, by their header", [3]int{2, 1, 3}, [3]int{20, 17, 12}},
+		"cropped, other axes": {turned,
+			"labels lie on a part of the scan's voxels, 17x12x20 of 24x20x16: the rest is background", [3]int{2, 1, 3},
+			[3]int{20, 17, 12}},
+		"a slice less": {crop([3]int{}, [3]int{24, 20, 15}), "24x20x15 of 24x20x16: the rest is background", [3]int{},
+			[3]int{24, 20, 15}},
+		"larger": {larger, "29x25x21 of 24x20x16", [3]int{}, shape},
+		"drawn beyond": {drawnBeyond,
+			"WARNING: a_seg.nii: labels reach beyond the scan: 2 labelled voxels there left out; labels lie on a part",
+			[3]int{}, shape},
+		"a fifth beside": {beside, "the rest is background; they lie 0.20 voxels beside those, by their header",
+			[3]int{2, 1, 3}, [3]int{20, 17, 12}},
 	} {
 		root := written(t, v, map[string]*volume.LabelMap{"a_seg.nii": c.labels})
 		r, got, err := preparedCase(t, root, PrepareOptions{})
@@ -128,7 +134,9 @@ func TestLabelsOnAPartOfTheScan(t *testing.T) {
 	elsewhere := crop([3]int{-2, -2, -2}, [3]int{8, 8, 8})
 	clear(elsewhere.Labels)
 	elsewhere.Labels[0] = 1
-	if _, _, err := preparedCase(t, written(t, v, map[string]*volume.LabelMap{"a_seg.nii": elsewhere}), PrepareOptions{}); err == nil || !strings.Contains(err.Error(), "none of its 1 labelled voxel lies in the scan") {
+	if _, _, err := preparedCase(t, written(t, v, map[string]*volume.LabelMap{"a_seg.nii": elsewhere}),
+		PrepareOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "none of its 1 labelled voxel lies in the scan") {
 		t.Errorf("all drawn beyond the scan: %v", err)
 	}
 }
@@ -187,9 +195,11 @@ func TestLabelsByIndexOfTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bare := &volume.LabelMap{Grid: volume.Grid{Shape: labels.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: labels.Labels}
+		bare := &volume.LabelMap{Grid: volume.Grid{Shape: labels.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})},
+			Labels: labels.Labels}
 		root := written(t, scan, map[string]*volume.LabelMap{"a_seg.nii": bare})
-		if _, _, err := preparedCase(t, root, PrepareOptions{}); err == nil || !strings.Contains(err.Error(), "--labels-by index takes them so") {
+		if _, _, err := preparedCase(t, root, PrepareOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "--labels-by index takes them so") {
 			t.Errorf("%s: %v", codes, err)
 		}
 		read := DefaultReadOptions()
@@ -215,9 +225,12 @@ func TestLabelsByIndexOfTheFile(t *testing.T) {
 	}
 	read := DefaultReadOptions()
 	read.LabelsBy = LabelsByIndex
-	short := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{24, 20, 15}, Affine: l.Affine}, Labels: l.Labels[:24*20*15]}
+	short := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{24, 20, 15}, Affine: l.Affine},
+		Labels: l.Labels[:24*20*15]}
 	root := written(t, v, map[string]*volume.LabelMap{"a_seg.nii": short})
-	if _, _, err := preparedCase(t, root, PrepareOptions{Read: read}); err == nil || !strings.Contains(err.Error(), "has 24x20x15 voxels, its scan has 24x20x16: labels go by index (--labels-by index) where both have the same") {
+	if _, _, err := preparedCase(t, root, PrepareOptions{Read: read}); err == nil ||
+		!strings.Contains(err.Error(),
+			"has 24x20x15 voxels, its scan has 24x20x16: labels go by index (--labels-by index) where both have the same") {
 		t.Errorf("other shape: %v", err)
 	}
 	// Labels that were turned, and whose header says nothing of it, fit better when they are
@@ -225,7 +238,8 @@ func TestLabelsByIndexOfTheFile(t *testing.T) {
 	turned := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels)}
 	slices.Reverse(turned.Labels)
 	turned.Affine = volume.Scaling([3]float64{1, 1, 1})
-	if _, _, err := preparedCase(t, written(t, v, map[string]*volume.LabelMap{"a_seg.nii": turned}), PrepareOptions{Read: read}); err == nil || !strings.Contains(err.Error(), "fits its scan better when flipped") {
+	if _, _, err := preparedCase(t, written(t, v, map[string]*volume.LabelMap{"a_seg.nii": turned}),
+		PrepareOptions{Read: read}); err == nil || !strings.Contains(err.Error(), "fits its scan better when flipped") {
 		t.Errorf("turned: %v", err)
 	}
 }
@@ -237,7 +251,8 @@ func TestReferencesOnAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: l.Labels}
+	bare := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})},
+		Labels: l.Labels}
 	root := written(t, v, map[string]*volume.LabelMap{"whole.nii": l, "part.nii": part, "bare.nii": bare})
 	at := func(name string) Labels { return Labels{Path: filepath.Join(root, name)} }
 	for _, pair := range [][2]string{{"whole.nii", "part.nii"}, {"part.nii", "whole.nii"}} {
@@ -263,7 +278,8 @@ func TestReferencesOnAPart(t *testing.T) {
 	if err != nil || !slices.Equal(r.Labels, l.Labels) || r.Grid != p.Grid || !tells(notes, "compared by index") {
 		t.Errorf("by index: %v, notes %q", err, notes)
 	}
-	if p, r, _, err = ReadPair(at("whole.nii"), at("bare.nii"), nil, DefaultReadOptions()); err != nil || p.Same(r.Grid, 1) {
+	if p, r, _, err = ReadPair(at("whole.nii"), at("bare.nii"), nil, DefaultReadOptions()); err != nil ||
+		p.Same(r.Grid, 1) {
 		t.Errorf("by the header they lie elsewhere: %v", err)
 	}
 }
@@ -299,19 +315,23 @@ func TestOrderOfMasksThatOverlap(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", rule, err)
 		}
-		if r.LabelCounts[1] != want.liver || r.LabelCounts[2] != want.tumour || !slices.Equal(r.Emptied, want.emptied) || r.Undrawn != nil || !slices.Equal(got.Emptied, want.emptied) {
+		if r.LabelCounts[1] != want.liver || r.LabelCounts[2] != want.tumour ||
+			!slices.Equal(r.Emptied, want.emptied) || r.Undrawn != nil || !slices.Equal(got.Emptied, want.emptied) {
 			t.Errorf("%s: voxels %v, emptied %v, undrawn %v", rule, r.LabelCounts, r.Emptied, r.Undrawn)
 		}
-		if tells(r.Notes, "WARNING: emptied, because others have all their voxels (--segment-overlap): tumour") != (want.emptied != nil) {
+		if tells(r.Notes,
+			"WARNING: emptied, because others have all their voxels (--segment-overlap): tumour") != (want.emptied != nil) {
 			t.Errorf("%s: notes %q", rule, r.Notes)
 		}
 	}
 	for rule, problem := range map[dicom.Overlap]string{
-		"error": "order:NAME,NAME to the first that is named", "order:spleen": "structures overlap: liver and tumour", "lest": "must be error, last, or order:",
+		"error": "order:NAME,NAME to the first that is named", "order:spleen": "structures overlap: liver and tumour",
+		"lest": "must be error, last, or order:",
 	} {
 		read := DefaultReadOptions()
 		read.Overlap = rule
-		if _, _, err := preparedCase(t, root, PrepareOptions{Read: read}); err == nil || !strings.Contains(err.Error(), problem) {
+		if _, _, err := preparedCase(t, root, PrepareOptions{Read: read}); err == nil ||
+			!strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v", rule, err)
 		}
 	}

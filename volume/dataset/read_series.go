@@ -70,7 +70,8 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 		if counts[k] == 1 {
 			lines = append(lines, fmt.Sprintf("%s: passed over: %s", first[k], k.what))
 		} else {
-			lines = append(lines, fmt.Sprintf("%s: passed over %d files, %s and more: %s", k.folder, counts[k], filepath.Base(first[k]), k.what))
+			lines = append(lines, fmt.Sprintf("%s: passed over %d files, %s and more: %s", k.folder, counts[k],
+				filepath.Base(first[k]), k.what))
 		}
 	}
 	return lines
@@ -168,7 +169,8 @@ func (c Case) IsDICOM() bool {
 func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 	area := s.Shape[0] * s.Shape[1]
 	if len(s.Instances) != s.Shape[2] {
-		return nil, fmt.Errorf("%s holds several images: labels that count slices by instance number cannot be told where they belong", s.Files[0])
+		return nil,
+			fmt.Errorf("%s holds several images: labels that count slices by instance number cannot be told where they belong", s.Files[0])
 	}
 	order := make([]int, len(s.Instances)) // the slices, by number
 	for k := range order {
@@ -179,9 +181,11 @@ func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 		a, b := order[z-1], order[z]
 		switch x, y := s.Instances[a], s.Instances[b]; {
 		case x == y && x == 0:
-			return nil, fmt.Errorf("%s and %s have no instance number, by which the labels count the slices", s.Files[a], s.Files[b])
+			return nil, fmt.Errorf("%s and %s have no instance number, by which the labels count the slices",
+				s.Files[a], s.Files[b])
 		case x == y:
-			return nil, fmt.Errorf("%s and %s have the instance number %d both, by which the labels count the slices", s.Files[a], s.Files[b], x)
+			return nil, fmt.Errorf("%s and %s have the instance number %d both, by which the labels count the slices",
+				s.Files[a], s.Files[b], x)
 		case s.Instances[order[0]] == 0 && y != z: // 0 is a number only where all follow it
 			return nil, fmt.Errorf("%s has no instance number, by which the labels count the slices", s.Files[order[0]])
 		}

@@ -58,7 +58,9 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 		}
 		// BitsStored, HighBit
 		for tag, bits := range map[uint16]string{0x0101: "\x0C\x00", 0x0102: "\x0B\x00"} {
-			file = bytes.Replace(file, []byte(element(0x0028, tag, "US", map[uint16]string{0x0101: "\x10\x00", 0x0102: "\x0F\x00"}[tag])), []byte(element(0x0028, tag, "US", bits)), 1)
+			file = bytes.Replace(file, []byte(element(0x0028, tag, "US",
+				map[uint16]string{0x0101: "\x10\x00", 0x0102: "\x0F\x00"}[tag])),
+				[]byte(element(0x0028, tag, "US", bits)), 1)
 		}
 		if n == 0 {
 			copy(file[len(file)-2:], "\x88\x13") // 5000
@@ -71,7 +73,8 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
-	if p := strings.Join(entries[0].Problems, "|"); !strings.Contains(p, "has pixels of more than the 12 bits that it claims") || strings.Contains(p, "|") {
+	if p := strings.Join(entries[0].Problems, "|"); !strings.Contains(p,
+		"has pixels of more than the 12 bits that it claims") || strings.Contains(p, "|") {
 		t.Errorf("problems %q", p)
 	}
 }
@@ -99,10 +102,13 @@ func TestSeriesOfOneNumber(t *testing.T) {
 			t.Errorf("%v: want %s", err, want)
 		}
 	}
-	if d, err = Detect(root, Options{Series: "1.2.2"}); err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.2" {
+	if d, err = Detect(root, Options{Series: "1.2.2"}); err != nil || len(d.Cases) != 1 ||
+		d.Cases[0].Series != "1.2.2" {
 		t.Errorf("by UID: %+v, %v", d, err)
 	}
-	if d = detect(t, root); len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the largest axial CT of 2 series, UID 1.2.1, as large as series 2 UID 1.2.2; --series chooses another") {
+	if d = detect(t, root); len(d.Notes) != 1 ||
+		!strings.Contains(d.Notes[0],
+			"the largest axial CT of 2 series, UID 1.2.1, as large as series 2 UID 1.2.2; --series chooses another") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
@@ -129,7 +135,8 @@ func TestSeriesOfANumberWithItsLocalizer(t *testing.T) {
 	one.Shape[2] = 1
 	writeStudy(t, root, "1.2.2", "1.2.1.9", 1, "CT", one, nil)
 	d, err := Detect(root, Options{Series: "1"})
-	if err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.1" || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the only scan of 2 series that are 1") {
+	if err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.1" || len(d.Notes) != 1 ||
+		!strings.Contains(d.Notes[0], "the only scan of 2 series that are 1") {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -140,14 +147,16 @@ func TestDICOMDIRStandsForItsFolder(t *testing.T) {
 	v, _ := axial(t, 1)
 	writeSeries(t, filepath.Join(root, "DICOM"), "1.2.1", v, false)
 	directory := filepath.Join(root, "DICOMDIR")
-	meta := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0002, "UI", "1.2.840.10008.1.3.10") + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
+	meta := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0002, "UI", "1.2.840.10008.1.3.10") +
+		element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
 	if err := os.WriteFile(directory, []byte(meta+element(0x0004, 0x1130, "CS", "DISK")), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	var said []string
 	for _, path := range []string{root, directory} {
 		entries, notes, err := Inspect(t.Context(), []string{path}, InspectOptions{})
-		if err != nil || len(entries) != 1 || entries[0].Path != filepath.Join(root, "DICOM") || len(entries[0].Problems) > 0 {
+		if err != nil || len(entries) != 1 || entries[0].Path != filepath.Join(root, "DICOM") ||
+			len(entries[0].Problems) > 0 {
 			t.Errorf("%s: %+v, %v", path, entries, err)
 		}
 		d, err := Detect(path, Options{})
@@ -166,11 +175,13 @@ func TestCaseIsNotNamedAfterItsCopy(t *testing.T) {
 	root := t.TempDir()
 	v, _ := axial(t, 1)
 	writeSeries(t, filepath.Join(root, "copy"), "1.2.1", v, false)
-	if err := errors.Join(os.CopyFS(filepath.Join(root, "pat"), os.DirFS(filepath.Join(root, "copy"))), os.Rename(filepath.Join(root, "copy"), filepath.Join(root, "pat", "again"))); err != nil {
+	if err := errors.Join(os.CopyFS(filepath.Join(root, "pat"), os.DirFS(filepath.Join(root, "copy"))),
+		os.Rename(filepath.Join(root, "copy"), filepath.Join(root, "pat", "again"))); err != nil {
 		t.Fatal(err)
 	}
 	d := detect(t, root)
-	if got := list(d); !slices.Equal(got, []string{"pat pat"}) || !strings.Contains(strings.Join(d.PassedOver, "; "), "again: passed over 30 files") {
+	if got := list(d); !slices.Equal(got, []string{"pat pat"}) || !strings.Contains(strings.Join(d.PassedOver, "; "),
+		"again: passed over 30 files") {
 		t.Errorf("%q, passed over %q", got, d.PassedOver)
 	}
 }
@@ -187,8 +198,9 @@ func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
 	}{
 		"each of a study of its own": {func(int) bool { return false }, each, ""},
 		"all of one study":           {func(int) bool { return false }, func(int) string { return "1.8" }, ""},
-		"one is missing":             {func(k int) bool { return k == 12 }, func(int) string { return "1.8" }, "slices are not evenly spaced"},
-		"one is missing, studies":    {func(k int) bool { return k == 12 }, each, "slices are not evenly spaced"},
+		"one is missing": {func(k int) bool { return k == 12 }, func(int) string { return "1.8" },
+			"slices are not evenly spaced"},
+		"one is missing, studies": {func(k int) bool { return k == 12 }, each, "slices are not evenly spaced"},
 	} {
 		root, out := t.TempDir(), t.TempDir()
 		for k := range v.Shape[2] {
@@ -220,7 +232,8 @@ func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(records) != 1 || records[0].Shape != want.Shape || !strings.Contains(strings.Join(records[0].Notes, ""), "taken for one volume") {
+		if len(records) != 1 || records[0].Shape != want.Shape || !strings.Contains(strings.Join(records[0].Notes, ""),
+			"taken for one volume") {
 			t.Errorf("%s: %+v", name, records)
 		}
 	}
@@ -253,7 +266,8 @@ func TestSingleSlicesOfOneFolder(t *testing.T) {
 		}
 		root = filepath.Join(root, "data")
 		_, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
-		if want := fmt.Sprintf("%d single slices that look alike have UIDs of their own", len(these)); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("%d single slices that look alike have UIDs of their own", len(these)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 		if d, err := Detect(root, Options{Series: SeriesAll}); err != nil || len(d.Cases) != len(these) {
@@ -264,7 +278,8 @@ func TestSingleSlicesOfOneFolder(t *testing.T) {
 
 // More series of one number than the alphabet has letters get names all the same.
 func TestManySeriesOfOneNumber(t *testing.T) {
-	for n, want := range map[int]string{2: "b", 26: "z", 27: "aa", 28: "ab", 52: "az", 53: "ba", 702: "zz", 703: "aaa"} {
+	for n, want := range map[int]string{2: "b", 26: "z", 27: "aa", 28: "ab", 52: "az", 53: "ba", 702: "zz",
+		703: "aaa"} {
 		if got := letters(n); got != want {
 			t.Errorf("number %d is %s, want %s", n, got, want)
 		}

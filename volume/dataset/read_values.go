@@ -16,7 +16,9 @@ import (
 func doubtsAboutGrid(g volume.Grid) (doubts []string) {
 	const least, most = 0.01, 100 // mm
 	if s := g.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
-		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
+		doubts = append(doubts,
+			fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0],
+				s[1], s[2]))
 	}
 	return doubts
 }
@@ -33,7 +35,8 @@ func doubtsAbout(v *volume.Volume) (doubts []string) {
 	case low == high:
 		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", low))
 	case (low >= 0 || high-low <= leastRange) && v.Len() >= leastVoxels && !nifti.VolumeMayBeLabels(v):
-		doubts = append(doubts, fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted; --modality says what it is if it is no CT", low, high))
+		doubts = append(doubts,
+			fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted; --modality says what it is if it is no CT", low, high))
 	}
 	return doubts
 }

@@ -23,7 +23,8 @@ func (s *Series) Is(wanted string) bool {
 	if wanted == s.UID || wanted == s.Number || slices.Contains(s.uids, wanted) {
 		return true
 	}
-	return s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
+	return s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) ||
+		wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
 // SharesNumber says whether another series of the study has the same number, so that only its UID
@@ -36,7 +37,8 @@ func (s *Series) SharesNumber(o *Series) bool {
 // pixel spacing, so that their slices could be of one volume.
 func (s *Series) LooksLike(o *Series) bool {
 	a, b := &s.stack.Slices[0], &o.stack.Slices[0]
-	return s.Modality == o.Modality && a.Image.Rows == b.Image.Rows && a.Image.Columns == b.Image.Columns && stack.Alike(a, b)
+	return s.Modality == o.Modality && a.Image.Rows == b.Image.Rows && a.Image.Columns == b.Image.Columns &&
+		stack.Alike(a, b)
 }
 
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
@@ -81,7 +83,8 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		return scans[0], fmt.Sprintf("the only scan%s of %d series", in, len(series)) + scans[0].remarks(series), nil
 	}
 	if len(only(scans, func(s *Series) bool { return s.Shape[2] > 1 })) == 0 {
-		return nil, "", fmt.Errorf("all %d scans are single slices, which do not stack up: choose with --series:%s", len(scans), list(series))
+		return nil, "", fmt.Errorf("all %d scans are single slices, which do not stack up: choose with --series:%s",
+			len(scans), list(series))
 	}
 	scans = only(scans, func(s *Series) bool { return s.Modality == "CT" && s.axial() })
 	if len(scans) == 0 {
@@ -92,11 +95,13 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		longest = max(longest, s.length())
 	}
 	originals := only(scans, func(s *Series) bool { what, _ := s.derived(); return what == "" })
-	if len(originals) < len(scans) && slices.ContainsFunc(originals, func(s *Series) bool { return s.length() >= longest/2 }) {
+	if len(originals) < len(scans) && slices.ContainsFunc(originals,
+		func(s *Series) bool { return s.length() >= longest/2 }) {
 		scans, largest = originals, "largest original"
 	}
 	slices.SortStableFunc(scans, func(a, b *Series) int {
-		return cmp.Or(cmp.Compare(b.voxels(), a.voxels()), failed(a)-failed(b), a.compareNumbers(b), cmp.Compare(a.UID, b.UID), a.Part-b.Part)
+		return cmp.Or(cmp.Compare(b.voxels(), a.voxels()), failed(a)-failed(b), a.compareNumbers(b),
+			cmp.Compare(a.UID, b.UID), a.Part-b.Part)
 	})
 	why = fmt.Sprintf("the %s axial CT%s of %d series", largest, in, len(series)) + scans[0].remarks(series)
 	var ties []string
@@ -120,9 +125,12 @@ var made = map[string]struct {
 	what       string
 	projection bool // a voxel shows another tissue than the one that lies there
 }{
-	"MIP": {"MIP", true}, "MAXIP": {"MIP", true}, "MAXIMUM": {"MIP", true}, "MINIP": {"MinIP", true}, "MNIP": {"MinIP", true}, "MINIMUM": {"MinIP", true},
-	"PROJECTION": {"PROJECTION IMAGE", true}, "VRT": {"rendered", true}, "RENDER": {"rendered", true}, "RENDERED": {"rendered", true},
-	"MPR": {"MPR", false}, "AVERAGE": {"AVERAGE", false}, "MEAN": {"AVERAGE", false}, "REFORMATTED": {"REFORMATTED", false}, "RESAMPLED": {"RESAMPLED", false},
+	"MIP": {"MIP", true}, "MAXIP": {"MIP", true}, "MAXIMUM": {"MIP", true}, "MINIP": {"MinIP", true},
+	"MNIP": {"MinIP", true}, "MINIMUM": {"MinIP", true},
+	"PROJECTION": {"PROJECTION IMAGE", true}, "VRT": {"rendered", true}, "RENDER": {"rendered", true},
+	"RENDERED": {"rendered", true},
+	"MPR":      {"MPR", false}, "AVERAGE": {"AVERAGE", false}, "MEAN": {"AVERAGE", false},
+	"REFORMATTED": {"REFORMATTED", false}, "RESAMPLED": {"RESAMPLED", false},
 	"DERIVED": {"DERIVED", false}, "SECONDARY": {"SECONDARY", false},
 }
 
@@ -132,7 +140,8 @@ func (s *Series) derived() (what string, projection bool) {
 	for n := range s.stack.Slices {
 		// the last ones tell most
 		for _, value := range slices.Backward(s.stack.Slices[n].Info.ImageType) {
-			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")), func(r rune) bool { return r < 'A' || r > 'Z' }) {
+			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")),
+				func(r rune) bool { return r < 'A' || r > 'Z' }) {
 				if m := made[word]; m.projection {
 					return m.what, true
 				} else if what == "" {
@@ -260,5 +269,6 @@ func list(series []*Series) string {
 func (s *Series) SameSpace(o *Series) bool {
 	space := func(im *stack.Image) string { return im.FrameOfRef }
 	a, b := uidsOf(s.stack.Slices, space), uidsOf(o.stack.Slices, space)
-	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(uid string) bool { return slices.Contains(b, uid) })
+	return len(a) == 0 || len(b) == 0 ||
+		slices.ContainsFunc(a, func(uid string) bool { return slices.Contains(b, uid) })
 }

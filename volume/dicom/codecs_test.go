@@ -77,12 +77,14 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 // readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is said.
 func TestStreamsOfFewerBits(t *testing.T) {
 	cases := codecCases(t)
-	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false, "JPEG-LS near 1, 12 bits": false, "JPEG 2000, -M 1, 12 bits": true} {
+	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false,
+		"JPEG-LS near 1, 12 bits": false, "JPEG 2000, -M 1, 12 bits": true} {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
 		for _, header := range [][2]uint16{{16, 1}, {12, 1}, {16, 0}} {
 			stored, signed := header[0], header[1]
 			f := sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil)
-			f = set(set(set(set(f, tag.BitsStored, "US", stored), tag.HighBit, "US", stored-1), tag.PixelRepresentation, "US", signed), tag.PixelData, "", nil)
+			f = set(set(set(set(f, tag.BitsStored, "US", stored), tag.HighBit, "US", stored-1), tag.PixelRepresentation,
+				"US", signed), tag.PixelData, "", nil)
 			file := part10(c.Syntax, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream)))
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -99,10 +101,12 @@ func TestStreamsOfFewerBits(t *testing.T) {
 					want -= 4096
 				}
 				if got := v.Int16[v.Index(n%c.Columns, c.Rows-1-n/c.Columns, 0)]; got != want {
-					t.Fatalf("%s, %d bits stored, signed %d: pixel %d is %d, want %d", name, stored, signed, n, got, want)
+					t.Fatalf("%s, %d bits stored, signed %d: pixel %d is %d, want %d", name, stored, signed, n, got,
+						want)
 				}
 			}
-			said := strings.Contains(strings.Join(notes, ""), "is compressed with 12 bits, unsigned, and claims 16, signed: values of more than 2047 are taken for negative ones")
+			said := strings.Contains(strings.Join(notes, ""),
+				"is compressed with 12 bits, unsigned, and claims 16, signed: values of more than 2047 are taken for negative ones")
 			if said != (sign && stored == 16 && signed == 1) {
 				t.Errorf("%s, %d bits stored, signed %d: notes %q", name, stored, signed, notes)
 			}
@@ -132,7 +136,8 @@ func TestSeriesOfHTJ2K(t *testing.T) {
 			if c.Signed {
 				signed = 1
 			}
-			f = set(set(set(f, tag.BitsStored, "US", uint16(c.Bits)), tag.HighBit, "US", uint16(c.Bits-1)), tag.PixelRepresentation, "US", signed)
+			f = set(set(set(f, tag.BitsStored, "US", uint16(c.Bits)), tag.HighBit, "US", uint16(c.Bits-1)),
+				tag.PixelRepresentation, "US", signed)
 			f = set(set(f, tag.RescaleIntercept, "DS", fmt.Sprint(-1024*number)), tag.PixelData, "", nil)
 			fragments := [][]byte{c.Stream}
 			if number == 1 {
@@ -156,7 +161,8 @@ func TestSeriesOfHTJ2K(t *testing.T) {
 			if c.Signed {
 				stored = int(int16(stored))
 			}
-			if got, want := int(v.Int16[v.Index(i, j, k)]), stored-1024*k; got != want && (max(got-want, want-got) > 1 || !strings.Contains(name, "irreversible")) {
+			if got, want := int(v.Int16[v.Index(i, j, k)]), stored-1024*k; got != want &&
+				(max(got-want, want-got) > 1 || !strings.Contains(name, "irreversible")) {
 				t.Fatalf("%s: voxel %d %d %d is %d, want %d", name, i, j, k, got, want)
 			}
 		}
@@ -167,14 +173,17 @@ func TestSeriesOfHTJ2K(t *testing.T) {
 // describes.
 func TestRLEOfOtherBits(t *testing.T) {
 	cases := codecCases(t)
-	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2", "RLE, 16 bits": ""} {
+	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2",
+		"RLE, 16 bits": ""} {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
 		f := set(sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil)
 		path := filepath.Join(t.TempDir(), "slice")
-		if err := os.WriteFile(path, part10(element.RLE, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream))), 0o644); err != nil {
+		if err := os.WriteFile(path, part10(element.RLE, slices.Concat(encode(f, binary.LittleEndian, false),
+			encapsulated(nil, c.Stream))), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(scanOne(t, path)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, err := Read(scanOne(t, path)); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -195,7 +204,8 @@ func TestCutStreams(t *testing.T) {
 		if failed < tried*9/10 {
 			t.Errorf("%s: only %d of %d cut streams are errors", c.Name, failed, tried)
 		}
-		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns+1, c.Rows, make([]uint32, (c.Columns+1)*c.Rows)); err == nil {
+		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns+1, c.Rows,
+			make([]uint32, (c.Columns+1)*c.Rows)); err == nil {
 			t.Errorf("%s: an image of another size was accepted", c.Name)
 		}
 	}
@@ -227,7 +237,8 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 		"JPEG-LS: palettes and oversize images are not read": behind(jpegLS, 0xFF, 0xF8, 0, 5, 2, 0, 0),
 	} {
 		var unsupported *volume.UnsupportedError
-		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns, c.Rows, make([]uint32, c.Columns*c.Rows)); !errors.As(err, &unsupported) || unsupported.Problem != want {
+		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns, c.Rows,
+			make([]uint32, c.Columns*c.Rows)); !errors.As(err, &unsupported) || unsupported.Problem != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -249,7 +260,8 @@ func TestEmptyPacketsAreBounded(t *testing.T) {
 		}
 		return b
 	}
-	stream := slices.Concat(u16(0xFF4F, 0xFF51, 41, 0), u32(side, side, 0, 0, side, side, 0, 0), u16(1), []byte{7, 1, 1},
+	stream := slices.Concat(u16(0xFF4F, 0xFF51, 41, 0), u32(side, side, 0, 0, side, side, 0, 0), u16(1),
+		[]byte{7, 1, 1},
 		// 4x4 blocks, no decomposition
 		u16(0xFF52, 12), []byte{0, 0}, u16(layers), []byte{0, 0, 0, 0, 0, 1},
 		u16(0xFF5C, 4), []byte{2 << 5, 8 << 3},

@@ -80,7 +80,8 @@ func TestContoursOutsideTheScan(t *testing.T) {
 	}
 	_, err = g.ReadOn(s, map[int]uint16{0: 1}, o)
 	var unsupported *volume.UnsupportedError
-	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "no contour lies on the scan: Parotid_L (5 contours). It was drawn on another scan") {
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(),
+		"no contour lies on the scan: Parotid_L (5 contours). It was drawn on another scan") {
 		t.Errorf("a set of another scan: %v", err)
 	}
 }
@@ -128,7 +129,8 @@ func TestStructuresOfOneName(t *testing.T) {
 	contours[12] = square(2, 3)
 	_, err := read()
 	var unsupported *volume.UnsupportedError
-	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "ROI 2 (Parotid_L) and ROI 8 (parotid l) have the same name and different voxels: rename or remove one of them, or choose: --structures 'Parotid_L' takes that spelling alone") {
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(),
+		"ROI 2 (Parotid_L) and ROI 8 (parotid l) have the same name and different voxels: rename or remove one of them, or choose: --structures 'Parotid_L' takes that spelling alone") {
 		t.Errorf("other contours: %v", err)
 	}
 	// A structure that lies elsewhere adds nothing.
@@ -151,13 +153,17 @@ func TestContoursThatCross(t *testing.T) {
 		"neighbours":     {squareAt(-20, 20, 8, 1), squareAt(-10, 20, 8, 1), false},
 		"other slices":   {squareAt(-20, 20, 8, 1), squareAt(-16, 24, 8, 2), false},
 	} {
-		s, g := redrawn(t, map[int]string{0: c.first, 1: c.second, 2: square(-20, 4), 3: square(-20, 5), 4: square(-20, 3)})
+		s, g := redrawn(t, map[int]string{0: c.first, 1: c.second, 2: square(-20, 4), 3: square(-20, 5),
+			4: square(-20, 3)})
 		var notes []string
-		if _, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
+		if _, err := g.ReadOn(s, map[int]uint16{0: 1},
+			Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		want := "WARNING: contours of one structure that cross in part, of which what both enclose is left out: " + g.Structures[0].Name + " (1 slice)"
-		if slices.Contains(notes, want) != c.crosses || strings.Contains(strings.Join(notes, ""), "cross") != c.crosses {
+		want := "WARNING: contours of one structure that cross in part, of which what both enclose is left out: " +
+			g.Structures[0].Name + " (1 slice)"
+		if slices.Contains(notes, want) != c.crosses ||
+			strings.Contains(strings.Join(notes, ""), "cross") != c.crosses {
 			t.Errorf("%s: notes %q", name, notes)
 		}
 	}
@@ -182,20 +188,24 @@ func TestContourThatCrossesItself(t *testing.T) {
 		points  [][2]float64
 		crosses bool
 	}{
-		"a square":        {outer, false},
-		"twice round":     {slices.Concat(outer, inner), true},
-		"a keyhole":       {slices.Concat(outer, back), false},
-		"a loop":          {[][2]float64{{-20, 20}, {-8, 20}, {-8, 32}, {-16, 32}, {-16, 24}, {-4, 24}, {-4, 36}, {-20, 36}}, true},
+		"a square":    {outer, false},
+		"twice round": {slices.Concat(outer, inner), true},
+		"a keyhole":   {slices.Concat(outer, back), false},
+		"a loop": {[][2]float64{{-20, 20}, {-8, 20}, {-8, 32}, {-16, 32}, {-16, 24}, {-4, 24}, {-4, 36},
+			{-20, 36}}, true},
 		"figure of eight": {[][2]float64{{-20, 20}, {-8, 32}, {-8, 20}, {-20, 32}}, false},
 	} {
 		far := square(5000, 3)
 		s, g := redrawn(t, map[int]string{0: contour(c.points...), 1: far, 2: far, 3: far, 4: far})
 		var notes []string
-		if _, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
+		if _, err := g.ReadOn(s, map[int]uint16{0: 1},
+			Options{Note: func(note string) { notes = append(notes, note) }}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		want := "WARNING: contours that cross themselves, of which what they go round twice is left out: " + g.Structures[0].Name + " (1 contour)"
-		if slices.Contains(notes, want) != c.crosses || strings.Contains(strings.Join(notes, ""), "twice") != c.crosses {
+		want := "WARNING: contours that cross themselves, of which what they go round twice is left out: " +
+			g.Structures[0].Name + " (1 contour)"
+		if slices.Contains(notes, want) != c.crosses ||
+			strings.Contains(strings.Join(notes, ""), "twice") != c.crosses {
 			t.Errorf("%s: notes %q", name, notes)
 		}
 	}
@@ -251,7 +261,8 @@ func TestContoursBetweenVoxels(t *testing.T) {
 	if err != nil || l.Counts()[1] != 0 {
 		t.Fatalf("%v, %+v", err, l)
 	}
-	want := "WARNING: contours that enclose the centre of no voxel, so that nothing is left: " + g.Structures[0].Name + " (5 contours)"
+	want := "WARNING: contours that enclose the centre of no voxel, so that nothing is left: " + g.Structures[0].Name +
+		" (5 contours)"
 	if !slices.Contains(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)
 	}

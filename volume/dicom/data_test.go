@@ -116,7 +116,8 @@ func one(t testing.TB, path string) *Series {
 // The series are what dcm2niix makes of them: the same voxels on the same grid.
 func TestSeriesAgreesWithDcm2niix(t *testing.T) {
 	type entry struct{ Volumes map[string]expect.Entry }
-	want := expect.Read[map[string]entry](t, "dicom/expected_series.json")["totalsegmentator/dicom_jpeg2000"].Volumes["0.nii"]
+	want := expect.Read[map[string]entry](t,
+		"dicom/expected_series.json")["totalsegmentator/dicom_jpeg2000"].Volumes["0.nii"]
 	s := one(t, "totalsegmentator/dicom_jpeg2000")
 	if s.Err != nil {
 		t.Fatal(s.Err)
@@ -165,13 +166,15 @@ func TestLosslessEncodingsAreEqual(t *testing.T) {
 // 28 slices of a tilted gantry, 7.00, 1.08 and 4.00 mm apart.
 func TestGantryTilt(t *testing.T) {
 	s := one(t, "dicom/gantry_tilt")
-	if s.Err == nil || !strings.Contains(s.Err.Error(), "slices are not evenly spaced: 7.00 mm between slices 16 and 17") {
+	if s.Err == nil || !strings.Contains(s.Err.Error(),
+		"slices are not evenly spaced: 7.00 mm between slices 16 and 17") {
 		t.Errorf("got %v", s.Err)
 	}
 	if math.Abs(s.Tilt-18.5) > 0.01 {
 		t.Errorf("tilt of %g degrees, want 18.5", s.Tilt)
 	}
-	if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil || !strings.Contains(err.Error(), "askew, by 18.50 degrees") {
+	if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil ||
+		!strings.Contains(err.Error(), "askew, by 18.50 degrees") {
 		t.Errorf("got %v", err)
 	}
 	var notes []string

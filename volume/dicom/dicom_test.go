@@ -73,8 +73,10 @@ func encode(fields []field, order binary.AppendByteOrder, implicit bool) []byte 
 
 // part10 puts the meta information before a data set.
 func part10(syntax string, set []byte) []byte {
-	meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {tag.TransferSyntaxUID, "UI", syntax}}, binary.LittleEndian, false)
-	length := encode([]field{{tag.FileMetaInformationGroupLength, "UL", binary.LittleEndian.AppendUint32(nil, uint32(len(meta)))}}, binary.LittleEndian, false)
+	meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+		{tag.TransferSyntaxUID, "UI", syntax}}, binary.LittleEndian, false)
+	length := encode([]field{{tag.FileMetaInformationGroupLength, "UL",
+		binary.LittleEndian.AppendUint32(nil, uint32(len(meta)))}}, binary.LittleEndian, false)
 	return slices.Concat(make([]byte, 128), []byte("DICM"), length, meta, set)
 }
 
@@ -93,7 +95,8 @@ const (
 )
 
 // sliceFields are those of a CT slice of 16-bit pixels.
-func sliceFields(series string, number int, position stack.Vector, orientation [6]float64, columns, rows int, pixels []byte) []field {
+func sliceFields(series string, number int, position stack.Vector, orientation [6]float64, columns, rows int,
+	pixels []byte) []field {
 	return []field{
 		{tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\AXIAL"},
 		{tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"},
@@ -167,11 +170,13 @@ var (
 
 // writeStack writes a series with slices at the positions, in files whose names and instance
 // someNumbers say nothing about their order.
-func writeStack(t testing.TB, dir, series string, o [6]float64, positions []stack.Vector, change func(n int, f []field) []field) {
+func writeStack(t testing.TB, dir, series string, o [6]float64, positions []stack.Vector,
+	change func(n int, f []field) []field) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(len(series))))
 	for n, k := range r.Perm(len(positions)) {
-		f := sliceFields(series, n+1, positions[k], o, stackColumns, stackRows, rampPixels(positions[k], o, binary.LittleEndian))
+		f := sliceFields(series, n+1, positions[k], o, stackColumns, stackRows,
+			rampPixels(positions[k], o, binary.LittleEndian))
 		if change != nil {
 			f = change(k, f)
 		}
@@ -231,7 +236,8 @@ func checkRamp(t testing.TB, v *volume.Volume, background float32) (inside int) 
 // rim says whether a voxel has background or nothing at all beside it in its slice.
 func rim(v *volume.Volume, i, j, k int, background float32) bool {
 	return i == 0 || j == 0 || i == v.Shape[0]-1 || j == v.Shape[1]-1 ||
-		v.At(i-1, j, k) == background || v.At(i+1, j, k) == background || v.At(i, j-1, k) == background || v.At(i, j+1, k) == background
+		v.At(i-1, j, k) == background || v.At(i+1, j, k) == background || v.At(i, j-1, k) == background ||
+		v.At(i, j+1, k) == background
 }
 
 const nothing = -30000 // a background that no ramp has
@@ -271,8 +277,10 @@ func TestGaps(t *testing.T) {
 		want      string
 		slices    int // after resampling
 	}{
-		{"a slice is missing", []float64{0, 2, 4, 8, 10}, "4.00 mm between slices 3 and 4 (at 104.00 and 108.00 mm along the normal), usually 2.00 mm", 6},
-		{"a thin slice is missing", []float64{0, 0.05, 0.1, 0.15, 0.25, 0.3, 0.35, 0.4}, "0.10 mm between slices 4 and 5", 9},
+		{"a slice is missing", []float64{0, 2, 4, 8, 10},
+			"4.00 mm between slices 3 and 4 (at 104.00 and 108.00 mm along the normal), usually 2.00 mm", 6},
+		{"a thin slice is missing", []float64{0, 0.05, 0.1, 0.15, 0.25, 0.3, 0.35, 0.4},
+			"0.10 mm between slices 4 and 5", 9},
 		{"one is in between", []float64{0, 2, 4, 5, 6, 8, 10}, "1.00 mm between slices 3 and 4", 6},
 		{"two distances", []float64{0, 1, 2, 3, 8, 13, 18}, "slices are not evenly spaced", 0},
 		{"within rounding", []float64{0, 0.6, 1.3, 1.9, 2.5, 3.1, 3.8, 4.4, 5}, "", 0},
@@ -327,7 +335,8 @@ func TestRoundedPositions(t *testing.T) {
 			}
 			for k, d := range distances {
 				if at := s.Grid.World([3]float64{0, 0, float64(k)})[2]; math.Abs(at-100-d) > 0.051 {
-					t.Errorf("%d slices, %g mm apart: slice %d lies at %.3f mm, its voxels at %.3f", n, distance, k+1, 100+d, at)
+					t.Errorf("%d slices, %g mm apart: slice %d lies at %.3f mm, its voxels at %.3f", n, distance, k+1,
+						100+d, at)
 				}
 			}
 			if got := s.Grid.Spacing()[2]; math.Abs(got-distance)*float64(n-1) > 0.11 {
@@ -352,9 +361,12 @@ func TestSlicesFarApart(t *testing.T) {
 		headers   map[tag.Tag]any
 		want      string
 	}{
-		{"two slices", []float64{0, 200}, map[tag.Tag]any{thickness: "5"}, "slices lie 200 mm apart, but are only 5 mm thick"},
-		{"every second one", []float64{0, 10, 20, 30}, map[tag.Tag]any{thickness: "5"}, "slices lie 10 mm apart, but are only 5 mm thick"},
-		{"every second one that overlaps", []float64{0, 4, 8, 12}, map[tag.Tag]any{thickness: "1", between: "2"}, "slices lie 4 mm apart, but are only 2 mm thick"},
+		{"two slices", []float64{0, 200}, map[tag.Tag]any{thickness: "5"},
+			"slices lie 200 mm apart, but are only 5 mm thick"},
+		{"every second one", []float64{0, 10, 20, 30}, map[tag.Tag]any{thickness: "5"},
+			"slices lie 10 mm apart, but are only 5 mm thick"},
+		{"every second one that overlaps", []float64{0, 4, 8, 12}, map[tag.Tag]any{thickness: "1", between: "2"},
+			"slices lie 4 mm apart, but are only 2 mm thick"},
 		{"rounded", []float64{0, 9.97, 19.95, 29.93}, map[tag.Tag]any{thickness: "5"}, "slices lie 9.977 mm apart"},
 		{"usual gaps", []float64{0, 8, 16, 24}, map[tag.Tag]any{thickness: "5"}, ""},
 		{"gaps that are meant", []float64{0, 10, 20, 30}, map[tag.Tag]any{thickness: "1", between: "10"}, ""},
@@ -362,22 +374,25 @@ func TestSlicesFarApart(t *testing.T) {
 		{"nonsense said", []float64{0, 2, 4}, map[tag.Tag]any{thickness: "1e300"}, ""},
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.distances...), func(_ int, f []field) []field {
-			for key, value := range c.headers {
-				f = set(f, key, "DS", value)
-			}
-			return f
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.distances...),
+			func(_ int, f []field) []field {
+				for key, value := range c.headers {
+					f = set(f, key, "DS", value)
+				}
+				return f
+			})
 		s := scanOne(t, dir)
 		var notes []string
 		v, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, got := c.distances[len(c.distances)-1]/float64(len(c.distances)-1), v.Spacing()[2]; math.Abs(got-want) > 1e-9 {
+		if want, got := c.distances[len(c.distances)-1]/float64(len(c.distances)-1),
+			v.Spacing()[2]; math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: distance %g, want %g", c.name, got, want)
 		}
-		if !slices.Equal(notes, s.Problems) || (c.want == "") != (len(notes) == 0) || !strings.Contains(strings.Join(notes, ""), c.want) {
+		if !slices.Equal(notes, s.Problems) || (c.want == "") != (len(notes) == 0) ||
+			!strings.Contains(strings.Join(notes, ""), c.want) {
 			t.Errorf("%s: notes %q, problems %q, want %q", c.name, notes, s.Problems, c.want)
 		}
 	}
@@ -386,16 +401,19 @@ func TestSlicesFarApart(t *testing.T) {
 // A slice that is displaced between others is said to be that: there is no angle that tells it.
 func TestDisplacedSlice(t *testing.T) {
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}}, func(_ int, f []field) []field {
-		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
-	})
+	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}},
+		func(_ int, f []field) []field {
+			return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
+		})
 	s := scanOne(t, dir)
 	const want = "slices are shifted in their planes, by up to 3.60 mm, and not along a line (no gantry tilt)"
 	if len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0], want+": each is moved in its plane") {
 		t.Errorf("problems %q", s.Problems)
 	}
 	for _, tilt := range []Tilt{TiltKeep, TiltError} {
-		if _, err := ReadWith(s, Options{Tilt: tilt}); err == nil || !strings.Contains(err.Error(), want+": --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep cannot") {
+		if _, err := ReadWith(s, Options{Tilt: tilt}); err == nil ||
+			!strings.Contains(err.Error(),
+				want+": --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep cannot") {
 			t.Errorf("tilt %s: %v", tilt, err)
 		}
 	}
@@ -403,7 +421,8 @@ func TestDisplacedSlice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := checkRamp(t, v, nothing); v.Shape != [3]int{stackColumns, stackRows + 4, 5} || n != 5*stackColumns*stackRows {
+	if n := checkRamp(t, v, nothing); v.Shape != [3]int{stackColumns, stackRows + 4, 5} ||
+		n != 5*stackColumns*stackRows {
 		t.Errorf("%v voxels, %d of them not background", v.Shape, n)
 	}
 }
@@ -412,9 +431,10 @@ func TestDisplacedSlice(t *testing.T) {
 // other counts alone, and nothing of what is around them is mixed in.
 func TestGapBetweenDisplacedSlices(t *testing.T) {
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}}, func(_ int, f []field) []field {
-		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
-	})
+	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}},
+		func(_ int, f []field) []field {
+			return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
+		})
 	v, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample})
 	if err != nil {
 		t.Fatal(err)
@@ -452,11 +472,14 @@ func TestTilt(t *testing.T) {
 		{"with a gap", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", c.plane, line(stack.Vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
-			return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
-		})
+		writeStack(t, dir, "1.2", c.plane, line(stack.Vector{-20, 10, 50}, c.direction, c.distances...),
+			func(_ int, f []field) []field {
+				return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
+			})
 		s := scanOne(t, dir)
-		if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil || !strings.Contains(err.Error(), "degrees (gantry tilt): --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep keeps them") {
+		if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil ||
+			!strings.Contains(err.Error(),
+				"degrees (gantry tilt): --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep keeps them") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		var notes []string
@@ -506,9 +529,10 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("interleaved", func(t *testing.T) {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7), func(n int, f []field) []field {
-			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7),
+			func(n int, f []field) []field {
+				return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
+			})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 {
 			t.Fatalf("%d series, %v", len(series), err)
@@ -516,9 +540,10 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("kernels that interleave evenly", func(t *testing.T) {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), func(n int, f []field) []field {
-			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7),
+			func(n int, f []field) []field {
+				return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
+			})
 		if series, _, err := Scan(dir); err != nil || len(series) != 2 {
 			t.Fatalf("%d series, %v", len(series), err)
 		}
@@ -562,7 +587,8 @@ func TestSeveralVolumes(t *testing.T) {
 			}
 			writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, from}, up, 0, 2, 4, 6), nil)
 		}
-		if s := scanOne(t, root); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "slices that differ in their folders interleave evenly") {
+		if s := scanOne(t, root); len(s.Problems) != 1 ||
+			!strings.Contains(s.Problems[0], "slices that differ in their folders interleave evenly") {
 			t.Errorf("problems %q", s.Problems)
 		}
 	})
@@ -580,9 +606,10 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("one behind the other", func(t *testing.T) {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26), func(n int, f []field) []field {
-			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26),
+			func(n int, f []field) []field {
+				return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
+			})
 		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "14.00 mm between slices 4 and 5") {
 			t.Errorf("got %v", s.Err)
 		}
@@ -598,15 +625,18 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("nothing tells them apart", func(t *testing.T) {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, double...), other)
-		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "slices 1 and 2 lie at the same place (0.00 mm along the normal) and differ") {
+		if s := scanOne(t, dir); s.Err == nil ||
+			!strings.Contains(s.Err.Error(),
+				"slices 1 and 2 lie at the same place (0.00 mm along the normal) and differ") {
 			t.Errorf("got %v", s.Err)
 		}
 	})
 	t.Run("a slice of one is missing", func(t *testing.T) {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8), func(n int, f []field) []field {
-			return set(other(n, f), tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8),
+			func(n int, f []field) []field {
+				return set(other(n, f), tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
+			})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 || series[0].Err != nil {
 			t.Fatalf("%v, %v", series, err)
@@ -642,10 +672,11 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("one after the other, in milliseconds", func(t *testing.T) {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
-			// from 8000 to 15000
-			return set(other(n, f), tag.FrameReferenceTime, "DS", fmt.Sprint(8000+1000*n))
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0),
+			func(n int, f []field) []field {
+				// from 8000 to 15000
+				return set(other(n, f), tag.FrameReferenceTime, "DS", fmt.Sprint(8000+1000*n))
+			})
 		twoRamps(t, dir)
 	})
 	t.Run("mixed in time", func(t *testing.T) {
@@ -661,9 +692,11 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6), nil)
 		writeStack(t, dir, "1.2.4", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 8), nil)
-		writeStack(t, dir, "1.2.44", sagittal, line(stack.Vector{0, 0, 0}, stack.Vector{-1, 0, 0}, 0, 2), func(_ int, f []field) []field {
-			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
-		})
+		writeStack(t, dir, "1.2.44", sagittal, line(stack.Vector{0, 0, 0}, stack.Vector{-1, 0, 0}, 0, 2),
+			func(_ int, f []field) []field {
+				return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.ImageType, "CS",
+					"ORIGINAL\\PRIMARY\\LOCALIZER")
+			})
 		writeStack(t, dir, "1.2.555", axial, line(stack.Vector{0, 0, 0}, up, 0, 2), func(_ int, f []field) []field {
 			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.PixelSpacing, "DS", "2\\2")
 		})
@@ -692,7 +725,8 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0), nil)
 		s := scanOne(t, dir)
-		if s.Err != nil || !strings.Contains(strings.Join(s.Problems, ""), "a single slice: its thickness of 9 mm is taken from SliceThickness") {
+		if s.Err != nil || !strings.Contains(strings.Join(s.Problems, ""),
+			"a single slice: its thickness of 9 mm is taken from SliceThickness") {
 			t.Errorf("problems %q, %v", s.Problems, s.Err)
 		}
 	})
@@ -717,7 +751,8 @@ func TestCopies(t *testing.T) {
 			}
 			return f
 		}, 3, "slices 3 and 4 lie at the same place (4.00 mm along the normal) and differ"},
-		{"one UID for all images", func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") }, 4, ""},
+		{"one UID for all images", func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") },
+			4, ""},
 		{"copies with padding", func(n int, f []field) []field {
 			if n < 4 {
 				return f
@@ -787,12 +822,14 @@ func TestCopies(t *testing.T) {
 	// A copy and a gap: it is the gap that is named.
 	gap := t.TempDir()
 	writeStack(t, gap, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 2, 6, 8, 10), nil)
-	if series, passed, err := Scan(gap); err != nil || len(series) != 1 || len(passed) != 1 || !strings.Contains(fmt.Sprint(series[0].Err), "4.00 mm between slices 2 and 3") {
+	if series, passed, err := Scan(gap); err != nil || len(series) != 1 || len(passed) != 1 ||
+		!strings.Contains(fmt.Sprint(series[0].Err), "4.00 mm between slices 2 and 3") {
 		t.Errorf("a copy and a gap: %v, passed over %v, %v", series, passed, err)
 	}
 	// One UID for all images, none of which is there twice: nothing may be lost.
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") })
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4),
+		func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") })
 	if s := scanOne(t, dir); s.Err != nil || s.Shape[2] != 3 {
 		t.Errorf("%s: %v", s, s.Err)
 	}
@@ -809,7 +846,8 @@ func TestStrangersInASeries(t *testing.T) {
 		},
 		"another plane": func(f []field) []field { return set(f, tag.ImageOrientationPatient, "DS", someNumbers(sagittal[:]...)) },
 		"turned by a degree": func(f []field) []field {
-			return set(f, tag.ImageOrientationPatient, "DS", someNumbers(1, 0, 0, 0, math.Cos(0.0175), math.Sin(0.0175)))
+			return set(f, tag.ImageOrientationPatient, "DS", someNumbers(1, 0, 0, 0, math.Cos(0.0175),
+				math.Sin(0.0175)))
 		},
 		"other matrix": func(f []field) []field { return set(f, tag.Rows, "US", uint16(stackRows-1)) },
 		"colours": func(f []field) []field {
@@ -824,12 +862,13 @@ func TestStrangersInASeries(t *testing.T) {
 		"other frame of reference": func(f []field) []field { return set(f, tag.FrameOfReferenceUID, "UI", "1.9.9") },
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
-			if n == len(distances) {
-				return change(f)
-			}
-			return f
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, append(distances, 5)...),
+			func(n int, f []field) []field {
+				if n == len(distances) {
+					return change(f)
+				}
+				return f
+			})
 		series, passed, err := Scan(dir)
 		if err != nil || len(series) != 2 || len(passed) != 0 {
 			t.Fatalf("%s: %d series, passed over %v, %v", name, len(series), passed, err)
@@ -840,7 +879,8 @@ func TestStrangersInASeries(t *testing.T) {
 		}
 		want := ""
 		if reason := map[string]string{
-			"turned by a degree": "orientation or pixel spacing", "other spacing": "orientation or pixel spacing", "other matrix": "matrix", "other study": "study",
+			"turned by a degree": "orientation or pixel spacing", "other spacing": "orientation or pixel spacing",
+			"other matrix": "matrix", "other study": "study",
 			"other frame of reference": "frame of reference", "secondary capture": "what they say of their place",
 		}[name]; reason != "" {
 			want = "its SeriesInstanceUID has more images (1), which differ in " + reason + ": they are no slices of it"
@@ -872,31 +912,48 @@ func TestUIDsTearNoStackApart(t *testing.T) {
 	}
 	each := func(n int) string { return fmt.Sprintf("1.9.%d", n) }
 	half := func(n int) string { return []string{"1.9.9", ""}[n%2] }
-	spaces, studies, series := uid(tag.FrameOfReferenceUID, each), uid(tag.StudyInstanceUID, each), uid(tag.SeriesInstanceUID, each)
+	spaces, studies, series := uid(tag.FrameOfReferenceUID, each), uid(tag.StudyInstanceUID, each),
+		uid(tag.SeriesInstanceUID, each)
 	even := []float64{0, 2, 4, 6, 8, 10, 12, 14, 16}
 	for name, c := range map[string]struct {
 		at         []float64
 		change     func(n int, f []field) []field
 		said, fail string
 	}{
-		"frame of reference each":         {even, spaces, "FrameOfReferenceUID (9 values)", ""},
-		"half without frame of reference": {even, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 4)", ""},
-		"study each":                      {even, studies, "StudyInstanceUID (9 values)", ""},
-		"half without study":              {even, uid(tag.StudyInstanceUID, half), "StudyInstanceUID (missing in 4)", ""},
-		"series each":                     {even, series, "SeriesInstanceUID (9 values)", ""},
-		"half without series":             {even, uid(tag.SeriesInstanceUID, half), "SeriesInstanceUID (missing in 4)", ""},
-		"all of them each":                {even, all(spaces, studies, series), "StudyInstanceUID (9 values) and FrameOfReferenceUID (9 values) and SeriesInstanceUID (9 values)", ""},
-		"numbers as well":                 {even, all(series, func(n int, f []field) []field { return set(f, tag.SeriesNumber, "IS", fmt.Sprint(n)) }), "SeriesInstanceUID (9 values)", ""},
-		"two series, one after the other": {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/5) }), "SeriesInstanceUID (2 values)", ""},
-		"one slice of another series":     {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/8) }), "SeriesInstanceUID (2 values)", ""},
-		"three slices of each":            {even, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", ""},
+		"frame of reference each": {even, spaces, "FrameOfReferenceUID (9 values)", ""},
+		"half without frame of reference": {even, uid(tag.FrameOfReferenceUID, half),
+			"FrameOfReferenceUID (missing in 4)", ""},
+		"study each": {even, studies, "StudyInstanceUID (9 values)", ""},
+		"half without study": {even, uid(tag.StudyInstanceUID, half), "StudyInstanceUID (missing in 4)",
+			""},
+		"series each": {even, series, "SeriesInstanceUID (9 values)", ""},
+		"half without series": {even, uid(tag.SeriesInstanceUID, half), "SeriesInstanceUID (missing in 4)",
+			""},
+		"all of them each": {even, all(spaces, studies, series),
+			"StudyInstanceUID (9 values) and FrameOfReferenceUID (9 values) and SeriesInstanceUID (9 values)", ""},
+		"numbers as well": {even,
+			all(series, func(n int, f []field) []field { return set(f, tag.SeriesNumber, "IS", fmt.Sprint(n)) }),
+			"SeriesInstanceUID (9 values)", ""},
+		"two series, one after the other": {even,
+			uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/5) }),
+			"SeriesInstanceUID (2 values)", ""},
+		"one slice of another series": {even,
+			uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/8) }),
+			"SeriesInstanceUID (2 values)", ""},
+		"three slices of each": {even, uid(tag.FrameOfReferenceUID,
+			func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", ""},
 
 		// A slice is missing: that is said of the whole, not of what UIDs leave of it.
-		"frame of reference each, a gap":     {[]float64{0, 2, 4, 8, 10, 12}, spaces, "FrameOfReferenceUID (6 values)", "4.00 mm between slices 3 and 4"},
-		"frame of reference of three, a gap": {[]float64{0, 2, 4, 6, 8, 10, 14, 16, 18}, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", "4.00 mm between slices 6 and 7"},
-		"half without it, a gap":             {[]float64{0, 2, 4, 6, 12, 14, 16}, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 3)", "6.00 mm between slices 4 and 5"},
-		"series each, a gap":                 {[]float64{0, 2, 4, 8, 10, 12}, series, "SeriesInstanceUID (6 values)", "4.00 mm between slices 3 and 4"},
-		"study each, one slice there twice":  {[]float64{0, 2, 4, 4, 6, 8}, studies, "StudyInstanceUID (5 values)", ""},
+		"frame of reference each, a gap": {[]float64{0, 2, 4, 8, 10, 12}, spaces, "FrameOfReferenceUID (6 values)",
+			"4.00 mm between slices 3 and 4"},
+		"frame of reference of three, a gap": {[]float64{0, 2, 4, 6, 8, 10, 14, 16, 18},
+			uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }),
+			"FrameOfReferenceUID (3 values)", "4.00 mm between slices 6 and 7"},
+		"half without it, a gap": {[]float64{0, 2, 4, 6, 12, 14, 16}, uid(tag.FrameOfReferenceUID, half),
+			"FrameOfReferenceUID (missing in 3)", "6.00 mm between slices 4 and 5"},
+		"series each, a gap": {[]float64{0, 2, 4, 8, 10, 12}, series, "SeriesInstanceUID (6 values)",
+			"4.00 mm between slices 3 and 4"},
+		"study each, one slice there twice": {[]float64{0, 2, 4, 4, 6, 8}, studies, "StudyInstanceUID (5 values)", ""},
 		"series each, kernels that interleave": {even, all(series, func(n int, f []field) []field {
 			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n%2))
 		}), "SeriesInstanceUID (9 values)", ""},
@@ -909,7 +966,8 @@ func TestUIDsTearNoStackApart(t *testing.T) {
 				t.Fatalf("%d series, %v", len(series), err)
 			}
 			s, problems := series[0], strings.Join(series[0].Problems, "; ")
-			if want := "its images differ in " + c.said + ", which those of one series share: by where they lie, they are taken for one volume"; !strings.Contains(problems, want) {
+			if want := "its images differ in " + c.said +
+				", which those of one series share: by where they lie, they are taken for one volume"; !strings.Contains(problems, want) {
 				t.Errorf("problems %q, want %q", problems, want)
 			}
 			chosen, _, err := Choose(series, "")
@@ -959,9 +1017,10 @@ func TestUIDsTellVolumesApart(t *testing.T) {
 		"two series, one behind the other": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
 			return set(halves(tag.SeriesInstanceUID)(n, f), tag.SeriesNumber, "IS", fmt.Sprint(n/4))
 		}, []int{4, 4}},
-		"two series with the same instance numbers": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
-			return set(halves(tag.SeriesInstanceUID)(n, f), tag.InstanceNumber, "IS", fmt.Sprint(n%4+1))
-		}, []int{4, 4}},
+		"two series with the same instance numbers": {[]float64{0, 2, 4, 6, 8, 10, 12, 14},
+			func(n int, f []field) []field {
+				return set(halves(tag.SeriesInstanceUID)(n, f), tag.InstanceNumber, "IS", fmt.Sprint(n%4+1))
+			}, []int{4, 4}},
 		"single slices of many": {[]float64{0, 3, 4, 9}, func(n int, f []field) []field {
 			for _, key := range []tag.Tag{tag.SeriesInstanceUID, tag.StudyInstanceUID, tag.FrameOfReferenceUID} {
 				f = set(f, key, "UI", fmt.Sprintf("1.9.%d", n))
@@ -994,7 +1053,8 @@ func TestUIDsTellVolumesApart(t *testing.T) {
 // Where the last slice of a series has got lost in a transfer, there is no gap: the file that is
 // left of it tells, if it is called as the slices are.
 func TestSpoiltFilesBesideSlices(t *testing.T) {
-	f := sliceFields("1.2", 9, stack.Vector{0, 0, 8}, axial, stackColumns, stackRows, rampPixels(stack.Vector{0, 0, 8}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 9, stack.Vector{0, 0, 8}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{0, 0, 8}, axial, binary.LittleEndian))
 	whole := part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
 	const one = "a file beside its slices, %s, is empty or damaged: was the transfer complete?"
 	for _, c := range []struct {
@@ -1023,7 +1083,8 @@ func TestSpoiltFilesBesideSlices(t *testing.T) {
 		}
 		if filepath.Dir(c.name) == "dcm" {
 			for k := range 4 {
-				if err := os.Rename(filepath.Join(dir, fmt.Sprintf("1.2-%03d", k)), filepath.Join(dir, "dcm", fmt.Sprintf("1.2-%03d.dcm", k))); err != nil {
+				if err := os.Rename(filepath.Join(dir, fmt.Sprintf("1.2-%03d", k)),
+					filepath.Join(dir, "dcm", fmt.Sprintf("1.2-%03d.dcm", k))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -1044,7 +1105,8 @@ func TestSpoiltFilesBesideSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Join(notes, "; ") != want || strings.Join(series[0].Problems, "; ") != want {
-			t.Errorf("%s of %d bytes: notes %q, problems %q, want %q", c.name, len(c.data), notes, series[0].Problems, want)
+			t.Errorf("%s of %d bytes: notes %q, problems %q, want %q", c.name, len(c.data), notes, series[0].Problems,
+				want)
 		}
 	}
 }
@@ -1056,26 +1118,32 @@ func TestGapsThatOtherSlicesFill(t *testing.T) {
 		change func(f []field) []field // of slices 3 and 6
 		want   string
 	}{
-		{"pixel spacing", func(f []field) []field { return set(f, tag.PixelSpacing, "DS", "0.91\\0.71") }, "The slices in between are there, but differ in orientation or pixel spacing: they are kept apart"},
-		{"matrix", func(f []field) []field { return set(f, tag.Rows, "US", uint16(stackRows-1)) }, "The slices in between are there, but differ in matrix: they are kept apart"},
+		{"pixel spacing", func(f []field) []field { return set(f, tag.PixelSpacing, "DS", "0.91\\0.71") },
+			"The slices in between are there, but differ in orientation or pixel spacing: they are kept apart"},
+		{"matrix", func(f []field) []field { return set(f, tag.Rows, "US", uint16(stackRows-1)) },
+			"The slices in between are there, but differ in matrix: they are kept apart"},
 		{"elsewhere", func(f []field) []field {
 			return set(set(f, tag.PixelSpacing, "DS", "0.91\\0.71"), tag.ImagePositionPatient, "DS", "0\\0\\77")
 		}, "Slices may be missing; --gaps resample"},
-		{"without a place", func(f []field) []field { return set(f, tag.ImagePositionPatient, "", nil) }, "Slices may be missing; --gaps resample"},
+		{"without a place", func(f []field) []field { return set(f, tag.ImagePositionPatient, "", nil) },
+			"Slices may be missing; --gaps resample"},
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14), func(n int, f []field) []field {
-			if n == 3 || n == 6 {
-				return c.change(f)
-			}
-			return f
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14),
+			func(n int, f []field) []field {
+				if n == 3 || n == 6 {
+					return c.change(f)
+				}
+				return f
+			})
 		series, _, err := Scan(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s, _, err := Choose(series, "")
-		if err != nil || s.Shape[2] != 6 || s.Err == nil || !strings.Contains(s.Err.Error(), "usually 2.00 mm. "+c.want) || !slices.Contains(s.Problems, s.Err.Error()) {
+		if err != nil || s.Shape[2] != 6 || s.Err == nil ||
+			!strings.Contains(s.Err.Error(), "usually 2.00 mm. "+c.want) ||
+			!slices.Contains(s.Problems, s.Err.Error()) {
 			t.Errorf("%s: %v: %v, problems %q", c.name, s, s.Err, s.Problems)
 		}
 	}
@@ -1120,7 +1188,8 @@ func TestChoose(t *testing.T) {
 	check("3", "the largest axial CT of 4 series")
 	write("v", "1.2.4", "4", axial, nil, 0, 2, 4, 8, 10)
 	check("4", "the largest axial CT of 5 series")
-	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, tag.Modality, "CS", "MR") }, 0, 2, 4, 6, 8, 10)
+	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, tag.Modality, "CS", "MR") }, 0, 2, 4,
+		6, 8, 10)
 	check("4", "the largest axial CT of 6 series")
 	series, _, err := Scan(root)
 	if err != nil {
@@ -1130,7 +1199,8 @@ func TestChoose(t *testing.T) {
 		t.Errorf("series 10: %v, %v", s, err)
 	}
 	mr := only(series, func(s *Series) bool { return s.Modality == "MR" || s.Number == "2" })
-	if _, _, err := Choose(mr, ""); err == nil || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series:\n") {
+	if _, _, err := Choose(mr, ""); err == nil ||
+		!strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series:\n") {
 		t.Errorf("no axial CT: %v", err)
 	}
 }
@@ -1138,20 +1208,24 @@ func TestChoose(t *testing.T) {
 // A series without a UID is told apart from another of its number in words, not by an empty UID.
 func TestSeriesWithoutUIDIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2.1", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8), func(_ int, f []field) []field {
-		return set(f, tag.SeriesInstanceUID, "", nil)
-	})
-	writeStack(t, dir, "1.2.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6), func(_ int, f []field) []field {
-		return set(f, tag.RescaleIntercept, "DS", "7")
-	})
+	writeStack(t, dir, "1.2.1", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8),
+		func(_ int, f []field) []field {
+			return set(f, tag.SeriesInstanceUID, "", nil)
+		})
+	writeStack(t, dir, "1.2.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6),
+		func(_ int, f []field) []field {
+			return set(f, tag.RescaleIntercept, "DS", "7")
+		})
 	series, _, err := Scan(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, why, err := Choose(series, ""); err != nil || s.UID != "" || why != "the largest axial CT of 2 series, without a UID" {
+	if s, why, err := Choose(series, ""); err != nil || s.UID != "" ||
+		why != "the largest axial CT of 2 series, without a UID" {
 		t.Errorf("chose %v: %q, %v", s, why, err)
 	}
-	if _, _, err := Choose(series, "5"); err == nil || !strings.Contains(err.Error(), ", without a UID") || !strings.Contains(err.Error(), ", UID 1.2.2") {
+	if _, _, err := Choose(series, "5"); err == nil || !strings.Contains(err.Error(), ", without a UID") ||
+		!strings.Contains(err.Error(), ", UID 1.2.2") {
 		t.Error(err)
 	}
 }
@@ -1168,15 +1242,23 @@ func TestOriginalsComeFirst(t *testing.T) {
 		want, why string
 		problem   string // of the chosen one
 	}{
-		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MIP", 30}}, "1", "the only scan of 2 series", ""},
-		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MPR\\CSA MPR", 18}}, "1", "the largest original axial CT of 2 series", ""},
-		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 12}}, "1", "the largest original axial CT of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MIP", 30}}, "1",
+			"the only scan of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MPR\\CSA MPR", 18}}, "1",
+			"the largest original axial CT of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 12}}, "1",
+			"the largest original axial CT of 2 series", ""},
 		// a few slices to watch the contrast agent
-		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 4}, {"9", "DERIVED\\PRIMARY\\AXIAL", 30}}, "9", "the largest axial CT of 2 series, derived from a scan (DERIVED)", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 4}, {"9", "DERIVED\\PRIMARY\\AXIAL", 30}}, "9",
+			"the largest axial CT of 2 series, derived from a scan (DERIVED)", ""},
 		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"2", "", 12}}, "2", "the largest axial CT of 2 series", ""},
-		{[]made{{"3", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 5}, {"9", "DERIVED\\PRIMARY\\MIN_IP", 30}}, "3", "the only scan of 2 series, derived from a scan (AVERAGE)", ""},
-		{[]made{{"3", "DERIVED\\PRIMARY\\PROJECTION IMAGE", 5}, {"9", "DERIVED\\SECONDARY\\CSA MIP", 30}}, "9", "the largest axial CT of 2 series, though a projection (MIP), not a scan", "a projection (MIP), not a scan"},
-		{[]made{{"9", "DERIVED\\PRIMARY\\VOLUME\\MINIMUM", 30}}, "9", "the only scan of 1 series, though a projection (MinIP), not a scan", "a projection (MinIP), not a scan"},
+		{[]made{{"3", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 5}, {"9", "DERIVED\\PRIMARY\\MIN_IP", 30}}, "3",
+			"the only scan of 2 series, derived from a scan (AVERAGE)", ""},
+		{[]made{{"3", "DERIVED\\PRIMARY\\PROJECTION IMAGE", 5}, {"9", "DERIVED\\SECONDARY\\CSA MIP", 30}}, "9",
+			"the largest axial CT of 2 series, though a projection (MIP), not a scan",
+			"a projection (MIP), not a scan"},
+		{[]made{{"9", "DERIVED\\PRIMARY\\VOLUME\\MINIMUM", 30}}, "9",
+			"the only scan of 1 series, though a projection (MinIP), not a scan", "a projection (MinIP), not a scan"},
 	} {
 		root := t.TempDir()
 		for _, m := range c.series {
@@ -1184,9 +1266,10 @@ func TestOriginalsComeFirst(t *testing.T) {
 			for k := range m.slices {
 				distances = append(distances, float64(k))
 			}
-			writeStack(t, root, "1.2."+m.number, axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, distances...), func(_ int, f []field) []field {
-				return set(set(f, tag.SeriesNumber, "IS", m.number), tag.ImageType, "CS", m.imageType)
-			})
+			writeStack(t, root, "1.2."+m.number, axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, distances...),
+				func(_ int, f []field) []field {
+					return set(set(f, tag.SeriesNumber, "IS", m.number), tag.ImageType, "CS", m.imageType)
+				})
 		}
 		series, _, err := Scan(root)
 		if err != nil {
@@ -1197,7 +1280,8 @@ func TestOriginalsComeFirst(t *testing.T) {
 			t.Errorf("%v: chose %v: %s, problems %q, %v", c.series, s, why, s.Problems, err)
 		}
 		var notes []string
-		if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil || strings.Join(notes, "; ") != c.problem {
+		if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil ||
+			strings.Join(notes, "; ") != c.problem {
 			t.Errorf("%v: read with the notes %q, %v", c.series, notes, err)
 		}
 	}
@@ -1217,7 +1301,8 @@ func TestRepairsDoNotExplode(t *testing.T) {
 			return set(f, tag.PixelData, "OW", make([]byte, 2*stackColumns*stackRows))
 		})
 		var unsupported *volume.UnsupportedError
-		if _, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "too far") {
+		if _, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample}); !errors.As(err, &unsupported) ||
+			!strings.Contains(err.Error(), "too far") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -1240,7 +1325,8 @@ func TestPixels(t *testing.T) {
 		return b
 	}
 	type fields = map[tag.Tag]any
-	const allocated, stored, high, signed, intercept, slope = tag.BitsAllocated, tag.BitsStored, tag.HighBit, tag.PixelRepresentation, tag.RescaleIntercept, tag.RescaleSlope
+	const allocated, stored, high, signed, intercept, slope = tag.BitsAllocated, tag.BitsStored, tag.HighBit,
+		tag.PixelRepresentation, tag.RescaleIntercept, tag.RescaleSlope
 	for _, c := range []struct {
 		name   string
 		pixels []byte
@@ -1249,22 +1335,37 @@ func TestPixels(t *testing.T) {
 		whole  bool
 	}{
 		{"16 bits signed", words(0, 0xFFFF, 0x8000, 0x7FFF), nil, [4]float32{0, -1, -32768, 32767}, true},
-		{"16 bits unsigned that fit", words(0, 1, 1000, 32767), fields{signed: uint16(0)}, [4]float32{0, 1, 1000, 32767}, true},
-		{"16 bits unsigned that do not", words(0, 1, 1000, 65535), fields{signed: uint16(0)}, [4]float32{0, 1, 1000, 65535}, false},
-		{"12 of 16 bits, rubbish above", words(0xF000, 0x5001, 0xAFFF, 0x07FF), fields{stored: uint16(12), high: uint16(11), signed: uint16(0), intercept: "-1024"}, [4]float32{-1024, -1023, 3071, 1023}, true},
-		{"12 of 16 bits signed", words(0x0FFF, 0x0800, 0x07FF, 0xF001), fields{stored: uint16(12), high: uint16(11)}, [4]float32{-1, -2048, 2047, 1}, true},
-		{"12 bits at the top", words(0x0010, 0xFFFF, 0x800F, 0x7FF0), fields{stored: uint16(12), high: uint16(15)}, [4]float32{1, -1, -2048, 2047}, true},
-		{"8 bits", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7), signed: uint16(0)}, [4]float32{0, 1, 128, 255}, true},
-		{"8 bits signed", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7)}, [4]float32{0, 1, -128, -1}, true},
-		{"32 bits", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31), signed: uint16(0)}, [4]float32{0, 1, 1 << 31, 1 << 32}, false},
-		{"32 bits signed", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31)}, [4]float32{0, 1, -1 << 31, -1}, false},
-		{"32 bits signed that fit", longs(0, 1, 5000, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31)}, [4]float32{0, 1, 5000, -1}, true},
-		{"slope 2", words(0, 1, 1000, 0xFFFF), fields{slope: "2", intercept: "-1000"}, [4]float32{-1000, -998, 1000, -1002}, true},
-		{"slope 0.5", words(0, 1, 1001, 0xFFFF), fields{slope: "0.5", intercept: "-1000"}, [4]float32{-1000, -999.5, -499.5, -1000.5}, false},
+		{"16 bits unsigned that fit", words(0, 1, 1000, 32767), fields{signed: uint16(0)},
+			[4]float32{0, 1, 1000, 32767}, true},
+		{"16 bits unsigned that do not", words(0, 1, 1000, 65535), fields{signed: uint16(0)},
+			[4]float32{0, 1, 1000, 65535}, false},
+		{"12 of 16 bits, rubbish above", words(0xF000, 0x5001, 0xAFFF, 0x07FF),
+			fields{stored: uint16(12), high: uint16(11), signed: uint16(0), intercept: "-1024"},
+			[4]float32{-1024, -1023, 3071, 1023}, true},
+		{"12 of 16 bits signed", words(0x0FFF, 0x0800, 0x07FF, 0xF001), fields{stored: uint16(12), high: uint16(11)},
+			[4]float32{-1, -2048, 2047, 1}, true},
+		{"12 bits at the top", words(0x0010, 0xFFFF, 0x800F, 0x7FF0), fields{stored: uint16(12), high: uint16(15)},
+			[4]float32{1, -1, -2048, 2047}, true},
+		{"8 bits", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7),
+			signed: uint16(0)}, [4]float32{0, 1, 128, 255}, true},
+		{"8 bits signed", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7)},
+			[4]float32{0, 1, -128, -1}, true},
+		{"32 bits", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31),
+			signed: uint16(0)}, [4]float32{0, 1, 1 << 31, 1 << 32}, false},
+		{"32 bits signed", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32),
+			high: uint16(31)}, [4]float32{0, 1, -1 << 31, -1}, false},
+		{"32 bits signed that fit", longs(0, 1, 5000, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32),
+			high: uint16(31)}, [4]float32{0, 1, 5000, -1}, true},
+		{"slope 2", words(0, 1, 1000, 0xFFFF), fields{slope: "2", intercept: "-1000"},
+			[4]float32{-1000, -998, 1000, -1002}, true},
+		{"slope 0.5", words(0, 1, 1001, 0xFFFF), fields{slope: "0.5", intercept: "-1000"},
+			[4]float32{-1000, -999.5, -499.5, -1000.5}, false},
 		{"no slope", words(0, 1, 2, 3), fields{slope: nil, intercept: nil}, [4]float32{0, 1, 2, 3}, true},
 		{"slope leaves int16", words(0, 1, 2, 20000), fields{slope: "2"}, [4]float32{0, 2, 4, 40000}, false},
-		{"MONOCHROME1 keeps its values", words(0, 1, 2, 3), fields{tag.PhotometricInterpretation: "MONOCHROME1"}, [4]float32{0, 1, 2, 3}, true},
-		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{tag.PixelPaddingValue: int16(-2000)}, [4]float32{0, -2000, 2, 3}, true},
+		{"MONOCHROME1 keeps its values", words(0, 1, 2, 3), fields{tag.PhotometricInterpretation: "MONOCHROME1"},
+			[4]float32{0, 1, 2, 3}, true},
+		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{tag.PixelPaddingValue: int16(-2000)},
+			[4]float32{0, -2000, 2, 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, c.pixels)
@@ -1279,7 +1380,8 @@ func TestPixels(t *testing.T) {
 				f = set(f, key, vr, value)
 			}
 			dir := t.TempDir()
-			os.WriteFile(filepath.Join(dir, "slice"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+			os.WriteFile(filepath.Join(dir, "slice"),
+				part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
 			v, err := Read(scanOne(t, dir))
 			if err != nil {
 				t.Fatal(err)
@@ -1325,17 +1427,22 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		// 904 is dcm2niix's (2022-07-20) value, too; pydicom 2.3 has 5000
 		{"an implant beyond 12 bits", words(0, 1, 5000, 2048), 12, 11, 0, [4]float32{0, 1, 904, 2048}, above},
 		{"just beyond 12 bits", words(0, 1, 4097, 2), 12, 11, 0, [4]float32{0, 1, 1, 2}, above},
-		{"12 bits in the middle with an overlay above", words(0x4000, 4, 8, 12), 12, 13, 0, [4]float32{0, 1, 2, 3}, above},
+		{"12 bits in the middle with an overlay above", words(0x4000, 4, 8, 12), 12, 13, 0, [4]float32{0, 1, 2, 3},
+			above},
 		{"12 bits with their sign", words(0xFFFF, 1, 0xF800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
 		{"12 bits with zeros above", words(0x0FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
-		{"12 bits with an overlay above", words(0x1FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, above},
-		{"12 bits in the middle with their sign", words(0xFFFC, 4, 0xE000, 0x1FFC), 12, 13, 1, [4]float32{-1, 1, -2048, 2047}, ""},
+		{"12 bits with an overlay above", words(0x1FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047},
+			above},
+		{"12 bits in the middle with their sign", words(0xFFFC, 4, 0xE000, 0x1FFC), 12, 13, 1,
+			[4]float32{-1, 1, -2048, 2047}, ""},
 		{"16 bits", words(0xFFFF, 1, 0x8000, 2047), 16, 15, 1, [4]float32{-1, 1, -32768, 2047}, ""},
-		{"twice as many pixels", words(0, 1, 2, 3, 4, 5, 6, 7), 16, 15, 0, [4]float32{0, 1, 2, 3}, "has 16 bytes of pixels, more than 1 times 2x2 pixels of 16 bits"},
+		{"twice as many pixels", words(0, 1, 2, 3, 4, 5, 6, 7), 16, 15, 0, [4]float32{0, 1, 2, 3},
+			"has 16 bytes of pixels, more than 1 times 2x2 pixels of 16 bits"},
 		{"padding behind them", words(0, 1, 2, 3, 4, 5, 6), 16, 15, 0, [4]float32{0, 1, 2, 3}, ""},
 	} {
 		f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, c.pixels)
-		f = set(set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.high), tag.PixelRepresentation, "US", c.signed)
+		f = set(set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.high), tag.PixelRepresentation, "US",
+			c.signed)
 		// RLE: two segments
 		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...)
 		for high := 1; high >= 0; high-- {
@@ -1348,8 +1455,10 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		}
 		for encoding, file := range map[string][]byte{
 			"as they are": part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)),
-			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, tag.PixelData, "OW", swapped(c.pixels)), binary.BigEndian, false)),
-			"RLE":         part10(element.RLE, slices.Concat(encode(set(f, tag.PixelData, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
+			"big endian": part10("1.2.840.10008.1.2.2", encode(set(f, tag.PixelData, "OW", swapped(c.pixels)),
+				binary.BigEndian, false)),
+			"RLE": part10(element.RLE, slices.Concat(encode(set(f, tag.PixelData, "", nil), binary.LittleEndian, false),
+				encapsulated(nil, stream))),
 		} {
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -1364,7 +1473,8 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 				t.Errorf("%s, %s: values %v, want %v", c.name, encoding, got, c.want)
 			}
 			said := strings.Join(notes[1:], "") // the first one is of the single slice's thickness
-			if want := encoding != "RLE" || len(c.pixels) == 8; want && (!strings.Contains(said, c.said) || (said == "") != (c.said == "")) {
+			if want := encoding != "RLE" || len(c.pixels) == 8; want && (!strings.Contains(said, c.said) ||
+				(said == "") != (c.said == "")) {
 				t.Errorf("%s, %s: notes %q, want %q", c.name, encoding, notes, c.said)
 			}
 		}
@@ -1373,10 +1483,11 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 
 func TestSlopesDifferBySlice(t *testing.T) {
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
-		f = set(f, tag.RescaleSlope, "DS", []string{"1", "0.5", "3"}[n])
-		return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n*100))
-	})
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2),
+		func(n int, f []field) []field {
+			f = set(f, tag.RescaleSlope, "DS", []string{"1", "0.5", "3"}[n])
+			return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n*100))
+		})
 	v, err := Read(scanOne(t, dir))
 	if err != nil {
 		t.Fatal(err)
@@ -1436,7 +1547,8 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 		v, err := Read(s)
 		if c.want != "" {
 			var format *volume.FormatError
-			if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) || s.Err == nil || s.Err.Error() != err.Error() {
+			if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) || s.Err == nil ||
+				s.Err.Error() != err.Error() {
 				t.Errorf("%s: %v, and Scan says %v", c.name, err, s.Err)
 			}
 			continue
@@ -1470,7 +1582,8 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{number, "IS", "19640812471100", "series (no number)", ""},
 		{photometric, "CS", "PALETTE COLOR", "", "holds colours (PALETTE COLOR)"},
 		{photometric, "CS", patientName, "", "holds colours (other)"},
-		{tag.ImagePositionPatient, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
+		{tag.ImagePositionPatient, "DS", "0\\-1e300\\0", "",
+			"slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000000", "CT series 5", ""},
 		{tag.SliceThickness, "DS", "1e300", "CT series 5", "nothing says how thick it is, 1 mm is assumed"},
@@ -1479,30 +1592,37 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{tag.PixelSpacing, "DS", "1\\1e300", "", "PixelSpacing 1, 1e+300 must be positive and no more than 1000000 mm"},
 	} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, []stack.Vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
+		writeStack(t, dir, "1.2", axial, []stack.Vector{{}},
+			func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
 		s := scanOne(t, dir)
-		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems, s.UID, s.Study), c.value) {
+		if c.value != "" && c.value != strings.ToUpper(c.value) &&
+			strings.Contains(fmt.Sprint(s, s.Err, s.Problems, s.UID, s.Study), c.value) {
 			t.Errorf("shows %q", c.value)
 		}
-		if !strings.Contains(s.String(), c.want) || !strings.Contains(fmt.Sprint(s.Problems), c.seen) || c.want != "" && s.Err != nil {
+		if !strings.Contains(s.String(), c.want) || !strings.Contains(fmt.Sprint(s.Problems), c.seen) ||
+			c.want != "" && s.Err != nil {
 			t.Errorf("%q: %s, %v", c.value, s, s.Err)
 		}
 	}
-	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{}, axial, binary.LittleEndian))
 	path := filepath.Join(t.TempDir(), "slice")
 	if err := os.WriteFile(path, part10(patientName, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if s := scanOne(t, path); s.Syntax != "a transfer syntax that is no UID" || strings.Contains(fmt.Sprint(s, s.Err), patientName) {
+	if s := scanOne(t, path); s.Syntax != "a transfer syntax that is no UID" ||
+		strings.Contains(fmt.Sprint(s, s.Err), patientName) {
 		t.Errorf("%s: %v", s, s.Err)
 	}
 }
 
 // One slice in every way to write elements.
 func TestEncodings(t *testing.T) {
-	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
 	big := set(f, tag.PixelData, "OW", rampPixels(stack.Vector{1, 2, 3}, axial, binary.BigEndian))
-	nested := append(slices.Clone(f), field{0x00091001, "SQ", [][]field{{{0x00091002, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", "7\\7\\7"}}, {}}}}, {}}})
+	nested := append(slices.Clone(f), field{0x00091001, "SQ",
+		[][]field{{{0x00091002, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", "7\\7\\7"}}, {}}}}, {}}})
 	little, bigEndian := binary.LittleEndian, binary.BigEndian
 	plain := encode(f, little, false)
 	var deflated bytes.Buffer
@@ -1511,12 +1631,15 @@ func TestEncodings(t *testing.T) {
 	z.Close()
 	var large bytes.Buffer
 	z.Reset(&large)
-	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*element.HeldInflated)}), little, false))
+	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*element.HeldInflated)}), little,
+		false))
 	z.Close()
 	// A sequence of undefined length, with items of undefined length, and inside one of unknown
 	// type, which is implicit.
-	open := []byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF,
-		0x09, 0x00, 0x02, 0x10, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0x0A, 0, 0, 0, 0x08, 0, 0x60, 0, 2, 0, 0, 0, 'M', 'R',
+	open := []byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF,
+		0xFF, 0xFF,
+		0x09, 0x00, 0x02, 0x10, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0x0A, 0, 0, 0, 0x08, 0,
+		0x60, 0, 2, 0, 0, 0, 'M', 'R',
 		0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0x0D, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0}
 	cut := bytes.Index(plain, []byte{0x10, 0x00, 0x10, 0x00})
 	for name, file := range map[string][]byte{
@@ -1532,10 +1655,13 @@ func TestEncodings(t *testing.T) {
 		"says explicit, is not":    part10(element.ExplicitLittle, encode(f, little, true)),
 		"nested private sequences": part10(element.ExplicitLittle, encode(nested, little, false)),
 		"undefined lengths":        part10(element.ExplicitLittle, slices.Concat(plain[:cut], open, plain[cut:])),
-		"trailing rubbish":         part10(element.ExplicitLittle, append(slices.Clone(plain), "rubbish behind the pixels"...)),
-		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98", slices.Concat(encode(set(f, tag.PixelData, "", nil), little, false),
-			[]byte{0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, stackColumns * stackRows * 2, 0, 0, 0},
-			rampPixels(stack.Vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
+		"trailing rubbish": part10(element.ExplicitLittle,
+			append(slices.Clone(plain), "rubbish behind the pixels"...)),
+		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98",
+			slices.Concat(encode(set(f, tag.PixelData, "", nil), little, false),
+				[]byte{0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0,
+					0xFE, 0xFF, 0, 0xE0, stackColumns * stackRows * 2, 0, 0, 0},
+				rampPixels(stack.Vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -1556,10 +1682,13 @@ func TestEncodings(t *testing.T) {
 // Meta information should be explicit little endian. Where it is not, the transfer syntax that it
 // tells counts all the same, and what is not read is refused by its UID.
 func TestMetaInformationOfOtherEncodings(t *testing.T) {
-	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
-	big := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.BigEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	big := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{}, axial, binary.BigEndian))
 	file := func(syntax string, order element.ByteOrder, implicit bool, data []byte) []byte {
-		meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {tag.TransferSyntaxUID, "UI", syntax}}, order, implicit)
+		meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+			{tag.TransferSyntaxUID, "UI", syntax}}, order, implicit)
 		return slices.Concat(make([]byte, 128), []byte("DICM"), meta, data)
 	}
 	little := encode(f, binary.LittleEndian, false)
@@ -1568,14 +1697,18 @@ func TestMetaInformationOfOtherEncodings(t *testing.T) {
 		file []byte
 		fail string
 	}{
-		"implicit":                        {file(element.ExplicitLittle, binary.LittleEndian, true, little), ""},
-		"implicit, and the data":          {file(element.ImplicitLittle, binary.LittleEndian, true, encode(f, binary.LittleEndian, true)), ""},
-		"big endian":                      {file(element.ExplicitLittle, binary.BigEndian, false, little), ""},
-		"big endian, and the data":        {file(element.ExplicitBig, binary.BigEndian, false, encode(big, binary.BigEndian, false)), ""},
-		"implicit big endian":             {file(element.ExplicitLittle, binary.BigEndian, true, little), ""},
-		"explicit data, said to be none":  {file(element.ImplicitLittle, binary.LittleEndian, false, little), ""},
-		"a private syntax":                {file(private, binary.LittleEndian, true, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
-		"a private syntax, as it belongs": {file(private, binary.LittleEndian, false, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+		"implicit": {file(element.ExplicitLittle, binary.LittleEndian, true, little), ""},
+		"implicit, and the data": {file(element.ImplicitLittle, binary.LittleEndian, true,
+			encode(f, binary.LittleEndian, true)), ""},
+		"big endian": {file(element.ExplicitLittle, binary.BigEndian, false, little), ""},
+		"big endian, and the data": {file(element.ExplicitBig, binary.BigEndian, false,
+			encode(big, binary.BigEndian, false)), ""},
+		"implicit big endian":            {file(element.ExplicitLittle, binary.BigEndian, true, little), ""},
+		"explicit data, said to be none": {file(element.ImplicitLittle, binary.LittleEndian, false, little), ""},
+		"a private syntax": {file(private, binary.LittleEndian, true,
+			encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+		"a private syntax, as it belongs": {file(private, binary.LittleEndian, false,
+			encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "slice"), c.file, 0o666); err != nil {
@@ -1625,7 +1758,8 @@ func TestReadableAllTheSame(t *testing.T) {
 		item(0xE0DD, 0)
 		return b
 	}
-	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{}, axial, binary.LittleEndian))
 	withIcon := func(vr string) []byte {
 		data := encode(f, binary.LittleEndian, false)
 		at := bytes.Index(data, []byte{0xE0, 0x7F, 0x10, 0x00})
@@ -1636,8 +1770,10 @@ func TestReadableAllTheSame(t *testing.T) {
 	unknown = set(unknown, tag.ImagePositionPatient, "UN", []byte(" 0\\0\\0 "))
 	unknown = set(unknown, tag.PixelSpacing, "UN", []byte("0.9\\ 0.7"))
 	unknown = set(unknown, tag.Rows, "UN", []byte{stackRows, 0})
-	bytewise := set(set(set(slices.Clone(f), tag.BitsAllocated, "US", uint16(8)), tag.BitsStored, "US", uint16(8)), tag.HighBit, "US", uint16(8))
-	bytewise = set(set(bytewise, tag.PixelData, "OW", bytes.Repeat([]byte{7}, stackColumns*stackRows)), tag.PixelRepresentation, "US", uint16(0))
+	bytewise := set(set(set(slices.Clone(f), tag.BitsAllocated, "US", uint16(8)), tag.BitsStored, "US", uint16(8)),
+		tag.HighBit, "US", uint16(8))
+	bytewise = set(set(bytewise, tag.PixelData, "OW", bytes.Repeat([]byte{7}, stackColumns*stackRows)),
+		tag.PixelRepresentation, "US", uint16(0))
 	for name, c := range map[string]struct {
 		data []byte
 		said string
@@ -1646,8 +1782,10 @@ func TestReadableAllTheSame(t *testing.T) {
 		"a compressed icon":          {withIcon("OB"), "", true},
 		"a compressed icon of words": {withIcon("OW"), "", true},
 		"elements of unknown type":   {encode(unknown, binary.LittleEndian, false), "", true},
-		"HighBit 8 of 8 bits":        {encode(bytewise, binary.LittleEndian, false), "slice 1: HighBit is 8, of 8 bits stored in 8: taken for 7", false},
-		"HighBit 11 of 16 bits":      {encode(set(slices.Clone(f), tag.HighBit, "US", uint16(11)), binary.LittleEndian, false), "slice 1: HighBit is 11, of 16 bits stored in 16: taken for 15", true},
+		"HighBit 8 of 8 bits": {encode(bytewise, binary.LittleEndian, false),
+			"slice 1: HighBit is 8, of 8 bits stored in 8: taken for 7", false},
+		"HighBit 11 of 16 bits": {encode(set(slices.Clone(f), tag.HighBit, "US", uint16(11)), binary.LittleEndian,
+			false), "slice 1: HighBit is 11, of 16 bits stored in 16: taken for 15", true},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "slice"), part10(element.ExplicitLittle, c.data), 0o666); err != nil {
@@ -1681,18 +1819,24 @@ func TestEnhanced(t *testing.T) {
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
 			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/4 + 1)}}}},
-			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
-			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n / 4 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
+			{tag.PlanePositionSequence, "SQ",
+				[][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
+			{tag.PixelValueTransformationSequence, "SQ",
+				[][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n / 4 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
-	for _, missing := range []tag.Tag{tag.ImagePositionPatient, tag.ImageOrientationPatient, tag.PixelSpacing, tag.RescaleIntercept, tag.RescaleSlope} {
+	for _, missing := range []tag.Tag{tag.ImagePositionPatient, tag.ImageOrientationPatient, tag.PixelSpacing,
+		tag.RescaleIntercept, tag.RescaleSlope} {
 		f = set(f, missing, "", nil)
 	}
-	f = append(f, field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames}, field{tag.SharedFunctionalGroupsSequence, "SQ", [][]field{{
-		{tag.PlaneOrientationSequence, "SQ", [][]field{{{tag.ImageOrientationPatient, "DS", someNumbers(axial[:]...)}}}},
-		{tag.PixelMeasuresSequence, "SQ", [][]field{{{tag.PixelSpacing, "DS", "0.9\\0.7"}, {tag.SliceThickness, "DS", "2"}}}},
-	}}})
+	f = append(f, field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames},
+		field{tag.SharedFunctionalGroupsSequence, "SQ", [][]field{{
+			{tag.PlaneOrientationSequence, "SQ",
+				[][]field{{{tag.ImageOrientationPatient, "DS", someNumbers(axial[:]...)}}}},
+			{tag.PixelMeasuresSequence, "SQ",
+				[][]field{{{tag.PixelSpacing, "DS", "0.9\\0.7"}, {tag.SliceThickness, "DS", "2"}}}},
+		}}})
 	for name, file := range map[string][]byte{
 		"explicit": part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)),
 		"implicit": part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)),
@@ -1726,15 +1870,21 @@ func TestEnhancedFrameTypes(t *testing.T) {
 		position := stack.Vector{5, 6, float64(n / 2 * 3)}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
-			{tag.MRImageFrameTypeSequence, "SQ", [][]field{{{tag.FrameType, "CS", []string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
-			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
-			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n % 2 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
+			{tag.MRImageFrameTypeSequence, "SQ",
+				[][]field{{{tag.FrameType, "CS",
+					[]string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
+			{tag.PlanePositionSequence, "SQ",
+				[][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
+			{tag.PixelValueTransformationSequence, "SQ",
+				[][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n % 2 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
-	f = append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
+	f = append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "8"},
+		field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, "enhanced"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+	os.WriteFile(filepath.Join(dir, "enhanced"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)),
+		0o644)
 	series, _, err := Scan(dir)
 	if err != nil || len(series) != 2 {
 		t.Fatalf("%v, %v", series, err)
@@ -1754,14 +1904,16 @@ func TestEnhancedFrameTypes(t *testing.T) {
 }
 
 func TestBadFilesAreRefused(t *testing.T) {
-	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
 	file := func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) }
 	whole := file(f)
 	deep := []field{}
 	for range 40 {
 		deep = []field{{0x00091001, "SQ", [][]field{deep}}}
 	}
-	endless := bytes.Repeat([]byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF}, 1000)
+	endless := bytes.Repeat([]byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00,
+		0xE0, 0xFF, 0xFF, 0xFF, 0xFF}, 1000)
 	for _, c := range []struct {
 		name, want string
 		data       []byte
@@ -1774,35 +1926,64 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"cut in the first element", "is truncated", whole[:140], "damaged"},
 		{"magic alone", "is truncated", whole[:132], "damaged"},
 		{"no matrix", "says nothing about the size of its image", file(set(f, tag.Rows, "", nil)), "damaged"},
-		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, tag.Rows, "US", uint16(0))), "damaged"},
-		{"more rows than pixels", "is truncated: 240 of 240000 bytes of pixels", file(set(f, tag.Rows, "US", uint16(10000))), ""},
-		{"spacing is text", "PixelSpacing is not a number", file(set(f, tag.PixelSpacing, "DS", "wide\\high")), "damaged"},
-		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, tag.PixelSpacing, "DS", "1")), "damaged"},
+		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, tag.Rows, "US", uint16(0))),
+			"damaged"},
+		{"more rows than pixels", "is truncated: 240 of 240000 bytes of pixels",
+			file(set(f, tag.Rows, "US", uint16(10000))), ""},
+		{"spacing is text", "PixelSpacing is not a number", file(set(f, tag.PixelSpacing, "DS", "wide\\high")),
+			"damaged"},
+		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, tag.PixelSpacing, "DS", "1")),
+			"damaged"},
 		{"spacing zero", "PixelSpacing 0, 1 must be positive", file(set(f, tag.PixelSpacing, "DS", "0\\1")), ""},
-		{"spacing in Go's own spelling", "PixelSpacing is not a number", file(set(f, tag.PixelSpacing, "DS", "0x1p-1\\0.5")), "damaged"},
-		{"intercept in Go's own spelling", "RescaleIntercept is not a number", file(set(f, tag.RescaleIntercept, "DS", "-0x10_24p0")), "damaged"},
+		{"spacing in Go's own spelling", "PixelSpacing is not a number",
+			file(set(f, tag.PixelSpacing, "DS", "0x1p-1\\0.5")), "damaged"},
+		{"intercept in Go's own spelling", "RescaleIntercept is not a number",
+			file(set(f, tag.RescaleIntercept, "DS", "-0x10_24p0")), "damaged"},
 		{"two slopes", "RescaleSlope has 2 numbers, not one", file(set(f, tag.RescaleSlope, "DS", "1\\2")), "damaged"},
-		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, tag.RescaleSlope, "DS", "1_0")), "damaged"},
-		{"position infinite", "ImagePositionPatient is not a number", file(set(f, tag.ImagePositionPatient, "DS", "1\\inf\\3")), "damaged"},
-		{"orientation askew", "is not two unit vectors at right angles", file(set(f, tag.ImageOrientationPatient, "DS", "1\\0\\0\\1\\0\\0")), ""},
+		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, tag.RescaleSlope, "DS", "1_0")),
+			"damaged"},
+		{"position infinite", "ImagePositionPatient is not a number",
+			file(set(f, tag.ImagePositionPatient, "DS", "1\\inf\\3")), "damaged"},
+		{"orientation askew", "is not two unit vectors at right angles",
+			file(set(f, tag.ImageOrientationPatient, "DS", "1\\0\\0\\1\\0\\0")), ""},
 		{"no position", "does not say where its images lie", file(set(f, tag.ImagePositionPatient, "", nil)), ""},
-		{"more stored than allocated", "has impossible pixels", file(set(f, tag.BitsStored, "US", uint16(20))), "damaged"},
-		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, tag.BitsAllocated, "US", uint16(12)), tag.BitsStored, "US", uint16(12)), tag.HighBit, "US", uint16(11))), ""},
-		{"two frames of a CT", "claims 2 frames (NumberOfFrames), but is of CT Image Storage, which holds one", file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "2"})), ""},
-		{"frames that are described but not counted", "claims 1 frames (NumberOfFrames), but describes 3", file(append(slices.Clone(f), field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 3)})), ""},
-		{"more frames than are described", "claims 3 frames (NumberOfFrames), but describes 2", file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "3"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 2)})), ""},
-		{"float pixels", "holds floating-point pixels", file(set(set(f, tag.PixelData, "", nil), tag.FloatPixelData, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
-		{"mosaic", "tiles many slices in one image (a mosaic)", file(set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
-		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{tag.ModalityLUTSequence, "SQ", [][]field{{{tag.LUTDescriptor, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
-		{"RGB", "holds colours (RGB)", file(set(set(f, tag.SamplesPerPixel, "US", uint16(3)), tag.PhotometricInterpretation, "CS", "RGB")), ""},
-		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")), ""},
-		{"JPEG XL", "is compressed with JPEG XL lossless, which is not read", part10("1.2.840.10008.1.2.4.110", encode(f, binary.LittleEndian, false)), ""},
-		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
-		{"unknown syntax", "has the transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
-		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not", part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},
+		{"more stored than allocated", "has impossible pixels", file(set(f, tag.BitsStored, "US", uint16(20))),
+			"damaged"},
+		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read",
+			file(set(set(set(f, tag.BitsAllocated, "US", uint16(12)), tag.BitsStored, "US", uint16(12)), tag.HighBit,
+				"US", uint16(11))), ""},
+		{"two frames of a CT", "claims 2 frames (NumberOfFrames), but is of CT Image Storage, which holds one",
+			file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "2"})), ""},
+		{"frames that are described but not counted", "claims 1 frames (NumberOfFrames), but describes 3",
+			file(append(slices.Clone(f), field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 3)})), ""},
+		{"more frames than are described", "claims 3 frames (NumberOfFrames), but describes 2",
+			file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "3"},
+				field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 2)})), ""},
+		{"float pixels", "holds floating-point pixels",
+			file(set(set(f, tag.PixelData, "", nil), tag.FloatPixelData, "OW", make([]byte, 4*stackColumns*stackRows))),
+			""},
+		{"mosaic", "tiles many slices in one image (a mosaic)",
+			file(set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
+		{"lookup table", "maps its values through a table",
+			file(append(slices.Clone(f),
+				field{tag.ModalityLUTSequence, "SQ",
+					[][]field{{{tag.LUTDescriptor, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
+		{"RGB", "holds colours (RGB)", file(set(set(f, tag.SamplesPerPixel, "US", uint16(3)),
+			tag.PhotometricInterpretation, "CS", "RGB")), ""},
+		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")),
+			""},
+		{"JPEG XL", "is compressed with JPEG XL lossless, which is not read",
+			part10("1.2.840.10008.1.2.4.110", encode(f, binary.LittleEndian, false)), ""},
+		{"MPEG", "is compressed with MPEG-2, which is not read",
+			part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
+		{"unknown syntax", "has the transfer syntax 1.9.9, which is not read",
+			part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
+		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not",
+			part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},
 		{"nested too deep", "", file(append(slices.Clone(f), deep...)), ""},
 		{"endless sequences", "cannot be read", slices.Concat(part10(element.ExplicitLittle, nil), endless), "damaged"},
-		{"deflated rubbish", "cannot be inflated", part10("1.2.840.10008.1.2.1.99", []byte("rubbish, and a good deal of it")), "damaged"},
+		{"deflated rubbish", "cannot be inflated",
+			part10("1.2.840.10008.1.2.1.99", []byte("rubbish, and a good deal of it")), "damaged"},
 		{"structure set", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.3")), "RTSTRUCT"},
 		{"dose", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.2")), "RTDOSE"},
 		{"segmentation", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.66.4")), "SEG"},
@@ -1841,7 +2022,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 			}
 			var format *volume.FormatError
 			var unsupported *volume.UnsupportedError
-			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &format) && !errors.As(err, &unsupported) {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!errors.As(err, &format) && !errors.As(err, &unsupported) {
 				t.Errorf("got %T %v, want %s", err, err, c.want)
 			}
 		})
@@ -1850,7 +2032,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 
 // However a file is cut or damaged: no panic, and nothing about the patient in any error.
 func TestNothingOfThePatient(t *testing.T) {
-	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
 	whole := part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
 	path := filepath.Join(t.TempDir(), "file")
 	check := func(data []byte) {
@@ -1892,7 +2075,8 @@ func TestNothingOfThePatient(t *testing.T) {
 // Some megabytes of deflated zeros are gigabytes when inflated: finding that out takes time, but no
 // memory.
 func TestDeflatedDataTakesNoMemory(t *testing.T) {
-	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows,
+		rampPixels(stack.Vector{}, axial, binary.LittleEndian))
 	var file bytes.Buffer
 	z, _ := flate.NewWriter(&file, flate.BestSpeed)
 	private := field{0x00091010, "OB", make([]byte, 1<<28)}

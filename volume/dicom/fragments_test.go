@@ -69,16 +69,19 @@ func TestFragments(t *testing.T) {
 			"several fragments, table":          {encapsulated([]uint32{first, second}, one, two, three, y), "2", ""},
 			"several fragments, no table":       {encapsulated(nil, one, two, three, y), "2", ""},
 			"several fragments, table of zeros": {encapsulated([]uint32{0, 0}, one, two, three, y), "2", ""},
-			"several fragments, wrong table":    {encapsulated([]uint32{first, second + 2}, one, two, three, y), "2", ""},
-			"nothing begins":                    {encapsulated(nil, two, three, three), "2", damaged},
-			"a frame too many":                  {encapsulated(nil, x, y, x), "2", damaged},
-			"cut in a fragment":                 {without(without(encapsulated(nil, x, y))), "2", "ends in the middle of an element"},
+			"several fragments, wrong table": {encapsulated([]uint32{first, second + 2}, one, two, three, y), "2",
+				""},
+			"nothing begins":    {encapsulated(nil, two, three, three), "2", damaged},
+			"a frame too many":  {encapsulated(nil, x, y, x), "2", damaged},
+			"cut in a fragment": {without(without(encapsulated(nil, x, y))), "2", "ends in the middle of an element"},
 		} {
 			t.Run(pair[0]+"/"+name, func(t *testing.T) {
 				f := sliceFields("1.2", 1, stack.Vector{}, axial, a.Columns, a.Rows, nil)
-				f = set(set(set(f, tag.PixelData, "", nil), tag.NumberOfFrames, "IS", c.frames), tag.PixelRepresentation, "US", uint16(0))
+				f = set(set(set(f, tag.PixelData, "", nil), tag.NumberOfFrames, "IS", c.frames),
+					tag.PixelRepresentation, "US", uint16(0))
 				path := filepath.Join(t.TempDir(), "image")
-				if err := os.WriteFile(path, part10(a.Syntax, append(encode(f, binary.LittleEndian, false), c.pixels...)), 0o644); err != nil {
+				if err := os.WriteFile(path,
+					part10(a.Syntax, append(encode(f, binary.LittleEndian, false), c.pixels...)), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				im, err := stack.ReadImage(path)
@@ -122,12 +125,15 @@ func TestCompressedWords(t *testing.T) {
 	f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, nil)
 	f = set(set(set(f, tag.PixelData, "", nil), tag.BitsStored, "US", uint16(12)), tag.HighBit, "US", uint16(15))
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, "slice"), part10("1.2.840.10008.1.2.5", append(encode(f, binary.LittleEndian, false), encapsulated(nil, stream)...)), 0o644)
+	os.WriteFile(filepath.Join(dir, "slice"),
+		part10("1.2.840.10008.1.2.5", append(encode(f, binary.LittleEndian, false), encapsulated(nil, stream)...)),
+		0o644)
 	v, err := Read(scanOne(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := [4]float32{v.At(0, 1, 0), v.At(1, 1, 0), v.At(0, 0, 0), v.At(1, 0, 0)}; got != [4]float32{-2048, 2047, 1, -1} {
+	if got := [4]float32{v.At(0, 1, 0), v.At(1, 1, 0), v.At(0, 0, 0), v.At(1, 0, 0)}; got != [4]float32{-2048, 2047, 1,
+		-1} {
 		t.Errorf("values %v", got)
 	}
 }

@@ -31,7 +31,8 @@ func FuzzFile(f *testing.F) {
 	// a transfer syntax without end
 	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF))
 	for _, c := range codecCases(f)[:3] {
-		set := encode(set(sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil), binary.LittleEndian, false)
+		set := encode(set(sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil),
+			binary.LittleEndian, false)
 		f.Add(part10(c.Syntax, slices.Concat(set, encapsulated(nil, c.Stream))))
 	}
 	seedsFromData(f, "dicom/pydicom/*.dcm", 40<<10)
@@ -109,7 +110,8 @@ func fuzzCodec(f *testing.F, prefix string) {
 		for range 5 {
 			again := make([]uint32, columns*rows)
 			start := time.Now()
-			if _, err2 := c(stream, columns, rows, again); (err == nil) != (err2 == nil) || err == nil && !slices.Equal(again, out[:columns*rows]) {
+			if _, err2 := c(stream, columns, rows, again); (err == nil) != (err2 == nil) ||
+				err == nil && !slices.Equal(again, out[:columns*rows]) {
 				t.Errorf("another image the second time: %v, %v", err, err2)
 			}
 			if least = min(least, time.Since(start)); least < time.Second {
@@ -149,7 +151,9 @@ func streamsFromData(f *testing.F, c pixels.Decoder) {
 	defer r.Close()
 	for _, path := range files {
 		im, err := stack.ReadImage(path)
-		if err != nil || pixels.Codecs[im.Syntax.UID].Decode == nil || reflect.ValueOf(pixels.Codecs[im.Syntax.UID].Decode).Pointer() != reflect.ValueOf(c).Pointer() || im.Check() != nil {
+		if err != nil || pixels.Codecs[im.Syntax.UID].Decode == nil ||
+			reflect.ValueOf(pixels.Codecs[im.Syntax.UID].Decode).Pointer() != reflect.ValueOf(c).Pointer() ||
+			im.Check() != nil {
 			continue
 		}
 		if _, err := r.Read(&im.Image, 0); err == nil && len(r.Raw) < 40<<10 {

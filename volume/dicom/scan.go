@@ -143,7 +143,8 @@ func (s *Series) missSpoilt(files []string) {
 	case 1:
 		s.doubt("a file beside its slices, %s, is empty or damaged: was the transfer complete?", mine[0])
 	default:
-		s.doubt("%d files beside its slices, %s and more, are empty or damaged: was the transfer complete?", len(mine), mine[0])
+		s.doubt("%d files beside its slices, %s and more, are empty or damaged: was the transfer complete?", len(mine),
+			mine[0])
 	}
 }
 
@@ -208,7 +209,8 @@ func (s *Series) missStrangers(others []*Series) {
 	count, reasons, together := 0, map[string]bool{}, slices.Clone(s.stack.Slices)
 	for _, o := range others {
 		a, b := &s.stack.Slices[0], &o.stack.Slices[0]
-		if a.Image.Samples != 1 || b.Image.Samples != 1 || s.Localizer || o.Localizer || s.Axcodes == "" || o.Axcodes != "" && o.Axcodes != s.Axcodes {
+		if a.Image.Samples != 1 || b.Image.Samples != 1 || s.Localizer || o.Localizer || s.Axcodes == "" ||
+			o.Axcodes != "" && o.Axcodes != s.Axcodes {
 			continue
 		}
 		reason := ""
@@ -254,7 +256,8 @@ func differ(s, o *Series, value func(*stack.Image) string) bool {
 }
 
 func firstPath(s *Series) string {
-	return slices.MinFunc(s.stack.Slices, func(a, b stack.Slice) int { return cmp.Compare(a.Image.Path, b.Image.Path) }).Image.Path
+	return slices.MinFunc(s.stack.Slices,
+		func(a, b stack.Slice) int { return cmp.Compare(a.Image.Path, b.Image.Path) }).Image.Path
 }
 
 // compareParts orders the volumes of one series: the larger ones first, then by what tells volumes
@@ -265,7 +268,8 @@ func (s *Series) compareParts(o *Series) int {
 	for key := range stack.VolumeTags {
 		order = cmp.Or(order, grouping.CompareValues(a.Info.VolumeKeys[key], b.Info.VolumeKeys[key]))
 	}
-	return cmp.Or(order, slices.Compare(a.Info.Orientation, b.Info.Orientation), slices.Compare(a.Info.Position, b.Info.Position), cmp.Compare(a.Image.SOP, b.Image.SOP))
+	return cmp.Or(order, slices.Compare(a.Info.Orientation, b.Info.Orientation),
+		slices.Compare(a.Info.Position, b.Info.Position), cmp.Compare(a.Image.SOP, b.Image.SOP))
 }
 
 func (s *Series) voxels() int { return s.Shape[0] * s.Shape[1] * s.Shape[2] }
@@ -288,7 +292,8 @@ func newSeries(v grouping.Volume) *Series {
 	first := all[0]
 	s := &Series{
 		Number: element.IntegerString(first.Image.Number), Modality: "(no modality)", Syntax: first.Image.Syntax.Name,
-		Shape: [3]int{first.Image.Columns, first.Image.Rows, len(all)}, Localizer: first.Localizer(), Axcodes: first.Axcodes(),
+		Shape: [3]int{first.Image.Columns, first.Image.Rows, len(all)}, Localizer: first.Localizer(),
+		Axcodes: first.Axcodes(),
 	}
 	if s.uids = uidsOf(all, func(im *stack.Image) string { return im.Series }); len(s.uids) > 0 {
 		s.UID = element.UID(s.uids[0])
@@ -327,7 +332,8 @@ func newSeries(v grouping.Volume) *Series {
 	}
 	if n := slices.IndexFunc(all, func(one stack.Slice) bool { return one.Image.Spare() }); n >= 0 {
 		im := all[n].Image
-		s.doubt("slice %d has %d bytes of pixels, more than %d times %dx%d pixels of %d bits: is its header right?", n+1, im.Pixels.Length, im.Frames, im.Columns, im.Rows, im.Allocated)
+		s.doubt("slice %d has %d bytes of pixels, more than %d times %dx%d pixels of %d bits: is its header right?",
+			n+1, im.Pixels.Length, im.Frames, im.Columns, im.Rows, im.Allocated)
 	}
 	if n := slices.IndexFunc(all, func(one stack.Slice) bool { return one.Image.Texts != "" }); n >= 0 {
 		s.Problems = append(s.Problems, all[n].Image.Texts)
@@ -360,8 +366,10 @@ func (s *Series) check() {
 	if s.Localizer {
 		s.Problems = append(s.Problems, "a localizer, not a scan")
 	}
-	if slices.ContainsFunc(s.stack.Slices, func(one stack.Slice) bool { return one.Image.Photometric == "MONOCHROME1" }) {
-		s.Problems = append(s.Problems, "stored for display with white as the lowest value (MONOCHROME1): the values are kept")
+	if slices.ContainsFunc(s.stack.Slices,
+		func(one stack.Slice) bool { return one.Image.Photometric == "MONOCHROME1" }) {
+		s.Problems = append(s.Problems,
+			"stored for display with white as the lowest value (MONOCHROME1): the values are kept")
 	}
 }
 

@@ -84,13 +84,17 @@ func TestSegmentationRoundTrip(t *testing.T) {
 		exact       bool
 	}{
 		{"axial", axial, stack.Vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{1, 2, 3}, Options{}, true},
-		{"numbers with gaps", axial, stack.Vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{3, 7, 1000}, Options{}, true},
+		{"numbers with gaps", axial, stack.Vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{3, 7, 1000},
+			Options{}, true},
 		{"sagittal", sagittal, stack.Vector{-1, 0, 0}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{2}, Options{}, true},
-		{"oblique", oblique, stack.Vector{0.8, 0.6, 0}.Cross(stack.Vector{-0.36, 0.48, -0.8}), []float64{0, 1.25, 2.5, 3.75}, []uint16{1, 2}, Options{}, true},
+		{"oblique", oblique, stack.Vector{0.8, 0.6, 0}.Cross(stack.Vector{-0.36, 0.48, -0.8}),
+			[]float64{0, 1.25, 2.5, 3.75}, []uint16{1, 2}, Options{}, true},
 		{"one slice", axial, stack.Vector{0, 0, 1}, []float64{0}, []uint16{1}, Options{}, true},
-		{"tilt kept", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{Tilt: TiltKeep}, true},
+		{"tilt kept", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{Tilt: TiltKeep},
+			true},
 		{"tilt", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{}, false},
-		{"gap", axial, stack.Vector{0, 0, 1}, []float64{0, 2, 4, 8, 10}, []uint16{1, 2}, Options{Gaps: GapsResample}, false},
+		{"gap", axial, stack.Vector{0, 0, 1}, []float64{0, 2, 4, 8, 10}, []uint16{1, 2}, Options{Gaps: GapsResample},
+			false},
 	} {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2", c.orientation, line(stack.Vector{-50, 20, 100}, c.direction, c.distances...), nil)
@@ -248,7 +252,8 @@ func TestSegmentationsOfOthers(t *testing.T) {
 		if c.Error != "" {
 			var format *volume.FormatError
 			var unsupported *volume.UnsupportedError
-			if err == nil || !strings.Contains(err.Error(), c.Error) || !strings.Contains(err.Error(), path) || !errors.As(err, &format) && !errors.As(err, &unsupported) {
+			if err == nil || !strings.Contains(err.Error(), c.Error) || !strings.Contains(err.Error(), path) ||
+				!errors.As(err, &format) && !errors.As(err, &unsupported) {
 				t.Errorf("%s: %v, want %s", c.Name, err, c.Error)
 			}
 			if o.Overlap = c.Overlap; c.Overlap == "" {
@@ -352,7 +357,8 @@ func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 	l.Labels[0] ^= 2
 	other := written(t, l, s, o)
 	if other.UID == g.UID || other.object.Image.Study != g.object.Image.Study || other.object.Space != g.object.Space {
-		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.object.Image.Study, g.object.Image.Study)
+		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.object.Image.Study,
+			g.object.Image.Study)
 	}
 }
 
@@ -377,7 +383,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 	// the images.
 	shifted := slices.Clone(file)
 	for k := range s.stack.Slices {
-		from, to := uid(tag.ReferencedSOPInstanceUID, s.stack.Slices[k].Image.SOP), uid(tag.ReferencedSOPInstanceUID, s.stack.Slices[(k+1)%len(s.stack.Slices)].Image.SOP)
+		from, to := uid(tag.ReferencedSOPInstanceUID, s.stack.Slices[k].Image.SOP), uid(tag.ReferencedSOPInstanceUID,
+			s.stack.Slices[(k+1)%len(s.stack.Slices)].Image.SOP)
 		for at := 0; at+len(from) <= len(file); at++ {
 			if bytes.HasPrefix(file[at:], from) {
 				copy(shifted[at:], to)
@@ -391,9 +398,13 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		note, want string
 	}{
 		{"as written", file, "", ""},
-		{"study", change(tag.StudyInstanceUID, image.Study, image.Study[:len(image.Study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
-		{"frame of reference", change(tag.FrameOfReferenceUID, image.FrameOfRef, image.FrameOfRef[:len(image.FrameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
-		{"shifted by a slice", shifted, "", "frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
+		{"study", change(tag.StudyInstanceUID, image.Study, image.Study[:len(image.Study)-1]+"8"),
+			"says another StudyInstanceUID than series 3, which it refers to", ""},
+		{"frame of reference", change(tag.FrameOfReferenceUID, image.FrameOfRef,
+			image.FrameOfRef[:len(image.FrameOfRef)-1]+"8"),
+			"says another FrameOfReferenceUID than series 3, which it refers to", ""},
+		{"shifted by a slice", shifted, "",
+			"frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
 		// sent again under other UIDs: nothing to compare
 		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""},
 	} {
@@ -410,7 +421,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		var notes []string
 		_, err = g.ReadOn(s, Options{Note: func(n string) { notes = append(notes, n) }})
 		var format *volume.FormatError
-		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &format) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &format) ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if (c.note == "") != (len(notes) == 0) || !strings.Contains(strings.Join(notes, ""), c.note) {
@@ -432,14 +444,16 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
 			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/5 + 1)}}}},
-			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
+			{tag.PlanePositionSequence, "SQ",
+				[][]field{{{tag.ImagePositionPatient, "DS", someNumbers(position[:]...)}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
 	f = set(f, tag.ImagePositionPatient, "", nil)
 	f = append(f, field{tag.NumberOfFrames, "IS", "10"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "enhanced"),
+		part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	series, _, err := Scan(dir)
@@ -459,7 +473,8 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if number := encode([]field{{tag.ReferencedFrameNumber, "IS", "10"}}, binary.LittleEndian, false); !bytes.Contains(file, number) {
+	if number := encode([]field{{tag.ReferencedFrameNumber, "IS", "10"}}, binary.LittleEndian,
+		false); !bytes.Contains(file, number) {
 		t.Error("frame 10 of the image is not referred to")
 	}
 }
@@ -467,16 +482,18 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 func TestSegmentationNeedsUIDs(t *testing.T) {
 	for _, missing := range []tag.Tag{tag.StudyInstanceUID, tag.SOPInstanceUID} {
 		dir := t.TempDir()
-		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
-			if k == 1 {
-				f = set(f, missing, "", nil)
-			}
-			return f
-		})
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2),
+			func(k int, f []field) []field {
+				if k == 1 {
+					f = set(f, missing, "", nil)
+				}
+				return f
+			})
 		s := scanOne(t, dir)
 		path := filepath.Join(t.TempDir(), "seg.dcm")
 		var unsupported *volume.UnsupportedError
-		if err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no "+missing.String()) {
+		if err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{}); !errors.As(err, &unsupported) ||
+			!strings.Contains(err.Error(), "has no "+missing.String()) {
 			t.Errorf("without %s: %v", missing, err)
 		}
 		if _, there := os.Stat(path); there == nil {
@@ -488,13 +505,15 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 	s := scanOne(t, dir)
 	elsewhere := blobs(s.Grid, 1)
 	elsewhere.Affine[2][3] += 100
-	for _, l := range []*volume.LabelMap{elsewhere, {Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, {Grid: s.Grid}} {
+	for _, l := range []*volume.LabelMap{elsewhere, {Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())},
+		{Grid: s.Grid}} {
 		if err := WriteSegmentation(filepath.Join(dir, "seg.dcm"), l, s, WriteOptions{}); err == nil {
 			t.Error("labels of another grid, no labels at all, or half a map are written")
 		}
 	}
 	// A network that found nothing has an answer, too.
-	g := written(t, &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, s, WriteOptions{Labels: []uint16{3}})
+	g := written(t, &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, s,
+		WriteOptions{Labels: []uint16{3}})
 	if l, err := g.ReadOn(s, Options{}); err != nil || len(l.Counts()) != 1 || l.Names[3] != "label 3" {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -504,7 +523,8 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 // anybody prints.
 func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 	const remark = "remark on the patient"
-	private := []tag.Tag{tag.OtherPatientIDs, tag.OtherPatientNames, tag.EthnicGroup, tag.PatientComments, tag.Occupation, tag.AdditionalPatientHistory}
+	private := []tag.Tag{tag.OtherPatientIDs, tag.OtherPatientNames, tag.EthnicGroup, tag.PatientComments,
+		tag.Occupation, tag.AdditionalPatientHistory}
 	for name, file := range map[string]func(f []field) []byte{
 		"explicit":   func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) },
 		"implicit":   func(f []field) []byte { return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)) },
@@ -532,7 +552,8 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []field{{tag.PatientName, "PN", patientName}, {tag.PatientID, "LO", patientID}, {tag.PatientBirthDate, "DA", birthDate}, {tag.StudyInstanceUID, "UI", "1.2.3"}} {
+		for _, f := range []field{{tag.PatientName, "PN", patientName}, {tag.PatientID, "LO", patientID},
+			{tag.PatientBirthDate, "DA", birthDate}, {tag.StudyInstanceUID, "UI", "1.2.3"}} {
 			if !bytes.Contains(text, encode([]field{f}, binary.LittleEndian, false)) {
 				t.Errorf("%s: element %08x is not in the file", name, f.tag)
 			}
@@ -570,38 +591,43 @@ func TestSegmentationCarriesWhatItsPageSays(t *testing.T) {
 			}
 		}
 	}
-	texts := map[string]string{"CS": "CODE%X", "SH": "sh-%X", "LO": "lo-%X", "PN": "Name^%X", "DA": "1901%04d", "TM": "%06d", "AS": "%03dY", "DS": "1.%d", "UI": "1.9.%d", "LT": "lt-%X", "ST": "st-%X", "IS": "%d"}
-	own := []tag.Tag{tag.ImageType, tag.SOPClassUID, tag.SOPInstanceUID, tag.Modality, tag.SpecificCharacterSet, tag.ContentDate, tag.ContentTime, tag.StudyInstanceUID, tag.FrameOfReferenceUID}
+	texts := map[string]string{"CS": "CODE%X", "SH": "sh-%X", "LO": "lo-%X", "PN": "Name^%X", "DA": "1901%04d",
+		"TM": "%06d", "AS": "%03dY", "DS": "1.%d", "UI": "1.9.%d", "LT": "lt-%X", "ST": "st-%X", "IS": "%d"}
+	own := []tag.Tag{tag.ImageType, tag.SOPClassUID, tag.SOPInstanceUID, tag.Modality, tag.SpecificCharacterSet,
+		tag.ContentDate, tag.ContentTime, tag.StudyInstanceUID, tag.FrameOfReferenceUID}
 	values := map[tag.Tag]string{}
 	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2), func(_ int, f []field) []field {
-		for _, group := range []tag.Tag{0x0008 << 16, 0x0010 << 16, 0x0012 << 16, 0x0032 << 16, 0x0038 << 16} {
-			some := []tag.Tag{tag.StudyID, tag.PositionReferenceIndicator, tag.LossyImageCompression, tag.LossyImageCompressionRatio, tag.LossyImageCompressionMethod}
-			for number := range tag.Tag(0xFFFF) {
-				some = append(some, group+number)
-			}
-			for _, one := range some {
-				number := one & 0xFFFF
-				format := texts[one.VR()]
-				if format == "" || slices.Contains(own, one) || slices.ContainsFunc(f, func(f field) bool { return f.tag == one }) && one.Group() != 0x10 {
-					continue
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2),
+		func(_ int, f []field) []field {
+			for _, group := range []tag.Tag{0x0008 << 16, 0x0010 << 16, 0x0012 << 16, 0x0032 << 16, 0x0038 << 16} {
+				some := []tag.Tag{tag.StudyID, tag.PositionReferenceIndicator, tag.LossyImageCompression,
+					tag.LossyImageCompressionRatio, tag.LossyImageCompressionMethod}
+				for number := range tag.Tag(0xFFFF) {
+					some = append(some, group+number)
 				}
-				value := fmt.Sprintf(format, number%10000)
-				switch one.VR() {
-				case "DA":
-					value = fmt.Sprintf("19%02d0%d%02d", number/100%100, 1+number%9, 10+number%18)
-				case "TM":
-					value = fmt.Sprintf("%02d%02d%02d", number/2000%24, number/60%60, number%60)
-				case "AS":
-					value = fmt.Sprintf("%03dY", number%1000)
+				for _, one := range some {
+					number := one & 0xFFFF
+					format := texts[one.VR()]
+					if format == "" || slices.Contains(own, one) ||
+						slices.ContainsFunc(f, func(f field) bool { return f.tag == one }) && one.Group() != 0x10 {
+						continue
+					}
+					value := fmt.Sprintf(format, number%10000)
+					switch one.VR() {
+					case "DA":
+						value = fmt.Sprintf("19%02d0%d%02d", number/100%100, 1+number%9, 10+number%18)
+					case "TM":
+						value = fmt.Sprintf("%02d%02d%02d", number/2000%24, number/60%60, number%60)
+					case "AS":
+						value = fmt.Sprintf("%03dY", number%1000)
+					}
+					values[one] = value
+					f = set(f, one, one.VR(), value)
 				}
-				values[one] = value
-				f = set(f, one, one.VR(), value)
 			}
-		}
-		slices.SortFunc(f, func(a, b field) int { return int(int64(a.tag) - int64(b.tag)) })
-		return f
-	})
+			slices.SortFunc(f, func(a, b field) int { return int(int64(a.tag) - int64(b.tag)) })
+			return f
+		})
 	s := scanOne(t, dir)
 	g := written(t, blobs(s.Grid, 1), s, WriteOptions{})
 	file, err := element.Open(g.Path)
@@ -635,7 +661,8 @@ func TestSegmentationCarriesWhatItsPageSays(t *testing.T) {
 		}
 		delete(listed, keyword)
 	}
-	if got, want := slices.Sorted(maps.Keys(copied)), slices.Sorted(maps.Keys(listed)); !slices.Equal(got, want) || len(values) < 100 {
+	if got, want := slices.Sorted(maps.Keys(copied)), slices.Sorted(maps.Keys(listed)); !slices.Equal(got, want) ||
+		len(values) < 100 {
 		t.Errorf("of %d elements, copied are\n%v, listed\n%v", len(values), got, want)
 	}
 }
@@ -710,14 +737,18 @@ func TestHostileSegmentations(t *testing.T) {
 		read(changed)
 	}
 	// Frames that nothing is said of.
-	many := encode([]field{{tag.SOPClassUID, "UI", stack.ClassSEG}, {tag.NumberOfFrames, "IS", "100000"}, {tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
-	if err := read(part10(element.ExplicitLittle, many)); err == nil || !strings.Contains(err.Error(), "frames and more in 800") {
+	many := encode([]field{{tag.SOPClassUID, "UI", stack.ClassSEG}, {tag.NumberOfFrames, "IS", "100000"},
+		{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
+	if err := read(part10(element.ExplicitLittle, many)); err == nil ||
+		!strings.Contains(err.Error(), "frames and more in 800") {
 		t.Errorf("a hundred thousand empty frames: %v", err)
 	}
 	// Two frames a kilometre apart, a tenth of a millimetre thick.
 	far := bytes.ReplaceAll(file, []byte(`-20\15\112.5`), []byte(`-20\15\1.0e6`))
-	far = bytes.ReplaceAll(far, encode([]field{{tag.SpacingBetweenSlices, "DS", "2.5"}}, binary.LittleEndian, false), encode([]field{{tag.SpacingBetweenSlices, "DS", "0.1"}}, binary.LittleEndian, false))
-	if err := read(far); bytes.Equal(far, file) || err == nil || !strings.Contains(err.Error(), "too many slices without frames") {
+	far = bytes.ReplaceAll(far, encode([]field{{tag.SpacingBetweenSlices, "DS", "2.5"}}, binary.LittleEndian, false),
+		encode([]field{{tag.SpacingBetweenSlices, "DS", "0.1"}}, binary.LittleEndian, false))
+	if err := read(far); bytes.Equal(far, file) || err == nil ||
+		!strings.Contains(err.Error(), "too many slices without frames") {
 		t.Errorf("frames that are far apart: %v", err)
 	}
 }
@@ -745,7 +776,8 @@ func TestCodesOfSegments(t *testing.T) {
 	}
 	// Terms that are used are known, and so are those that synonyms stand for.
 	for name, other := range segmentation.Synonyms {
-		if segmentation.Structures[other] == (segmentation.Code{}) && segmentation.Abnormalities[other] == (segmentation.Code{}) {
+		if segmentation.Structures[other] == (segmentation.Code{}) &&
+			segmentation.Abnormalities[other] == (segmentation.Code{}) {
 			t.Errorf("%s means %s, which is unknown", name, other)
 		}
 	}
@@ -793,11 +825,13 @@ func TestSegmentationsOfRealScans(t *testing.T) {
 		}
 	}
 	nameless := scanOne(t, filepath.Join(root, "totalsegmentator", "dicom_jpeg2000"))
-	if err := nameless.Referable(); err == nil || !strings.Contains(err.Error(), "has no SOPInstanceUID, no SeriesInstanceUID, no StudyInstanceUID") {
+	if err := nameless.Referable(); err == nil ||
+		!strings.Contains(err.Error(), "has no SOPInstanceUID, no SeriesInstanceUID, no StudyInstanceUID") {
 		t.Error(err)
 	}
 	for _, name := range []string{"liver_1frame.dcm", "liver_expb_1frame.dcm"} {
-		if _, err := OpenSegmentation(filepath.Join(root, "dicom", "pydicom", name)); err == nil || !strings.Contains(err.Error(), "claims 1 frames, but describes 3") {
+		if _, err := OpenSegmentation(filepath.Join(root, "dicom", "pydicom", name)); err == nil ||
+			!strings.Contains(err.Error(), "claims 1 frames, but describes 3") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -817,7 +851,8 @@ func TestSegmentationSaysItsParameters(t *testing.T) {
 	uids := map[string]bool{}
 	for n, p := range []string{"", parameters, parameters + " "} {
 		path := filepath.Join(dir, fmt.Sprintf("%d.dcm", n))
-		if err := WriteSegmentation(path, l, s, WriteOptions{Algorithm: "test", Version: "1", Parameters: p}); err != nil {
+		if err := WriteSegmentation(path, l, s, WriteOptions{Algorithm: "test", Version: "1",
+			Parameters: p}); err != nil {
 			t.Fatal(err)
 		}
 		g, err := OpenSegmentation(path)
@@ -868,11 +903,13 @@ func TestOrderOfSegmentsThatOverlap(t *testing.T) {
 		if shared == 0 {
 			shared = counts[2] + counts[3]
 		}
-		if counts[want.holder] == 0 || counts[2]+counts[3] != shared || (want.emptied == 2) != slices.Equal(l.Emptied, []uint16{2}) || (want.emptied == 2) != (counts[2] == 0) {
+		if counts[want.holder] == 0 || counts[2]+counts[3] != shared || (want.emptied == 2) != slices.Equal(l.Emptied,
+			[]uint16{2}) || (want.emptied == 2) != (counts[2] == 0) {
 			t.Errorf("%s: voxels %v, emptied %v", rule, counts, l.Emptied)
 		}
 	}
-	if _, err := g.ReadOn(s, Options{Overlap: "order:Liver"}); err == nil || !strings.Contains(err.Error(), "segments overlap: 2 (Pancreas) and 3 (Mass)") {
+	if _, err := g.ReadOn(s, Options{Overlap: "order:Liver"}); err == nil ||
+		!strings.Contains(err.Error(), "segments overlap: 2 (Pancreas) and 3 (Mass)") {
 		t.Errorf("nobody is named: %v", err)
 	}
 }

@@ -57,7 +57,8 @@ func (o Overlap) Check() error {
 	case isOrder:
 		return fmt.Errorf("%q names no structure", o)
 	case o != "" && o != OverlapError && o != OverlapLast:
-		return fmt.Errorf("%q: must be error, last, or order: and names of structures, such as order:tumour,pancreas", o)
+		return fmt.Errorf("%q: must be error, last, or order: and names of structures, such as order:tumour,pancreas",
+			o)
 	}
 	return nil
 }
@@ -117,7 +118,8 @@ func OpenSegmentation(path string) (*Segmentation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Segmentation{Path: path, Kind: object.Kind, UID: object.UID, Number: object.Number, Frames: object.Frames, Parameters: object.Parameters, object: object}
+	g := &Segmentation{Path: path, Kind: object.Kind, UID: object.UID, Number: object.Number, Frames: object.Frames,
+		Parameters: object.Parameters, object: object}
 	for _, s := range object.Segments {
 		g.Segments = append(g.Segments, Segment{Label: s.Label, Name: s.Name})
 	}
@@ -127,7 +129,8 @@ func OpenSegmentation(path string) (*Segmentation, error) {
 // String describes the object in a line, without anything that is the patient's.
 func (g *Segmentation) String() string {
 	im := &g.object.Image
-	return fmt.Sprintf("SEG series %s: %s, %d segments, %d frames of %dx%d", cmp.Or(g.Number, "(no number)"), strings.ToLower(g.Kind), len(g.Segments), g.Frames, im.Columns, im.Rows)
+	return fmt.Sprintf("SEG series %s: %s, %d segments, %d frames of %dx%d", cmp.Or(g.Number, "(no number)"),
+		strings.ToLower(g.Kind), len(g.Segments), g.Frames, im.Columns, im.Rows)
 }
 
 // Names returns the names of the labels that have one.
@@ -162,7 +165,8 @@ func (g *Segmentation) Same(o *Segmentation) bool {
 // series, or by the name of its file.
 func (g *Segmentation) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
-	return wanted == g.UID || wanted == g.Number || wanted == file || wanted == strings.TrimSuffix(file, filepath.Ext(file))
+	return wanted == g.UID || wanted == g.Number || wanted == file ||
+		wanted == strings.TrimSuffix(file, filepath.Ext(file))
 }
 
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each
@@ -228,7 +232,8 @@ func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOption
 	if err := o.Read.defaults(); err != nil {
 		return err
 	}
-	return segmentation.Write(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm, Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
+	return segmentation.Write(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm, Version: o.Version,
+		Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
 }
 
 // Referable says why no SEG object can refer to a series, nil if one can.

@@ -38,7 +38,8 @@ type Structure struct {
 // patient's outline, the table, a marker or an isodose.
 func (s Structure) Anatomy() bool {
 	return s.Drawn && !slices.Contains([]string{
-		"EXTERNAL", "SUPPORT", "FIXATION", "BOLUS", "MARKER", "REGISTRATION", "ISOCENTER", "DOSE_REGION", "TREATED_VOLUME", "IRRAD_VOLUME", "DOSE_MEASUREMENT", "BRACHY_CHANNEL", "BRACHY_ACCESSORY", "CONTROL",
+		"EXTERNAL", "SUPPORT", "FIXATION", "BOLUS", "MARKER", "REGISTRATION", "ISOCENTER", "DOSE_REGION",
+		"TREATED_VOLUME", "IRRAD_VOLUME", "DOSE_MEASUREMENT", "BRACHY_CHANNEL", "BRACHY_ACCESSORY", "CONTROL",
 	}, s.Type)
 }
 
@@ -58,7 +59,8 @@ func OpenStructureSet(path string) (*StructureSet, error) {
 
 // String describes the object in a line, without anything that is the patient's.
 func (g *StructureSet) String() string {
-	return fmt.Sprintf("RTSTRUCT series %s: %s", cmp.Or(g.Number, "(no number)"), numbers.Count(len(g.Structures), "structure"))
+	return fmt.Sprintf("RTSTRUCT series %s: %s", cmp.Or(g.Number, "(no number)"),
+		numbers.Count(len(g.Structures), "structure"))
 }
 
 // Find returns the series that the contours were drawn on: the one that the object names, else the
@@ -76,7 +78,8 @@ func (g *StructureSet) Find(series []*Series) *Series {
 		}
 		return found[0]
 	}
-	if s := only(func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }); s != nil || len(g.set.Series) > 0 {
+	if s := only(func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }); s != nil ||
+		len(g.set.Series) > 0 {
 		return s
 	}
 	return only(func(s *Series) bool {
@@ -91,7 +94,8 @@ func (g *StructureSet) Same(o *StructureSet) bool { return g.set.SOP == o.set.SO
 // series, or by the name of its file.
 func (g *StructureSet) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
-	return wanted == g.UID || wanted == g.Number || wanted == file || wanted == strings.TrimSuffix(file, filepath.Ext(file))
+	return wanted == g.UID || wanted == g.Number || wanted == file ||
+		wanted == strings.TrimSuffix(file, filepath.Ext(file))
 }
 
 // ReadOn fills contours on the grid that [ReadWith] gives a series with the same options: those of
@@ -110,5 +114,6 @@ func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*vol
 	for at, label := range labels {
 		byNumber[g.set.Structures[at].Number] = label
 	}
-	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), Rank: o.Overlap.Rank, Words: o.Overlap.Words(), Note: o.Note})
+	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), Rank: o.Overlap.Rank,
+		Words: o.Overlap.Words(), Note: o.Note})
 }

@@ -112,15 +112,18 @@ func TestStructuresThatOverlap(t *testing.T) {
 		labels[at] = uint16(len(g.Structures) - at) // the body, which is the last, first
 	}
 	var unsupported *volume.UnsupportedError
-	if _, err := g.ReadOn(s, labels, Options{}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "structures overlap: BODY and ") {
+	if _, err := g.ReadOn(s, labels, Options{}); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(), "structures overlap: BODY and ") {
 		t.Errorf("structures that overlap: %v", err)
 	}
 	var notes []string
-	l, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast, Note: func(note string) { notes = append(notes, note) }})
+	l, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast,
+		Note: func(note string) { notes = append(notes, note) }})
 	if err != nil || l.Counts()[1] == 0 || l.Counts()[5] == 0 || l.Names[1] != "BODY" {
 		t.Errorf("%v, %v", err, l)
 	}
-	if all := strings.Join(notes, "; "); !strings.Contains(all, "the one with the higher number has them") || !strings.Contains(all, "two parts has no contour on 2 slices") {
+	if all := strings.Join(notes, "; "); !strings.Contains(all, "the one with the higher number has them") ||
+		!strings.Contains(all, "two parts has no contour on 2 slices") {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -152,17 +155,20 @@ func TestOrderOfStructuresThatOverlap(t *testing.T) {
 		return 0
 	}
 	l, notes, err := read("order:body")
-	if err != nil || l.Counts()[names["BODY"]] != alone("BODY") || !strings.Contains(notes, "the first in the order body has them") {
+	if err != nil || l.Counts()[names["BODY"]] != alone("BODY") ||
+		!strings.Contains(notes, "the first in the order body has them") {
 		t.Fatalf("%v, notes %s", err, notes)
 	}
 	if len(l.Emptied) == 0 || len(l.Undrawn) > 0 || !slices.Contains(l.Emptied, names["Parotid_L"]) {
 		t.Errorf("emptied %v, undrawn %v", l.Emptied, l.Undrawn)
 	}
-	if l, _, err = read("order:PAROTID_L, BODY"); err != nil || l.Counts()[names["Parotid_L"]] != alone("Parotid_L") || slices.Contains(l.Emptied, names["Parotid_L"]) {
+	if l, _, err = read("order:PAROTID_L, BODY"); err != nil || l.Counts()[names["Parotid_L"]] != alone("Parotid_L") ||
+		slices.Contains(l.Emptied, names["Parotid_L"]) {
 		t.Errorf("%v, emptied %v", err, l)
 	}
 	var unsupported *volume.UnsupportedError
-	if _, _, err = read("order:Liver"); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--segment-overlap order:NAME,NAME") {
+	if _, _, err = read("order:Liver"); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(), "--segment-overlap order:NAME,NAME") {
 		t.Errorf("nobody is named: %v", err)
 	}
 	for _, wrong := range []Overlap{"lest", "order:", "order: ,", "body"} {

@@ -24,7 +24,8 @@ const hounsfield = "HU"
 var rescaleUnits = map[string]string{
 	"US": "", "HU": hounsfield, "HOUNSFIELD": hounsfield, "HOUNSFIELDUNIT": hounsfield, "HOUNSFIELDUNITS": hounsfield,
 	"[HNSF'U]": hounsfield,
-	"OD":       "optical density", "MGML": "mg/ml", "Z_EFF": "effective atomic number", "ED": "electron density (10^23/ml)",
+	"OD":       "optical density", "MGML": "mg/ml", "Z_EFF": "effective atomic number",
+	"ED":     "electron density (10^23/ml)",
 	"EDW":    "electron density (of water's)",
 	"HU_MOD": "modified HU", "PCT": "%",
 }

@@ -144,14 +144,17 @@ func TestUnits(t *testing.T) {
 func TestUnitsOfFrames(t *testing.T) {
 	for n, group := range []field{
 		{tag.PixelValueTransformationSequence, "SQ",
-			[][]field{{{tag.RescaleIntercept, "DS", "0"}, {tag.RescaleSlope, "DS", "1"}, {tag.RescaleType, "LO", "Z_EFF"}}}},
+			[][]field{{{tag.RescaleIntercept, "DS", "0"}, {tag.RescaleSlope, "DS", "1"},
+				{tag.RescaleType, "LO", "Z_EFF"}}}},
 		units("{Zeff}"),
 		{tag.CTImageFrameTypeSequence, "SQ",
 			[][]field{{{tag.FrameType, "CS", "DERIVED\\PRIMARY\\VOLUME\\EFF_ATOMIC_NUM"}}}},
 	} {
 		for _, place := range []tag.Tag{tag.SharedFunctionalGroupsSequence, tag.PerFrameFunctionalGroupsSequence} {
 			path := filepath.Join(t.TempDir(), "enhanced")
-			if err := os.WriteFile(path, part10("1.2.840.10008.1.2.1", encode(enhanced(place, group), binary.LittleEndian, false)), 0o644); err != nil {
+			if err := os.WriteFile(path,
+				part10("1.2.840.10008.1.2.1", encode(enhanced(place, group), binary.LittleEndian, false)),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 			s := scanOne(t, path)

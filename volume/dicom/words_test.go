@@ -47,7 +47,8 @@ func TestWordsChooseSeries(t *testing.T) {
 		}
 		writeSeries(t, root, fmt.Sprint(n+1), axial, up, tags)
 	}
-	for n, description := range []string{"t2_tse_tra", "t2_tse_cor", "ep2d_diff_tra", "ep2d_diff_tra", "ep2d_diff_tra_ADC"} {
+	for n, description := range []string{"t2_tse_tra", "t2_tse_cor", "ep2d_diff_tra", "ep2d_diff_tra",
+		"ep2d_diff_tra_ADC"} {
 		tags := map[tag.Tag]string{
 			tag.Modality:          "MR",
 			tag.SeriesDescription: description,
@@ -84,10 +85,11 @@ func TestWordsChooseSeries(t *testing.T) {
 		{"type~adc", "8", ""},
 		{"2", "2", ""},
 		{"1.2.3", "3", ""},
-		{"protocol~leber", "", `series protocol~leber is not one but 3 (choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):` +
-			"\n  CT series 1: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen arteriell 1.0\", kernel Br40d" +
-			"\n  CT series 2: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen portal-venös 1.0\", kernel Br40d" +
-			"\n  CT series 3: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen spät 1.0\", kernel Br59d, late"},
+		{"protocol~leber", "",
+			`series protocol~leber is not one but 3 (choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):` +
+				"\n  CT series 1: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen arteriell 1.0\", kernel Br40d" +
+				"\n  CT series 2: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen portal-venös 1.0\", kernel Br40d" +
+				"\n  CT series 3: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen spät 1.0\", kernel Br59d, late"},
 		{"description~pancreas", "", "there is no series description~pancreas; there are:"},
 		{"name~x", "",
 			`series "name~x": there is no word name: must be one of description, protocol, kernel, phase, modality, plane, type, unit`},
@@ -223,7 +225,8 @@ func TestPhasesOfFrames(t *testing.T) {
 		field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames},
 	)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10("1.2.840.10008.1.2.1", encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "enhanced"),
+		part10("1.2.840.10008.1.2.1", encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	series, _, err := Scan(dir)

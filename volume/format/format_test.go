@@ -78,13 +78,15 @@ func TestFormatsConform(t *testing.T) {
 		return slices.Concat([]byte(head+"endian: little\nencoding: raw\n\n"), raw(volumes...))
 	}
 	t.Run("a.nrrd", func(t *testing.T) {
-		formattest.Conform(t, "NRRD", formattest.Files{Scan: write(t, "a.nrrd", nrrd(scan)), Labels: write(t, "a.nrrd", nrrd(labels)), Several: write(t, "a.nrrd", nrrd(scan, labels))})
+		formattest.Conform(t, "NRRD", formattest.Files{Scan: write(t, "a.nrrd", nrrd(scan)),
+			Labels: write(t, "a.nrrd", nrrd(labels)), Several: write(t, "a.nrrd", nrrd(scan, labels))})
 	})
 	meta := func(voxels []int16) []byte {
 		return slices.Concat([]byte("ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\nCompressedData = False\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 5 -7 11\nElementSpacing = 2 1.5 3\nDimSize = 6 5 4\nElementType = MET_SHORT\nElementDataFile = LOCAL\n"), raw(voxels))
 	}
 	t.Run("a.mha", func(t *testing.T) {
-		formattest.Conform(t, "MetaImage", formattest.Files{Scan: write(t, "a.mha", meta(scan)), Labels: write(t, "a.mha", meta(labels))})
+		formattest.Conform(t, "MetaImage", formattest.Files{Scan: write(t, "a.mha", meta(scan)),
+			Labels: write(t, "a.mha", meta(labels))})
 	})
 }
 
@@ -109,7 +111,8 @@ func TestAFormatIsAdded(t *testing.T) {
 	if err != nil || format.Name(other) != "Twice" || !slices.Equal(v.Int16, values(false)) {
 		t.Errorf("%v, %s", err, format.Name(other))
 	}
-	if all, err := format.ReadAll(other, format.Options{}); err != nil || len(all) != 1 || !slices.Equal(all[0].Int16, v.Int16) {
+	if all, err := format.ReadAll(other, format.Options{}); err != nil || len(all) != 1 ||
+		!slices.Equal(all[0].Int16, v.Int16) {
 		t.Errorf("all volumes: %d, %v", len(all), err)
 	}
 	if may, err := format.MayBeLabels(other, format.Options{}); may || err != nil {

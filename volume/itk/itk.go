@@ -84,7 +84,8 @@ func init() {
 		{"uint32", 4, func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint32(b)) }},
 		{"int64", 8, func(b []byte, o binary.ByteOrder) float64 { return float64(int64(o.Uint64(b))) }},
 		{"uint64", 8, func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint64(b)) }},
-		{"float32", 4, func(b []byte, o binary.ByteOrder) float64 { return float64(math.Float32frombits(o.Uint32(b))) }},
+		{"float32", 4,
+			func(b []byte, o binary.ByteOrder) float64 { return float64(math.Float32frombits(o.Uint32(b))) }},
 		{"float64", 8, func(b []byte, o binary.ByteOrder) float64 { return math.Float64frombits(o.Uint64(b)) }},
 	} {
 		types[t.name] = t
@@ -211,8 +212,9 @@ func (h *Header) check() error {
 	}
 	slice := int64(h.Shape[0]) * int64(h.Shape[1]) * int64(h.kind.bytes)
 	if h.compression == "" && room-needed >= slice {
-		h.Problems = append(h.Problems, fmt.Sprintf("its file has %d bytes more than the %v voxels that its header says: "+
-			"is the header that of another file?", room-needed, numbers.Extents(h.Dims)))
+		h.Problems = append(h.Problems,
+			fmt.Sprintf("its file has %d bytes more than the %v voxels that its header says: "+
+				"is the header that of another file?", room-needed, numbers.Extents(h.Dims)))
 	}
 	return nil
 }
@@ -410,7 +412,8 @@ func (h *Header) short(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return &volume.FormatError{Path: h.data, Problem: "its voxels are damaged", Err: err}
 	}
-	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says", numbers.Extents(h.Dims)), Err: err}
+	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says",
+		numbers.Extents(h.Dims)), Err: err}
 }
 
 // oneOf says whether a word is among others, whatever the case of its letters.

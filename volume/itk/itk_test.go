@@ -59,7 +59,8 @@ func TestFilesAgreeWithSimpleITK(t *testing.T) {
 			t.Errorf("%s: %v", c.Name, err)
 			continue
 		}
-		if h.Volumes != len(c.Volumes) || !h.Same(volume.Grid{Shape: c.Shape, Affine: c.Affine}, 1e-3) || len(h.Problems) > 0 && c.Name != "four.nrrd" {
+		if h.Volumes != len(c.Volumes) || !h.Same(volume.Grid{Shape: c.Shape, Affine: c.Affine}, 1e-3) ||
+			len(h.Problems) > 0 && c.Name != "four.nrrd" {
 			t.Errorf("%s: %+v, want %+v", c.Name, h, c.Affine)
 		}
 		for n, want := range c.Volumes {
@@ -74,7 +75,8 @@ func TestFilesAgreeWithSimpleITK(t *testing.T) {
 					break
 				}
 			}
-			if whole := !slices.ContainsFunc(want, func(x float64) bool { return x != math.Trunc(x) }); whole != (v.Int16 != nil) {
+			if whole := !slices.ContainsFunc(want,
+				func(x float64) bool { return x != math.Trunc(x) }); whole != (v.Int16 != nil) {
 				t.Errorf("%s: whole numbers %v", c.Name, v.Int16 != nil)
 			}
 		}
@@ -91,7 +93,8 @@ func TestSegmentNames(t *testing.T) {
 			continue
 		}
 		l, err := ReadLabels(c.write(t), 0)
-		if err != nil || !maps.Equal(l.Names, map[uint16]string{3: "Parotid left", 7: "cord"}) || float64(l.Labels[4]) != c.Volumes[0][4] {
+		if err != nil || !maps.Equal(l.Names, map[uint16]string{3: "Parotid left", 7: "cord"}) ||
+			float64(l.Labels[4]) != c.Volumes[0][4] {
 			t.Errorf("%v, %+v", err, l)
 		}
 	}
@@ -129,7 +132,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{nrrd, "encoding: raw", "encoding: gzip", "does not hold the 2x2x2 voxels"},
 		{nrrd, "encoding: raw", "encoding: raw\nSizes: 2 2 1", `its header says sizes twice: "2 2 2" and "2 2 1"`},
 		{nrrd, "encoding: raw", "encoding: raw\nsizes: 2 2 2", ""}, // the same
-		{nrrd, "encoding: raw", "encoding: raw\nSegment0_Name:=a\nSegment0_Name:=b", `its header says Segment0_Name twice: "a" and "b"`},
+		{nrrd, "encoding: raw", "encoding: raw\nSegment0_Name:=a\nSegment0_Name:=b",
+			`its header says Segment0_Name twice: "a" and "b"`},
 		{nrrd, "encoding: raw", "encoding: raw\nnote:=a\nnote:=b", ""},
 		{meta, "NDims = 3", "NDims = 3\nDimSize = 2 2 1", `its header says dimsize twice: "2 2 1" and "2 2 2"`},
 		{nrrd, nrrd, "", "is empty"},
@@ -167,7 +171,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 		switch {
 		case c.want == "" && (err != nil || v.At(1, 0, 0) != '2'):
 			t.Errorf("%v, %v", err, v)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &format) && !errors.As(err, &unsupported)):
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!errors.As(err, &format) && !errors.As(err, &unsupported)):
 			t.Errorf("%q: %v", c.new, err)
 		}
 	}
@@ -254,7 +259,8 @@ func TestCompressedVoxelsAreChecked(t *testing.T) {
 // writeRaw writes a header, voxels and so many bytes more.
 func writeRaw(t *testing.T, path, header string, voxels []byte, more int) string {
 	t.Helper()
-	if err := os.WriteFile(path, append([]byte(header), append(slices.Clone(voxels), make([]byte, more)...)...), 0o666); err != nil {
+	if err := os.WriteFile(path, append([]byte(header), append(slices.Clone(voxels), make([]byte, more)...)...),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -271,7 +277,8 @@ func TestBigEndian(t *testing.T) {
 	if err != nil || !slices.Equal(v.Int16, []int16{0x0102, -2}) || v.Spacing() != [3]float64{1, 2, 3} {
 		t.Errorf("%v, %v", err, v)
 	}
-	if h, err := ReadHeader(path); err != nil || len(h.Problems) != 1 || !strings.Contains(h.Problems[0], "where its axes go") {
+	if h, err := ReadHeader(path); err != nil || len(h.Problems) != 1 ||
+		!strings.Contains(h.Problems[0], "where its axes go") {
 		t.Errorf("%v, %v", err, h)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // metaTypes are numpy's names of the types, by those of MetaImage.
 var metaTypes = map[string]string{
-	"MET_CHAR": "int8", "MET_UCHAR": "uint8", "MET_SHORT": "int16", "MET_USHORT": "uint16", "MET_INT": "int32", "MET_UINT": "uint32",
+	"MET_CHAR": "int8", "MET_UCHAR": "uint8", "MET_SHORT": "int16", "MET_USHORT": "uint16", "MET_INT": "int32",
+	"MET_UINT":      "uint32",
 	"MET_LONG_LONG": "int64", "MET_ULONG_LONG": "uint64", "MET_FLOAT": "float32", "MET_DOUBLE": "float64",
 }
 

@@ -16,18 +16,25 @@ import (
 
 // nrrdTypes are numpy's names of the types, by those of NRRD.
 var nrrdTypes = map[string]string{
-	"signed char": "int8", "int8": "int8", "int8_t": "int8", "uchar": "uint8", "unsigned char": "uint8", "uint8": "uint8", "uint8_t": "uint8",
-	"short": "int16", "short int": "int16", "signed short": "int16", "signed short int": "int16", "int16": "int16", "int16_t": "int16",
-	"ushort": "uint16", "unsigned short": "uint16", "unsigned short int": "uint16", "uint16": "uint16", "uint16_t": "uint16",
-	"int": "int32", "signed int": "int32", "int32": "int32", "int32_t": "int32", "uint": "uint32", "unsigned int": "uint32", "uint32": "uint32", "uint32_t": "uint32",
-	"longlong": "int64", "long long": "int64", "long long int": "int64", "signed long long": "int64", "signed long long int": "int64", "int64": "int64", "int64_t": "int64",
-	"ulonglong": "uint64", "unsigned long long": "uint64", "unsigned long long int": "uint64", "uint64": "uint64", "uint64_t": "uint64",
-	"float": "float32", "double": "float64",
+	"signed char": "int8", "int8": "int8", "int8_t": "int8", "uchar": "uint8", "unsigned char": "uint8",
+	"uint8": "uint8", "uint8_t": "uint8",
+	"short": "int16", "short int": "int16", "signed short": "int16", "signed short int": "int16", "int16": "int16",
+	"int16_t": "int16",
+	"ushort":  "uint16", "unsigned short": "uint16", "unsigned short int": "uint16", "uint16": "uint16",
+	"uint16_t": "uint16",
+	"int":      "int32", "signed int": "int32", "int32": "int32", "int32_t": "int32", "uint": "uint32",
+	"unsigned int": "uint32", "uint32": "uint32", "uint32_t": "uint32",
+	"longlong": "int64", "long long": "int64", "long long int": "int64", "signed long long": "int64",
+	"signed long long int": "int64", "int64": "int64", "int64_t": "int64",
+	"ulonglong": "uint64", "unsigned long long": "uint64", "unsigned long long int": "uint64", "uint64": "uint64",
+	"uint64_t": "uint64",
+	"float":    "float32", "double": "float64",
 }
 
 // nrrdSpaces are the signs that turn the axes of a space to RAS.
 var nrrdSpaces = map[string][3]float64{
-	"left-posterior-superior": lps, "lps": lps, "right-anterior-superior": {1, 1, 1}, "ras": {1, 1, 1}, "left-anterior-superior": {-1, 1, 1}, "las": {-1, 1, 1},
+	"left-posterior-superior": lps, "lps": lps, "right-anterior-superior": {1, 1, 1}, "ras": {1, 1, 1},
+	"left-anterior-superior": {-1, 1, 1}, "las": {-1, 1, 1},
 }
 
 // readNRRD reads a header up to the empty line that ends it, or to the end of the file.
@@ -131,7 +138,8 @@ func (h *Header) nrrdAxes(fields map[string]string) error {
 	}
 	if !known {
 		signs = lps
-		h.Problems = append(h.Problems, "does not say where its axes go: they are taken for those of DICOM, to the left, to the back and to the head")
+		h.Problems = append(h.Problems,
+			"does not say where its axes go: they are taken for those of DICOM, to the left, to the back and to the head")
 	}
 	space, err := h.nrrdDirections(fields, size)
 	if err != nil {

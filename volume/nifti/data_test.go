@@ -53,7 +53,8 @@ func TestFilesAgreeWithNibabel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := strings.TrimLeft(strings.NewReplacer("i2", "int16", "f4", "float32").Replace(e.Dtype), "<>"); h.Datatype != want && h.Datatype != e.Dtype {
+				if want := strings.TrimLeft(strings.NewReplacer("i2", "int16", "f4", "float32").Replace(e.Dtype),
+					"<>"); h.Datatype != want && h.Datatype != e.Dtype {
 					t.Errorf("data type %s, want %s", h.Datatype, e.Dtype)
 				}
 				if !reflect.DeepEqual(h.Dims, e.Shape) {
@@ -62,7 +63,8 @@ func TestFilesAgreeWithNibabel(t *testing.T) {
 			})
 		}
 		filepath.WalkDir(filepath.Join(data, folder), func(path string, d os.DirEntry, err error) error {
-			known := strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz") || strings.HasSuffix(path, ".hdr")
+			known := strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz") ||
+				strings.HasSuffix(path, ".hdr")
 			if err == nil && known && !checked[path] {
 				t.Errorf("%s is in no table", path)
 			}

@@ -42,18 +42,22 @@ func readVoxels[T voxel](h *Header, index int, most int64, into []T) ([]T, error
 
 // readConverted is readVoxels with another converter, which may be called for several pieces at
 // once.
-func readConverted[T voxel](h *Header, index int, most int64, into []T, convert func(dst []T, src []byte) bool) ([]T, error) {
+func readConverted[T voxel](h *Header, index int, most int64, into []T, convert func(dst []T, src []byte) bool) ([]T,
+	error) {
 	if most == 0 {
 		most = DefaultMaxBytes
 	}
 	var t T
 	need := int64(h.Len()) * int64(binary.Size(t))
 	if need > most {
-		return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", numbers.Extents(h.Shape[:]), need, most)}
+		return nil, &volume.UnsupportedError{Path: h.Path,
+			Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", numbers.Extents(h.Shape[:]),
+				need, most)}
 	}
 	if cap(into) < h.Len() {
 		if err := memory.Check(need); err != nil {
-			return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels", numbers.Extents(h.Shape[:])), Err: err}
+			return nil, &volume.UnsupportedError{Path: h.Path,
+				Problem: fmt.Sprintf("has %v voxels", numbers.Extents(h.Shape[:])), Err: err}
 		}
 		into = make([]T, h.Len())
 	}
@@ -80,7 +84,8 @@ func eachPiece(h *Header, index int, take func(first int64, src []byte) bool) er
 	if index == h.Volumes-1 {
 		behind = beyond
 	}
-	got, err := c.inflate(skip+total, behind, func(offset int64, piece []byte) error { return a.put(offset-skip, piece) })
+	got, err := c.inflate(skip+total, behind,
+		func(offset int64, piece []byte) error { return a.put(offset-skip, piece) })
 	if err == nil && got < skip+total {
 		err = h.truncated(got - skip)
 	}
@@ -92,7 +97,8 @@ func eachPiece(h *Header, index int, take func(first int64, src []byte) bool) er
 
 // truncated is the error of a file that ends after so many bytes of voxels.
 func (h *Header) truncated(got int64) error {
-	return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels", max(got, 0), h.bytes())}
+	return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels",
+		max(got, 0), h.bytes())}
 }
 
 // assembly puts voxels together from pieces of bytes, which come in any order and from several

@@ -66,7 +66,8 @@ func unlike(v *volume.Volume, g *library.Nii) string {
 		for j := range v.Shape[1] {
 			for i := range v.Shape[0] {
 				x, y := float64(v.At(i, j, k)), float32(g.GetAt(int64(i), int64(j), int64(k), 0))
-				if close := math.Abs(x-float64(y)) <= 1e-5*math.Abs(x); !close && x != float64(y) && !(x != x && y != y) {
+				if close := math.Abs(x-float64(y)) <= 1e-5*math.Abs(x); !close && x != float64(y) &&
+					!(x != x && y != y) {
 					different++
 				}
 			}
@@ -125,10 +126,12 @@ func TestWhereGoniiDiffers(t *testing.T) {
 	}{
 		"none": {},
 		// gonii's fault: its reader has one case for a byte, uint8
-		"int8": {change: func(h *library.Nii1Header) { h.Datatype, h.Bitpix = int16(library.DT_INT8), 8 }, want: "voxels"},
+		"int8": {change: func(h *library.Nii1Header) { h.Datatype, h.Bitpix = int16(library.DT_INT8), 8 },
+			want: "voxels"},
 		// gonii's fault: GetAffine is the sform's rows, whatever the codes say
-		"qform alone": {change: func(h *library.Nii1Header) { h.SformCode, h.QformCode, h.SrowX = 0, 1, [4]float32{} }, want: "affine"},
-		"no form":     {change: func(h *library.Nii1Header) { h.SformCode = 0 }, want: "affine"},
+		"qform alone": {change: func(h *library.Nii1Header) { h.SformCode, h.QformCode, h.SrowX = 0, 1, [4]float32{} },
+			want: "affine"},
+		"no form": {change: func(h *library.Nii1Header) { h.SformCode = 0 }, want: "affine"},
 		// gonii's fault: a slope that is no number is a scale of 1
 		"slope":             {change: func(h *library.Nii1Header) { h.SclSlope = float32(math.NaN()) }, want: "voxels"},
 		"scaled":            {change: func(h *library.Nii1Header) { h.SclSlope, h.SclInter = 2.5, -7 }},
@@ -138,9 +141,11 @@ func TestWhereGoniiDiffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := library.Nii1Header{
-				SizeofHdr: library.NII1HeaderSize, Magic: library.NIFTI_1_MAGIC_SINGLE, Datatype: int16(library.DT_INT16), Bitpix: 16,
-				Dim: [8]int16{3, 6, 5, 4, 1, 1, 1, 1}, Pixdim: [8]float32{1, 2, 1.5, 3}, VoxOffset: 352, SclSlope: 1, SformCode: 1,
-				SrowX: [4]float32{2, 0, 0, -5}, SrowY: [4]float32{0, 1.5, 0, 7}, SrowZ: [4]float32{0, 0, 3, 11},
+				SizeofHdr: library.NII1HeaderSize, Magic: library.NIFTI_1_MAGIC_SINGLE,
+				Datatype: int16(library.DT_INT16), Bitpix: 16,
+				Dim: [8]int16{3, 6, 5, 4, 1, 1, 1, 1}, Pixdim: [8]float32{1, 2, 1.5, 3}, VoxOffset: 352, SclSlope: 1,
+				SformCode: 1,
+				SrowX:     [4]float32{2, 0, 0, -5}, SrowY: [4]float32{0, 1.5, 0, 7}, SrowZ: [4]float32{0, 0, 3, 11},
 			}
 			if c.change != nil {
 				c.change(&h)
@@ -179,8 +184,10 @@ func TestWhereGoniiDiffers(t *testing.T) {
 
 // What is written here, gonii reads; what gonii writes, is read here.
 func TestFilesGoThroughGonii(t *testing.T) {
-	grid := volume.Grid{Shape: [3]int{6, 5, 4}, Affine: volume.Affine{{0, 2, 0, -5}, {-1.5, 0, 0, 7}, {0, 0, 3, 11}, {0, 0, 0, 1}}}
-	whole, parts := &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, &volume.Volume{Grid: grid, Float32: make([]float32, grid.Len())}
+	grid := volume.Grid{Shape: [3]int{6, 5, 4}, Affine: volume.Affine{{0, 2, 0, -5}, {-1.5, 0, 0, 7}, {0, 0, 3, 11},
+		{0, 0, 0, 1}}}
+	whole, parts := &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, &volume.Volume{Grid: grid,
+		Float32: make([]float32, grid.Len())}
 	for n := range whole.Int16 {
 		whole.Int16[n], parts.Float32[n] = int16(n*531%1000-200), float32(n)/7-3
 	}
@@ -197,7 +204,8 @@ func TestFilesGoThroughGonii(t *testing.T) {
 			t.Errorf("%s: gonii has other %s", name, difference)
 		}
 		path = filepath.Join(t.TempDir(), name)
-		w, err := gonii.NewNiiWriter(path, gonii.WithWriteNIfTIData(g), gonii.WithWriteCompression(strings.HasSuffix(name, ".gz")))
+		w, err := gonii.NewNiiWriter(path, gonii.WithWriteNIfTIData(g),
+			gonii.WithWriteCompression(strings.HasSuffix(name, ".gz")))
 		if err == nil {
 			err = w.WriteToFile()
 		}

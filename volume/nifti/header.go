@@ -55,15 +55,18 @@ var datatypes = map[int32]struct {
 	name string
 	size int
 }{
-	gonii.DT_UINT8: {"uint8", 1}, gonii.DT_INT8: {"int8", 1}, gonii.DT_UINT16: {"uint16", 2}, gonii.DT_INT16: {"int16", 2},
-	gonii.DT_UINT32: {"uint32", 4}, gonii.DT_INT32: {"int32", 4}, gonii.DT_UINT64: {"uint64", 8}, gonii.DT_INT64: {"int64", 8},
+	gonii.DT_UINT8: {"uint8", 1}, gonii.DT_INT8: {"int8", 1}, gonii.DT_UINT16: {"uint16", 2},
+	gonii.DT_INT16:  {"int16", 2},
+	gonii.DT_UINT32: {"uint32", 4}, gonii.DT_INT32: {"int32", 4}, gonii.DT_UINT64: {"uint64", 8},
+	gonii.DT_INT64:   {"int64", 8},
 	gonii.DT_FLOAT32: {"float32", 4}, gonii.DT_FLOAT64: {"float64", 8},
 }
 
 // refused datatypes: correct, but no scans.
 var refused = map[int32]string{
 	gonii.DT_BINARY: "single bits", gonii.DT_COMPLEX64: "complex numbers", gonii.DT_COMPLEX128: "complex numbers",
-	gonii.DT_COMPLEX256: "complex numbers", gonii.DT_FLOAT128: "128-bit floats", gonii.DT_RGB24: "colours (RGB)", gonii.DT_RGBA32: "colours (RGBA)",
+	gonii.DT_COMPLEX256: "complex numbers", gonii.DT_FLOAT128: "128-bit floats", gonii.DT_RGB24: "colours (RGB)",
+	gonii.DT_RGBA32: "colours (RGBA)",
 }
 
 // ReadHeader reads a file's header and checks it, against the file's length too where that tells
@@ -93,8 +96,10 @@ func ReadHeader(path string) (*Header, error) {
 	// the product may be too large for int64
 	room := size.bytes - h.offset
 	if h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
-		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
-			numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size.bytes)}
+		return nil, &volume.FormatError{Path: h.image,
+			Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
+				numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes),
+				size.bytes)}
 	}
 	if more := room - h.bytes()*int64(h.Volumes); size.exact && more > 0 {
 		h.problem("%s", h.unread(more))
@@ -139,9 +144,12 @@ func (h *Header) bytes() int64 { return int64(h.Len()) * int64(h.size) }
 func (h *Header) choose(k int) (int, error) {
 	switch {
 	case k == 0 && h.Volumes > 1:
-		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("holds %d volumes (shape %v): choose one with --volume", h.Volumes, numbers.Extents(h.Dims))}
+		return 0, &volume.UnsupportedError{Path: h.Path,
+			Problem: fmt.Sprintf("holds %d volumes (shape %v): choose one with --volume", h.Volumes,
+				numbers.Extents(h.Dims))}
 	case k < 0 || k > h.Volumes:
-		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has no volume %d: it holds %d", k, h.Volumes)}
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has no volume %d: it holds %d", k,
+			h.Volumes)}
 	}
 	return max(k-1, 0), nil
 }
@@ -166,7 +174,8 @@ func (h *Header) sheared() bool { return h.Affine.Shear() > 1e-3 }
 
 // shear describes it.
 func (h *Header) shear() string {
-	return fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi)
+	return fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart",
+		math.Acos(h.Affine.Shear())*180/math.Pi)
 }
 
 // fields are those of both versions that matter here.
@@ -218,7 +227,8 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	}
 	switch {
 	case h.Version == 1 && strings.Trim(f.magic, "\x00") == "":
-		return nil, &volume.UnsupportedError{Path: path, Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it"}
+		return nil, &volume.UnsupportedError{Path: path,
+			Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it"}
 	case !want[f.magic]:
 		return nil, bad("has the magic string %q, which is not NIfTI-%d's", f.magic, h.Version)
 	case f.magic[1] == 'i' && image == path && !(f.offset >= float64(least)):
@@ -258,7 +268,8 @@ func parse(raw []byte, path, image string) (*Header, error) {
 
 	h.datatype = f.datatype
 	if what, ok := refused[h.datatype]; ok {
-		return nil, &volume.UnsupportedError{Path: path, Problem: "holds " + what + " (NIfTI data type " + fmt.Sprint(h.datatype) + "), not a scan"}
+		return nil, &volume.UnsupportedError{Path: path, Problem: "holds " + what + " (NIfTI data type " +
+			fmt.Sprint(h.datatype) + "), not a scan"}
 	}
 	t, ok := datatypes[h.datatype]
 	if !ok {
@@ -329,7 +340,8 @@ func (h *Header) recognise(raw []byte) error {
 	}
 	if is1 {
 		h.Version, h.order = 1, binary.LittleEndian
-		if plausible(binary.BigEndian) || !plausible(binary.LittleEndian) && binary.BigEndian.Uint32(raw) == gonii.NII1HeaderSize {
+		if plausible(binary.BigEndian) ||
+			!plausible(binary.LittleEndian) && binary.BigEndian.Uint32(raw) == gonii.NII1HeaderSize {
 			h.order = binary.BigEndian
 		}
 		if size := h.order.Uint32(raw); size != gonii.NII1HeaderSize {
@@ -418,14 +430,16 @@ func (h *Header) describe(f fields) {
 		h.problem("neither sform nor qform has a code: where the patient's left is, is a guess")
 	}
 	if unit := f.units & 7; unit == 1 || unit == 3 {
-		h.problem("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit])
+		h.problem("the unit of length is %s: taken for mm, as other readers do",
+			map[int32]string{1: "metre", 3: "micrometre"}[unit])
 	}
 	if h.sheared() {
 		h.problem("%s", h.shear())
 	}
 	if f.sform != 0 && f.qform != 0 {
 		if apart := f.formsApart(h.Grid); apart > max(0.1, f.blur(h.Grid)) {
-			h.problem("sform and qform lie up to %.2g mm apart: the sform is taken, other readers may take the qform", apart)
+			h.problem("sform and qform lie up to %.2g mm apart: the sform is taken, other readers may take the qform",
+				apart)
 		}
 	}
 	sp := h.Spacing()
@@ -442,11 +456,14 @@ func parse1(raw []byte, order binary.ByteOrder) (fields, error) {
 		return fields{}, err
 	}
 	f := fields{
-		magic: strings.TrimRight(string(r.Magic[:]), "\x00"), datatype: int32(uint16(r.Datatype)), bitpix: int32(r.Bitpix),
-		offset: float64(r.VoxOffset), slope: float64(r.SclSlope), inter: float64(r.SclInter), qform: int32(r.QformCode), sform: int32(r.SformCode),
+		magic: strings.TrimRight(string(r.Magic[:]), "\x00"), datatype: int32(uint16(r.Datatype)),
+		bitpix: int32(r.Bitpix),
+		offset: float64(r.VoxOffset), slope: float64(r.SclSlope), inter: float64(r.SclInter), qform: int32(r.QformCode),
+		sform:      int32(r.SformCode),
 		quaternion: [3]float64{float64(r.QuaternB), float64(r.QuaternC), float64(r.QuaternD)},
-		qoffset:    [3]float64{float64(r.QoffsetX), float64(r.QoffsetY), float64(r.QoffsetZ)}, units: int32(r.XyztUnits),
-		epsilon: 0x1p-23, // float32
+		qoffset:    [3]float64{float64(r.QoffsetX), float64(r.QoffsetY), float64(r.QoffsetZ)},
+		units:      int32(r.XyztUnits),
+		epsilon:    0x1p-23, // float32
 	}
 	for n := range 8 {
 		f.dim[n], f.pixdim[n] = int64(r.Dim[n]), float64(r.Pixdim[n])
@@ -463,9 +480,11 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 		return fields{}, err
 	}
 	f := fields{
-		magic: strings.TrimRight(string(r.Magic[:4]), "\x00"), datatype: int32(uint16(r.Datatype)), bitpix: int32(r.Bitpix), dim: r.Dim, pixdim: r.Pixdim,
+		magic: strings.TrimRight(string(r.Magic[:4]), "\x00"), datatype: int32(uint16(r.Datatype)),
+		bitpix: int32(r.Bitpix), dim: r.Dim, pixdim: r.Pixdim,
 		offset: float64(r.VoxOffset), slope: r.SclSlope, inter: r.SclInter, qform: r.QformCode, sform: r.SformCode,
-		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY, r.QoffsetZ},
+		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY,
+			r.QoffsetZ},
 		srow: [3][4]float64{r.SrowX, r.SrowY, r.SrowZ}, units: r.XyztUnits,
 		epsilon: 0x1p-52, // float64
 	}

@@ -36,7 +36,8 @@ func (h *Header) LabelNames() map[uint16]string {
 
 func (e Extension) labelNames() map[uint16]string {
 	var c namesComment
-	if e.Code != commentCode || json.Unmarshal(bytes.TrimRight(e.Data, "\x00 "), &c) != nil || c.Program != programName || len(c.Labels) == 0 {
+	if e.Code != commentCode || json.Unmarshal(bytes.TrimRight(e.Data, "\x00 "), &c) != nil ||
+		c.Program != programName || len(c.Labels) == 0 {
 		return nil
 	}
 	return c.Labels

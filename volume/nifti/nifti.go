@@ -188,7 +188,8 @@ func (h *Header) prepare(o Options) (index int, err error) {
 	switch {
 	case !h.sheared():
 	case o.Shear == ShearError:
-		return 0, &volume.UnsupportedError{Path: h.Path, Problem: h.shear() + ": --shear resample straightens it, --shear keep takes it as it is"}
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: h.shear() +
+			": --shear resample straightens it, --shear keep takes it as it is"}
 	case o.Shear == ShearResample:
 		note(h.shear() + ": resampled onto a grid without shear")
 	default:
@@ -206,8 +207,10 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	h, index, err := prepare(path, o)
 	if err != nil {
 		if h, other := ReadHeader(path); other == nil && h.Volumes > 1 && o.Volume == 0 {
-			return nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes (shape %v), labels must be one: --volume chooses a scan's alone; "+
-				"volumes of one label each are to be put together, numbered 1, 2, ...", h.Volumes, numbers.Extents(h.Dims))}
+			return nil, &volume.UnsupportedError{Path: path,
+				Problem: fmt.Sprintf("holds %d volumes (shape %v), labels must be one: --volume chooses a scan's alone; "+
+					"volumes of one label each are to be put together, numbered 1, 2, ...", h.Volumes,
+					numbers.Extents(h.Dims))}
 		}
 		return nil, err
 	}
@@ -233,7 +236,8 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &volume.FormatError{Path: path, Problem: "is not a label map: it holds " + oddValues(values) + "; labels are whole numbers from 0 to 65535"}
+	return nil, &volume.FormatError{Path: path, Problem: "is not a label map: it holds " + oddValues(values) +
+		"; labels are whole numbers from 0 to 65535"}
 }
 
 // oddValues lists the first few different values that are no labels.
@@ -241,7 +245,8 @@ func oddValues(values []float32) string {
 	var seen []float32
 	var text []string
 	for _, x := range values {
-		if _, ok := volume.ToLabel(float64(x)); ok || slices.Contains(seen, x) || (x != x && slices.Contains(text, "NaN")) {
+		if _, ok := volume.ToLabel(float64(x)); ok || slices.Contains(seen, x) ||
+			(x != x && slices.Contains(text, "NaN")) {
 			continue
 		}
 		if len(text) == 5 {

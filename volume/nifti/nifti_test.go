@@ -118,9 +118,11 @@ func TestCasesAgreeWithNibabel(t *testing.T) {
 				if got != float32(want) {
 					t.Fatalf("value %d is %g, want %g", n, got, want)
 				}
-				whole = whole && float64(want) == math.Trunc(float64(want)) && want >= math.MinInt16 && want <= math.MaxInt16
+				whole = whole && float64(want) == math.Trunc(float64(want)) && want >= math.MinInt16 &&
+					want <= math.MaxInt16
 			}
-			float := strings.Contains(c.Name, "f4") || strings.Contains(c.Name, "f8") || strings.Contains(c.Name, "float") || c.Name == "NaN" || c.Name == "pair gzip"
+			float := strings.Contains(c.Name, "f4") || strings.Contains(c.Name, "f8") ||
+				strings.Contains(c.Name, "float") || c.Name == "NaN" || c.Name == "pair gzip"
 			if want := whole && !float; (v.Int16 != nil) != want {
 				t.Errorf("voxels in int16: %v, want %v", v.Int16 != nil, want)
 			}
@@ -187,7 +189,8 @@ func TestProblemsAreNamed(t *testing.T) {
 		}
 		all := strings.Join(h.Problems, "; ")
 		var notes []string
-		if _, err := ReadWith(path, Options{Volume: c.Volume, Note: func(note string) { notes = append(notes, note) }}); err != nil {
+		if _, err := ReadWith(path, Options{Volume: c.Volume,
+			Note: func(note string) { notes = append(notes, note) }}); err != nil {
 			t.Fatal(err)
 		}
 		if told := strings.Join(notes, "; "); !strings.HasPrefix(told, all) || len(notes) != len(h.Problems) {
@@ -197,7 +200,8 @@ func TestProblemsAreNamed(t *testing.T) {
 			if !strings.Contains(all, problem) {
 				t.Errorf("%s: problems %q, want %q", c.Name, all, problem)
 			}
-		} else if all != "" && !strings.HasPrefix(c.Name, "no code") && !strings.HasPrefix(c.Name, "qf") && c.Name != "sform alone" && !strings.HasSuffix(c.Name, "full range") {
+		} else if all != "" && !strings.HasPrefix(c.Name, "no code") && !strings.HasPrefix(c.Name, "qf") &&
+			c.Name != "sform alone" && !strings.HasSuffix(c.Name, "full range") {
 			t.Errorf("%s: problems %q", c.Name, all)
 		}
 	}
@@ -214,10 +218,14 @@ func TestMended(t *testing.T) {
 		want  string
 	}{
 		{"the third extent 0", with(ok, 46, int16(0)), [3]int{5, 4, 1}, "the extent in dimension 3 is 0: taken for 1"},
-		{"four dimensions, the last 0", with(with(ok, 40, int16(4)), 48, int16(0)), [3]int{5, 4, 3}, "the extent in dimension 4 is 0: taken for 1"},
-		{"vox_offset 0", with(ok, 108, float32(0)), [3]int{5, 4, 3}, "vox_offset is 0: the voxels are taken from behind the header"},
-		{"singular sform", with(with(ok, 252, [2]int16{1, 1}), 280, [12]float32{}), [3]int{5, 4, 3}, "the sform counts for nothing, the qform is taken: affine is singular"},
-		{"sform NaN", with(with(ok, 252, [2]int16{1, 1}), 280, float32(math.NaN())), [3]int{5, 4, 3}, "the sform counts for nothing, the qform is taken: affine holds values that are not finite"},
+		{"four dimensions, the last 0", with(with(ok, 40, int16(4)), 48, int16(0)), [3]int{5, 4, 3},
+			"the extent in dimension 4 is 0: taken for 1"},
+		{"vox_offset 0", with(ok, 108, float32(0)), [3]int{5, 4, 3},
+			"vox_offset is 0: the voxels are taken from behind the header"},
+		{"singular sform", with(with(ok, 252, [2]int16{1, 1}), 280, [12]float32{}), [3]int{5, 4, 3},
+			"the sform counts for nothing, the qform is taken: affine is singular"},
+		{"sform NaN", with(with(ok, 252, [2]int16{1, 1}), 280, float32(math.NaN())), [3]int{5, 4, 3},
+			"the sform counts for nothing, the qform is taken: affine holds values that are not finite"},
 	} {
 		path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), c.data)
 		h, err := ReadHeader(path)
@@ -287,7 +295,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"gzip with other data behind", append(zip(t, ok), "junk"...), "is damaged: gzip: other data follow", false},
 		{"three bytes", ok[:3], "is too short for a NIfTI file: 3 bytes", false},
 		{"text", []byte(strings.Repeat("not a scan ", 100)), "is not a NIfTI file", false},
-		{"DICOM", []byte(strings.Repeat("\x00", 128) + "DICM" + strings.Repeat("\x00", 400)), "is a DICOM file with the name of a NIfTI file: rename it", false},
+		{"DICOM", []byte(strings.Repeat("\x00", 128) + "DICM" + strings.Repeat("\x00", 400)),
+			"is a DICOM file with the name of a NIfTI file: rename it", false},
 		{"half a header", ok[:200], "is truncated: its header has 200 bytes", false},
 		{"header alone", ok[:352], "is truncated or its header is wrong", false},
 		{"a byte missing", ok[:len(ok)-1], "is truncated or its header is wrong", false},
@@ -297,10 +306,15 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"gzip of nothing", zip(t, nil), "is empty", false},
 		{"gzip magic alone", []byte{0x1f, 0x8b}, "is truncated", false},
 		{"absurd extents", with(ok, 42, [3]int16{32767, 32767, 32767}), "more than 8589934592 voxels", false},
-		{"large extents", with(ok, 42, [3]int16{2000, 2000, 2000}), "need 16000000352 bytes, the file can hold 472 at most", false},
-		{"absurd extents, gzip", zip(t, with(ok, 42, [3]int16{32767, 32767, 32767})), "more than 8589934592 voxels", false},
-		{"extents whose product is 2^64 bytes", with(goldenFile(t, "nifti2 i2"), 16, [5]int64{4, 1024, 1024, 2048, 1 << 32}), "need 18446744073709551616 bytes, the file can hold", false},
-		{"large extents, gzip", zip(t, with(ok, 42, [3]int16{2000, 2000, 2000})), "is truncated or its header is wrong", false},
+		{"large extents", with(ok, 42, [3]int16{2000, 2000, 2000}),
+			"need 16000000352 bytes, the file can hold 472 at most", false},
+		{"absurd extents, gzip", zip(t, with(ok, 42, [3]int16{32767, 32767, 32767})), "more than 8589934592 voxels",
+			false},
+		{"extents whose product is 2^64 bytes",
+			with(goldenFile(t, "nifti2 i2"), 16, [5]int64{4, 1024, 1024, 2048, 1 << 32}),
+			"need 18446744073709551616 bytes, the file can hold", false},
+		{"large extents, gzip", zip(t, with(ok, 42, [3]int16{2000, 2000, 2000})), "is truncated or its header is wrong",
+			false},
 		{"negative extent", with(ok, 42, int16(-5)), "has an extent of -5 in dimension 1", false},
 		{"zero extent", with(ok, 44, int16(0)), "has an extent of 0 in dimension 2", false},
 		{"no dimensions", with(ok, 40, int16(0)), "has 0 dimensions", false},
@@ -315,12 +329,15 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"vox_offset negative", with(ok, 108, float32bits(-352)), "has its voxels at byte -352", false},
 		{"vox_offset NaN", with(ok, 108, float32bits(math.NaN())), "has its voxels at byte NaN", false},
 		{"vox_offset behind the end", with(ok, 108, float32bits(1e6)), "is truncated or its header is wrong", false},
-		{"intercept infinite", with(with(ok, 112, float32bits(1)), 116, float32bits(math.Inf(1))), "has the intercept +Inf", false},
+		{"intercept infinite", with(with(ok, 112, float32bits(1)), 116, float32bits(math.Inf(1))),
+			"has the intercept +Inf", false},
 		{"sform NaN", with(ok, 280, float32bits(math.NaN())), "sform: affine holds values that are not finite", false},
 		{"sform singular", with(ok, 280, [4]float32{}), "sform: affine is singular", false},
-		{"quaternion too long", with(with(ok, 252, [2]int16{1, 0}), 256, [3]float32{1, 1, 1}), "qform: quaternion 1, 1, 1 is longer than 1", false},
+		{"quaternion too long", with(with(ok, 252, [2]int16{1, 0}), 256, [3]float32{1, 1, 1}),
+			"qform: quaternion 1, 1, 1 is longer than 1", false},
 		{"magic", with(ok, 344, [4]byte{'x', 'y', 'z', 0}), `has the magic string "xyz"`, false},
-		{"magic of a pair, vox_offset 0", with(with(ok, 344, [4]byte{'n', 'i', '1', 0}), 108, float32(0)), "is the header of a pair", false},
+		{"magic of a pair, vox_offset 0", with(with(ok, 344, [4]byte{'n', 'i', '1', 0}), 108, float32(0)),
+			"is the header of a pair", false},
 		{"Analyze", with(ok, 344, [4]byte{}), "is in the Analyze 7.5 format", true},
 		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape 5x4x1x3)", true},
 	} {
@@ -349,17 +366,20 @@ func TestBadFilesAreRefused(t *testing.T) {
 	if _, err := Read(several); err == nil || !strings.HasSuffix(err.Error(), ": choose one with --volume") {
 		t.Errorf("several volumes: %v", err)
 	}
-	if _, err := ReadLabels(several); err == nil || !strings.HasSuffix(err.Error(), "are to be put together, numbered 1, 2, ...") {
+	if _, err := ReadLabels(several); err == nil ||
+		!strings.HasSuffix(err.Error(), "are to be put together, numbered 1, 2, ...") {
 		t.Errorf("labels of several volumes: %v", err)
 	}
 	if _, err := Read(t.TempDir()); err == nil {
 		t.Error("a folder was read")
 	}
 	path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), ok)
-	if _, err := ReadWith(path, Options{Volume: 2}); err == nil || !strings.Contains(err.Error(), "has no volume 2: it holds 1") {
+	if _, err := ReadWith(path, Options{Volume: 2}); err == nil ||
+		!strings.Contains(err.Error(), "has no volume 2: it holds 1") {
 		t.Errorf("volume 2 of 1: %v", err)
 	}
-	if _, err := ReadWith(path, Options{MaxBytes: 100}); err == nil || !strings.Contains(err.Error(), "the limit is 100") {
+	if _, err := ReadWith(path, Options{MaxBytes: 100}); err == nil ||
+		!strings.Contains(err.Error(), "the limit is 100") {
 		t.Errorf("limit: %v", err)
 	}
 }
@@ -471,7 +491,8 @@ func TestFormsNearHalfATurn(t *testing.T) {
 		raw = with(with(raw, 76, [4]float32{1, 0.7, 0.8, 2.5}), 252, [2]int16{1, 1})
 		raw = with(raw, 256, [6]float32{bcd[0], bcd[1], bcd[2], 0, 0, 0})
 		for r := range 3 {
-			raw = with(raw, 280+16*r, [4]float32{float32(turned[r][0]), float32(turned[r][1]), float32(turned[r][2]), 0})
+			raw = with(raw, 280+16*r, [4]float32{float32(turned[r][0]), float32(turned[r][1]), float32(turned[r][2]),
+				0})
 		}
 		h, err := parse(raw, "file", "file")
 		if err != nil {
@@ -485,7 +506,8 @@ func TestFormsNearHalfATurn(t *testing.T) {
 		axis, less := r.Float64()*2*math.Pi, []float64{0, 1e-4, 6e-4, 1e-3}[r.IntN(4)]
 		a, b, c := math.Sin(less), math.Cos(less)*math.Cos(axis), math.Cos(less)*math.Sin(axis)
 		exact := volume.Affine{
-			{(1 - 2*c*c) * 0.7, 2 * b * c * 0.8, 2 * a * c * 2.5, 0}, {2 * b * c * 0.7, (1 - 2*b*b) * 0.8, -2 * a * b * 2.5, 0},
+			{(1 - 2*c*c) * 0.7, 2 * b * c * 0.8, 2 * a * c * 2.5, 0},
+			{2 * b * c * 0.7, (1 - 2*b*b) * 0.8, -2 * a * b * 2.5, 0},
 			{-2 * a * c * 0.7, 2 * a * b * 0.8, (1 - 2*b*b - 2*c*c) * 2.5, 0}, {0, 0, 0, 1},
 		}
 		bcd := [3]float32{float32(b), float32(c), 0}
@@ -523,7 +545,8 @@ func rigid(r *rand.Rand, mirrored, straight bool) volume.Affine {
 func TestWriteFailsCleanly(t *testing.T) {
 	v := &volume.Volume{Grid: grid([3]int{2, 2, 2}), Int16: make([]int16, 8)}
 	dir := t.TempDir()
-	if err := Write(filepath.Join(dir, "scan.mha"), v); err == nil || !strings.Contains(err.Error(), "must end in .nii or .nii.gz") {
+	if err := Write(filepath.Join(dir, "scan.mha"), v); err == nil ||
+		!strings.Contains(err.Error(), "must end in .nii or .nii.gz") {
 		t.Errorf("got %v", err)
 	}
 	if err := Write(filepath.Join(dir, "missing", "scan.nii"), v); !errors.Is(err, os.ErrNotExist) {
@@ -558,7 +581,8 @@ func TestLabels(t *testing.T) {
 	}{
 		{"whole floats", []float32{0, 1, 2, 3, 255, 256, 65535, 7}, ""},
 		{"rounded floats", []float32{0, 0.9999, 2.0001, 3, 4, 5, 6, 7}, ""},
-		{"fractions", []float32{0, 0.5, 1, 0.5, 0.25, 2, 2, 2}, "is not a label map: it holds 0.5, 0.25; labels are whole numbers from 0 to 65535"},
+		{"fractions", []float32{0, 0.5, 1, 0.5, 0.25, 2, 2, 2},
+			"is not a label map: it holds 0.5, 0.25; labels are whole numbers from 0 to 65535"},
 		{"negative", []float32{0, -1, 1, 1, 1, 2, 2, 2}, "it holds -1;"},
 		{"too large", []float32{0, 65536, 1, 1, 1, 2, 2, 2}, "it holds 65536;"},
 		{"NaN", []float32{0, float32(math.NaN()), 1, float32(math.NaN()), 1, 2, 2, 2}, "it holds NaN;"},
@@ -661,7 +685,8 @@ func TestExtensionsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(h.Extensions) != 1 || h.Extensions[0].Code != 6 || !strings.HasPrefix(string(h.Extensions[0].Data), "a comment of some length") {
+		if len(h.Extensions) != 1 || h.Extensions[0].Code != 6 || !strings.HasPrefix(string(h.Extensions[0].Data),
+			"a comment of some length") {
 			t.Fatalf("extensions %v", h.Extensions)
 		}
 		v, err := Read(path)
@@ -678,7 +703,8 @@ func TestExtensionsSurvive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(again.Extensions) != 2 || !bytes.Equal(again.Extensions[0].Data, h.Extensions[0].Data) || !strings.HasPrefix(string(again.Extensions[1].Data), "<AFNI/>\x00") {
+			if len(again.Extensions) != 2 || !bytes.Equal(again.Extensions[0].Data, h.Extensions[0].Data) ||
+				!strings.HasPrefix(string(again.Extensions[1].Data), "<AFNI/>\x00") {
 				t.Errorf("%s: extensions %v", name, again.Extensions)
 			}
 			w, err := Read(path)
@@ -691,7 +717,8 @@ func TestExtensionsSurvive(t *testing.T) {
 
 // Names of labels come back from a file, once, beside what others have put into its header.
 func TestLabelNamesSurvive(t *testing.T) {
-	l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 3, 4}, Affine: volume.Scaling([3]float64{1, 1, 2})}, Labels: make([]uint16, 24)}
+	l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 3, 4}, Affine: volume.Scaling([3]float64{1, 1, 2})},
+		Labels: make([]uint16, 24)}
 	others := []Extension{{Code: 6, Data: []byte("a comment")}, {Code: 4, Data: []byte("<AFNI/>")}}
 	path := filepath.Join(t.TempDir(), "labels.nii.gz")
 	for _, name := range []string{"liver", "Leber, größer"} {
@@ -720,7 +747,8 @@ func TestLabelNamesSurvive(t *testing.T) {
 
 func TestShear(t *testing.T) {
 	// A ramp in the world stays the ramp when it is straightened.
-	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.4, 0, -7}, {0, 1, 0, 3}, {0, 0.1, 2, 5}, {0, 0, 0, 1}}}
+	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.4, 0, -7}, {0, 1, 0, 3}, {0, 0.1, 2, 5},
+		{0, 0, 0, 1}}}
 	ramp := func(p [3]float64) float64 { return 5*p[0] - 3*p[1] + 2*p[2] + 1000 }
 	v := &volume.Volume{Grid: g, Float32: make([]float32, g.Len())}
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
@@ -737,7 +765,9 @@ func TestShear(t *testing.T) {
 		t.Fatalf("kept: %v", err)
 	}
 	var unsupported *volume.UnsupportedError
-	if _, err := ReadWith(path, Options{Shear: ShearError}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "the axes are sheared: two of them are 68.30 degrees apart: --shear resample straightens it") {
+	if _, err := ReadWith(path, Options{Shear: ShearError}); !errors.As(err, &unsupported) ||
+		!strings.Contains(err.Error(),
+			"the axes are sheared: two of them are 68.30 degrees apart: --shear resample straightens it") {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := ReadWith(path, Options{Shear: "bend"}); err == nil {
@@ -761,7 +791,8 @@ func TestShear(t *testing.T) {
 	}
 	inside := 0
 	for n, got := range s.Float32 {
-		p := s.World([3]float64{float64(n % s.Shape[0]), float64(n / s.Shape[0] % s.Shape[1]), float64(n / s.Shape[0] / s.Shape[1])})
+		p := s.World([3]float64{float64(n % s.Shape[0]), float64(n / s.Shape[0] % s.Shape[1]),
+			float64(n / s.Shape[0] / s.Shape[1])})
 		within := true
 		for a, x := range inverse.Apply(p) {
 			within = within && x >= 0 && x <= float64(g.Shape[a]-1)
@@ -836,7 +867,8 @@ func TestLabelValuesAreCounted(t *testing.T) {
 // needs it, NIfTI-2.
 func TestWriteChannels(t *testing.T) {
 	for _, shape := range [][3]int{{5, 4, 3}, {1, 40000, 1}} {
-		g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+		g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100},
+			{0, 0, 0, 1}}}
 		values := make([]float32, 3*g.Len())
 		for n := range values {
 			values[n] = float32(n)/7 - 3
@@ -855,21 +887,25 @@ func TestWriteChannels(t *testing.T) {
 			}
 		}
 	}
-	if err := WriteChannels(filepath.Join(t.TempDir(), "x.nii"), volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, make([]float32, 12), nil); err == nil {
+	if err := WriteChannels(filepath.Join(t.TempDir(), "x.nii"),
+		volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, make([]float32, 12),
+		nil); err == nil {
 		t.Error("one channel and a half was written")
 	}
 }
 
 // What lies behind the voxels is told: often the header has lost a slice or a volume.
 func TestMoreThanTheHeaderSays(t *testing.T) {
-	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Affine{{1}, {0, 1}, {0, 0, 1}, {0, 0, 0, 1}}}, Int16: make([]int16, 24)}
+	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Affine{{1}, {0, 1}, {0, 0, 1},
+		{0, 0, 0, 1}}}, Int16: make([]int16, 24)}
 	folder := t.TempDir()
 	for _, ext := range []string{".nii", ".nii.gz"} {
 		path := filepath.Join(folder, "whole"+ext)
 		if err := Write(path, v); err != nil {
 			t.Fatal(err)
 		}
-		for bytes, want := range map[int]string{0: "", 1: "holds 1 byte more", 24: "holds 1 slice more", 48: "holds 1 volume more", 72: "holds 3 slices more", 96: "holds 2 volumes more"} {
+		for bytes, want := range map[int]string{0: "", 1: "holds 1 byte more", 24: "holds 1 slice more",
+			48: "holds 1 volume more", 72: "holds 3 slices more", 96: "holds 2 volumes more"} {
 			data, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

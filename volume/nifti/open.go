@@ -57,7 +57,8 @@ func pair(path string) (header, image string, err error) {
 		}
 	}
 	if strings.EqualFold(other, ".hdr") {
-		return "", "", &volume.FormatError{Path: path, Problem: "is the image of a pair, but its header " + stem + other + " is missing", Err: os.ErrNotExist}
+		return "", "", &volume.FormatError{Path: path, Problem: "is the image of a pair, but its header " + stem +
+			other + " is missing", Err: os.ErrNotExist}
 	}
 	// A .hdr file alone: something else may be wrong with its header, and is told first.
 	raw, _, err := head(path, 540)
@@ -67,7 +68,8 @@ func pair(path string) (header, image string, err error) {
 	if _, err := parse(raw, path, stem+other); err != nil {
 		return "", "", err
 	}
-	return "", "", &volume.FormatError{Path: path, Problem: "is the header of a pair, but its image " + stem + other + " is missing", Err: os.ErrNotExist}
+	return "", "", &volume.FormatError{Path: path, Problem: "is the header of a pair, but its image " + stem + other +
+		" is missing", Err: os.ErrNotExist}
 }
 
 // content is what a file holds, uncompressed.
@@ -104,7 +106,8 @@ func open(path string) (*content, error) {
 	if err == nil {
 		for _, c := range compressions {
 			if bytes.HasPrefix(first[:], []byte(c.magic)) {
-				err = &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("is compressed with %s: decompress it, or compress it with gzip", c.name)}
+				err = &volume.UnsupportedError{Path: path,
+					Problem: fmt.Sprintf("is compressed with %s: decompress it, or compress it with gzip", c.name)}
 			}
 		}
 	}
@@ -137,7 +140,8 @@ func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte)
 	case err == nil || errors.Is(err, errRange):
 		return got, err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return got, &volume.FormatError{Path: c.path, Problem: "is truncated: its compressed data end too early", Err: err}
+		return got, &volume.FormatError{Path: c.path, Problem: "is truncated: its compressed data end too early",
+			Err: err}
 	case errors.Is(err, gunzip.ErrHeader):
 		problem = "has a damaged gzip header"
 	default:

@@ -80,7 +80,8 @@ func WriteChannels(path string, g volume.Grid, values []float32, extensions []Ex
 	}
 	channels := len(values) / g.Len()
 	if channels < 1 || channels > math.MaxInt16 || channels*g.Len() != len(values) {
-		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values), numbers.Extents(g.Shape[:]))
+		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values),
+			numbers.Extents(g.Shape[:]))
 	}
 	return writeAll(path, g, channels, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
 		for n, x := range values[first : first+len(dst)/4] {
@@ -92,12 +93,14 @@ func WriteChannels(path string, g volume.Grid, values []float32, extensions []Ex
 const noIntent int16 = 0 // NIFTI_INTENT_NONE
 
 // write makes the file. Fill puts the voxels from number first on into dst.
-func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension,
+	fill func(dst []byte, first int)) error {
 	return writeAll(path, g, 1, datatype, intent, extensions, fill)
 }
 
 // writeAll makes a file of several volumes, or one.
-func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension,
+	fill func(dst []byte, first int)) error {
 	compressed := strings.HasSuffix(path, ".nii.gz")
 	if !compressed && !strings.HasSuffix(path, ".nii") {
 		return fmt.Errorf("writing %s: the name must end in .nii or .nii.gz", path)
@@ -129,7 +132,8 @@ func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent in
 }
 
 // writeTo writes the header and the voxels.
-func writeTo(w io.Writer, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+func writeTo(w io.Writer, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension,
+	fill func(dst []byte, first int)) error {
 	if _, err := w.Write(header(g, volumes, datatype, intent, extensions)); err != nil {
 		return err
 	}
@@ -171,10 +175,14 @@ func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions
 	var out bytes.Buffer
 	if max(g.Shape[0], g.Shape[1], g.Shape[2]) > math.MaxInt16 {
 		h := gonii.Nii2Header{
-			SizeofHdr: gonii.NII2HeaderSize, Magic: gonii.NIFTI_2_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix,
-			Dim:    [8]int64{int64(dimensions), int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), int64(volumes), 1, 1, 1},
-			Pixdim: [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1}, VoxOffset: int64(gonii.NII2HeaderSize + 4 + len(tail)), SclSlope: 1,
-			QformCode: int32(qform), SformCode: scanner, QuaternB: quaternion[0], QuaternC: quaternion[1], QuaternD: quaternion[2],
+			SizeofHdr: gonii.NII2HeaderSize, Magic: gonii.NIFTI_2_MAGIC_SINGLE, Datatype: int16(datatype),
+			Bitpix: bitpix,
+			Dim: [8]int64{int64(dimensions), int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), int64(volumes),
+				1, 1, 1},
+			Pixdim:    [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1},
+			VoxOffset: int64(gonii.NII2HeaderSize + 4 + len(tail)), SclSlope: 1,
+			QformCode: int32(qform), SformCode: scanner, QuaternB: quaternion[0], QuaternC: quaternion[1],
+			QuaternD: quaternion[2],
 			QoffsetX: g.Affine[0][3], QoffsetY: g.Affine[1][3], QoffsetZ: g.Affine[2][3],
 			SrowX: g.Affine[0], SrowY: g.Affine[1], SrowZ: g.Affine[2], XyztUnits: mm, IntentCode: int32(intent),
 		}
@@ -185,12 +193,17 @@ func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions
 			return [4]float32{float32(r[0]), float32(r[1]), float32(r[2]), float32(r[3])}
 		}
 		h := gonii.Nii1Header{
-			SizeofHdr: gonii.NII1HeaderSize, Magic: gonii.NIFTI_1_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix, Regular: 'r',
-			Dim:    [8]int16{int16(dimensions), int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), int16(volumes), 1, 1, 1},
-			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1, 1}, VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
-			QformCode: qform, SformCode: scanner, QuaternB: float32(quaternion[0]), QuaternC: float32(quaternion[1]), QuaternD: float32(quaternion[2]),
+			SizeofHdr: gonii.NII1HeaderSize, Magic: gonii.NIFTI_1_MAGIC_SINGLE, Datatype: int16(datatype),
+			Bitpix: bitpix, Regular: 'r',
+			Dim: [8]int16{int16(dimensions), int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), int16(volumes),
+				1, 1, 1},
+			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1,
+				1}, VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
+			QformCode: qform, SformCode: scanner, QuaternB: float32(quaternion[0]), QuaternC: float32(quaternion[1]),
+			QuaternD: float32(quaternion[2]),
 			QoffsetX: float32(g.Affine[0][3]), QoffsetY: float32(g.Affine[1][3]), QoffsetZ: float32(g.Affine[2][3]),
-			SrowX: row(g.Affine[0]), SrowY: row(g.Affine[1]), SrowZ: row(g.Affine[2]), XyztUnits: mm, IntentCode: intent,
+			SrowX: row(g.Affine[0]), SrowY: row(g.Affine[1]), SrowZ: row(g.Affine[2]), XyztUnits: mm,
+			IntentCode: intent,
 		}
 		copy(h.Descrip[:], "Voxsaw")
 		binary.Write(&out, binary.LittleEndian, &h) // into memory: cannot fail
@@ -215,7 +228,8 @@ func quaternion(a volume.Affine) (bcd [3]float64, qfac float64) {
 	// The largest of the four components is taken from the diagonal, the others from it: no
 	// division by a small number (Shepperd 1978).
 	q := [4]float64{
-		1 + r[0][0] + r[1][1] + r[2][2], 1 + r[0][0] - r[1][1] - r[2][2], 1 - r[0][0] + r[1][1] - r[2][2], 1 - r[0][0] - r[1][1] + r[2][2],
+		1 + r[0][0] + r[1][1] + r[2][2], 1 + r[0][0] - r[1][1] - r[2][2], 1 - r[0][0] + r[1][1] - r[2][2],
+		1 - r[0][0] - r[1][1] + r[2][2],
 	}
 	best := 0
 	for n := range q {

@@ -61,7 +61,8 @@ func patient(r *rand.Rand) *anatomy {
 	}
 	p := &anatomy{}
 	for axis := range p.warp {
-		p.warp[axis] = wave{a: around(0, bend/2), b: around(0, bend/2), p: around(0.8, 0.3), q: 2 * r.Float64(), r: around(0.8, 0.3), s: 2 * r.Float64()}
+		p.warp[axis] = wave{a: around(0, bend/2), b: around(0, bend/2), p: around(0.8, 0.3), q: 2 * r.Float64(),
+			r: around(0.8, 0.3), s: 2 * r.Float64()}
 	}
 	// 0: hardly any contrast medium in the blood, 1: portal venous phase at its best
 	contrast := r.Float64()
@@ -73,7 +74,8 @@ func patient(r *rand.Rand) *anatomy {
 	p.shapes = append(p.shapes, stomach(around))
 	p.shapes = append(p.shapes, liver(r, around, float32(around(105, 15)), float32(40+60*contrast))...)
 	p.shapes = append(p.shapes,
-		ellipsoid(moved(point{-0.53, -0.2, 0.27}, 0.03), point{around(0.16, 0.03), around(0.23, 0.03), around(0.25, 0.04)}, around(-0.5, 0.2), Spleen, float32(around(115, 15))),
+		ellipsoid(moved(point{-0.53, -0.2, 0.27}, 0.03), point{around(0.16, 0.03), around(0.23, 0.03),
+			around(0.25, 0.04)}, around(-0.5, 0.2), Spleen, float32(around(115, 15))),
 		kidney(moved(point{0.34, -0.31, -0.28}, 0.03), around, 1, RightKidney, float32(120+70*contrast)),
 		kidney(moved(point{-0.34, -0.31, -0.2}, 0.03), around, -1, LeftKidney, float32(120+70*contrast)))
 
@@ -81,11 +83,15 @@ func patient(r *rand.Rand) *anatomy {
 	// and look like it.
 	blood := float32(70 + 110*contrast)
 	p.shapes = append(p.shapes,
-		tube([]point{{-0.05, -0.2, -1.1}, {around(-0.06, 0.02), -0.19, 0}, {-0.03, -0.2, 1.1}}, []float64{around(0.068, 0.01)}, cavity|organ, 0, Aorta, blood)...)
-	p.shapes = append(p.shapes, tube([]point{{0.1, -0.19, -1.1}, {around(0.11, 0.02), -0.17, 0}, {0.13, -0.1, 0.6}}, []float64{around(0.065, 0.01)}, cavity|organ, 0, 0, blood-20)...)
+		tube([]point{{-0.05, -0.2, -1.1}, {around(-0.06, 0.02), -0.19, 0}, {-0.03, -0.2, 1.1}},
+			[]float64{around(0.068, 0.01)}, cavity|organ, 0, Aorta, blood)...)
+	p.shapes = append(p.shapes, tube([]point{{0.1, -0.19, -1.1}, {around(0.11, 0.02), -0.17, 0}, {0.13, -0.1, 0.6}},
+		[]float64{around(0.065, 0.01)}, cavity|organ, 0, 0, blood-20)...)
 	path := []point{
-		moved(point{0.2, 0.02, -0.3}, 0.03), moved(point{0.19, 0.08, -0.14}, 0.03), moved(point{0.08, 0.15, -0.02}, 0.03),
-		moved(point{-0.1, 0.13, 0.06}, 0.04), moved(point{-0.26, 0.0, 0.13}, 0.04), moved(point{-0.42, -0.14, 0.22}, 0.04),
+		moved(point{0.2, 0.02, -0.3}, 0.03), moved(point{0.19, 0.08, -0.14}, 0.03),
+		moved(point{0.08, 0.15, -0.02}, 0.03),
+		moved(point{-0.1, 0.13, 0.06}, 0.04), moved(point{-0.26, 0.0, 0.13}, 0.04),
+		moved(point{-0.42, -0.14, 0.22}, 0.04),
 	}
 	behind := make([]point, len(path)-1)
 	for n := range behind {
@@ -93,12 +99,15 @@ func patient(r *rand.Rand) *anatomy {
 		behind[n] = point{q[0], q[1] - 0.09, q[2] - 0.02}
 	}
 	p.shapes = append(p.shapes, tube(behind, []float64{0.035}, cavity|organ, 0, 0, blood-15)...)
-	p.shapes = append(p.shapes, tube([]point{{0.05, 0.08, -0.6}, {0.06, 0.07, -0.3}, {0.06, 0.05, 0}}, []float64{0.045}, cavity|organ, 0, 0, blood-15)...)
+	p.shapes = append(p.shapes, tube([]point{{0.05, 0.08, -0.6}, {0.06, 0.07, -0.3}, {0.06, 0.05, 0}}, []float64{0.045},
+		cavity|organ, 0, 0, blood-15)...)
 	// The duodenum wraps the head of the pancreas.
-	p.shapes = append(p.shapes, tube([]point{{0.14, 0.24, 0.02}, {0.31, 0.14, -0.06}, {0.32, 0.04, -0.3}, {0.16, -0.06, -0.4}, {-0.1, -0.04, -0.38}},
+	p.shapes = append(p.shapes, tube([]point{{0.14, 0.24, 0.02}, {0.31, 0.14, -0.06}, {0.32, 0.04, -0.3},
+		{0.16, -0.06, -0.4}, {-0.1, -0.04, -0.38}},
 		[]float64{around(0.085, 0.015)}, cavity|organ, 0.3, 0, float32(around(75, 30)))...)
 	thick := around(1, 0.2)
-	p.shapes = append(p.shapes, tube(path, []float64{0.1 * thick, 0.1 * thick, 0.065 * thick, 0.075 * thick, 0.075 * thick, 0.06 * thick}, cavity|organ, 0.25, Pancreas, soft)...)
+	p.shapes = append(p.shapes, tube(path, []float64{0.1 * thick, 0.1 * thick, 0.065 * thick, 0.075 * thick,
+		0.075 * thick, 0.06 * thick}, cavity|organ, 0.25, Pancreas, soft)...)
 	return p
 }
 
@@ -213,8 +222,10 @@ func liver(r *rand.Rand, around func(middle, spread float64) float64, hu, vessel
 	}
 	for range 6 {
 		from := point{right[0] - 0.12, right[1], right[2] - 0.02}
-		to := point{right[0] + radii[0]*around(0, 0.75), right[1] + radii[1]*around(0, 0.75), right[2] + radii[2]*around(0, 0.75)}
-		shapes = append(shapes, tube([]point{from, {(from[0]+to[0])/2 + around(0, 0.05), (from[1]+to[1])/2 + around(0, 0.05), (from[2] + to[2]) / 2}, to},
+		to := point{right[0] + radii[0]*around(0, 0.75), right[1] + radii[1]*around(0, 0.75),
+			right[2] + radii[2]*around(0, 0.75)}
+		shapes = append(shapes, tube([]point{from,
+			{(from[0]+to[0])/2 + around(0, 0.05), (from[1]+to[1])/2 + around(0, 0.05), (from[2] + to[2]) / 2}, to},
 			[]float64{0.035, 0.02}, organ, 0, Liver, hu+vessel)...)
 	}
 	if r.Float64() < 0.3 { // a cyst
@@ -309,7 +320,8 @@ func ellipsoid(middle, radii point, angle float64, label uint16, hu float32) sha
 
 // within calls f inside a turned ellipsoid with the squared distance from its middle (1 at its
 // surface) and how far in front that is (-1 to 1).
-func within(middle, radii point, angle float64, f func(depth, y float64) (float32, uint16, tissue)) func(x, y, z float64) (float32, uint16, tissue) {
+func within(middle, radii point, angle float64, f func(depth, y float64) (float32, uint16, tissue)) func(x, y,
+	z float64) (float32, uint16, tissue) {
 	sin, cos := math.Sincos(angle)
 	return func(x, y, z float64) (float32, uint16, tissue) {
 		x, y, z = x-middle[0], (y-middle[1])/radii[1], z-middle[2]
@@ -365,7 +377,8 @@ func along(path []point, t float64) point {
 	a, b, c, d := path[max(n-1, 0)], path[n], path[n+1], path[min(n+2, len(path)-1)]
 	var p point
 	for axis := range p {
-		p[axis] = 0.5 * (2*b[axis] + t*(c[axis]-a[axis]) + t*t*(2*a[axis]-5*b[axis]+4*c[axis]-d[axis]) + t*t*t*(3*b[axis]-a[axis]-3*c[axis]+d[axis]))
+		p[axis] = 0.5 * (2*b[axis] + t*(c[axis]-a[axis]) + t*t*(2*a[axis]-5*b[axis]+4*c[axis]-d[axis]) +
+			t*t*t*(3*b[axis]-a[axis]-3*c[axis]+d[axis]))
 	}
 	return p
 }

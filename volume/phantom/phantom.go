@@ -38,8 +38,9 @@ const (
 
 // Names returns what the labels stand for.
 func Names() map[uint16]string {
-	return map[uint16]string{Pancreas: "pancreas", Liver: "liver", Spleen: "spleen", RightKidney: "right kidney", LeftKidney: "left kidney",
-		Stomach: "stomach", Aorta: "aorta", Vertebrae: "vertebrae"}
+	return map[uint16]string{Pancreas: "pancreas", Liver: "liver", Spleen: "spleen", RightKidney: "right kidney",
+		LeftKidney: "left kidney",
+		Stomach:    "stomach", Aorta: "aorta", Vertebrae: "vertebrae"}
 }
 
 // fieldOfView is what a phantom covers, in mm, where no spacing is given.
@@ -155,7 +156,8 @@ func finish(hu []float32, shape [3]int, k int, noise float64, r *rand.Rand, dst 
 	for j := range nj {
 		for i := range ni {
 			n := i + ni*j
-			smooth := 0.46*hu[n+ni*nj*k] + 0.09*(at(i-1, j, k)+at(i+1, j, k)+at(i, j-1, k)+at(i, j+1, k)+at(i, j, k-1)+at(i, j, k+1))
+			smooth := 0.46*hu[n+ni*nj*k] + 0.09*(at(i-1, j, k)+at(i+1, j, k)+at(i, j-1, k)+at(i, j+1, k)+at(i, j, k-1)+
+				at(i, j, k+1))
 			value := math.Round(float64(smooth) + noise*r.NormFloat64())
 			dst[n] = int16(min(max(value, -1024), 3071))
 		}

@@ -58,15 +58,18 @@ func TestAnatomy(t *testing.T) {
 		v, l := make64(t, number)
 		counts := l.Counts()
 		for label, bounds := range map[uint16][2]float64{ // share of the scan's voxels
-			Pancreas: {0.0008, 0.006}, Liver: {0.02, 0.09}, Spleen: {0.002, 0.03}, RightKidney: {0.0015, 0.012}, LeftKidney: {0.0015, 0.012},
-			Stomach: {0.002, 0.03}, Aorta: {0.0015, 0.006}, Vertebrae: {0.004, 0.03},
+			Pancreas: {0.0008, 0.006}, Liver: {0.02, 0.09}, Spleen: {0.002, 0.03}, RightKidney: {0.0015, 0.012},
+			LeftKidney: {0.0015, 0.012},
+			Stomach:    {0.002, 0.03}, Aorta: {0.0015, 0.006}, Vertebrae: {0.004, 0.03},
 		} {
 			if share := float64(counts[label]) / float64(l.Len()); share < bounds[0] || share > bounds[1] {
-				t.Errorf("patient %d: %s is %.2g of the scan, want %g to %g", number, Names()[label], share, bounds[0], bounds[1])
+				t.Errorf("patient %d: %s is %.2g of the scan, want %g to %g", number, Names()[label], share, bounds[0],
+					bounds[1])
 			}
 		}
 		pancreas, spleen, liver := centre(l, Pancreas), centre(l, Spleen), centre(l, Liver)
-		if !(liver[0] > pancreas[0]+0.1 && pancreas[0] > spleen[0]+0.1 && centre(l, RightKidney)[0] > 0.1 && centre(l, LeftKidney)[0] < -0.1 &&
+		if !(liver[0] > pancreas[0]+0.1 && pancreas[0] > spleen[0]+0.1 && centre(l, RightKidney)[0] > 0.1 &&
+			centre(l, LeftKidney)[0] < -0.1 &&
 			centre(l, Vertebrae)[1] < centre(l, Aorta)[1] && centre(l, Aorta)[1] < pancreas[1]) {
 			t.Errorf("patient %d: organs are not where they belong", number)
 		}
@@ -85,7 +88,8 @@ func TestAnatomy(t *testing.T) {
 			}
 		}
 		if mean < 40 || mean > 120 || alike < 8*counts[Pancreas] {
-			t.Errorf("patient %d: the pancreas has %.0f HU, and %d of %d voxels look like its %d", number, mean, alike, l.Len(), counts[Pancreas])
+			t.Errorf("patient %d: the pancreas has %.0f HU, and %d of %d voxels look like its %d", number, mean, alike,
+				l.Len(), counts[Pancreas])
 		}
 		if s := v.Statistics(); s.Min > -950 || s.Max < 300 || s.Mean > 0 {
 			t.Errorf("patient %d: HU from %g to %g", number, s.Min, s.Max)
@@ -101,7 +105,9 @@ func TestOptions(t *testing.T) {
 	if v.Shape != [3]int{20, 1, 7} || v.Spacing() != [3]float64{2, 3, 4} {
 		t.Errorf("%v of %v mm", v.Shape, v.Spacing())
 	}
-	for _, o := range []Options{{}, {Shape: [3]int{1 << 30, 1 << 30, 1 << 30}}, {Shape: [3]int{4, 4, 4}, Spacing: [3]float64{-1, 1, 1}}, {Shape: [3]int{4, 4, 4}, Noise: -1}, {Shape: [3]int{4, 4, 4}, Noise: math.NaN()}} {
+	for _, o := range []Options{{}, {Shape: [3]int{1 << 30, 1 << 30, 1 << 30}},
+		{Shape: [3]int{4, 4, 4}, Spacing: [3]float64{-1, 1, 1}}, {Shape: [3]int{4, 4, 4}, Noise: -1},
+		{Shape: [3]int{4, 4, 4}, Noise: math.NaN()}} {
 		if _, _, err := New(0, o); err == nil {
 			t.Errorf("%+v is let pass", o)
 		}

@@ -199,7 +199,8 @@ func (c *Case) LabelMap() (l *volume.LabelMap, err error) {
 		return nil, err
 	}
 	defer end()
-	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
+	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames),
+		Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
 	bytes := v.bytes[v.layout.labels:v.layout.blocks]
 	for i := range l.Labels {
 		if v.layout.labelBytes == 1 {
@@ -241,7 +242,8 @@ func fill(row []float32, value float32) {
 
 func checkCrop(length, channels int, size [3]int) error {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 || length != channels*size[0]*size[1]*size[2] {
-		return fmt.Errorf("a crop of %s voxels in %s does not go into %d values", numbers.Extents(size[:]), numbers.Count(channels, "channel"), length)
+		return fmt.Errorf("a crop of %s voxels in %s does not go into %d values", numbers.Extents(size[:]),
+			numbers.Count(channels, "channel"), length)
 	}
 	return nil
 }

@@ -64,7 +64,8 @@ func TestChannels(t *testing.T) {
 			t.Fatalf("value %d is %v, alone %v", i, both[i], x)
 		}
 	}
-	if c.Channels() != 2 || c.Range(0) != [2]float32{-1, 1} || c.Range(1) != alone.Range(0) || *c.More[0].Levels != *alone.Levels || c.More[0].Scan != alone.Scan {
+	if c.Channels() != 2 || c.Range(0) != [2]float32{-1, 1} || c.Range(1) != alone.Range(0) ||
+		*c.More[0].Levels != *alone.Levels || c.More[0].Scan != alone.Scan {
 		t.Errorf("%+v", c.Record)
 	}
 	labels := make([]float32, 6*5*9)
@@ -86,10 +87,11 @@ func TestChannelsAreComplete(t *testing.T) {
 	shifted := *other
 	shifted.Affine[0][3] += 3
 	for want, in := range map[string]Input{
-		"1 channel, where 2 are prepared":      {ID: "a", Image: ct},
-		"channel PET: lies on other voxels":    {ID: "a", Image: ct, More: []*volume.Volume{&shifted}},
-		"3 channels, where 2 are prepared":     {ID: "a", Image: ct, More: []*volume.Volume{other, other}},
-		"channel PET: all voxels are 0: there": {ID: "a", Image: ct, More: []*volume.Volume{{Grid: ct.Grid, Float32: make([]float32, ct.Len())}}},
+		"1 channel, where 2 are prepared":   {ID: "a", Image: ct},
+		"channel PET: lies on other voxels": {ID: "a", Image: ct, More: []*volume.Volume{&shifted}},
+		"3 channels, where 2 are prepared":  {ID: "a", Image: ct, More: []*volume.Volume{other, other}},
+		"channel PET: all voxels are 0: there": {ID: "a", Image: ct,
+			More: []*volume.Volume{{Grid: ct.Grid, Float32: make([]float32, ct.Len())}}},
 	} {
 		if _, err := w.Add(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -103,7 +103,8 @@ func noStore(dir string) error {
 		return fmt.Errorf("%s is of prepared cases, which copies must not lie among: choose another folder", path)
 	}
 	path := filepath.Join(dir, manifestName)
-	if data, err := smallfile.Read(path, smallfile.List); err == nil && strings.Contains(string(data), `"preparation"`) {
+	if data, err := smallfile.Read(path, smallfile.List); err == nil &&
+		strings.Contains(string(data), `"preparation"`) {
 		return refuse(path)
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, casesFolder)} {

@@ -174,7 +174,8 @@ func TestLocalCopiesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, bytes, ledger := copiesIn(t, local)
-	if len(after) != 2 || bytes > most || ledger != fmt.Sprint(bytes) || after[0] == before[0] && after[1] == before[1] {
+	if len(after) != 2 || bytes > most || ledger != fmt.Sprint(bytes) ||
+		after[0] == before[0] && after[1] == before[1] {
 		t.Errorf("copies %v of %d bytes, %s in the ledger; before %v", after, bytes, ledger, before)
 	}
 	if err := readAll(s); err != nil { // whose copies have given way
@@ -230,7 +231,9 @@ func TestLocalFolderOfOtherFiles(t *testing.T) {
 	}
 	defer closed(t, s)
 	for _, folder := range []string{dir, victim, filepath.Join(victim, casesFolder)} {
-		if _, err := s.KeepLocal(Local{Dir: folder, Bytes: 1}); err == nil || !strings.Contains(err.Error(), "is of prepared cases, which copies must not lie among: choose another folder") {
+		if _, err := s.KeepLocal(Local{Dir: folder, Bytes: 1}); err == nil ||
+			!strings.Contains(err.Error(),
+				"is of prepared cases, which copies must not lie among: choose another folder") {
 			t.Errorf("%s: %v", folder, err)
 		}
 		if _, err := os.Stat(filepath.Join(folder, ledgerFolder)); err == nil {

@@ -22,7 +22,8 @@ const (
 
 // lookAt refuses a prepared scan of which nothing is left, and says what is odd about one of which
 // little is. s describes the voxels of the scan, which were so many.
-func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparation, how volume.Intensities) (notes []string, err error) {
+func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparation,
+	how volume.Intensities) (notes []string, err error) {
 	if len(numbers) < leastScan {
 		return nil, nil
 	}
@@ -45,23 +46,30 @@ func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparati
 		case s.Min == s.Max:
 			return nil, &volume.BlankError{Value: s.Min}
 		}
-		return nil, fmt.Errorf("nothing is left of its values, which go from %.4g to %.4g: all become %g, by %s. If they are no HU, say what they are with --modality, or how they are prepared with --intensity",
-			s.Min, s.Max, how.Of(numbers[0]), p.DescribeIntensities())
+		return nil,
+			fmt.Errorf("nothing is left of its values, which go from %.4g to %.4g: all become %g, by %s. If they are no HU, say what they are with --modality, or how they are prepared with --intensity",
+				s.Min, s.Max, how.Of(numbers[0]), p.DescribeIntensities())
 	}
 	if len(numbers) < leastLooked {
 		return nil, nil
 	}
 	if different <= fewValues {
-		notes = append(notes, fmt.Sprintf("WARNING: only %d different values are left of it (%s), and %.1f %% of the voxels have one of them: is the unit another?", different, p.DescribeIntensities(), 100*share(most)))
+		notes = append(notes,
+			fmt.Sprintf("WARNING: only %d different values are left of it (%s), and %.1f %% of the voxels have one of them: is the unit another?", different, p.DescribeIntensities(), 100*share(most)))
 	}
 	if cut := counts[0] + counts[1<<16-1]; how.Floor == math.MinInt16 && how.Ceiling == math.MaxInt16 && cut > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d voxels lie further than %.0f standard deviations off the mean, and are cut there (%s)", cut, len(numbers), how.Of(math.MaxInt16), p.DescribeIntensities()))
+		notes = append(notes,
+			fmt.Sprintf("%d of %d voxels lie further than %.0f standard deviations off the mean, and are cut there (%s)", cut, len(numbers), how.Of(math.MaxInt16), p.DescribeIntensities()))
 	}
 	if above := share(counts[int(how.Ceiling)-math.MinInt16]); above > mostAbove {
-		notes = append(notes, fmt.Sprintf("WARNING: %.1f %% of the voxels are clipped at the upper end (%s): is the unit another?", 100*above, p.DescribeIntensities()))
+		notes = append(notes,
+			fmt.Sprintf("WARNING: %.1f %% of the voxels are clipped at the upper end (%s): is the unit another?",
+				100*above, p.DescribeIntensities()))
 	}
 	if below := share(counts[int(how.Floor)-math.MinInt16]); below > mostBelow {
-		notes = append(notes, fmt.Sprintf("WARNING: %.1f %% of the voxels are clipped at the lower end (%s): is the unit another?", 100*below, p.DescribeIntensities()))
+		notes = append(notes,
+			fmt.Sprintf("WARNING: %.1f %% of the voxels are clipped at the lower end (%s): is the unit another?",
+				100*below, p.DescribeIntensities()))
 	}
 	return notes, nil
 }

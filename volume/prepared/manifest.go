@@ -122,7 +122,8 @@ func removeTables(dir, but string) error {
 // readManifest reads the manifest in a folder, and the table of its cases.
 func readManifest(dir string) (m manifest, t *table, err error) {
 	damaged := func(format string, args ...any) (manifest, *table, error) {
-		return m, nil, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName, fmt.Errorf(format, args...))
+		return m, nil, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName,
+			fmt.Errorf(format, args...))
 	}
 	data, err := smallfile.Read(filepath.Join(dir, manifestName), smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +146,9 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 		return m, t, nil
 	}
 	if m.Version != formatVersion {
-		return m, nil, fmt.Errorf("prepared with format %d, this program reads formats %d and %d: run voxsaw prepare again", m.Version, formatVersion, tableVersion)
+		return m, nil,
+			fmt.Errorf("prepared with format %d, this program reads formats %d and %d: run voxsaw prepare again",
+				m.Version, formatVersion, tableVersion)
 	}
 	for _, r := range m.Cases {
 		if err := cmp.Or(r.check(), r.checkChannels(m.Preparation)); err != nil {

@@ -78,7 +78,8 @@ func TestMappingsAreBounded(t *testing.T) {
 	}
 	maps.mostBytes = 2 * cases[0].Bytes
 	if _, err := cases[7].Volume(); err != nil || maps.recent.Len() != 2 || maps.bytes != maps.mostBytes {
-		t.Errorf("%d cases of %d bytes mapped (%v), where %d bytes are allowed", maps.recent.Len(), maps.bytes, err, maps.mostBytes)
+		t.Errorf("%d cases of %d bytes mapped (%v), where %d bytes are allowed", maps.recent.Len(), maps.bytes, err,
+			maps.mostBytes)
 	}
 }
 
@@ -150,7 +151,8 @@ func TestMappingLimits(t *testing.T) {
 	for _, c := range []struct {
 		count, bytes, wantBytes int64
 		want                    int
-	}{{0, 0, math.MaxInt64, usualMappings}, {65530, 0, math.MaxInt64, 32765}, {1 << 20, 1 << 30, 1 << 29, usualMappings}, {1, 0, math.MaxInt64, 1}} {
+	}{{0, 0, math.MaxInt64, usualMappings}, {65530, 0, math.MaxInt64, 32765},
+		{1 << 20, 1 << 30, 1 << 29, usualMappings}, {1, 0, math.MaxInt64, 1}} {
 		if most, bytes := mappingsWithin(c.count, c.bytes); most != c.want || bytes != c.wantBytes {
 			t.Errorf("%d mappings and %d bytes allowed: %d and %d are used", c.count, c.bytes, most, bytes)
 		}

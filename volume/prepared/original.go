@@ -30,7 +30,8 @@ func keepsOriginal(prepared, original volume.Grid, hasLabels bool) bool {
 func (c *Case) Restoration() (*volume.Restoration, error) {
 	r, err := c.preparation.Restoration(c.Part())
 	if err == nil && r.Prepared.Shape != c.Shape {
-		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again", numbers.Extents(c.Shape[:]), numbers.Extents(r.Prepared.Shape[:]))
+		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again",
+			numbers.Extents(c.Shape[:]), numbers.Extents(r.Prepared.Shape[:]))
 	}
 	return r, err
 }
@@ -49,14 +50,16 @@ func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 		return c.preparation.Restore(l, c.Part())
 	}
 	if c.OriginalBytes == 0 {
-		return nil, fmt.Errorf("case %s was prepared by a version that did not keep the labels on the scan's own voxels: run voxsaw prepare again", c.ID)
+		return nil,
+			fmt.Errorf("case %s was prepared by a version that did not keep the labels on the scan's own voxels: run voxsaw prepare again", c.ID)
 	}
 	v, end, ok := c.begin(&err)
 	if !ok {
 		return nil, err
 	}
 	defer end()
-	l = &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
+	l = &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames),
+		Undrawn: slices.Clone(c.Undrawn), Emptied: slices.Clone(c.Emptied)}
 	if err := decodeRuns(l.Labels, v.bytes[v.layout.original:v.layout.end]); err != nil {
 		return nil, fmt.Errorf("case %s: the labels on the scan's voxels: %w: run voxsaw prepare again", c.ID, err)
 	}

@@ -31,8 +31,10 @@ func TestOriginalLabels(t *testing.T) {
 		p := volume.DefaultPreparation()
 		p.Spacing = spacing
 		p.Relabel = "300:2"
-		store := writeStore(t, t.TempDir(), p, Input{ID: "plain", Image: v, Labels: l}, Input{ID: "turned", Image: v, Labels: turned},
-			Input{ID: "other grid", Image: v, Labels: finer}, Input{ID: "empty", Image: v, Labels: none}, Input{ID: "unlabelled", Image: v})
+		store := writeStore(t, t.TempDir(), p, Input{ID: "plain", Image: v, Labels: l},
+			Input{ID: "turned", Image: v, Labels: turned},
+			Input{ID: "other grid", Image: v, Labels: finer}, Input{ID: "empty", Image: v, Labels: none},
+			Input{ID: "unlabelled", Image: v})
 		if err := store.Verify(); err != nil {
 			t.Error(err)
 		}
@@ -42,7 +44,8 @@ func TestOriginalLabels(t *testing.T) {
 				want[n] = 2
 			}
 		}
-		for id, labels := range map[string][]uint16{"plain": want, "turned": want, "other grid": want, "empty": none.Labels} {
+		for id, labels := range map[string][]uint16{"plain": want, "turned": want, "other grid": want,
+			"empty": none.Labels} {
 			c, err := store.Open(id)
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +86,8 @@ func TestOriginalLabels(t *testing.T) {
 // those that no network sees are said.
 func TestOriginalLabelsBeyondThePart(t *testing.T) {
 	shape := [3]int{40, 36, 12}
-	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{3, 3, 5})}, Int16: slices.Repeat([]int16{-1000}, 40*36*12)}
+	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{3, 3, 5})},
+		Int16: slices.Repeat([]int16{-1000}, 40*36*12)}
 	l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
 	for k := range 12 {
 		for j := 8; j < 20; j++ {
@@ -112,7 +116,8 @@ func TestOriginalLabelsBeyondThePart(t *testing.T) {
 		if c.Box == nil || c.Part().Share() > 0.6 || c.Original.Shape != shape {
 			t.Fatalf("prepared %v of %v", c.Box, c.Original.Shape)
 		}
-		if last := len(c.Notes) - 1; last < 0 || !strings.HasPrefix(c.Notes[last], "outside the patient's box: 2 labelled voxels, ") {
+		if last := len(c.Notes) - 1; last < 0 ||
+			!strings.HasPrefix(c.Notes[last], "outside the patient's box: 2 labelled voxels, ") {
 			t.Errorf("notes %q", c.Notes)
 		}
 		got, err := c.OriginalLabelMap()
@@ -199,13 +204,15 @@ func TestRuns(t *testing.T) {
 		if err := decodeRuns(got, runs); err != nil || !reflect.DeepEqual(got, labels) {
 			t.Errorf("%v came back as %v, %v", labels[:1], got[:1], err)
 		}
-		for _, damaged := range [][]byte{nil, runs[:len(runs)-1], append(slices.Clone(runs), 0), append(slices.Clone(runs), runs...)} {
+		for _, damaged := range [][]byte{nil, runs[:len(runs)-1], append(slices.Clone(runs), 0),
+			append(slices.Clone(runs), runs...)} {
 			if err := decodeRuns(make([]uint16, len(labels)), damaged); err == nil {
 				t.Errorf("runs %v of %d labels are taken", damaged, len(labels))
 			}
 		}
 	}
-	for _, runs := range [][]byte{{1, 0}, {0x80, 0x80, 0x04, 1}, {1, 2}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}} {
+	for _, runs := range [][]byte{{1, 0}, {0x80, 0x80, 0x04, 1}, {1, 2}, {255, 255, 255, 255, 255, 255, 255, 255, 255,
+		255, 255, 1}} {
 		if err := decodeRuns(make([]uint16, 1), runs); err == nil {
 			t.Errorf("runs %v are taken", runs)
 		}

@@ -89,7 +89,8 @@ const labelsByShare = "share"
 const NoteOtherVoxels = "labels lie on other voxels in the same box: resampled"
 
 // moved are notes of cases whose labels were moved onto other voxels as they were read.
-var moved = []string{NoteOtherVoxels, "each is moved in its plane onto an orthogonal grid", "slices are not evenly spaced", "resampled onto a grid without shear"}
+var moved = []string{NoteOtherVoxels, "each is moved in its plane onto an orthogonal grid",
+	"slices are not evenly spaced", "resampled onto a grid without shear"}
 
 // Outdated reports whether the labels were resampled by an older version, which took the nearest
 // voxel: they lie up to half a voxel beside the image.

@@ -65,7 +65,8 @@ func TestLabelsOfOlderVersions(t *testing.T) {
 		{[3]float64{2, 2, 2}, Input{ID: "a", Image: v, Labels: l}, true},
 		{[3]float64{2, 2, 2}, Input{ID: "a", Image: v}, false},
 		{[3]float64{}, Input{ID: "a", Image: v, Labels: finer, Notes: []string{NoteOtherVoxels}}, true},
-		{[3]float64{}, Input{ID: "a", Image: v, Labels: l, Notes: []string{"slices are stacked askew, by 12.00 degrees (gantry tilt): each is moved in its plane onto an orthogonal grid"}}, true},
+		{[3]float64{}, Input{ID: "a", Image: v, Labels: l,
+			Notes: []string{"slices are stacked askew, by 12.00 degrees (gantry tilt): each is moved in its plane onto an orthogonal grid"}}, true},
 	} {
 		p := volume.DefaultPreparation()
 		p.Spacing = c.spacing
@@ -85,7 +86,9 @@ func TestLabelsOfOlderVersions(t *testing.T) {
 			t.Error("another fingerprint")
 		}
 		text := old.Outdated()
-		if (text != "") != c.outdated || c.outdated && (!strings.Contains(text, "the labels of 1 case (a) to the nearest voxel") || strings.Contains(text, "\n")) {
+		if (text != "") != c.outdated ||
+			c.outdated && (!strings.Contains(text, "the labels of 1 case (a) to the nearest voxel") ||
+				strings.Contains(text, "\n")) {
 			t.Errorf("at %v: %q", c.spacing, text)
 		}
 		if err := old.Close(); err != nil {
@@ -128,7 +131,8 @@ func TestVoxelsOfResampledLabels(t *testing.T) {
 	if a.DrawnCounts[1] != 12*24*24 || a.DrawnCounts[3] != 3 || a.DrawnCounts[4] != 4 || a.LabelCounts[1] != 3*6*6 {
 		t.Errorf("drawn %v, prepared %v", a.DrawnCounts, a.LabelCounts)
 	}
-	if want := []string{"WARNING: no prepared voxel is left of duct (3 voxels)"}; !slices.Equal(a.Notes, want) || a.LabelCounts[4] != 1 {
+	if want := []string{"WARNING: no prepared voxel is left of duct (3 voxels)"}; !slices.Equal(a.Notes, want) ||
+		a.LabelCounts[4] != 1 {
 		t.Errorf("notes %q, prepared %v", a.Notes, a.LabelCounts)
 	}
 	if b, _ := store.Record("b"); b.DrawnCounts != nil || b.LabelsBy != "" {

@@ -249,7 +249,8 @@ func (s *Store) SmallerThan(size [3]int) []string {
 // written with them. [Open] compares the digest of the records' file, where they have one.
 func (s *Store) VerifyRecords() error {
 	if got := fingerprint(s.manifest.Preparation, s.records.all()); got != s.manifest.Fingerprint {
-		return fmt.Errorf("%s: its cases have the fingerprint %.12s, not %.12s: run voxsaw prepare again", s.dir, got, s.manifest.Fingerprint)
+		return fmt.Errorf("%s: its cases have the fingerprint %.12s, not %.12s: run voxsaw prepare again", s.dir, got,
+			s.manifest.Fingerprint)
 	}
 	return nil
 }
@@ -286,7 +287,8 @@ func verifyVoxels(dir string, r Record) error {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
 	if sum != r.Checksum {
-		return fmt.Errorf("case %s: %s is not what was prepared (checksum %.12s, not %.12s): run voxsaw prepare again", r.ID, path, sum, r.Checksum)
+		return fmt.Errorf("case %s: %s is not what was prepared (checksum %.12s, not %.12s): run voxsaw prepare again",
+			r.ID, path, sum, r.Checksum)
 	}
 	return nil
 }

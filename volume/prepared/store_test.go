@@ -23,9 +23,11 @@ import (
 func oblong(t *testing.T, shape [3]int) (*volume.Volume, *volume.LabelMap) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+	g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100},
+		{0, 0, 0, 1}}}
 	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
-	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{1: "liver", 300: "pancreas"}}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len()),
+		Names: map[uint16]string{1: "liver", 300: "pancreas"}}
 	for n := range v.Int16 {
 		v.Int16[n] = int16(r.IntN(3000) - 1024)
 		switch {
@@ -91,7 +93,8 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 		t.Error("the case's labels are not the prepared ones")
 	}
 	for _, crop := range [][2][3]int{
-		{{0, 0, 0}, {5, 6, 7}}, {{3, 2, 1}, {1, 1, 1}}, {{-4, -3, -2}, {30, 30, 30}}, {{-9, 0, 0}, {4, 4, 4}}, {{40, 0, 0}, {4, 4, 4}},
+		{{0, 0, 0}, {5, 6, 7}}, {{3, 2, 1}, {1, 1, 1}}, {{-4, -3, -2}, {30, 30, 30}}, {{-9, 0, 0}, {4, 4, 4}},
+		{{40, 0, 0}, {4, 4, 4}},
 		{{0, 90, 0}, {4, 4, 4}}, {{9, 12, 9}, {16, 4, 8}}, {{0, 0, -100}, {2, 3, 4}},
 	} {
 		origin, size := crop[0], crop[1]
@@ -135,14 +138,16 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 	if _, err := store.Open("c"); err == nil {
 		t.Error("opened a case that is not there")
 	}
-	if got, want := store.SmallerThan([3]int{1, 1, 14}), []string{"a", "b"}; c.Shape[2] < 14 != reflect.DeepEqual(got, want) {
+	if got, want := store.SmallerThan([3]int{1, 1, 14}), []string{"a", "b"}; c.Shape[2] < 14 != reflect.DeepEqual(got,
+		want) {
 		t.Errorf("shape %v, smaller than 14 along k: %v", c.Shape, got)
 	}
 }
 
 func TestCaseForeground(t *testing.T) {
 	v, l := oblong(t, [3]int{40, 50, 60})
-	store := writeStore(t, t.TempDir(), volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v, Labels: &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}})
+	store := writeStore(t, t.TempDir(), volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l},
+		Input{ID: "b", Image: v, Labels: &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}})
 	c, err := store.Open("a")
 	if err != nil {
 		t.Fatal(err)
@@ -316,14 +321,16 @@ func TestTroubleIsNoticed(t *testing.T) {
 		_, kept := w.Keep(Input{ID: id, Group: group, Origin: origin}, paths)
 		return kept
 	}
-	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) || keep("b", "", "", file) || keep("a", "", "") {
+	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) ||
+		keep("b", "", "", file) || keep("a", "", "") {
 		t.Error("keeps the wrong cases")
 	}
 	if _, err := w.Add(Input{ID: "b", Image: v}); err != nil {
 		t.Fatal(err)
 	}
 	before, err := Open(dir)
-	if err != nil || before.Fingerprint() != fingerprint || w.Standing() != "the cases that were prepared before are untouched" {
+	if err != nil || before.Fingerprint() != fingerprint ||
+		w.Standing() != "the cases that were prepared before are untouched" {
 		t.Errorf("a case that is new: %q, %v", w.Standing(), err)
 	}
 	before.Close()
@@ -382,7 +389,8 @@ func TestTroubleIsNoticed(t *testing.T) {
 	if _, err := Open(dir); err == nil {
 		t.Error("opened a truncated store")
 	}
-	if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 1, "cases": [{"id": "../a"}]}`), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 1, "cases": [{"id": "../a"}]}`),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir); err == nil {
@@ -452,7 +460,8 @@ func damage(t *testing.T, dir, id string) {
 func TestDamagedCaseIsRefused(t *testing.T) {
 	v, l := oblong(t, [3]int{21, 17, 13})
 	dir := t.TempDir()
-	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "whole", Image: v, Labels: l}, Input{ID: "hurt", Image: v, Labels: l})
+	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "whole", Image: v, Labels: l},
+		Input{ID: "hurt", Image: v, Labels: l})
 	damage(t, dir, "hurt")
 	size, crop := [3]int{4, 4, 4}, make([]float32, 64)
 	readers := map[string]func(*Case) error{
@@ -481,7 +490,8 @@ func TestDamagedCaseIsRefused(t *testing.T) {
 			if id == "whole" && err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if id == "hurt" && (err == nil || !strings.Contains(err.Error(), "case hurt: ") || !strings.Contains(err.Error(), "prepare again")) {
+			if id == "hurt" && (err == nil || !strings.Contains(err.Error(), "case hurt: ") ||
+				!strings.Contains(err.Error(), "prepare again")) {
 				t.Errorf("%s of a damaged case: %v", name, err)
 			}
 			if err := fresh.Close(); err != nil {
@@ -489,7 +499,8 @@ func TestDamagedCaseIsRefused(t *testing.T) {
 			}
 		}
 	}
-	if err := store.Verify(); err == nil || !strings.Contains(err.Error(), "case hurt") || strings.Contains(err.Error(), "whole") {
+	if err := store.Verify(); err == nil || !strings.Contains(err.Error(), "case hurt") ||
+		strings.Contains(err.Error(), "whole") {
 		t.Errorf("Verify: %v", err)
 	}
 }
@@ -574,7 +585,8 @@ func TestFingerprintIsChecked(t *testing.T) {
 	v, l := oblong(t, [3]int{8, 8, 8})
 	dir := t.TempDir()
 	background := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
-	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v, Labels: background}, Input{ID: "c", Image: v})
+	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l},
+		Input{ID: "b", Image: v, Labels: background}, Input{ID: "c", Image: v})
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -588,7 +600,8 @@ func TestFingerprintIsChecked(t *testing.T) {
 	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "manifest.json is damaged (it is not what was written") {
+	if _, err := Open(dir); err == nil ||
+		!strings.Contains(err.Error(), "manifest.json is damaged (it is not what was written") {
 		t.Errorf("another manifest: %v", err)
 	}
 	forget(t, dir) // as an earlier version left it
@@ -615,7 +628,8 @@ func TestTextsOfOtherEncodings(t *testing.T) {
 	in := Input{ID: "a", Group: "\xff", Patient: "\xe9", Origin: "\xe8", Notes: []string{"\xfc"}, Image: v, Labels: l}
 	store := writeStore(t, dir, volume.DefaultPreparation(), in)
 	r, _ := store.Record("a")
-	if r.Group != "%FF" || r.Patient != "%E9" || r.Origin != "%E8" || r.LabelNames[1] != "Gr%F6sse" || r.LabelNames[2] != "Größe" {
+	if r.Group != "%FF" || r.Patient != "%E9" || r.Origin != "%E8" || r.LabelNames[1] != "Gr%F6sse" ||
+		r.LabelNames[2] != "Größe" {
 		t.Errorf("%+v", r)
 	}
 	if err := store.Close(); err != nil {
@@ -640,7 +654,8 @@ func TestChangedRecordsAreNotKept(t *testing.T) {
 	v2, l2 := oblong(t, [3]int{8, 8, 8})
 	dir := t.TempDir()
 	p := volume.DefaultPreparation()
-	store := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v2, Labels: l2, Notes: []string{"as it was"}})
+	store := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l},
+		Input{ID: "b", Image: v2, Labels: l2, Notes: []string{"as it was"}})
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -648,7 +663,8 @@ func TestChangedRecordsAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(recordPath(dir, "b"), bytes.Replace(data, []byte("as it was"), []byte("as it wbs"), 1), 0o666); err != nil {
+	if err := os.WriteFile(recordPath(dir, "b"), bytes.Replace(data, []byte("as it was"), []byte("as it wbs"), 1),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	w, err := NewWriter(dir, p)

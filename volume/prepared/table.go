@@ -351,7 +351,8 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 }
 
 func (d *tableDecoder) source() Source {
-	return Source{Path: d.string(), Files: int(d.varint()), Size: d.varint(), Modified: time.Unix(d.varint(), int64(d.uvarint())).UTC(), Hash: d.string()}
+	return Source{Path: d.string(), Files: int(d.varint()), Size: d.varint(),
+		Modified: time.Unix(d.varint(), int64(d.uvarint())).UTC(), Hash: d.string()}
 }
 
 // decodeLabels reads what is said of labels; nil where there is nothing.

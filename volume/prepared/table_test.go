@@ -69,7 +69,8 @@ func filled(t *testing.T, id string) Record {
 
 func TestTableKeepsEveryField(t *testing.T) {
 	same := filled(t, "b")
-	same.Original, same.Box, same.LabelCounts, same.LabelNames, same.Notes, same.Sources = same.Grid, nil, nil, nil, nil, nil
+	same.Original, same.Box, same.LabelCounts, same.LabelNames, same.Notes, same.Sources = same.Grid, nil, nil, nil,
+		nil, nil
 	records := []Record{filled(t, "a"), same, {ID: "c"}}
 	e := &tableEncoder{known: map[string]uint64{}}
 	for _, want := range records {
@@ -129,7 +130,8 @@ func tableStore(t *testing.T) (dir string, s *Store) {
 		t.Fatal(err)
 	}
 	w.many = 2
-	for _, in := range []Input{{ID: "a", Image: v, Labels: l, Patient: "p", Notes: []string{"odd"}}, {ID: "b", Image: v, Patient: "p"}, {ID: "c", Image: v, Origin: "series 1"}} {
+	for _, in := range []Input{{ID: "a", Image: v, Labels: l, Patient: "p", Notes: []string{"odd"}},
+		{ID: "b", Image: v, Patient: "p"}, {ID: "c", Image: v, Origin: "series 1"}} {
 		if _, err := w.Add(in); err != nil {
 			t.Fatal(err)
 		}
@@ -195,8 +197,10 @@ func TestManifestWithTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for old, new := range map[string]string{s.Fingerprint(): strings.Repeat("0", 32), `"cases": 3`: `"cases": 4`, "cases-": "../cases-", "-125": "-124"} {
-		if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(strings.Replace(string(manifest), old, new, 1)), 0o644); err != nil {
+	for old, new := range map[string]string{s.Fingerprint(): strings.Repeat("0", 32), `"cases": 3`: `"cases": 4`,
+		"cases-": "../cases-", "-125": "-124"} {
+		if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(strings.Replace(string(manifest), old, new, 1)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "manifest.json is damaged") {
@@ -210,7 +214,8 @@ func TestManifestWithTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range s.Records() {
-		if _, kept := w.Keep(Input{ID: r.ID, Group: r.Group, Patient: r.Patient, Origin: r.Origin, Undrawn: r.Undrawn}, nil); !kept {
+		if _, kept := w.Keep(Input{ID: r.ID, Group: r.Group, Patient: r.Patient, Origin: r.Origin, Undrawn: r.Undrawn},
+			nil); !kept {
 			t.Errorf("%s is not kept", r.ID)
 		}
 	}

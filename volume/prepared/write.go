@@ -113,7 +113,8 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 		return nil, err
 	}
 	// of a run that was killed
-	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil {
+	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder),
+		nil)); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -139,7 +140,8 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if damaged := (*atomicfile.DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}
-	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases, sums: sums}, nil
+	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases,
+		sums: sums}, nil
 }
 
 // owner is who the cases of a folder belong to, see package outdir.
@@ -188,7 +190,8 @@ func checkOwn(dir string) error {
 			}
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
 			return foreign(path)
-		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil && outdir.Check(dir, owner, casesFolder) != nil {
+		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil &&
+			outdir.Check(dir, owner, casesFolder) != nil {
 			return foreign(path) // voxels without a record: not those of a run that was killed
 		}
 	}
@@ -226,7 +229,8 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		return Record{}, false
 	}
 	// another case of the patient has come, or gone; or one with other labels
-	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || !slices.Equal(r.Case.Undrawn, undrawn) {
+	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient ||
+		!slices.Equal(r.Case.Undrawn, undrawn) {
 		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
 		if w.unseal(in.ID) != nil || writeJSON(recordPath(w.dir, in.ID), r) != nil {
 			return Record{}, false
@@ -307,7 +311,8 @@ func (w *Writer) add(s Input) (Record, error) {
 	scans, own := append([]*volume.Volume{s.Image}, s.More...), s.Image.Grid
 	s.Image, s.More = nil, nil // voxels are let go of as soon as there are others
 	record := Record{
-		ID: s.ID, Group: s.Group, Patient: s.Patient, Original: own, HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
+		ID: s.ID, Group: s.Group, Patient: s.Patient, Original: own, HasLabels: s.Labels != nil, Sources: s.Sources,
+		Origin: s.Origin, Notes: s.Notes,
 	}
 	channels, how, err := w.channels(scans, part, &record)
 	if err != nil {
@@ -341,7 +346,8 @@ func (w *Writer) add(s Input) (Record, error) {
 			return Record{}, err
 		}
 		if beyond > 0 {
-			record.Notes = append(record.Notes, fmt.Sprintf("outside the patient's box: %s, which no network sees and scores count as missed; --crop none keeps the whole scan", numbers.Count(beyond, "labelled voxel")))
+			record.Notes = append(record.Notes,
+				fmt.Sprintf("outside the patient's box: %s, which no network sees and scores count as missed; --crop none keeps the whole scan", numbers.Count(beyond, "labelled voxel")))
 		}
 		record.OriginalBytes = int64(len(original))
 	}
@@ -386,7 +392,8 @@ func (w *Writer) add(s Input) (Record, error) {
 
 // channels prepares the channels of a scan, which it lets go of, and records what is known of them.
 // The intensities are those of the first.
-func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (all [][]int16, first volume.Intensities, err error) {
+func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (all [][]int16, first volume.Intensities,
+	err error) {
 	names := w.preparation.ChannelNames()
 	if len(scans) != len(names) {
 		return nil, first, fmt.Errorf("%s, where %d are prepared", numbers.Count(len(scans), "channel"), len(names))
@@ -461,7 +468,8 @@ func (w *Writer) noteResampling(drawn *volume.LabelMap, inside map[uint16]int, r
 }
 
 // writeVoxels writes the parts of a case's file, in the order of its layout.
-func writeVoxels(out io.Writer, record Record, layout caseLayout, channels [][]int16, labels, blocks []uint16, original []byte) error {
+func writeVoxels(out io.Writer, record Record, layout caseLayout, channels [][]int16, labels, blocks []uint16,
+	original []byte) error {
 	for _, values := range channels {
 		if err := writeInts(out, values); err != nil {
 			return err
@@ -561,7 +569,8 @@ func (w *Writer) reopen() error {
 		return err
 	}
 	if got := fingerprint(m.Preparation, records.all()); got != w.fingerprint || records.len() != len(w.cases) {
-		return fmt.Errorf("%d cases with the fingerprint %.12s, not %d with %.12s", records.len(), got, len(w.cases), w.fingerprint)
+		return fmt.Errorf("%d cases with the fingerprint %.12s, not %d with %.12s", records.len(), got, len(w.cases),
+			w.fingerprint)
 	}
 	if w.sums, err = atomicfile.Sums(filepath.Join(w.dir, casesFolder)); err != nil {
 		return err
@@ -649,7 +658,8 @@ func (w *Writer) Standing() string {
 // checkID refuses names that are no file names on some system, or that would leave the store's
 // folder.
 func checkID(id string) error {
-	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || !utf8.ValidString(id) || strings.TrimSpace(id) != id {
+	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) ||
+		strings.ContainsFunc(id, unicode.IsControl) || !utf8.ValidString(id) || strings.TrimSpace(id) != id {
 		return fmt.Errorf("%q cannot be the name of a case: it must do as a file name", id)
 	}
 	return nil

@@ -136,7 +136,8 @@ func Compare(t *testing.T, what, name string, got []float32, want []float32, tol
 }
 
 // build compiles the whole network; in training with cross-entropy + soft Dice.
-func build(dev device.Device, p *nn.Params, mode nn.Mode, b backbone.Backbone, size [5]int) (*nn.Program, *backbone.Supervision, error) {
+func build(dev device.Device, p *nn.Params, mode nn.Mode, b backbone.Backbone, size [5]int) (*nn.Program,
+	*backbone.Supervision, error) {
 	g := nn.NewGraph(mode, device.Float32)
 	logits := b.Decoder(g, b.Encoder(g, g.Input("x", size[:]...)))
 	o := nn.Options{Outputs: map[string]*nn.Node{"logits": logits[0]}}
@@ -211,7 +212,8 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 				// A bias that a norm takes away again has no gradient but rounding: it is held
 				// against its weights' gradient.
 				zero := 0.0
-				if weight := want["grad/"+strings.TrimSuffix(p, ".bias")+".weight"]; strings.HasSuffix(p, ".bias") && weight != nil {
+				if weight := want["grad/"+strings.TrimSuffix(p, ".bias")+".weight"]; strings.HasSuffix(p, ".bias") &&
+					weight != nil {
 					zero = 0.05 * float64(weight[0])
 				}
 				Compare(t, "gradient of", p, g, want["grad/"+p], tolerance, zero)
@@ -232,7 +234,8 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 				check(err)
 				scratch, err := dev.Alloc(sgd.Scratch())
 				check(err)
-				sgd.Run([]device.Buffer{dev.View(values, offset, n), dev.View(velocity, offset, n)}, []device.Buffer{gradient, hyper}, scratch)
+				sgd.Run([]device.Buffer{dev.View(values, offset, n), dev.View(velocity, offset, n)},
+					[]device.Buffer{gradient, hyper}, scratch)
 			}
 		}
 	}
@@ -267,7 +270,8 @@ func Parts(t *testing.T, dev device.Device, b backbone.Backbone) {
 		t.Fatal(err)
 	}
 	for level, y := range logits {
-		if want := (device.Shape{2, b.Settings().Classes, size[0] >> level, size[1] >> level, size[2] >> level}); !y.Shape().Equal(want) {
+		if want := (device.Shape{2, b.Settings().Classes, size[0] >> level, size[1] >> level,
+			size[2] >> level}); !y.Shape().Equal(want) {
 			t.Errorf("logits %d of shape %v, want %v", level, y.Shape(), want)
 		}
 	}

@@ -108,10 +108,12 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 			asked *= of.Patches
 		}
 		if share, bound := got.Final()[k], guessed(asked, 1/float64(target.Classes)); share < bound {
-			t.Errorf("%s: %.3f of the answers are right; guessing has %.3f and reaches %.3f once in a thousand times", target.Name, share, got.Chance[k], bound)
+			t.Errorf("%s: %.3f of the answers are right; guessing has %.3f and reaches %.3f once in a thousand times",
+				target.Name, share, got.Chance[k], bound)
 		}
 	}
-	if picture, err := e.Picture(cases[0]); err != nil || picture.Image.Bounds().Dx() < 100 || !strings.Contains(picture.Caption, cases[0].Name()) {
+	if picture, err := e.Picture(cases[0]); err != nil || picture.Image.Bounds().Dx() < 100 ||
+		!strings.Contains(picture.Caption, cases[0].Name()) {
 		t.Errorf("%q, %v", picture.Caption, err)
 	}
 }
@@ -147,18 +149,21 @@ func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 	d := data(s, 1)
 	folder := t.TempDir()
 	last := func(name string) string { return filepath.Join(folder, name, "last.safetensors") }
-	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "alone")}); err != nil {
+	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d,
+		voxsaw.RunOptions{Folder: filepath.Join(folder, "alone")}); err != nil {
 		t.Fatal(err)
 	}
 	devices := []voxsaw.Device{traintest.Direct(t), traintest.Direct(t)}
 	traintest.Both(t, func(rank int, group train.Group) error {
-		_, err := classify.Pretrain(t.Context(), devices[rank], c, d, voxsaw.RunOptions{Folder: filepath.Join(folder, fmt.Sprint(rank))}, group)
+		_, err := classify.Pretrain(t.Context(), devices[rank], c, d,
+			voxsaw.RunOptions{Folder: filepath.Join(folder, fmt.Sprint(rank))}, group)
 		return err
 	})
 	traintest.Equal(t, last("0"), last("1"), 0)
 	traintest.Equal(t, last("alone"), last("0"), 2e-4)
 	c.Base().Train.Accumulate = 2
-	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "micro-batches")}); err != nil {
+	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d,
+		voxsaw.RunOptions{Folder: filepath.Join(folder, "micro-batches")}); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, last("alone"), last("micro-batches"), 2e-4)
@@ -189,7 +194,8 @@ func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
 		t.Fatal(err)
 	}
 	defer optimizer.Close()
-	w := pretext.Workbench{Workbench: train.Workbench{Device: dev, Params: params, Optimizer: optimizer}, Train: Open(t, s, data(s, 0).Train...)}
+	w := pretext.Workbench{Workbench: train.Workbench{Device: dev, Params: params, Optimizer: optimizer},
+		Train: Open(t, s, data(s, 0).Train...)}
 	l, err := classify.NewLearner(task, c.Base(), w)
 	if err != nil {
 		t.Fatal(err)

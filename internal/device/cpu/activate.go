@@ -270,6 +270,7 @@ func (k *activateApply) do(_, item int) {
 	a := (*activate)(k)
 	for i, end := k.cut.item(item); i < end; i++ {
 		plane, lo, hi := k.cut.piece(i)
-		k.lanes.runActivate(k.elu, a.residual(), k.y[lo:hi], k.x[lo:hi], a.residualOf(k.r, plane, lo, hi), &k.params[plane], k.stream)
+		k.lanes.runActivate(k.elu, a.residual(), k.y[lo:hi], k.x[lo:hi], a.residualOf(k.r, plane, lo, hi),
+			&k.params[plane], k.stream)
 	}
 }

@@ -76,7 +76,8 @@ func (k *activate) gradients(i int) {
 	plane, lo, hi := k.cut.piece(i)
 	s := sumsAt(k.partial, i)
 	*s = actSums{}
-	k.lanes.runGradient(k.elu, k.residual(), k.dz[lo:hi], k.dy[lo:hi], k.x[lo:hi], k.residualOf(k.r, plane, lo, hi), &k.params[plane], s, k.streamDz)
+	k.lanes.runGradient(k.elu, k.residual(), k.dz[lo:hi], k.dy[lo:hi], k.x[lo:hi], k.residualOf(k.r, plane, lo, hi),
+		&k.params[plane], s, k.streamDz)
 	k.l.fold(&s.dz)
 	k.l.fold(&s.dzx)
 	k.l.fold(&s.dslope)

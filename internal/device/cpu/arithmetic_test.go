@@ -8,7 +8,8 @@ import (
 
 // The arithmetic of each algorithm, by hand.
 func TestWork(t *testing.T) {
-	c, err := New(Options{Threads: 1, Choices: map[string]string{ChoiceKey(cube(1, 32, 32, 8, 5, 1, 2), Forward): "Winograd F(4,5) by tiles"}})
+	c, err := New(Options{Threads: 1, Choices: map[string]string{ChoiceKey(cube(1, 32, 32, 8, 5, 1, 2),
+		Forward): "Winograd F(4,5) by tiles"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,12 +28,14 @@ func TestWork(t *testing.T) {
 		{direct, cube(1, 32, 32, 8, 5, 1, 2), "direct", 2 * 512 * 125 * 32 * 32, 0},
 		{direct, cube(2, 20, 2, 8, 1, 1, 0), "direct", 2 * 2 * 512 * 32 * 16, 0}, // whole vectors
 		{direct, cube(1, 1, 16, 8, 5, 1, 2), "direct", 2 * 512 * 125 * 16, 0},
-		{c, cube(1, 32, 32, 8, 5, 1, 2), "Winograd F(4,5) by tiles", 2 * 512 * 8 * 32 * 32, 4 * 512 * (3.5*8*64 + 2*32*32)},
+		{c, cube(1, 32, 32, 8, 5, 1, 2), "Winograd F(4,5) by tiles", 2 * 512 * 8 * 32 * 32,
+			4 * 512 * (3.5*8*64 + 2*32*32)},
 		// along an axis each output sees both inputs
 		{c, cube(3, 16, 16, 2, 5, 1, 2), "live taps", 2 * 3 * 4 * 4 * 4 * 16 * 16, 0},
 	} {
 		w, err := test.c.Work(test.s, Forward)
-		if err != nil || w.Algorithm != test.algorithm || w.Products != test.products || w.Points != test.points || w.Operands <= 0 {
+		if err != nil || w.Algorithm != test.algorithm || w.Products != test.products || w.Points != test.points ||
+			w.Operands <= 0 {
 			t.Errorf("%+v: %+v, %v; want %+v", test.s, w, err, test)
 		}
 	}

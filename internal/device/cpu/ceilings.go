@@ -33,7 +33,8 @@ func (c *CPU) Ceilings() Ceilings {
 		to   *float64
 		n    int // 0: multiply
 		work float64
-	}{{&out.FMA, 0, productFLOPs(c.kernels)}, {&out.L2, ceilingL2, 4 * ceilingL2}, {&out.L3, ceilingL3, 4 * ceilingL3}, {&out.Memory, ceilingMemory, 4 * ceilingMemory}} {
+	}{{&out.FMA, 0, productFLOPs(c.kernels)}, {&out.L2, ceilingL2, 4 * ceilingL2}, {&out.L3, ceilingL3, 4 * ceilingL3},
+		{&out.Memory, ceilingMemory, 4 * ceilingMemory}} {
 		r.n, r.times = m.n, 1
 		for range 12 {
 			start := time.Now()
@@ -78,6 +79,7 @@ func (r *ceilingRun) do(_, item int) {
 			continue
 		}
 		a, b, c := x[:ks.rows*ceilingDepth], x[ks.rows*ceilingDepth:], x[(ks.rows+ks.vectors*block)*ceilingDepth:]
-		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block, block, ks.vectors*block, block, 1, 0, 0, 0, false)
+		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block,
+			block, ks.vectors*block, block, 1, 0, 0, 0, false)
 	}
 }

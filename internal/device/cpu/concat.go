@@ -33,7 +33,8 @@ func newJoin(c *CPU, s device.ConcatSpec, split bool) (*join, error) {
 		l := layoutOf(s.Part(i))
 		k.parts = append(k.parts, l)
 		for done := 0; done < channels; {
-			r := laneRun{part: i, partBlock: done / l.lanes, partAt: done % l.lanes, wholeBlock: ch / k.whole.lanes, wholeAt: ch % k.whole.lanes}
+			r := laneRun{part: i, partBlock: done / l.lanes, partAt: done % l.lanes, wholeBlock: ch / k.whole.lanes,
+				wholeAt: ch % k.whole.lanes}
 			r.lanes = min(channels-done, l.lanes-r.partAt, k.whole.lanes-r.wholeAt)
 			k.runs = append(k.runs, r)
 			done += r.lanes

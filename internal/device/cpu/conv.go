@@ -73,12 +73,14 @@ type tap struct {
 }
 
 func forwardGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: inputsOf(s), out: outputsOf(s), stride: s.Stride, step: [3]int{1, 1, 1}, bias: s.Bias, weights: weightsOfGroup(s)}
+	g := geometry{in: inputsOf(s), out: outputsOf(s), stride: s.Stride, step: [3]int{1, 1, 1}, bias: s.Bias,
+		weights: weightsOfGroup(s)}
 	p := phase{count: s.OutSize()}
 	for z := range s.Kernel[0] {
 		for y := range s.Kernel[1] {
 			for x := range s.Kernel[2] {
-				p.taps = append(p.taps, tap{d: [3]int{z - s.Pad[0], y - s.Pad[1], x - s.Pad[2]}, w: (z*s.Kernel[1]+y)*s.Kernel[2] + x})
+				p.taps = append(p.taps, tap{d: [3]int{z - s.Pad[0], y - s.Pad[1], x - s.Pad[2]},
+					w: (z*s.Kernel[1]+y)*s.Kernel[2] + x})
 			}
 		}
 	}
@@ -91,7 +93,8 @@ func forwardGeometry(s device.ConvSpec) geometry {
 // the taps are k = r, r+stride, ... for r = (origin + pad) mod stride, and o = j +
 // (origin+pad-k)/stride.
 func transposedGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: outputsOf(s), out: inputsOf(s), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias, weights: weightsOfGroup(s).swapped(), exchanged: true}
+	g := geometry{in: outputsOf(s), out: inputsOf(s), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias,
+		weights: weightsOfGroup(s).swapped(), exchanged: true}
 	for z := range min(s.Stride[0], s.Size[0]) {
 		for y := range min(s.Stride[1], s.Size[1]) {
 			for x := range min(s.Stride[2], s.Size[2]) {
@@ -110,7 +113,8 @@ func transposedGeometry(s device.ConvSpec) geometry {
 					for _, ky := range ks[1] {
 						for _, kx := range ks[2] {
 							p.taps = append(p.taps, tap{
-								d: [3]int{(z + s.Pad[0] - kz) / s.Stride[0], (y + s.Pad[1] - ky) / s.Stride[1], (x + s.Pad[2] - kx) / s.Stride[2]},
+								d: [3]int{(z + s.Pad[0] - kz) / s.Stride[0], (y + s.Pad[1] - ky) / s.Stride[1],
+									(x + s.Pad[2] - kx) / s.Stride[2]},
 								w: g.weights.taps - 1 - ((kz*s.Kernel[1]+ky)*s.Kernel[2] + kx),
 							})
 						}

@@ -13,16 +13,25 @@ import (
 func BenchmarkConv(b *testing.B) {
 	c := newBenchCPU(b, Options{})
 	for _, s := range []device.ConvSpec{
-		cube(1, 1, 16, 96, 5, 1, 2), cube(1, 32, 32, 96, 5, 1, 2), cube(1, 64, 64, 48, 5, 1, 2), cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2),
+		cube(1, 1, 16, 96, 5, 1, 2), cube(1, 32, 32, 96, 5, 1, 2), cube(1, 64, 64, 48, 5, 1, 2),
+		cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2),
 		cube(1, 16, 32, 96, 2, 2, 0), cube(1, 64, 128, 24, 2, 2, 0), cube(1, 32, 2, 96, 1, 1, 0),
-		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 32, 32, 64, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2),
-		cube(27, 1, 16, 32, 5, 1, 2), cube(27, 32, 32, 16, 5, 1, 2), cube(27, 64, 64, 8, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 256, 256, 2, 5, 1, 2),
+		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 32, 32, 64, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2),
+		cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2),
+		cube(27, 1, 16, 32, 5, 1, 2), cube(27, 32, 32, 16, 5, 1, 2), cube(27, 64, 64, 8, 5, 1, 2),
+		cube(27, 128, 128, 4, 5, 1, 2), cube(27, 256, 256, 2, 5, 1, 2),
 		cube(27, 16, 32, 32, 2, 2, 0), cube(27, 128, 256, 4, 2, 2, 0),
-		cube(27, 1, 8, 32, 5, 1, 2), cube(27, 16, 16, 16, 5, 1, 2), cube(27, 8, 16, 32, 2, 2, 0), cube(27, 32, 32, 8, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 2, 5, 1, 2),
-		cube(8, 1, 16, 48, 5, 1, 2), cube(8, 16, 32, 48, 2, 2, 0), cube(8, 32, 32, 24, 5, 1, 2), cube(8, 32, 64, 24, 2, 2, 0), cube(8, 64, 64, 12, 5, 1, 2), cube(8, 64, 128, 12, 2, 2, 0), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 128, 256, 6, 2, 2, 0), cube(8, 256, 256, 3, 5, 1, 2),
-		cube(1, 1, 16, 64, 5, 1, 2), cube(1, 16, 32, 64, 2, 2, 0), cube(1, 32, 64, 32, 2, 2, 0), cube(1, 64, 128, 16, 2, 2, 0), cube(1, 128, 256, 8, 2, 2, 0), cube(1, 16, 64, 64, 2, 2, 0), cube(1, 32, 128, 32, 2, 2, 0), cube(1, 64, 256, 16, 2, 2, 0), cube(1, 32, 2, 64, 1, 1, 0),
+		cube(27, 1, 8, 32, 5, 1, 2), cube(27, 16, 16, 16, 5, 1, 2), cube(27, 8, 16, 32, 2, 2, 0),
+		cube(27, 32, 32, 8, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 2, 5, 1, 2),
+		cube(8, 1, 16, 48, 5, 1, 2), cube(8, 16, 32, 48, 2, 2, 0), cube(8, 32, 32, 24, 5, 1, 2),
+		cube(8, 32, 64, 24, 2, 2, 0), cube(8, 64, 64, 12, 5, 1, 2), cube(8, 64, 128, 12, 2, 2, 0),
+		cube(8, 128, 128, 6, 5, 1, 2), cube(8, 128, 256, 6, 2, 2, 0), cube(8, 256, 256, 3, 5, 1, 2),
+		cube(1, 1, 16, 64, 5, 1, 2), cube(1, 16, 32, 64, 2, 2, 0), cube(1, 32, 64, 32, 2, 2, 0),
+		cube(1, 64, 128, 16, 2, 2, 0), cube(1, 128, 256, 8, 2, 2, 0), cube(1, 16, 64, 64, 2, 2, 0),
+		cube(1, 32, 128, 32, 2, 2, 0), cube(1, 64, 256, 16, 2, 2, 0), cube(1, 32, 2, 64, 1, 1, 0),
 		cube(1, 32, 32, 32, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2),
-		cube(27, 1, 8, 16, 5, 1, 2), cube(27, 16, 16, 8, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 2, 5, 1, 2), cube(27, 128, 128, 1, 5, 1, 2),
+		cube(27, 1, 8, 16, 5, 1, 2), cube(27, 16, 16, 8, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2),
+		cube(27, 64, 64, 2, 5, 1, 2), cube(27, 128, 128, 1, 5, 1, 2),
 	} {
 		benchmarkConv(b, c, "", s, Forward, Transposed, Weights)
 	}
@@ -32,8 +41,13 @@ func BenchmarkConv(b *testing.B) {
 // are fitted to.
 func BenchmarkAlgorithms(b *testing.B) {
 	for _, s := range []device.ConvSpec{
-		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),
-		cube(27, 256, 256, 2, 5, 1, 2), cube(27, 32, 32, 2, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2), cube(27, 64, 64, 8, 5, 1, 2),
+		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2),
+		cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2),
+		cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2),
+		cube(1, 256, 256, 8, 5, 1, 2),
+		cube(27, 256, 256, 2, 5, 1, 2), cube(27, 32, 32, 2, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2),
+		cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2),
+		cube(27, 64, 64, 8, 5, 1, 2),
 		cube(8, 64, 64, 12, 5, 1, 2), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 256, 256, 3, 5, 1, 2),
 	} {
 		for _, kind := range []ConvKind{Forward, Transposed, Weights} {
@@ -60,7 +74,8 @@ func newBenchCPU(b *testing.B, o Options) *CPU {
 }
 
 func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, kinds ...ConvKind) {
-	x, y, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(elementsOf(s.YShape())), alignedSlice(weightElements(s.WShape()))
+	x, y, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(elementsOf(s.YShape())),
+		alignedSlice(weightElements(s.WShape()))
 	for _, v := range []Slice{x, y, w} {
 		for i := range v[:min(block, len(v))] {
 			v[i] = float32(i%7) - 3
@@ -83,7 +98,8 @@ func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, ki
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("%dx%d-%d@%d^3k%ds%d/%s%s", s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], kind, algorithm), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%dx%d-%d@%d^3k%ds%d/%s%s", s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], kind,
+			algorithm), func(b *testing.B) {
 			var scratch device.Buffer = alignedSlice(int(k.Scratch() / 4))
 			k.Run(out, in, scratch) // memory is there after the first run
 			for b.Loop() {

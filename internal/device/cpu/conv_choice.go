@@ -67,7 +67,8 @@ func (c *CPU) chosen(s device.ConvSpec, kind ConvKind) (convolver, error) {
 			}
 		}
 		names, _ := c.Candidates(s, kind)
-		return nil, fmt.Errorf("the choice for %s is %q, which is none of its algorithms here (%s): measure again", ChoiceKey(s, kind), want, strings.Join(names, ", "))
+		return nil, fmt.Errorf("the choice for %s is %q, which is none of its algorithms here (%s): measure again",
+			ChoiceKey(s, kind), want, strings.Join(names, ", "))
 	}
 	return list[0].make(), nil
 }
@@ -121,7 +122,8 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	for _, t := range winogradTiles {
 		r := t.Taps
 		flat := isFlat(s) && s.Kernel == [3]int{1, r, r}
-		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} && !flat || !flat && t.Outputs == 3 || ofGroup.In == 1 || ofGroup.Out == 1 {
+		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} && !flat ||
+			!flat && t.Outputs == 3 || ofGroup.In == 1 || ofGroup.Out == 1 {
 			continue
 		}
 		cost, tiles := winogradCost(t, &g)
@@ -192,7 +194,8 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	}
 	r, p := float64(t.Taps), float64(t.Points())
 	weights := readCost*r*r*r + transformCost*p*(r*r+r*p+p*p)
-	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) + p*p*p*float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks), tiles
+	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) +
+		p*p*p*float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks), tiles
 }
 
 // flatWinogradCost is winogradCost of a convolution with one tap along z.
@@ -203,7 +206,8 @@ func flatWinogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	}
 	r, p := float64(t.Taps), float64(t.Points())
 	weights := readCost*r*r + transformCost*p*(r+p)
-	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*float64(tiles)) + p*p*float64(tiles)/64*float64(800*g.in.blocks+500*g.out.blocks), tiles
+	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*float64(tiles)) +
+		p*p*float64(tiles)/64*float64(800*g.in.blocks+500*g.out.blocks), tiles
 }
 
 // onePlane says whether this is a convolution of photographs: inputs, outputs and kernel have a

@@ -202,7 +202,9 @@ func (d *direct) do(worker, item int) {
 			}
 			weights := d.w[2*group*g.weights.group():]
 			for y := first; y < min(first+d.bandRows, p.count[1]); y++ {
-				at := g.out.plane(n, 2*group) + (((p.origin[0]+g.step[0]*z)*g.out.size[1]+p.origin[1]+g.step[1]*y)*g.out.size[2]+p.origin[2])*g.out.lanes
+				at := g.out.plane(n, 2*group) +
+					(((p.origin[0]+g.step[0]*z)*g.out.size[1]+p.origin[1]+g.step[1]*y)*g.out.size[2]+
+						p.origin[2])*g.out.lanes
 				c, cs, cv := d.out[at:], g.step[2]*block, g.out.voxels*block
 				if g.out.lanes == 1 {
 					c, cs = squeezed, block
@@ -260,7 +262,8 @@ func (d *direct) copyBand(band []float32, n, z, y int) {
 					clear(to)
 					continue
 				}
-				copyRow(to, plane[iz*g.in.size[1]*g.in.size[2]*g.in.lanes:], g.in, d.lanes, g.stride[1]*y+g.lo[1]+py, g.lo[2])
+				copyRow(to, plane[iz*g.in.size[1]*g.in.size[2]*g.in.lanes:], g.in, d.lanes, g.stride[1]*y+g.lo[1]+py,
+					g.lo[2])
 			}
 		}
 	}

@@ -66,7 +66,8 @@ func (k *fewChannelsWeights) addBand(sum, band []float32, n, y, rows int) {
 		copyRow(band[i*row:][:row], k.xs[k.x.plane(n, 0):], k.x, k.lanes, k.s.Stride[1]*y+i-k.s.Pad[1], -k.s.Pad[2])
 	}
 	taps := k.s.Kernel[2] * k.lanes
-	by := product{rows: taps, k: k.y.size[2], as: k.s.Stride[2] * k.lanes, bs: block, bv: k.y.voxels * block, cs: block, cv: k.w.group(), add: true}
+	by := product{rows: taps, k: k.y.size[2], as: k.s.Stride[2] * k.lanes, bs: block, bv: k.y.voxels * block, cs: block,
+		cv: k.w.group(), add: true}
 	for ob := 0; ob < k.y.blocks; ob += 2 {
 		by.vectors = min(2, k.y.blocks-ob)
 		dy := k.dy[k.y.plane(n, ob)+y*k.y.size[2]*block:]

@@ -63,8 +63,10 @@ var fewChannelsCases = []device.ConvSpec{
 	strided(flat(1, 4, 33, 30, 9, 5, 4), 3, 1),
 	flat(34, 2, 20, 6, 5, 3, 1),
 	strided(flat(1, 3, 48, 40, 150, 11, 2), 4, 4),
-	{N: 2, In: 3, Out: 18, Size: [3]int{1, 9, 8}, Kernel: [3]int{1, 1, 4}, Stride: [3]int{1, 1, 2}, Pad: [3]int{0, 0, 3}},
-	{N: 1, In: 3, Out: 17, Size: [3]int{1, 3, 2}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 3, 3}},
+	{N: 2, In: 3, Out: 18, Size: [3]int{1, 9, 8}, Kernel: [3]int{1, 1, 4}, Stride: [3]int{1, 1, 2},
+		Pad: [3]int{0, 0, 3}},
+	{N: 1, In: 3, Out: 17, Size: [3]int{1, 3, 2}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2},
+		Pad: [3]int{0, 3, 3}},
 }
 
 func TestFewChannels(t *testing.T) {

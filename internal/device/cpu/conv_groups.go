@@ -46,9 +46,12 @@ func perGroup(s device.ConvSpec) device.ConvSpec {
 func newGrouped(c *CPU, s device.ConvSpec, kind ConvKind, k convolver) *grouped {
 	g := &grouped{cpu: c, k: k, groups: s.Groups}
 	o := s.OfGroup()
-	x := groupOperand{inputsOf(s).plane(0, o.In/block), &channelCopy{all: layoutOf(s.XShape()), part: layoutOf(o.XShape())}}
-	y := groupOperand{outputsOf(s).plane(0, o.Out/block), &channelCopy{all: layoutOf(s.YShape()), part: layoutOf(o.YShape())}}
-	w := groupOperand{weightsOf(o.WShape()).elements(), &weightCopy{all: weightsOf(s.WShape()), part: weightsOf(o.WShape())}}
+	x := groupOperand{inputsOf(s).plane(0, o.In/block),
+		&channelCopy{all: layoutOf(s.XShape()), part: layoutOf(o.XShape())}}
+	y := groupOperand{outputsOf(s).plane(0, o.Out/block),
+		&channelCopy{all: layoutOf(s.YShape()), part: layoutOf(o.YShape())}}
+	w := groupOperand{weightsOf(o.WShape()).elements(),
+		&weightCopy{all: weightsOf(s.WShape()), part: weightsOf(o.WShape())}}
 	switch kind {
 	case Forward:
 		g.out, g.a, g.b = y, x, w

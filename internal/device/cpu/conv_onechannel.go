@@ -51,7 +51,8 @@ func (k *oneChannelWeights) do(worker, slab int) {
 			for ob := range k.y.blocks {
 				dy := k.dy[k.y.plane(n, ob)+(z*k.y.size[1]+y)*k.y.size[2]*block:]
 				for kz := range side {
-					k.cpu.kernels.outerTaps(&ring[(z+kz)%side*k.plane+y*k.width], &dy[0], &sum[(ob*side+kz)*side*side*block], k.y.size[2], k.width)
+					k.cpu.kernels.outerTaps(&ring[(z+kz)%side*k.plane+y*k.width], &dy[0],
+						&sum[(ob*side+kz)*side*side*block], k.y.size[2], k.width)
 				}
 			}
 		}
@@ -69,6 +70,7 @@ func (k *oneChannelWeights) copyPlane(to []float32, n, z int) {
 		if row >= k.y.size[1]+side-1 {
 			return
 		}
-		copy(to[row*k.width+k.s.Pad[2]:][:k.width-k.s.Pad[2]], k.xs[k.x.plane(n, 0)+(z*k.x.size[1]+y)*k.x.size[2]:][:k.x.size[2]])
+		copy(to[row*k.width+k.s.Pad[2]:][:k.width-k.s.Pad[2]],
+			k.xs[k.x.plane(n, 0)+(z*k.x.size[1]+y)*k.x.size[2]:][:k.x.size[2]])
 	}
 }

@@ -17,7 +17,8 @@ import "github.com/voxsaw/voxsaw/internal/device"
 
 // isPointwise says whether this is such a convolution. Maps of one voxel may be those of a volume.
 func isPointwise(s device.ConvSpec) bool {
-	return isFlat(s) && s.Size[1]*s.Size[2] > 1 && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} && min(s.OfGroup().In, s.OfGroup().Out) > 1
+	return isFlat(s) && s.Size[1]*s.Size[2] > 1 && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} &&
+		min(s.OfGroup().In, s.OfGroup().Out) > 1
 }
 
 const (
@@ -98,13 +99,15 @@ func copyPixels(rows []float32, stride int, from []float32, pixels []int) {
 
 func newPointwise(c *CPU, g geometry) *pointwise {
 	k := &pointwise{cpu: c, g: g, pixelChunks: chunksOfPixels(g.in.n, g.phases[0].count, pointwiseRows)}
-	k.from, k.to = pixelsOf(g.in, k.pixelChunks, g.stride), append(pixelsOf(g.out, k.pixelChunks, g.step), g.out.voxels*block)
+	k.from, k.to = pixelsOf(g.in, k.pixelChunks, g.stride), append(pixelsOf(g.out, k.pixelChunks, g.step),
+		g.out.voxels*block)
 	passes := (g.in.channels + pointwiseDepth - 1) / pointwiseDepth
 	k.depth = aligned((g.in.channels + passes - 1) / passes)
 	k.stride = k.depth + block
 	k.stages = g.step != [3]int{1, 1, 1} || k.rows() < pointwiseRun*k.images
 	k.blocks = g.out.blocks
-	for k.blocks > 8 && (k.stages && k.blocks > 16 || k.count()*((g.out.blocks+k.blocks-1)/k.blocks) < 4*c.opt.Threads) {
+	for k.blocks > 8 && (k.stages && k.blocks > 16 ||
+		k.count()*((g.out.blocks+k.blocks-1)/k.blocks) < 4*c.opt.Threads) {
 		k.blocks = (k.blocks + 1) / 2
 	}
 	if g.exchanged {
@@ -180,7 +183,8 @@ func (k *pointwise) do(worker, item int) {
 			}
 			by.rows, by.cv = end-first, g.out.voxels*block
 			for i := n; i < endN; i++ {
-				k.cpu.kernels.rowsProduct(&by, rows[(i-n)*by.rows*k.stride:], weights, k.out[g.out.plane(i, b)+first*block:], oneTerm)
+				k.cpu.kernels.rowsProduct(&by, rows[(i-n)*by.rows*k.stride:], weights,
+					k.out[g.out.plane(i, b)+first*block:], oneTerm)
 			}
 		}
 	}

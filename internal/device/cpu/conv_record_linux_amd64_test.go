@@ -15,7 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-var record = flag.Bool("record", false, "measure every algorithm of the layers of photographs and write testdata/photo-times-avx2.txt")
+var record = flag.Bool("record", false,
+	"measure every algorithm of the layers of photographs and write testdata/photo-times-avx2.txt")
 
 // TestRecordTimes measures what TestCostModelChoosesFastAlgorithms reads: processor time of one
 // thread, the least of several runs, the algorithms of a kernel taking turns. Before each run other
@@ -26,7 +27,8 @@ func TestRecordTimes(t *testing.T) {
 	if !*record {
 		path = filepath.Join(t.TempDir(), "times.txt")
 		kernels = func(f func(s device.ConvSpec, kind ConvKind)) {
-			f(device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{1, 8, 8}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{0, 1, 1}}, Forward)
+			f(device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{1, 8, 8}, Kernel: [3]int{1, 3, 3},
+				Stride: [3]int{1, 1, 1}, Pad: [3]int{0, 1, 1}}, Forward)
 		}
 	}
 	runtime.LockOSThread()
@@ -69,7 +71,8 @@ func writeTimes(t *testing.T, text *strings.Builder, c *CPU, s device.ConvSpec, 
 }
 
 func timeAlgorithms(t *testing.T, c *CPU, s device.ConvSpec, kind ConvKind, names []string) []time.Duration {
-	x, y, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(elementsOf(s.YShape())), alignedSlice(weightElements(s.WShape()))
+	x, y, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(elementsOf(s.YShape())),
+		alignedSlice(weightElements(s.WShape()))
 	for i := range x {
 		x[i] = float32(i%17) - 8
 	}

@@ -60,7 +60,8 @@ type smallReach struct {
 type smallRun struct{ in, out, rows, products int }
 
 func newSmall(c *CPU, g geometry) *small {
-	k := &small{cpu: c, g: g, along: g.out.size[2] > g.out.n, first: g.weights.taps, parts: make([]smallPart, (c.opt.Threads+g.groups()-1)/g.groups())}
+	k := &small{cpu: c, g: g, along: g.out.size[2] > g.out.n, first: g.weights.taps,
+		parts: make([]smallPart, (c.opt.Threads+g.groups()-1)/g.groups())}
 	k.as, k.cs = g.in.plane(1, 0), g.out.plane(1, 0)
 	if k.along {
 		k.as, k.cs = g.stride[2]*block, g.step[2]*block
@@ -217,7 +218,8 @@ func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
 	weights, bv := k.weights(work, group, ib)
 	next := k.next(group, ib, len(sums))
 	in, out, channels := k.in[g.in.plane(0, ib):], k.out[g.out.plane(0, 2*group):], g.weights.inputs(ib)
-	by := product{rows: g.out.n, vectors: g.vectors(group), k: channels, as: k.as, bs: block, bv: bv, cs: k.cs, cv: g.out.voxels * block, add: true}
+	by := product{rows: g.out.n, vectors: g.vectors(group), k: channels, as: k.as, bs: block, bv: bv, cs: k.cs,
+		cv: g.out.voxels * block, add: true}
 	for i := range sums {
 		next.next()
 		terms := sums[i].whole
@@ -235,7 +237,8 @@ func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
 	g := &k.g
 	weights, bv := k.weights(work, group, ib)
 	next := k.next(group, ib, len(reached))
-	by := product{vectors: g.vectors(group), k: g.weights.inputs(ib), as: k.as, bs: block, bv: bv, cs: k.cs, cv: g.out.voxels * block, add: true}
+	by := product{vectors: g.vectors(group), k: g.weights.inputs(ib), as: k.as, bs: block, bv: bv, cs: k.cs,
+		cv: g.out.voxels * block, add: true}
 	for i := range reached {
 		next.next()
 		t := &reached[i]
@@ -243,7 +246,8 @@ func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
 			in, out := k.in[g.in.plane(n, ib):], k.out[g.out.plane(n, 2*group):]
 			for _, r := range t.runs {
 				by.rows = r.rows
-				k.cpu.kernels.pointsProduct(&by, repeats{r.products, k.an, 0, k.cn}, in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
+				k.cpu.kernels.pointsProduct(&by, repeats{r.products, k.an, 0, k.cn}, in[r.in:],
+					weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
 			}
 		}
 	}
@@ -329,7 +333,8 @@ type smallTap struct {
 
 func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 	g := forwardGeometry(s)
-	k := &smallWeights{gradientSink: gradientSink{w: g.weights}, cpu: c, x: g.in, y: g.out, taps: g.weights.taps, xs: g.in.plane(1, 0), ys: g.out.plane(1, 0)}
+	k := &smallWeights{gradientSink: gradientSink{w: g.weights}, cpu: c, x: g.in, y: g.out, taps: g.weights.taps,
+		xs: g.in.plane(1, 0), ys: g.out.plane(1, 0)}
 	along := g.out.size[2] > g.out.n
 	images, columns := 1, g.out.size[2]
 	if along {
@@ -349,8 +354,11 @@ func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 				for y := range g.out.size[1] {
 					for x := first; x < first+columns; x++ {
 						iz, iy, ix := g.stride[0]*z+t.d[0], g.stride[1]*y+t.d[1], g.stride[2]*x+t.d[2]
-						if iz >= 0 && iz < g.in.size[0] && iy >= 0 && iy < g.in.size[1] && ix >= 0 && ix < g.in.size[2] {
-							tap.terms = append(tap.terms, term{g.in.plane(n, 0) + ((iz*g.in.size[1]+iy)*g.in.size[2]+ix)*block, g.out.plane(n, 0) + ((z*g.out.size[1]+y)*g.out.size[2]+x)*block})
+						if iz >= 0 && iz < g.in.size[0] && iy >= 0 && iy < g.in.size[1] && ix >= 0 &&
+							ix < g.in.size[2] {
+							tap.terms = append(tap.terms,
+								term{g.in.plane(n, 0) + ((iz*g.in.size[1]+iy)*g.in.size[2]+ix)*block,
+									g.out.plane(n, 0) + ((z*g.out.size[1]+y)*g.out.size[2]+x)*block})
 						}
 					}
 				}
@@ -417,7 +425,8 @@ func (k *smallWeights) do(worker, item int) {
 	for i := range k.live {
 		t := &k.live[i]
 		by.k = t.k
-		k.cpu.kernels.rowsOuter(&by, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms)
+		k.cpu.kernels.rowsOuter(&by, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):],
+			t.terms)
 	}
 	if !k.keeps() {
 		for v := range vectors {

@@ -21,7 +21,8 @@ func naiveConv(s device.ConvSpec, x, w, dy []float32) (y, dx, dw []float64) {
 						yi := (((n*s.Out+oc)*o[0]+oz)*o[1]+oy)*o[2] + ox
 						sum := 0.0
 						for t := range taps {
-							iz, iy, ix := oz*s.Stride[0]-s.Pad[0]+t/(s.Kernel[1]*s.Kernel[2]), oy*s.Stride[1]-s.Pad[1]+t/s.Kernel[2]%s.Kernel[1], ox*s.Stride[2]-s.Pad[2]+t%s.Kernel[2]
+							iz, iy, ix := oz*s.Stride[0]-s.Pad[0]+t/(s.Kernel[1]*s.Kernel[2]), oy*s.Stride[1]-s.Pad[1]+
+								t/s.Kernel[2]%s.Kernel[1], ox*s.Stride[2]-s.Pad[2]+t%s.Kernel[2]
 							if iz < 0 || iy < 0 || ix < 0 || iz >= s.Size[0] || iy >= s.Size[1] || ix >= s.Size[2] {
 								continue
 							}
@@ -195,13 +196,15 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 
 // cube is a convolution with equal extents along the axes.
 func cube(n, in, out, size, kernel, stride, pad int) device.ConvSpec {
-	return device.ConvSpec{N: n, In: in, Out: out, Size: [3]int{size, size, size}, Kernel: [3]int{kernel, kernel, kernel}, Stride: [3]int{stride, stride, stride}, Pad: [3]int{pad, pad, pad}}
+	return device.ConvSpec{N: n, In: in, Out: out, Size: [3]int{size, size, size},
+		Kernel: [3]int{kernel, kernel, kernel}, Stride: [3]int{stride, stride, stride}, Pad: [3]int{pad, pad, pad}}
 }
 
 var convCases = []device.ConvSpec{
 	cube(1, 1, 16, 8, 5, 1, 2),
 	cube(2, 1, 8, 5, 5, 1, 2),
-	{N: 2, In: 1, Out: 20, Size: [3]int{7, 6, 9}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 4}},
+	{N: 2, In: 1, Out: 20, Size: [3]int{7, 6, 9}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 0, 4}},
 	cube(1, 1, 1, 6, 3, 1, 1),
 	cube(2, 5, 1, 4, 3, 1, 1),
 	cube(2, 16, 16, 6, 5, 1, 2),
@@ -220,10 +223,14 @@ var convCases = []device.ConvSpec{
 	cube(1, 20, 3, 13, 1, 1, 0),
 	cube(2, 5, 1, 3, 1, 1, 0),
 	cube(2, 1, 5, 3, 3, 1, 1),
-	{N: 1, In: 6, Out: 7, Size: [3]int{5, 7, 9}, Kernel: [3]int{3, 4, 5}, Stride: [3]int{2, 1, 3}, Pad: [3]int{2, 0, 1}},
-	{N: 2, In: 18, Out: 20, Size: [3]int{9, 4, 14}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
-	{N: 1, In: 16, Out: 16, Size: [3]int{8, 9, 10}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{0, 4, 1}},
-	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}},
+	{N: 1, In: 6, Out: 7, Size: [3]int{5, 7, 9}, Kernel: [3]int{3, 4, 5}, Stride: [3]int{2, 1, 3},
+		Pad: [3]int{2, 0, 1}},
+	{N: 2, In: 18, Out: 20, Size: [3]int{9, 4, 14}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{2, 2, 2}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{8, 9, 10}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{0, 4, 1}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 1, 1}},
 }
 
 // Sums of products in float32 are off by the unit rounding, 6e-8, times a few.

@@ -89,7 +89,8 @@ func (d *directWeights) sumBand(sum []float32, n, oz, oy, b, group int) {
 					}
 					continue
 				}
-				by := product{rows: channels, vectors: vectors, k: end - first, as: s.Stride[2] * d.x.lanes, bs: block, bv: d.y.voxels * block, cs: block, cv: d.w.group(), add: true}
+				by := product{rows: channels, vectors: vectors, k: end - first, as: s.Stride[2] * d.x.lanes, bs: block,
+					bv: d.y.voxels * block, cs: block, cv: d.w.group(), add: true}
 				d.cpu.kernels.rowsOuter(&by, x[at:], dy[first*block:], to, rows)
 			}
 		}

@@ -12,7 +12,8 @@ import (
 // and for five.
 func TestThreadsDoNotMatter(t *testing.T) {
 	shape := device.Shape{2, 24, 13, 17, 19} // several pieces of work a plane
-	activate := device.ActivateSpec{Shape: shape, Norm: device.BatchNorm, Epsilon: 1e-5, Momentum: 0.1, Training: true, Act: device.PReLU, Residual: device.TiledResidual}
+	activate := device.ActivateSpec{Shape: shape, Norm: device.BatchNorm, Epsilon: 1e-5, Momentum: 0.1, Training: true,
+		Act: device.PReLU, Residual: device.TiledResidual}
 	loss := device.LossSpec{Shape: shape, CE: 1, Dice: 1, Smooth: 1}
 	few := device.LossSpec{Shape: device.Shape{2, 5, 13, 17, 19}, CE: 1, Dice: 1, Smooth: 1}
 	residual := device.Shape{2, 1, 13, 17, 19}
@@ -26,12 +27,17 @@ func TestThreadsDoNotMatter(t *testing.T) {
 		},
 		"activate gradient": {
 			func(c *CPU) (device.Kernel, error) { return c.ActivateGrad(activate) },
-			[]device.Shape{shape, {24}, {24}, residual, {24}, {24}}, []device.Shape{shape, shape, {24}, {24}, {2, 24}, residual, {24}},
+			[]device.Shape{shape, {24}, {24}, residual, {24}, {24}}, []device.Shape{shape, shape, {24}, {24}, {2, 24},
+				residual, {24}},
 		},
-		"sum of channels": {func(c *CPU) (device.Kernel, error) { return c.SumChannels(device.Tensor{Shape: shape}) }, []device.Shape{{24}}, []device.Shape{shape}},
-		"sum of squares":  {func(c *CPU) (device.Kernel, error) { return c.SumSquares(100001) }, []device.Shape{{}}, []device.Shape{{100001}}},
-		"loss":            {func(c *CPU) (device.Kernel, error) { return c.Loss(loss) }, []device.Shape{{}, {loss.Stats()}}, []device.Shape{shape, {2, 13, 17 * 19}}},
-		"loss, few":       {func(c *CPU) (device.Kernel, error) { return c.Loss(few) }, []device.Shape{{}, {few.Stats()}}, []device.Shape{few.Shape, {2, 13, 17 * 19}}},
+		"sum of channels": {func(c *CPU) (device.Kernel, error) { return c.SumChannels(device.Tensor{Shape: shape}) },
+			[]device.Shape{{24}}, []device.Shape{shape}},
+		"sum of squares": {func(c *CPU) (device.Kernel, error) { return c.SumSquares(100001) }, []device.Shape{{}},
+			[]device.Shape{{100001}}},
+		"loss": {func(c *CPU) (device.Kernel, error) { return c.Loss(loss) }, []device.Shape{{}, {loss.Stats()}},
+			[]device.Shape{shape, {2, 13, 17 * 19}}},
+		"loss, few": {func(c *CPU) (device.Kernel, error) { return c.Loss(few) }, []device.Shape{{}, {few.Stats()}},
+			[]device.Shape{few.Shape, {2, 13, 17 * 19}}},
 		"loss gradient": {
 			func(c *CPU) (device.Kernel, error) { return c.LossGrad(loss) },
 			[]device.Shape{shape, {24}}, []device.Shape{shape, {2, 13, 17 * 19}, {loss.Stats()}, {}},
@@ -86,7 +92,8 @@ func TestThreadsDoNotMatter(t *testing.T) {
 					}
 					for j := range got {
 						if math.Float32bits(got[j]) != math.Float32bits(want[i][j]) {
-							t.Fatalf("output %d, element %d: %v with %d threads, %v with one", i, j, got[j], threads, want[i][j])
+							t.Fatalf("output %d, element %d: %v with %d threads, %v with one", i, j, got[j], threads,
+								want[i][j])
 						}
 					}
 				}

@@ -128,7 +128,8 @@ func (c *CPU) SumChannels(t device.Tensor) (device.Kernel, error) {
 		return &sumRows{s[0], make([]float64, s[1])}, nil
 	}
 	l := layoutOf(s)
-	return &sumChannels{c: c, lanes: lanesOf(c.kernels.name), l: l, cut: planeChunks(l), total: make([]float64, l.channels)}, nil
+	return &sumChannels{c: c, lanes: lanesOf(c.kernels.name), l: l, cut: planeChunks(l),
+		total: make([]float64, l.channels)}, nil
 }
 
 func (k *sumChannels) Scratch() int64 { return bytesOf(k.cut.pieces() * block) }

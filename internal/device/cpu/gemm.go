@@ -139,7 +139,8 @@ func (ks *kernels) rowsProduct(p *product, a, b, c []float32, terms []term) {
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		p.run(ks.product[p.vectors][small], repeats{chunks - larger, small * p.as, 0, small * p.cs}, a[m*p.as:], b, c[m*p.cs:], terms)
+		p.run(ks.product[p.vectors][small], repeats{chunks - larger, small * p.as, 0, small * p.cs}, a[m*p.as:], b,
+			c[m*p.cs:], terms)
 	}
 }
 

@@ -19,7 +19,9 @@ func vector(p *float32, i int) *[block]float32 {
 // genericKernels is the table for machines without a faster one, and what the assembly is tested
 // against.
 func genericKernels() *kernels {
-	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {}, winograd: map[toomcook.Tile]*transforms{}}
+	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps,
+		transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {},
+		winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
 			ks.product[vectors][rows] = genericProduct(rows, vectors)
@@ -43,7 +45,8 @@ func genericProduct(rows, vectors int) productFunc {
 				for lane := 0; lane < vectors*block; lane += 4 {
 					var sums [2][4]float32
 					for _, t := range unsafe.Slice(terms, nterms) {
-						multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as), at(b, t[1]+lane/block*bv+lane%block), k, 1, bs)
+						multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as),
+							at(b, t[1]+lane/block*bv+lane%block), k, 1, bs)
 					}
 					storeBoth(&sums, c, m, second, lane, cs, cv, add)
 				}
@@ -61,7 +64,8 @@ func genericOuter(rows, vectors int) outerFunc {
 				for lane := 0; lane < vectors*block; lane += 4 {
 					var sums [2][4]float32
 					for _, t := range unsafe.Slice(terms, nterms) {
-						multiply2x4(&sums, at(a, t[0]+m), at(a, t[0]+second), at(b, t[1]+lane/block*bv+lane%block), k, as, bs)
+						multiply2x4(&sums, at(a, t[0]+m), at(a, t[0]+second), at(b, t[1]+lane/block*bv+lane%block), k,
+							as, bs)
 					}
 					storeBoth(&sums, c, m, second, lane, cs, cv, add)
 				}

@@ -34,18 +34,26 @@ func TestProduct(t *testing.T) {
 	for rows := 1; rows <= 30; rows++ {
 		for vectors := 1; vectors <= 2; vectors++ {
 			for _, add := range []bool{false, true} {
-				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
-					ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, a, b, c, terms)
-				})
-				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*16+16*512, func(ks *kernels, c []float32) {
-					ks.pointsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, repeats{3, 100, 50, 30 * 16}, a, b, c, terms)
-				})
-				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*32, func(ks *kernels, c []float32) {
-					ks.pointsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16 * vectors, cv: 16, add: add}, repeats{3, 100, 50, 30 * 32}, a, b, c, terms)
-				})
-				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
-					ks.rowsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16, cv: 30 * 16, add: add}, a, b, c, terms)
-				})
+				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512,
+					func(ks *kernels, c []float32) {
+						ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,
+							cv: 16 * 512, add: add}, a, b, c, terms)
+					})
+				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors),
+					3*30*16+16*512, func(ks *kernels, c []float32) {
+						ks.pointsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,
+							cv: 16 * 512, add: add}, repeats{3, 100, 50, 30 * 16}, a, b, c, terms)
+					})
+				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors),
+					3*30*32, func(ks *kernels, c []float32) {
+						ks.pointsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024,
+							cs: 16 * vectors, cv: 16, add: add}, repeats{3, 100, 50, 30 * 32}, a, b, c, terms)
+					})
+				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32,
+					func(ks *kernels, c []float32) {
+						ks.rowsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16,
+							cv: 30 * 16, add: add}, a, b, c, terms)
+					})
 			}
 		}
 	}
@@ -54,13 +62,15 @@ func TestProduct(t *testing.T) {
 func TestOuterTaps(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	a, b := normals(r, 400, 1), normals(r, 50*16, 1)
-	checkKernel(t, "outer product of taps", 25*16, func(ks *kernels, c []float32) { ks.outerTaps(&a[0], &b[0], &c[0], 50, 60) })
+	checkKernel(t, "outer product of taps", 25*16,
+		func(ks *kernels, c []float32) { ks.outerTaps(&a[0], &b[0], &c[0], 50, 60) })
 }
 
 func TestTranspose(t *testing.T) {
 	src := normals(rand.New(rand.NewPCG(4, 4)), 16*20, 1)
 	for _, step := range []int{17, -17} {
-		checkKernel(t, "transpose", 32*17, func(ks *kernels, c []float32) { ks.transpose(&c[16*17], &src[0], step, 20) })
+		checkKernel(t, "transpose", 32*17,
+			func(ks *kernels, c []float32) { ks.transpose(&c[16*17], &src[0], step, 20) })
 	}
 }
 
@@ -74,17 +84,20 @@ func TestTransforms(t *testing.T) {
 	bias := normals(rand.New(rand.NewPCG(7, 7)), 16, 1)
 	for _, tile := range winogradTiles {
 		for name, of := range map[string]func(*transforms) transformFunc{
-			"data": func(f *transforms) transformFunc { return f.data }, "grad": func(f *transforms) transformFunc { return f.grad },
-			"weights": func(f *transforms) transformFunc { return f.weights }, "weightGrad": func(f *transforms) transformFunc { return f.weightGrad },
+			"data":       func(f *transforms) transformFunc { return f.data },
+			"grad":       func(f *transforms) transformFunc { return f.grad },
+			"weights":    func(f *transforms) transformFunc { return f.weights },
+			"weightGrad": func(f *transforms) transformFunc { return f.weightGrad },
 			"output": func(f *transforms) transformFunc {
 				return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int) {
 					f.output(dst, src, dstStep, srcStep, dstNext, srcNext, n, &bias[0])
 				}
 			},
 		} {
-			checkKernel(t, fmt.Sprintf("%s of F(%d,%d)", name, tile.Outputs, tile.Taps), 8*160, func(ks *kernels, c []float32) {
-				of(ks.winograd[tile])(&c[0], &src[0], 160, 480, 16, 32, 10)
-			})
+			checkKernel(t, fmt.Sprintf("%s of F(%d,%d)", name, tile.Outputs, tile.Taps), 8*160,
+				func(ks *kernels, c []float32) {
+					of(ks.winograd[tile])(&c[0], &src[0], 160, 480, 16, 32, 10)
+				})
 		}
 	}
 }
@@ -106,10 +119,12 @@ func BenchmarkProduct(b *testing.B) {
 				})
 			}
 			rate("product", func() {
-				ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: k, bs: vectors * block, bv: block, cs: 2 * block, cv: block}, x, w, c, oneTerm)
+				ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: k, bs: vectors * block, bv: block,
+					cs: 2 * block, cv: block}, x, w, c, oneTerm)
 			})
 			rate("outer", func() {
-				ks.rowsOuter(&product{rows: rows, vectors: vectors, k: k, as: rows, bs: 2 * block, bv: block, cs: 2 * block, cv: block, add: true}, x, w, c, oneTerm)
+				ks.rowsOuter(&product{rows: rows, vectors: vectors, k: k, as: rows, bs: 2 * block, bv: block,
+					cs: 2 * block, cv: block, add: true}, x, w, c, oneTerm)
 			})
 		}
 	}

@@ -122,7 +122,8 @@ func (b *bounds) check(what string, run func(ks *kernels, k *laneKernels, o *gua
 				if ks.name == "generic" {
 					want = append(want, slices.Clone(s))
 				} else if e := distance(s, want[i]); !(e <= 2e-6) {
-					b.t.Fatalf("%s: %s, operand %d of %d elements: differs from the generic kernel's by %.2g", ks.name, what, i, len(s), e)
+					b.t.Fatalf("%s: %s, operand %d of %d elements: differs from the generic kernel's by %.2g", ks.name,
+						what, i, len(s), e)
 				}
 			}
 		}
@@ -194,22 +195,28 @@ func (b *bounds) products(rows, vectors int) {
 	if vectors == 2 && b.r.IntN(2) == 0 {
 		cv = count * cn
 	}
-	b.check(fmt.Sprintf("product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k, count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
-		x, y := o.normals(ta+extent(k, [2]int{rows, as}, [2]int{count, an})), o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
+	b.check(fmt.Sprintf("product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k,
+		count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
+		x, y := o.normals(ta+extent(k, [2]int{rows, as}, [2]int{count, an})),
+			o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
 		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
 		if f := ks.product[vectors][rows]; f != nil {
 			f(&x[0], &y[0], &z[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, count, an, bn, cn, add)
 			return
 		}
 		for i := range count {
-			ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, x[i*an:], y[i*bn:], z[i*cn:], terms)
+			ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv,
+				add: add}, x[i*an:], y[i*bn:], z[i*cn:], terms)
 		}
 	})
 	as = rows + b.r.IntN(30)
-	b.check(fmt.Sprintf("outer product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k, count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
-		x, y := o.normals(ta+extent(rows, [2]int{k, as}, [2]int{count, an})), o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
+	b.check(fmt.Sprintf("outer product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k,
+		count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
+		x, y := o.normals(ta+extent(rows, [2]int{k, as}, [2]int{count, an})),
+			o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
 		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
-		ks.pointsOuter(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, repeats{count, an, bn, cn}, x, y, z, terms)
+		ks.pointsOuter(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add},
+			repeats{count, an, bn, cn}, x, y, z, terms)
 	})
 }
 
@@ -251,8 +258,10 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 			if nextTo {
 				dstStep, dstNext, srcStep, srcNext = block, rows*block+gap, block, columns*block+gap
 			}
-			b.check(fmt.Sprintf("%s of F(%d,%d), %d vectors, points next to each other %v", name, tile.Outputs, tile.Taps, n, nextTo), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
-				dst, src := o.normals(extent(block, [2]int{rows, dstStep}, [2]int{n, dstNext})), o.normals(extent(block, [2]int{columns, srcStep}, [2]int{n, srcNext}))
+			b.check(fmt.Sprintf("%s of F(%d,%d), %d vectors, points next to each other %v", name, tile.Outputs,
+				tile.Taps, n, nextTo), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
+				dst, src := o.normals(extent(block, [2]int{rows, dstStep}, [2]int{n, dstNext})),
+					o.normals(extent(block, [2]int{columns, srcStep}, [2]int{n, srcNext}))
 				if f.of != nil {
 					f.of(ks.winograd[tile])(&dst[0], &src[0], dstStep, srcStep, dstNext, srcNext, n)
 				} else {
@@ -265,13 +274,16 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 
 // neighbours checks the kernels that look at several vectors for each result.
 func (b *bounds) neighbours() {
-	w := windows{n: 1 + b.r.IntN(5), planes: 1 + b.r.IntN(3), rows: 1 + b.r.IntN(4), columns: 1 + b.r.IntN(4), next: block * (1 + b.r.IntN(3))}
+	w := windows{n: 1 + b.r.IntN(5), planes: 1 + b.r.IntN(3), rows: 1 + b.r.IntN(4), columns: 1 + b.r.IntN(4),
+		next: block * (1 + b.r.IntN(3))}
 	w.rowStep = block * (w.columns + b.r.IntN(9))
 	w.planeStep = w.rowStep * (w.rows + b.r.IntN(3))
 	n := w.n
-	size := extent(block, [2]int{n, w.next}, [2]int{w.planes, w.planeStep}, [2]int{w.rows, w.rowStep}, [2]int{w.columns, block})
+	size := extent(block, [2]int{n, w.next}, [2]int{w.planes, w.planeStep}, [2]int{w.rows, w.rowStep},
+		[2]int{w.columns, block})
 	check := func(what string, run func(k *laneKernels, o *guardedOperands)) {
-		b.check(fmt.Sprintf("%s of windows %+v", what, w), func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
+		b.check(fmt.Sprintf("%s of windows %+v", what, w),
+			func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
 	}
 	check("greatest", func(k *laneKernels, o *guardedOperands) {
 		y, x := o.of(n*block, 0), o.normals(size)
@@ -290,18 +302,21 @@ func (b *bounds) neighbours() {
 		k.meanGrad(&dx[0], &dy[0], &w, 0.3)
 	})
 	window := 1 + b.r.IntN(7)
-	b.check(fmt.Sprintf("normalisation of %d vectors over %d channels", n, window), func(_ *kernels, k *laneKernels, o *guardedOperands) {
-		power, scale, x := o.of(n*block, 0), o.of(n*block, 0), o.normals(n*block+window-1)
-		k.lrnScale(&power[0], &scale[0], &x[0], n, window, 0.3, 1)
-	})
+	b.check(fmt.Sprintf("normalisation of %d vectors over %d channels", n, window),
+		func(_ *kernels, k *laneKernels, o *guardedOperands) {
+			power, scale, x := o.of(n*block, 0), o.of(n*block, 0), o.normals(n*block+window-1)
+			k.lrnScale(&power[0], &scale[0], &x[0], n, window, 0.3, 1)
+		})
 	b.check(fmt.Sprintf("terms of %d vectors", n), func(_ *kernels, k *laneKernels, o *guardedOperands) {
-		dy, term, x, power, scale := o.normals(n*block), o.of(n*block, 0), o.normals(n*block), o.normals(n*block), o.of(n*block, 2)
+		dy, term, x, power, scale := o.normals(n*block), o.of(n*block, 0), o.normals(n*block), o.normals(n*block),
+			o.of(n*block, 2)
 		k.lrnTerms(&dy[0], &term[0], &x[0], &power[0], &scale[0], n)
 	})
-	b.check(fmt.Sprintf("spreading %d vectors over %d channels", n, window), func(_ *kernels, k *laneKernels, o *guardedOperands) {
-		x, dy, term := o.normals(n*block), o.normals(n*block), o.normals(n*block+window-1)
-		k.lrnSpread(&x[0], &dy[0], &term[0], n, window, 0.3)
-	})
+	b.check(fmt.Sprintf("spreading %d vectors over %d channels", n, window),
+		func(_ *kernels, k *laneKernels, o *guardedOperands) {
+			x, dy, term := o.normals(n*block), o.normals(n*block), o.normals(n*block+window-1)
+			k.lrnSpread(&x[0], &dy[0], &term[0], n, window, 0.3)
+		})
 }
 
 // streams checks the kernels over elements: of whole vectors and of what is left over, stored past
@@ -310,7 +325,8 @@ func (b *bounds) streams() {
 	for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, b.r.IntN(500), block * b.r.IntN(40)} {
 		for _, stream := range []bool{false, true} {
 			check := func(what string, run func(k *laneKernels, o *guardedOperands)) {
-				b.check(fmt.Sprintf("%s of %d elements, past the caches %v", what, n, stream), func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
+				b.check(fmt.Sprintf("%s of %d elements, past the caches %v", what, n, stream),
+					func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
 			}
 			params := func(o *guardedOperands) *actParams {
 				return (*actParams)(unsafe.Pointer(&o.normals(int(unsafe.Sizeof(actParams{})) / 4)[0]))
@@ -321,13 +337,16 @@ func (b *bounds) streams() {
 					if residual == int(device.TiledResidual) && n%block != 0 {
 						continue
 					}
-					check(fmt.Sprintf("activation %d with residual %d", elu, residual), func(k *laneKernels, o *guardedOperands) {
-						k.runActivate(elu, residual, o.of(n, 0), o.normals(n), o.normals(rest), params(o), stream)
-					})
-					check(fmt.Sprintf("gradient %d with residual %d", elu, residual), func(k *laneKernels, o *guardedOperands) {
-						sums := (*actSums)(unsafe.Pointer(&o.of(sumsLen, 0)[0]))
-						k.runGradient(elu, residual, o.of(n, 0), o.normals(n), o.normals(n), o.normals(rest), params(o), sums, stream)
-					})
+					check(fmt.Sprintf("activation %d with residual %d", elu, residual),
+						func(k *laneKernels, o *guardedOperands) {
+							k.runActivate(elu, residual, o.of(n, 0), o.normals(n), o.normals(rest), params(o), stream)
+						})
+					check(fmt.Sprintf("gradient %d with residual %d", elu, residual),
+						func(k *laneKernels, o *guardedOperands) {
+							sums := (*actSums)(unsafe.Pointer(&o.of(sumsLen, 0)[0]))
+							k.runGradient(elu, residual, o.of(n, 0), o.normals(n), o.normals(n), o.normals(rest),
+								params(o), sums, stream)
+						})
 				}
 			}
 			check("mix", func(k *laneKernels, o *guardedOperands) {
@@ -355,7 +374,8 @@ func (b *bounds) classes() {
 		classes := 1 + b.r.IntN(40)
 		step, stream := block*(n+b.r.IntN(9)), b.r.IntN(2) == 0
 		check := func(what string, run func(k *laneKernels, o *guardedOperands)) {
-			b.check(fmt.Sprintf("%s of %d voxels, %d classes, past the caches %v", what, n, classes, stream), func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
+			b.check(fmt.Sprintf("%s of %d voxels, %d classes, past the caches %v", what, n, classes, stream),
+				func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
 		}
 		targets := func(o *guardedOperands) Slice {
 			s := o.of(n, 0)
@@ -365,16 +385,20 @@ func (b *bounds) classes() {
 			return s
 		}
 		check("softmax", func(k *laneKernels, o *guardedOperands) {
-			k.runSoftmax(o.classes(n, classes, step), o.classes(n, classes, step), n, classes, step, o.scratch(classRows(classes)), stream)
+			k.runSoftmax(o.classes(n, classes, step), o.classes(n, classes, step), n, classes, step,
+				o.scratch(classRows(classes)), stream)
 		})
 		check("softmax gradient", func(k *laneKernels, o *guardedOperands) {
-			k.runSoftmaxGrad(o.classes(n, classes, step), o.classes(n, classes, step), o.classes(n, classes, step), n, classes, step, o.scratch(2*classRows(classes)), stream)
+			k.runSoftmaxGrad(o.classes(n, classes, step), o.classes(n, classes, step), o.classes(n, classes, step), n,
+				classes, step, o.scratch(2*classRows(classes)), stream)
 		})
 		check("loss", func(k *laneKernels, o *guardedOperands) {
-			k.runLoss(o.classes(n, classes, step), targets(o), classes, step, o.scratch(classRows(classes)), o.normals((2+3*classes)*block), o.of(block, 1))
+			k.runLoss(o.classes(n, classes, step), targets(o), classes, step, o.scratch(classRows(classes)),
+				o.normals((2+3*classes)*block), o.of(block, 1))
 		})
 		check("loss gradient", func(k *laneKernels, o *guardedOperands) {
-			k.runLossGrad(o.classes(n, classes, step), o.classes(n, classes, step), targets(o), classes, step, o.scratch(classRows(classes)), o.normals(1+2*classes), o.normals(classes*block), stream)
+			k.runLossGrad(o.classes(n, classes, step), o.classes(n, classes, step), targets(o), classes, step,
+				o.scratch(classRows(classes)), o.normals(1+2*classes), o.normals(classes*block), stream)
 		})
 	}
 }
@@ -385,14 +409,16 @@ func (b *bounds) dots() {
 		for kind, columns := range []int{1, dotColumns} {
 			k, add := block*(1+b.r.IntN(20)), b.r.IntN(2)
 			as, bs, cs := k+b.r.IntN(50), k+b.r.IntN(50), columns+b.r.IntN(9)
-			b.check(fmt.Sprintf("%d rows by %d columns of %d", rows, columns, k), func(_ *kernels, lanes *laneKernels, o *guardedOperands) {
-				x, y, z := o.normals(extent(k, [2]int{rows, as})), o.normals(extent(k, [2]int{columns, bs})), o.normals(extent(columns, [2]int{rows, cs}))
-				for m := 0; m < rows; {
-					n := min(rows-m, lanes.dotRows)
-					lanes.dots[n][kind](&x[m*as], &y[0], &z[m*cs], k, as, bs, cs, add)
-					m += n
-				}
-			})
+			b.check(fmt.Sprintf("%d rows by %d columns of %d", rows, columns, k),
+				func(_ *kernels, lanes *laneKernels, o *guardedOperands) {
+					x, y, z := o.normals(extent(k, [2]int{rows, as})), o.normals(extent(k, [2]int{columns, bs})),
+						o.normals(extent(columns, [2]int{rows, cs}))
+					for m := 0; m < rows; {
+						n := min(rows-m, lanes.dotRows)
+						lanes.dots[n][kind](&x[m*as], &y[0], &z[m*cs], k, as, bs, cs, add)
+						m += n
+					}
+				})
 		}
 	}
 }

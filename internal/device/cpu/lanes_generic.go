@@ -384,4 +384,5 @@ const (
 
 // expPoly is e^f's Taylor-like minimax polynomial, highest power first (Cephes, expf), with its
 // last two terms.
-var expPoly = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1}
+var expPoly = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+	5.0000001201e-1, 1, 1}

@@ -15,7 +15,8 @@ import (
 // TestGenerated runs the generators again: what is checked in must be what they make.
 func TestGenerated(t *testing.T) {
 	asmtest.Generated(t, "./asm", "cpu", "kernels_amd64.s", "kernels_amd64.go", "tables_amd64.go")
-	asmtest.Generated(t, "./asm/lanes", "cpu", "lanes_kernels_amd64.s", "lanes_kernels_amd64.go", "lanes_tables_amd64.go")
+	asmtest.Generated(t, "./asm/lanes", "cpu", "lanes_kernels_amd64.s", "lanes_kernels_amd64.go",
+		"lanes_tables_amd64.go")
 }
 
 // TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register
@@ -159,9 +160,11 @@ func TestSpecialValues(t *testing.T) {
 		slope           float32
 		value, gradient []float32
 	}{
-		"ReLU":  {0, 0, []float32{nan, inf, nan, 0, 0, 1e38, 0, 100, 0, 5}, []float32{0, 1, 0, 0, 0, 1, 0, 1, 0, 1}},
-		"PReLU": {0, 0.25, []float32{nan, inf, -inf, 0, -2.5e37, 1e38, -25, 100, -0.75, 5}, []float32{0.25, 1, 0.25, 0.25, 0.25, 1, 0.25, 1, 0.25, 1}},
-		"ELU":   {1, 0, []float32{nan, inf, -1, 0, -1, 1e38, -1, 100, -0.950213, 5}, []float32{nan, 1, 0, 1, 0, 1, 0, 1, 0.049787067, 1}},
+		"ReLU": {0, 0, []float32{nan, inf, nan, 0, 0, 1e38, 0, 100, 0, 5}, []float32{0, 1, 0, 0, 0, 1, 0, 1, 0, 1}},
+		"PReLU": {0, 0.25, []float32{nan, inf, -inf, 0, -2.5e37, 1e38, -25, 100, -0.75, 5},
+			[]float32{0.25, 1, 0.25, 0.25, 0.25, 1, 0.25, 1, 0.25, 1}},
+		"ELU": {1, 0, []float32{nan, inf, -1, 0, -1, 1e38, -1, 100, -0.950213, 5},
+			[]float32{nan, 1, 0, 1, 0, 1, 0, 1, 0.049787067, 1}},
 	} {
 		var p actParams
 		for i := range block {
@@ -175,7 +178,8 @@ func TestSpecialValues(t *testing.T) {
 			near := func(a, b float32) bool { return a == b || a != a && b != b || math.Abs(float64(a-b)) < 1e-6 }
 			for i := range x {
 				if j := i % len(special); !near(y[i], want.value[j]) || !near(dz[i], want.gradient[j]) {
-					t.Errorf("%s of %v: %v, gradient %v; want %v, %v", name, x[i], y[i], dz[i], want.value[j], want.gradient[j])
+					t.Errorf("%s of %v: %v, gradient %v; want %v, %v", name, x[i], y[i], dz[i], want.value[j],
+						want.gradient[j])
 				}
 			}
 		})

@@ -30,7 +30,8 @@ type lossWorker struct {
 func lossWorkers(threads, classes, sums int) []lossWorker {
 	w := make([]lossWorker, threads)
 	for i := range w {
-		w[i] = lossWorker{rows: alignedSlice(2 * classRows(classes)), sums: alignedSlice(sums * block), products: alignedSlice(block)}
+		w[i] = lossWorker{rows: alignedSlice(2 * classRows(classes)), sums: alignedSlice(sums * block),
+			products: alignedSlice(block)}
 	}
 	return w
 }
@@ -53,7 +54,8 @@ func (c *CPU) Loss(s device.LossSpec) (device.Kernel, error) {
 	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
-	k := &loss{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), sums: make([]float64, 3*s.Shape[0]*s.Shape[1])}
+	k := &loss{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape),
+		sums: make([]float64, 3*s.Shape[0]*s.Shape[1])}
 	k.cut = voxelChunks(k.l)
 	k.workers = lossWorkers(c.Threads(), k.l.channels, k.partialLen())
 	return k, nil
@@ -119,7 +121,8 @@ func (k *loss) blockLoss(part, target, x []float32, w *lossWorker) {
 		for i := range w.products {
 			w.products[i] = 1
 		}
-		k.lanes.runLoss(x[lo*block:], target[lo:min(lo+8*block, len(target))], k.l.channels, k.l.voxels*block, w.rows, w.sums, w.products)
+		k.lanes.runLoss(x[lo*block:], target[lo:min(lo+8*block, len(target))], k.l.channels, k.l.voxels*block, w.rows,
+			w.sums, w.products)
 		for p := w.products; len(p) > 0; p = p[4:] {
 			entropy += math.Log(float64(p[0]) * float64(p[1]) * float64(p[2]) * float64(p[3]))
 		}
@@ -227,7 +230,8 @@ func (c *CPU) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
-	k := &lossGrad{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), by: make([][]float32, s.Shape[0]), total: make([]float64, s.Shape[1])}
+	k := &lossGrad{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), by: make([][]float32, s.Shape[0]),
+		total: make([]float64, s.Shape[1])}
 	k.cut = voxelChunks(k.l)
 	n := s.Shape[0] * s.Shape[1]
 	k.byP, k.byHit = make([]float32, n), make([]float32, n)
@@ -277,7 +281,8 @@ func (k *lossGrad) do(worker, item int) {
 		clear(w.sums)
 		if k.l.lanes == block {
 			first := k.l.plane(n, 0) + lo*block
-			k.lanes.runLossGrad(k.dx[first:], k.x[first:], target, k.l.channels, k.l.voxels*block, w.rows, k.by[n], w.sums, k.stream)
+			k.lanes.runLossGrad(k.dx[first:], k.x[first:], target, k.l.channels, k.l.voxels*block, w.rows, k.by[n],
+				w.sums, k.stream)
 		} else {
 			k.rows(target, n, lo, w)
 		}

@@ -96,5 +96,6 @@ func (k *lrn) scales(x, power, scale []float32) {
 func (k *lrn) gradient(x, dy, power, scale []float32) {
 	from, size := k.s.Size, k.s.Size
 	k.lanes.lrnTerms(&dy[from], &power[from], &x[from], &power[from], &scale[from], k.vectors())
-	k.lanes.lrnSpread(&x[from], &dy[from], &power[from-(size-1)/2], k.vectors(), size, 2*k.s.Alpha*k.s.Beta/float32(size))
+	k.lanes.lrnSpread(&x[from], &dy[from], &power[from-(size-1)/2], k.vectors(), size,
+		2*k.s.Alpha*k.s.Beta/float32(size))
 }

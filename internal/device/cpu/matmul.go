@@ -171,14 +171,16 @@ func (k *dotProduct) do(_, item int) {
 func (k *dotProduct) dots(rows, kind, m, n, first, depth, add int) {
 	vectors := whole(depth)
 	if vectors > 0 {
-		k.lanes.dots[rows][kind](&k.rowsOfA[m*k.stride+first], &k.b[n*k.s.K+first], &k.y[m*k.s.N+n], vectors, k.stride, k.s.K, k.s.N, add)
+		k.lanes.dots[rows][kind](&k.rowsOfA[m*k.stride+first], &k.b[n*k.s.K+first], &k.y[m*k.s.N+n], vectors, k.stride,
+			k.s.K, k.s.N, add)
 	}
 	if vectors == depth {
 		return
 	}
 	for i := m; i < m+rows; i++ {
 		for j := n; j < n+1+kind*(dotColumns-1); j++ {
-			sum := dot(k.rowsOfA[i*k.stride+first+vectors:i*k.stride+first+depth], k.b[j*k.s.K+first+vectors:j*k.s.K+first+depth])
+			sum := dot(k.rowsOfA[i*k.stride+first+vectors:i*k.stride+first+depth],
+				k.b[j*k.s.K+first+vectors:j*k.s.K+first+depth])
 			if vectors > 0 || add != 0 {
 				sum += k.y[i*k.s.N+j]
 			}
@@ -221,7 +223,8 @@ func (k *panelProduct) do(worker, item int) {
 		k.pack(packed, first, depth, n0, n1)
 		for n := n0; n < n1; n += panel {
 			a, b := k.rowsOfA[m0*k.stride+first:], packed[(n-n0)*depth:]
-			by := product{rows: m1 - m0, vectors: 2, k: depth, as: k.stride, bs: panel, bv: block, cs: k.s.N, cv: block, add: first > 0}
+			by := product{rows: m1 - m0, vectors: 2, k: depth, as: k.stride, bs: panel, bv: block, cs: k.s.N, cv: block,
+				add: first > 0}
 			switch width := n1 - n; {
 			case width >= panel:
 				k.c.kernels.rowsProduct(&by, a, b, k.y[m0*k.s.N+n:], k.terms)

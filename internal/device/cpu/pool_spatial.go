@@ -117,7 +117,8 @@ func (k *pooling) vectors(row *windows, plane, first, end int) {
 	for d := first; d < end; d++ {
 		for h := range k.out.size[1] {
 			for _, r := range k.runs {
-				k.row(row, k.windowAt(d, h, r.first), r.n, plane*k.in.voxels*block, (plane*k.out.voxels+(d*k.out.size[1]+h)*k.out.size[2]+r.first)*block)
+				k.row(row, k.windowAt(d, h, r.first), r.n, plane*k.in.voxels*block,
+					(plane*k.out.voxels+(d*k.out.size[1]+h)*k.out.size[2]+r.first)*block)
 			}
 		}
 	}
@@ -127,7 +128,8 @@ func (k *pooling) vectors(row *windows, plane, first, end int) {
 func (k *pooling) row(w *windows, r window, n, from, at int) {
 	width := k.in.size[2]
 	from += ((r.d0*k.in.size[1]+r.h0)*width + r.w0) * block
-	*w = windows{n: n, planes: r.d1 - r.d0, rows: r.h1 - r.h0, columns: r.w1 - r.w0, planeStep: k.in.size[1] * width * block, rowStep: width * block, next: k.s.Stride[2] * block}
+	*w = windows{n: n, planes: r.d1 - r.d0, rows: r.h1 - r.h0, columns: r.w1 - r.w0,
+		planeStep: k.in.size[1] * width * block, rowStep: width * block, next: k.s.Stride[2] * block}
 	switch factor := 1 / float32(r.size); {
 	case k.s.Average && k.backward:
 		k.lanes.meanGrad(&k.dx[from], &k.dy[at], w, factor)

@@ -124,7 +124,8 @@ func newColumnSum(s device.GroupSpec, backward bool) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	return &columnSum{s: s, p: make([]float32, s.Rows*s.Columns), sums: make([]float32, s.Columns), backward: backward}, nil
+	return &columnSum{s: s, p: make([]float32, s.Rows*s.Columns), sums: make([]float32, s.Columns), backward: backward},
+		nil
 }
 
 func (k *columnSum) Scratch() int64 { return 0 }

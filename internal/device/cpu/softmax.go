@@ -25,7 +25,8 @@ func newSoftmax(c *CPU, t device.Tensor, backward bool) (device.Kernel, error) {
 	k.cut = voxelChunks(k.l)
 	k.workers = make([][3][]float32, c.Threads())
 	for w := range k.workers {
-		k.workers[w] = [3][]float32{alignedSlice(2 * classRows(k.l.channels)), make([]float32, k.l.channels), make([]float32, k.l.channels)}
+		k.workers[w] = [3][]float32{alignedSlice(2 * classRows(k.l.channels)), make([]float32, k.l.channels),
+			make([]float32, k.l.channels)}
 	}
 	return k, nil
 }

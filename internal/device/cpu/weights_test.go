@@ -10,7 +10,8 @@ import (
 
 // TestExchange: weights turned round lie as an upload of such weights does, whatever the channels.
 func TestExchange(t *testing.T) {
-	for _, s := range []device.Shape{{16, 16, 1, 2, 2}, {33, 18, 3, 1, 1}, {2, 32, 1, 1, 1}, {1, 20, 2, 1, 1}, {20, 1, 5, 1, 1}} {
+	for _, s := range []device.Shape{{16, 16, 1, 2, 2}, {33, 18, 3, 1, 1}, {2, 32, 1, 1, 1}, {1, 20, 2, 1, 1},
+		{20, 1, 5, 1, 1}} {
 		w := normals(rand.New(rand.NewPCG(1, 1)), s.Elements(), 1)
 		from := weightsOf(s)
 		to := from.swapped()

@@ -160,7 +160,8 @@ func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 					continue
 				}
 				if z >= 0 && z+o.inputsZ <= o.l.size[0] {
-					o.f(&dst[left*block], &image[z*planeSize+y*o.l.size[2]*block], o.zPlane, planeSize, block, block, width)
+					o.f(&dst[left*block], &image[z*planeSize+y*o.l.size[2]*block], o.zPlane, planeSize, block, block,
+						width)
 					continue
 				}
 				stage := work[o.stageAt:]

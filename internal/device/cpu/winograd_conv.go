@@ -113,8 +113,10 @@ func (k *winograd) do(worker, item int) {
 			weights := k.scratch[(z*t.points*t.points+p)*k.weights.plane:]
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block, bv: block, cs: out.depth, cv: block}
-				k.cpu.kernels.rowsProduct(&by, inPoints[p*in.plane:], weights[k.weights.columns(g):], outPoints[p*out.plane+2*g*block:], oneTerm)
+				by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block,
+					bv: block, cs: out.depth, cv: block}
+				k.cpu.kernels.rowsProduct(&by, inPoints[p*in.plane:], weights[k.weights.columns(g):],
+					outPoints[p*out.plane+2*g*block:], oneTerm)
 			}
 		}
 		if !t.flat {

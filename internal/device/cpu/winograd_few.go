@@ -18,7 +18,8 @@ type allPoints struct {
 	plane int // from one point to the next
 }
 
-func newAllPoints(tile toomcook.Tile, flat bool, images int, size [3]int, threads int, make func(*tiling) *operand) *allPoints {
+func newAllPoints(tile toomcook.Tile, flat bool, images int, size [3]int, threads int,
+	make func(*tiling) *operand) *allPoints {
 	a := &allPoints{t: newTiling(tile, flat, images, size, 12, threads)}
 	a.o = make(&a.t)
 	a.plane = oddLines(a.t.all().tiles * block)
@@ -83,7 +84,8 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
-	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
 	}
@@ -208,7 +210,8 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 	for y := range t.points {
 		for i := range chunk {
 			for v := range vectors {
-				k.weights.transformX(points[i*block*step+v*block:], ys[(i*k.width+v)*k.weights.ys:], k.plane, step, y, ib+i)
+				k.weights.transformX(points[i*block*step+v*block:], ys[(i*k.width+v)*k.weights.ys:], k.plane, step, y,
+					ib+i)
 			}
 		}
 		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
@@ -244,8 +247,10 @@ func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *wino
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, false)
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
-	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
-	k.out = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
+	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
+		func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	k.out = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads,
+		func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()
@@ -295,7 +300,8 @@ func (k *winogradFewGradient) do(worker, item int) {
 	vectors := k.weights.vectors(ob)
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
-	by := product{rows: k.weights.inputs(ib), vectors: vectors, k: tiles, as: block, bs: block, bv: k.out.points() * k.out.plane, cs: 2 * block, cv: block}
+	by := product{rows: k.weights.inputs(ib), vectors: vectors, k: tiles, as: block, bs: block,
+		bv: k.out.points() * k.out.plane, cs: 2 * block, cv: block}
 	each := repeats{t.points * t.points, k.in.plane, k.out.plane, k.plane}
 	for z := range t.pz {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]

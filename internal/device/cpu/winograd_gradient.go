@@ -97,7 +97,8 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth, bv: block, cs: vectors * block, cv: block, add: add}
+				by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth, bv: block,
+					cs: vectors * block, cv: block, add: add}
 				k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
 			}
 		}

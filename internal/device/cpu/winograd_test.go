@@ -20,29 +20,36 @@ func winogradMakers(c *CPU, tile toomcook.Tile) makers {
 
 // The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured
 // errors are a third of these.
-var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5}
+var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 2, Taps: 5}: 1.5e-5,
+	{Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5}
 
 var winogradCases = []device.ConvSpec{
 	cube(1, 16, 16, 8, 5, 1, 2),
 	cube(2, 8, 20, 5, 5, 1, 2),
 	cube(2, 33, 40, 3, 5, 1, 2),
 	cube(1, 72, 70, 3, 5, 1, 2),
-	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 35}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
-	{N: 1, In: 16, Out: 16, Size: [3]int{6, 33, 17}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 4}},
-	{N: 5, In: 17, Out: 5, Size: [3]int{9, 4, 6}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
-	{N: 2, In: 2, Out: 35, Size: [3]int{6, 21, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 35}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{2, 2, 2}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{6, 33, 17}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 0, 4}},
+	{N: 5, In: 17, Out: 5, Size: [3]int{9, 4, 6}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{2, 2, 2}},
+	{N: 2, In: 2, Out: 35, Size: [3]int{6, 21, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 1, 1}},
 	flat(3, 16, 32, 8, 8, 3, 1),
 	flat(2, 17, 40, 13, 13, 5, 2),
 	flat(9, 40, 33, 6, 6, 3, 1),
 	flat(1, 64, 16, 21, 35, 3, 1),
 	flat(2, 16, 16, 7, 5, 3, 0),
 	flat(40, 48, 80, 4, 4, 5, 2),
-	{N: 1, In: 32, Out: 32, Size: [3]int{5, 8, 40}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 2}},
+	{N: 1, In: 32, Out: 32, Size: [3]int{5, 8, 40}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 0, 2}},
 }
 
 // flat is a convolution of photographs.
 func flat(n, in, out, height, width, kernel, pad int) device.ConvSpec {
-	return device.ConvSpec{N: n, In: in, Out: out, Size: [3]int{1, height, width}, Kernel: [3]int{1, kernel, kernel}, Stride: [3]int{1, 1, 1}, Pad: [3]int{0, pad, pad}}
+	return device.ConvSpec{N: n, In: in, Out: out, Size: [3]int{1, height, width}, Kernel: [3]int{1, kernel, kernel},
+		Stride: [3]int{1, 1, 1}, Pad: [3]int{0, pad, pad}}
 }
 
 func fewMakers(c *CPU, tile toomcook.Tile) makers {
@@ -78,7 +85,10 @@ func TestConvAuto(t *testing.T) {
 		}
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
-			for _, s := range []device.ConvSpec{cube(9, 24, 40, 4, 5, 1, 2), cube(2, 40, 40, 6, 5, 1, 2), cube(3, 16, 16, 9, 5, 1, 2), cube(2, 32, 32, 8, 3, 1, 1), cube(1, 2, 2, 9, 5, 1, 2), flat(8, 64, 96, 16, 16, 3, 1), flat(72, 128, 128, 4, 4, 3, 1), flat(9, 48, 128, 13, 13, 5, 2), flat(9, 192, 192, 6, 6, 3, 1)} {
+			for _, s := range []device.ConvSpec{cube(9, 24, 40, 4, 5, 1, 2), cube(2, 40, 40, 6, 5, 1, 2),
+				cube(3, 16, 16, 9, 5, 1, 2), cube(2, 32, 32, 8, 3, 1, 1), cube(1, 2, 2, 9, 5, 1, 2),
+				flat(8, 64, 96, 16, 16, 3, 1), flat(72, 128, 128, 4, 4, 3, 1), flat(9, 48, 128, 13, 13, 5, 2),
+				flat(9, 192, 192, 6, 6, 3, 1)} {
 				checkConv(t, c, c.makers(), s, 3e-5)
 			}
 		})

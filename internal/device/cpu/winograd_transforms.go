@@ -33,12 +33,14 @@ type transforms struct {
 }
 
 // winogradTiles are the tiles that there are kernels for.
-var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}}
+var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3},
+	{Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}}
 
 func genericTransforms(m toomcook.Matrices) *transforms {
 	return &transforms{
-		data: genericTransform(m.BT), grad: genericTransform(m.A), weights: genericTransform(m.G), weightGrad: genericTransform(m.GT),
-		output: genericOutput(m.AT),
+		data: genericTransform(m.BT), grad: genericTransform(m.A), weights: genericTransform(m.G),
+		weightGrad: genericTransform(m.GT),
+		output:     genericOutput(m.AT),
 	}
 }
 

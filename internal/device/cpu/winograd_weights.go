@@ -17,7 +17,8 @@ type pointWeights struct {
 }
 
 func newPointWeights(t *tiling, ks *kernels, l weightLayout, exchanged bool) *pointWeights {
-	w := &pointWeights{weightLayout: l, tiling: t, kernels: ks, f: ks.winograd[t.tile], exchanged: exchanged, side: t.tile.Taps}
+	w := &pointWeights{weightLayout: l, tiling: t, kernels: ks, f: ks.winograd[t.tile], exchanged: exchanged,
+		side: t.tile.Taps}
 	w.plane = oddLines(w.in * w.outBlocks() * block)
 	w.size = w.plane * t.pz * t.points * t.points
 	w.ys = block * block * t.points * w.side

@@ -13,7 +13,8 @@ type activation struct {
 }
 
 func activationOf(s device.ActivateSpec, c channels) activation {
-	return activation{c, int32(s.Norm), int32(max(1, s.Groups)), int32(s.Act), int32(s.Residual), 0, flag(s.Norm != device.BatchNorm || s.Training)}
+	return activation{c, int32(s.Norm), int32(max(1, s.Groups)), int32(s.Act), int32(s.Residual), 0,
+		flag(s.Norm != device.BatchNorm || s.Training)}
 }
 
 // finish is activate.cu's Finish.
@@ -73,14 +74,17 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 }
 
 // normFinish appends the merger of moments of so many tiles of each image into statistics.
-func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, statistics, mean, variance, moments operand) {
-	k.launch("normFinish", grid{s.StatisticsShape()[1], 1, 1}, 128, 4*3*128, finish{a, int32(tiles), s.Epsilon, s.Momentum}, statistics, mean, variance, moments)
+func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, statistics, mean, variance,
+	moments operand) {
+	k.launch("normFinish", grid{s.StatisticsShape()[1], 1, 1}, 128, 4*3*128,
+		finish{a, int32(tiles), s.Epsilon, s.Momentum}, statistics, mean, variance, moments)
 }
 
 // activate appends y <- x, once the statistics are there.
 func (k *kernel) activate(s device.ActivateSpec, o activateOperands) {
 	c := k.d.cutOf(s.Shape, s.Type, true)
-	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual, o.statistics, o.gamma, o.beta, o.slope)
+	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual,
+		o.statistics, o.gamma, o.beta, o.slope)
 }
 
 // ActivateGrad implements [device.Device].
@@ -108,22 +112,27 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	sum := next()
 
 	images, n := int(c.Images), int(c.Channels)
-	parts, sums, coefficients := k.scratch(16*int64(c.chunks*images*n)), k.scratch(16*int64(images*n)), k.scratch(12*int64(images*n))
+	parts, sums, coefficients := k.scratch(16*int64(c.chunks*images*n)), k.scratch(16*int64(images*n)),
+		k.scratch(12*int64(images*n))
 	common := []operand{o.residual, o.statistics, o.gamma, o.beta, o.slope}
-	k.launch("activateSums"+c.suffix, c.grid, ownerThreads, c.shared, a, append([]operand{parts, in(0), in(1)}, common...)...)
+	k.launch("activateSums"+c.suffix, c.grid, ownerThreads, c.shared, a,
+		append([]operand{parts, in(0), in(1)}, common...)...)
 	k.sumTiles(images, c.chunks, 4*n, 1, 0, sums, parts)
 	for i, to := range []operand{dbeta, dgamma, dslope} {
 		if to.kind != nothing {
 			k.sumTiles(1, images, n, 4, i, to, sums)
 		}
 	}
-	k.launch("normGrad", grid{blocksOf(images*n, 128), 1, 1}, 128, 0, a, coefficients, sums, dgamma, dbeta, o.statistics, o.gamma)
+	k.launch("normGrad", grid{blocksOf(images*n, 128), 1, 1}, 128, 0, a, coefficients, sums, dgamma, dbeta,
+		o.statistics, o.gamma)
 	k.sumTiles(1, images, n, 3, 2, sum, coefficients)
 	full := dr
 	if s.Residual == device.TiledResidual && dr.kind != nothing {
 		full = operand{}
-		k.launch("tiledGrad"+suffix(s.Type), grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a, append([]operand{dr, in(0), in(1)}, common...)...)
+		k.launch("tiledGrad"+suffix(s.Type), grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a,
+			append([]operand{dr, in(0), in(1)}, common...)...)
 	}
-	k.launch("activateGrad"+c.suffix, c.grid, ownerThreads, 0, a, append([]operand{dx, full, in(0), in(1), o.residual, coefficients}, common[1:]...)...)
+	k.launch("activateGrad"+c.suffix, c.grid, ownerThreads, 0, a,
+		append([]operand{dx, full, in(0), in(1), o.residual, coefficients}, common[1:]...)...)
 	return k.done()
 }

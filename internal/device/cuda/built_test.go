@@ -86,7 +86,8 @@ func TestSharedMemory(t *testing.T) {
 	for bytes, refused := range map[int]bool{227 << 10: false, 227<<10 + 1: true} {
 		k := d.newKernel()
 		k.launch("sumTiles", grid{1, 1, 1}, 256, bytes, struct{}{})
-		if (k.err != nil) != refused || refused && !strings.Contains(k.err.Error(), "kernel sumTiles: a block needs 232449 bytes of shared memory, simulated GPU allows 232448") {
+		if (k.err != nil) != refused || refused && !strings.Contains(k.err.Error(),
+			"kernel sumTiles: a block needs 232449 bytes of shared memory, simulated GPU allows 232448") {
 			t.Errorf("%d bytes: %v", bytes, k.err)
 		}
 	}
@@ -110,7 +111,8 @@ func TestSmallerGPU(t *testing.T) {
 
 // TestMachineCode: each GPU gets the code of its generation.
 func TestMachineCode(t *testing.T) {
-	for capability, want := range map[[2]int]string{{8, 0}: "sm_80.cubin", {8, 6}: "sm_86.cubin", {8, 7}: "sm_86.cubin", {8, 9}: "sm_89.cubin", {9, 0}: "sm_90a.cubin", {10, 0}: "kernels.ptx", {12, 0}: "kernels.ptx"} {
+	for capability, want := range map[[2]int]string{{8, 0}: "sm_80.cubin", {8, 6}: "sm_86.cubin", {8, 7}: "sm_86.cubin",
+		{8, 9}: "sm_89.cubin", {9, 0}: "sm_90a.cubin", {10, 0}: "kernels.ptx", {12, 0}: "kernels.ptx"} {
 		got := imageFor(capability[0], capability[1])
 		if got != want {
 			t.Errorf("compute capability %v gets %s, want %s", capability, got, want)

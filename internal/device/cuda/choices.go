@@ -31,7 +31,8 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	if kind == device.ConvWeights {
 		list = []variant{{"split", func(k *kernel, o convOperands) { k.gradWeights(s, o.to, o.a, o.b) }}}
 		if isPoint(s) {
-			list = append(list, variant{"points", func(k *kernel, o convOperands) { k.pointWeights(s, o.to, o.a, o.b) }})
+			list = append(list, variant{"points",
+				func(k *kernel, o convOperands) { k.pointWeights(s, o.to, o.a, o.b) }})
 		}
 		if isPoint(s) && pointsPay(s) {
 			slices.Reverse(list)
@@ -49,12 +50,15 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 		list = append(list, byRows)
 	}
 	if c.is5One() {
-		list = append(list, variant{"one channel", func(k *kernel, o convOperands) { k.conv5One(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
+		list = append(list, variant{"one channel",
+			func(k *kernel, o convOperands) { k.conv5One(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}
 	if a, ok := patchesFor(c, s.Type); ok {
-		list = append(list, variant{"patches", func(k *kernel, o convOperands) { k.convPatches(a, c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
+		list = append(list, variant{"patches",
+			func(k *kernel, o convOperands) { k.convPatches(a, c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}
-	list = append(list, variant{"gathered", func(k *kernel, o convOperands) { k.convGeneral(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
+	list = append(list, variant{"gathered",
+		func(k *kernel, o convOperands) { k.convGeneral(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	if fits && !pays {
 		list = append(list, byRows)
 	}
@@ -98,7 +102,9 @@ func (d *Device) variant(s device.ConvSpec, kind device.ConvKind) (variant, erro
 	p, ok := parsePlan(name)
 	if !ok {
 		names, _ := d.Candidates(s, kind)
-		return variant{}, fmt.Errorf("the choice for %s is %q, which is none of its algorithms here (%s): measure again", key, name, strings.Join(names, ", "))
+		return variant{},
+			fmt.Errorf("the choice for %s is %q, which is none of its algorithms here (%s): measure again", key, name,
+				strings.Join(names, ", "))
 	}
 	v, err := d.planned(s, kind, p)
 	if err == nil {

@@ -93,7 +93,8 @@ func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.Nor
 	if err := errors.Join(conv.err, statistics.err, apply.err); err != nil {
 		return nil, err
 	}
-	return &device.NormConv{Conv: conv, Statistics: statistics, Apply: apply, Moments: momentsBytes * int64(shape.Images) * int64(tiles) * int64(c.Out)}, nil
+	return &device.NormConv{Conv: conv, Statistics: statistics, Apply: apply,
+		Moments: momentsBytes * int64(shape.Images) * int64(tiles) * int64(c.Out)}, nil
 }
 
 // instanceOf is a norm of the same operands as batch norm but for the running statistics.
@@ -116,12 +117,14 @@ func checkConv(s device.ConvSpec) error {
 // forward and adjoint have the channels of one group.
 func forward(s device.ConvSpec) convolution {
 	g := s.OfGroup()
-	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.In), int32(g.Out), int3(s.Size), int3(s.OutSize()), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 0}
+	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.In), int32(g.Out), int3(s.Size), int3(s.OutSize()),
+		int3(s.Kernel), int3(s.Stride), int3(s.Pad), 0}
 }
 
 func adjoint(s device.ConvSpec) convolution {
 	g := s.OfGroup()
-	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.Out), int32(g.In), int3(s.OutSize()), int3(s.Size), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 1}
+	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.Out), int32(g.In), int3(s.OutSize()), int3(s.Size),
+		int3(s.Kernel), int3(s.Stride), int3(s.Pad), 1}
 }
 
 // groupsOfConv is the number of groups: 1 where there is no word of any.
@@ -259,7 +262,8 @@ func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operan
 	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
 	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
 	tiles := int(a.Images) * a.tiles()
-	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a, y, moments, x, packed, bias)
+	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a, y, moments, x,
+		packed, bias)
 }
 
 // tilesOfOne is how many tiles of conv5One an image has.
@@ -321,7 +325,8 @@ func (d *Device) splitVoxels(s device.ConvSpec, tiles, piece, least int) convWei
 	splits := min(max(1, 2*d.processors/tiles), blocksOf(voxels, least*piece))
 	perSplit := blocksOf(blocksOf(voxels, splits), piece) * piece
 	return convWeights{
-		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
+		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel),
+		int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
 		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
 	}
 }

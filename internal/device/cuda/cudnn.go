@@ -43,8 +43,10 @@ func (e *libraryError) Error() string { return e.text }
 // cudnnFolders are where cuDNN lies beside where the system's loader looks: patterns.
 var cudnnFolders = []string{
 	"/usr/local/cuda/lib64", "/usr/local/cudnn/lib*", "/usr/lib/x86_64-linux-gnu",
-	"$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cudnn/lib", "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/cudnn/lib", "$CONDA_PREFIX/lib",
-	"$HOME/.local/lib/python3*/site-packages/nvidia/cudnn/lib", "/usr/local/lib/python3*/*-packages/nvidia/cudnn/lib", "/usr/lib/python3/dist-packages/nvidia/cudnn/lib",
+	"$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/cudnn/lib",
+	"$CONDA_PREFIX/lib/python3*/site-packages/nvidia/cudnn/lib", "$CONDA_PREFIX/lib",
+	"$HOME/.local/lib/python3*/site-packages/nvidia/cudnn/lib", "/usr/local/lib/python3*/*-packages/nvidia/cudnn/lib",
+	"/usr/lib/python3/dist-packages/nvidia/cudnn/lib",
 	"/opt/conda/lib/python3*/site-packages/nvidia/cudnn/lib",
 }
 
@@ -74,9 +76,11 @@ func loadCuDNN(named string) (path string, version int, err error) {
 	}
 	looked := named
 	if looked == "" {
-		looked = cudnnLibrary + " where the system's loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf), in /usr/local/cuda, and in Python's folders nvidia/cudnn/lib"
+		looked = cudnnLibrary +
+			" where the system's loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf), in /usr/local/cuda, and in Python's folders nvidia/cudnn/lib"
 	}
-	return "", 0, &libraryError{fmt.Sprintf("looked for %s: %v; install cuDNN 9, or name its library in VOXSAW_CUDNN", looked, err)}
+	return "", 0, &libraryError{fmt.Sprintf("looked for %s: %v; install cuDNN 9, or name its library in VOXSAW_CUDNN",
+		looked, err)}
 }
 
 // loadCompanions loads the libraries that cuDNN itself looks for once it plans. Where it does not
@@ -89,7 +93,8 @@ func loadCompanions() error {
 	}
 	for _, stem := range []string{"libcublasLt.so", "libnvrtc.so"} {
 		name := fmt.Sprintf("%s.%d", stem, major)
-		if !slices.ContainsFunc([]string{folder, folder + "/../../cublas/lib", folder + "/../../cuda_nvrtc/lib", fmt.Sprintf("%s/../../cu%d/lib", folder, major), ""}, func(in string) bool {
+		if !slices.ContainsFunc([]string{folder, folder + "/../../cublas/lib", folder + "/../../cuda_nvrtc/lib",
+			fmt.Sprintf("%s/../../cu%d/lib", folder, major), ""}, func(in string) bool {
 			path := C.CString(filepath.Join(in, name))
 			defer C.free(unsafe.Pointer(path))
 			return C.vs_cudnn_companion(path) == 0
@@ -124,7 +129,8 @@ func (d *Device) openCuDNN() (*cudnn, error) {
 			return &libraryError{fmt.Sprintf("version %s (%s): %s", cudnnVersion(l.version), l.path, why)}
 		}
 		if err := check(C.vs_cudnn_create(d.ctx(), d.queue(), &l.handle)); err != nil {
-			return &libraryError{fmt.Sprintf("version %s (%s) does not start: %v", cudnnVersion(l.version), l.path, err)}
+			return &libraryError{fmt.Sprintf("version %s (%s) does not start: %v", cudnnVersion(l.version), l.path,
+				err)}
 		}
 		return nil
 	}()
@@ -140,7 +146,8 @@ func (d *Device) Libraries() []string {
 	if err != nil {
 		return []string{"cuDNN is not used: " + err.Error()}
 	}
-	return []string{fmt.Sprintf("cuDNN %s (%s): its plans are used where voxsaw tune has found them to be faster", cudnnVersion(l.version), l.path)}
+	return []string{fmt.Sprintf("cuDNN %s (%s): its plans are used where voxsaw tune has found them to be faster",
+		cudnnVersion(l.version), l.path)}
 }
 
 // close gives back what cuDNN holds. The context must still be there.
@@ -274,7 +281,8 @@ func tensorOf(t device.Type, n, c int, size [3]int) C.vs_tensor {
 // from the middle one, which is how many planes it lacks.
 func graphsOf(s device.ConvSpec, use planUse) []C.vs_convolution {
 	o := s.OutSize()
-	g := C.vs_convolution{x: tensorOf(s.Type, s.N, s.In, s.Size), y: tensorOf(s.Type, s.N, s.Out, o), w: tensorOf(s.Type, s.Out, s.In, s.Kernel)}
+	g := C.vs_convolution{x: tensorOf(s.Type, s.N, s.In, s.Size), y: tensorOf(s.Type, s.N, s.Out, o),
+		w: tensorOf(s.Type, s.Out, s.In, s.Kernel)}
 	for i := range 3 {
 		g.stride[i], g.pad[i] = C.int64_t(s.Stride[i]), C.int64_t(s.Pad[i])
 	}
@@ -360,10 +368,12 @@ func (l *cudnn) plansOf(d *Device, g C.vs_convolution, name string, most int) ([
 }
 
 // planGraph plans for a device, or without one for the properties in JSON.
-func planGraph(c C.CUcontext, handle unsafe.Pointer, json *C.char, g C.vs_convolution, wanted *C.char, p precision, most int) ([]C.vs_plan, error) {
+func planGraph(c C.CUcontext, handle unsafe.Pointer, json *C.char, g C.vs_convolution, wanted *C.char, p precision,
+	most int) ([]C.vs_plan, error) {
 	plans, count := make([]C.vs_plan, most), C.int(0)
 	var message [1024]C.char
-	r := C.vs_cudnn_plans(c, handle, json, &g, wanted, refusedNotes(p), &plans[0], C.int(most), &count, &message[0], C.int(len(message)))
+	r := C.vs_cudnn_plans(c, handle, json, &g, wanted, refusedNotes(p), &plans[0], C.int(most), &count, &message[0],
+		C.int(len(message)))
 	if r != 0 || count == 0 {
 		return nil, errors.New(cmp.Or(C.GoString(&message[0]), "cuDNN has no such plan"))
 	}
@@ -394,7 +404,9 @@ func (d *Device) planned(s device.ConvSpec, kind device.ConvKind, name planName)
 		return variant{}, err
 	}
 	if v := cudnnVersion(l.version); v != name.version {
-		return variant{}, &libraryError{fmt.Sprintf("version %s is here (%s), %s was measured: measure again with voxsaw tune", v, l.path, name.version)}
+		return variant{},
+			&libraryError{fmt.Sprintf("version %s is here (%s), %s was measured: measure again with voxsaw tune", v,
+				l.path, name.version)}
 	}
 	known := false
 	for _, u := range usesOf(s, kind) {
@@ -461,7 +473,8 @@ func (d *Device) offers(s device.ConvSpec, use planUse) (offers [][]*C.vs_plan) 
 }
 
 // planVariant is the variant of plans, unless an engine is known to be wrong.
-func (d *Device) planVariant(s device.ConvSpec, kind device.ConvKind, name planName, plans []*C.vs_plan) (variant, error) {
+func (d *Device) planVariant(s device.ConvSpec, kind device.ConvKind, name planName, plans []*C.vs_plan) (variant,
+	error) {
 	for _, p := range plans {
 		if why := badEngine(d.cudnn.version, name.use, int(p.engine)); why != "" {
 			return variant{}, errors.New(why)
@@ -502,7 +515,8 @@ func (k *kernel) planConv(s device.ConvSpec, use planUse, p *C.vs_plan, ones *Bu
 		pack = adjoint(s)
 	}
 	packed := k.scratch(int64(pack.weights()) * s.Type.Bytes())
-	k.launch("packWeights"+suffix(s.Type), grid{min(1024, blocksOf(pack.weights(), 256)), 1, 1}, 256, 0, pack, packed, o.b)
+	k.launch("packWeights"+suffix(s.Type), grid{min(1024, blocksOf(pack.weights(), 256)), 1, 1}, 256, 0, pack, packed,
+		o.b)
 	result := s.YShape()
 	if use == useForward {
 		k.plan(p, o.a, o.to, packed)
@@ -523,7 +537,8 @@ func (k *kernel) addBias(y device.Tensor, ones *Buffer, to, bias operand) {
 	a := activationOf(device.ActivateSpec{Shape: y.Shape, Norm: device.BatchNorm, Type: y.Type}, c.channels)
 	channels := int64(y.Shape[1])
 	statistics := operand{kind: fixed, offset: int64(ones.address)}
-	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, a, to, to, operand{}, statistics, statistics.at(4*channels), bias, operand{})
+	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, a, to, to, operand{}, statistics, statistics.at(4*channels),
+		bias, operand{})
 }
 
 // onesFor is constant memory for addBias of a convolution's result: as many zeros as it has
@@ -579,6 +594,7 @@ func (k *kernel) planSlices(s device.ConvSpec, plans []*C.vs_plan, o convOperand
 		k.plan(plans[max(ahead, -ahead)], x, y, dw)
 		k.transpose(slice, true, turned, dw)
 		c := k.d.cutOf(device.Shape{s.Out * s.In, plane}, device.Float32, false)
-		k.launch("copyChannels"+c.suffix, c.grid, ownerThreads, 0, part{c.channels, int32(taps), int32(t * plane), int32(plane), 0}, o.to, turned)
+		k.launch("copyChannels"+c.suffix, c.grid, ownerThreads, 0, part{c.channels, int32(taps), int32(t * plane),
+			int32(plane), 0}, o.to, turned)
 	}
 }

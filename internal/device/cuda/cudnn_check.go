@@ -156,7 +156,8 @@ func (d *Device) problemFor(s device.ConvSpec, kind device.ConvKind) (*problem, 
 		if s.Bias {
 			weights = append(weights, device.Tensor{Shape: device.Shape{bias}})
 		}
-		err = errors.Join(err, p.fill(d, r, weights, func(b device.Buffer, _ device.Tensor, values []float32) error { return d.UploadPlain(b, 0, values) }))
+		err = errors.Join(err, p.fill(d, r, weights,
+			func(b device.Buffer, _ device.Tensor, values []float32) error { return d.UploadPlain(b, 0, values) }))
 	}
 	if err == nil {
 		p.to, err = d.alloc(d.Size(p.result))
@@ -172,7 +173,8 @@ func (d *Device) problemFor(s device.ConvSpec, kind device.ConvKind) (*problem, 
 }
 
 // fill makes operands of random numbers.
-func (p *problem) fill(d *Device, r *rand.Rand, tensors []device.Tensor, upload func(device.Buffer, device.Tensor, []float32) error) error {
+func (p *problem) fill(d *Device, r *rand.Rand, tensors []device.Tensor, upload func(device.Buffer, device.Tensor,
+	[]float32) error) error {
 	for _, t := range tensors {
 		b, err := d.alloc(d.Size(t))
 		if err != nil {

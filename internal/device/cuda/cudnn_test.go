@@ -48,7 +48,8 @@ func planShapes(t device.Type) []device.ConvSpec {
 	cube := func(n int) [3]int { return [3]int{n, n, n} }
 	return []device.ConvSpec{
 		{N: 2, In: 3, Out: 5, Size: [3]int{4, 5, 6}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Type: t},
-		{N: 1, In: 1, Out: 8, Size: [3]int{3, 4, 4}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true, Type: t},
+		{N: 1, In: 1, Out: 8, Size: [3]int{3, 4, 4}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true,
+			Type: t},
 		{N: 2, In: 2, Out: 3, Size: [3]int{4, 4, 6}, Kernel: cube(2), Stride: cube(2), Bias: true, Type: t},
 	}
 }
@@ -107,7 +108,8 @@ func planned(t *testing.T, d *Device, s device.ConvSpec, kind device.ConvKind, n
 	if kind == device.ConvWeights {
 		k, err := d.ConvGradWeights(s)
 		dw := onGPU(t, d, 4*int64(len(w)), nil)
-		run(t, d, k, err, []device.Buffer{dw}, []device.Buffer{activations(t, d, s.XShape(), x), activations(t, d, s.YShape(), y)})
+		run(t, d, k, err, []device.Buffer{dw}, []device.Buffer{activations(t, d, s.XShape(), x),
+			activations(t, d, s.YShape(), y)})
 		got = make([]float32, len(w))
 		if err := d.DownloadWeights(got, dw, s.WShape(), 0); err != nil {
 			t.Fatal(err)
@@ -154,7 +156,8 @@ func gradWeightsOf(s device.ConvSpec, x, dy []float32) []float32 {
 							from = from*s.Size[i] + q
 						}
 						if inside {
-							sum += float64(x[(n*s.In+in)*s.XShape().Voxels()+from]) * float64(dy[(n*s.Out+out)*s.YShape().Voxels()+v])
+							sum += float64(x[(n*s.In+in)*s.XShape().Voxels()+
+								from]) * float64(dy[(n*s.Out+out)*s.YShape().Voxels()+v])
 						}
 					}
 				}
@@ -219,7 +222,8 @@ func TestNoCuDNN(t *testing.T) {
 			planned(t, d, s, kind, "our own")
 		}
 	}
-	if inForce, refused := d.Engines(); len(inForce) != 0 || len(refused) != 1 || !strings.Contains(refused[0], "looked for /nowhere/libcudnn.so.9") {
+	if inForce, refused := d.Engines(); len(inForce) != 0 || len(refused) != 1 ||
+		!strings.Contains(refused[0], "looked for /nowhere/libcudnn.so.9") {
 		t.Errorf("in force %q, refused %q", inForce, refused)
 	}
 	if said := d.Libraries(); len(said) != 1 || !strings.Contains(said[0], "cuDNN is not used: looked for /nowhere") {
@@ -231,7 +235,9 @@ func TestNoCuDNN(t *testing.T) {
 func TestUnknownVariant(t *testing.T) {
 	s := planShapes(device.BFloat16)[0]
 	d := openWithCuDNN(t, bf16, map[string]string{device.ChoiceKey(s, device.ConvForward): "Winograd"})
-	if _, err := d.Conv(s); err == nil || !strings.Contains(err.Error(), `"Winograd", which is none of its algorithms here (gathered, cuDNN 9.28.0 forward: eng0`) {
+	if _, err := d.Conv(s); err == nil ||
+		!strings.Contains(err.Error(),
+			`"Winograd", which is none of its algorithms here (gathered, cuDNN 9.28.0 forward: eng0`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -243,7 +249,8 @@ func TestBadVersions(t *testing.T) {
 		p       precision
 		bad     bool
 	}{
-		{90701, bf16, false}, {90800, bf16, true}, {91002, bf16, true}, {91400, bf16, true}, {91500, bf16, false}, {92800, bf16, false},
+		{90701, bf16, false}, {90800, bf16, true}, {91002, bf16, true}, {91400, bf16, true}, {91500, bf16, false},
+		{92800, bf16, false},
 		{90900, tf32, false}, {91001, tf32, false}, {91002, tf32, true}, {91501, tf32, true}, {91600, tf32, false},
 		{90900, fp32, false}, {91300, fp32, false}, {80907, fp32, true}, {100000, bf16, true},
 	} {
@@ -251,7 +258,8 @@ func TestBadVersions(t *testing.T) {
 			t.Errorf("version %d, %s: %q", c.version, c.p, why)
 		}
 	}
-	if badEngine(92301, useForward, 5) == "" || badEngine(92301, useData, 5) != "" || badEngine(92400, useForward, 5) != "" {
+	if badEngine(92301, useForward, 5) == "" || badEngine(92301, useData, 5) != "" ||
+		badEngine(92400, useForward, 5) != "" {
 		t.Error("engine 5 of 9.23.1")
 	}
 	if refusedNotes(bf16) != 1<<4|1<<2 || refusedNotes(fp32) != 1<<4|1<<2|1<<1|1<<0 {

@@ -61,7 +61,8 @@ func TestDevice(t *testing.T) {
 // few that it makes several.
 func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestDevice$"+pattern)...)
-	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed), fmt.Sprint("VOXSAW_SIM_PROCESSORS=", [...]int{132, 2, 1}[seed-1]))
+	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library,
+		fmt.Sprint("VOXSAW_SIM_SEED=", seed), fmt.Sprint("VOXSAW_SIM_PROCESSORS=", [...]int{132, 2, 1}[seed-1]))
 	return c
 }
 

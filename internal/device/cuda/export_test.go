@@ -57,5 +57,6 @@ func (d *Device) Taken() (all, staging int64) {
 
 // Sub is what was called in between.
 func (c Calls) Sub(before Calls) Calls {
-	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches, c.GraphLaunches - before.GraphLaunches, c.Waits - before.Waits}
+	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches,
+		c.GraphLaunches - before.GraphLaunches, c.Waits - before.Waits}
 }

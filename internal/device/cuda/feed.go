@@ -117,7 +117,8 @@ func (f *feed) Send(values []float32) error {
 func (f *feed) Deliver(dst device.Buffer) error {
 	d, b := f.d, dst.(*Buffer)
 	if !f.sent || b.bytes < d.Size(f.tensor) {
-		return fmt.Errorf("delivering %v into a buffer of %d bytes: sent before: %v", []int(f.tensor.Shape), b.bytes, f.sent)
+		return fmt.Errorf("delivering %v into a buffer of %d bytes: sent before: %v", []int(f.tensor.Shape), b.bytes,
+			f.sent)
 	}
 	f.sent = false
 	s := &f.slots[f.turn]

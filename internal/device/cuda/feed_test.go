@@ -21,7 +21,8 @@ import (
 // its values as soon as they are sent.
 func TestFeed(t *testing.T) {
 	d := openSimulated(t, bf16)
-	for _, x := range []device.Tensor{{Shape: device.Shape{2, 3, 4, 5, 6}, Type: device.BFloat16}, {Shape: device.Shape{1, 1, 4, 5, 6}, Type: device.BFloat16}, {Shape: device.Shape{2, 4, 5, 6}}} {
+	for _, x := range []device.Tensor{{Shape: device.Shape{2, 3, 4, 5, 6}, Type: device.BFloat16},
+		{Shape: device.Shape{1, 1, 4, 5, 6}, Type: device.BFloat16}, {Shape: device.Shape{2, 4, 5, 6}}} {
 		const steps = 9
 		r := rand.New(rand.NewPCG(1, 2))
 		want, fed := make([]device.Buffer, steps), make([]device.Buffer, steps)
@@ -59,7 +60,8 @@ func TestFeed(t *testing.T) {
 			}
 		}
 		if c := d.Calls(t).Sub(before); c.TakesOrGives != 0 || c.Waits != 0 {
-			t.Errorf("%v: %d resources taken or given back, %d waits for the work of the GPU", x.Shape, c.TakesOrGives, c.Waits)
+			t.Errorf("%v: %d resources taken or given back, %d waits for the work of the GPU", x.Shape, c.TakesOrGives,
+				c.Waits)
 		}
 		for i := range steps {
 			if !slices.Equal(downloaded(t, d, fed[i], x), downloaded(t, d, want[i], x)) {
@@ -83,10 +85,15 @@ func TestFeed(t *testing.T) {
 // The order of the two streams and the host, with a wait left out or an event in the wrong place.
 // Statements of feed.go are replaced.
 var feedFaults = []struct{ what, old, new string }{
-	{"a batch is read before its copy has arrived", "if err := d.locked(func() error { return d.stream.Wait(s.arrived, 0) }); err != nil {\n\t\treturn err\n\t}\n", ""},
-	{"a buffer is written over while a step reads it", "if err := d.copies.Wait(s.read, 0); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
-	{"a buffer is handed back a step too early", "f.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n", "d.locked(func() error { return s.read.Record(d.stream) })\n\tf.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n\treturn d.err\n"},
-	{"pinned memory is filled while a copy reads it", "if err := s.arrived.Synchronize(); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
+	{"a batch is read before its copy has arrived",
+		"if err := d.locked(func() error { return d.stream.Wait(s.arrived, 0) }); err != nil {\n\t\treturn err\n\t}\n",
+		""},
+	{"a buffer is written over while a step reads it",
+		"if err := d.copies.Wait(s.read, 0); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
+	{"a buffer is handed back a step too early", "f.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n",
+		"d.locked(func() error { return s.read.Record(d.stream) })\n\tf.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n\treturn d.err\n"},
+	{"pinned memory is filled while a copy reads it",
+		"if err := s.arrived.Synchronize(); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
 }
 
 // TestPlantedFaultsOfFeeds plants each of them. One program has them all, and is told which one it
@@ -100,7 +107,8 @@ func TestPlantedFaultsOfFeeds(t *testing.T) {
 	program := plantInFeed(t)
 	run := func(fault string, seed int) (string, error) {
 		c := exec.Command(program, "-test.run=^TestFeed$", "-test.v")
-		c.Env = append(os.Environ(), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed), "VOXSAW_TEST_FAULT="+fault)
+		c.Env = append(os.Environ(), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed),
+			"VOXSAW_TEST_FAULT="+fault)
 		text, err := c.CombinedOutput()
 		if !strings.Contains(string(text), "=== RUN   TestFeed") {
 			t.Fatalf("the test did not start: %v\n%s", err, text)
@@ -141,7 +149,8 @@ func plantInFeed(t *testing.T) (program string) {
 		if strings.Count(changed, f.old) != 1 {
 			t.Fatalf("feed.go has no %q: the fault is not planted", f.old)
 		}
-		changed = strings.Replace(changed, f.old, fmt.Sprintf("if planted(%q) {\n%s} else {\n%s}\n", f.what, f.new, f.old), 1)
+		changed = strings.Replace(changed, f.old, fmt.Sprintf("if planted(%q) {\n%s} else {\n%s}\n", f.what, f.new,
+			f.old), 1)
 	}
 	folder := t.TempDir()
 	program = filepath.Join(folder, "faults.test")
@@ -164,7 +173,8 @@ func plantInFeed(t *testing.T) (program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-tags", "gpu", "-overlay", filepath.Join(folder, "overlay.json"), "-o", program, ".")
+	build := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-tags", "gpu", "-overlay",
+		filepath.Join(folder, "overlay.json"), "-o", program, ".")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

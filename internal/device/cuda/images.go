@@ -18,7 +18,8 @@ type lrnNumbers struct {
 
 func lrnOf(s device.LRNSpec) (lrnNumbers, grid) {
 	n := s.Shape.Elements()
-	return lrnNumbers{int32(s.Shape[1]), int32(s.Size / 2), int32((s.Size - 1) / 2), s.Alpha / float32(s.Size), s.K, s.Beta, uint32(n), uint32(uint64(n) >> 32)}, grid{blocksOf(n, 256), 1, 1}
+	return lrnNumbers{int32(s.Shape[1]), int32(s.Size / 2), int32((s.Size - 1) / 2), s.Alpha / float32(s.Size), s.K,
+		s.Beta, uint32(n), uint32(uint64(n) >> 32)}, grid{blocksOf(n, 256), 1, 1}
 }
 
 // LRN implements [device.ImageKernels].
@@ -53,15 +54,18 @@ type regionNumbers struct {
 }
 
 // roi makes a kernel that first looks for the largest element of each bin.
-func (d *Device) roi(s device.RoISpec, after func(k *kernel, numbers regionNumbers, where operand)) (device.Kernel, error) {
+func (d *Device) roi(s device.RoISpec, after func(k *kernel, numbers regionNumbers, where operand)) (device.Kernel,
+	error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	n := s.OutShape().Elements()
 	if max(n, s.Shape.Elements()) > math.MaxInt32 {
-		return nil, fmt.Errorf("pooling %d regions of shape %v: cuda numbers elements up to 2^31", s.Regions, []int(s.Shape))
+		return nil, fmt.Errorf("pooling %d regions of shape %v: cuda numbers elements up to 2^31", s.Regions,
+			[]int(s.Shape))
 	}
-	numbers := regionNumbers{int32(s.Shape[0]), int32(s.Shape[1]), int32(s.Shape[3]), int32(s.Shape[4]), int32(s.Regions), int32(s.OutSize[0]), int32(s.OutSize[1]), s.Scale}
+	numbers := regionNumbers{int32(s.Shape[0]), int32(s.Shape[1]), int32(s.Shape[3]), int32(s.Shape[4]),
+		int32(s.Regions), int32(s.OutSize[0]), int32(s.OutSize[1]), s.Scale}
 	k := d.newKernel()
 	where := k.scratch(4 * int64(n))
 	k.launch("roiLargest"+suffix(s.Type), grid{blocksOf(n, 256), 1, 1}, 256, 0, numbers, where, in(0), in(1))
@@ -72,14 +76,16 @@ func (d *Device) roi(s device.RoISpec, after func(k *kernel, numbers regionNumbe
 // RoIPool implements [device.ImageKernels].
 func (d *Device) RoIPool(s device.RoISpec) (device.Kernel, error) {
 	return d.roi(s, func(k *kernel, numbers regionNumbers, where operand) {
-		k.launch("roiTake"+suffix(s.Type), grid{blocksOf(s.OutShape().Elements(), 256), 1, 1}, 256, 0, numbers, out(0), in(0), where)
+		k.launch("roiTake"+suffix(s.Type), grid{blocksOf(s.OutShape().Elements(), 256), 1, 1}, 256, 0, numbers, out(0),
+			in(0), where)
 	})
 }
 
 // RoIPoolGrad implements [device.ImageKernels].
 func (d *Device) RoIPoolGrad(s device.RoISpec) (device.Kernel, error) {
 	return d.roi(s, func(k *kernel, numbers regionNumbers, where operand) {
-		k.launch("roiGrad"+suffix(s.Type), grid{blocksOf(s.Shape.Elements(), 256), 1, 1}, 256, 0, numbers, out(0), in(1), where, in(2))
+		k.launch("roiGrad"+suffix(s.Type), grid{blocksOf(s.Shape.Elements(), 256), 1, 1}, 256, 0, numbers, out(0),
+			in(1), where, in(2))
 	})
 }
 

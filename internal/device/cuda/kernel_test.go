@@ -128,7 +128,8 @@ func TestMoments(t *testing.T) {
 		}{
 			{"rows, 16 channels", device.ConvSpec{N: 2, In: 16, Out: 16, Size: [3]int{2, 19, 32}, Kernel: cube(5)}},
 			{"rows, 32 channels", device.ConvSpec{N: 1, In: 32, Out: 32, Size: [3]int{2, 11, 24}, Kernel: cube(5)}},
-			{"rows, 64 channels in blocks", device.ConvSpec{N: 1, In: 64, Out: 32, Size: [3]int{1, 3, 96}, Kernel: cube(5)}},
+			{"rows, 64 channels in blocks", device.ConvSpec{N: 1, In: 64, Out: 32, Size: [3]int{1, 3, 96},
+				Kernel: cube(5)}},
 			{"one channel", device.ConvSpec{N: 2, In: 1, Out: 24, Size: [3]int{3, 9, 33}, Kernel: cube(5)}},
 			{"any shape", device.ConvSpec{N: 2, In: 24, Out: 40, Size: [3]int{4, 8, 8}, Kernel: cube(3)}},
 		} {
@@ -139,7 +140,8 @@ func TestMoments(t *testing.T) {
 				s := c.s
 				s.Stride, s.Pad, s.Bias, s.Type = cube(1), cube(s.Kernel[0]/2), true, d.Activations()
 				r := rand.New(rand.NewPCG(1, 2))
-				x, w, b := normals(r, s.XShape().Elements(), 1), normals(r, s.WShape().Elements(), 0.1), normals(r, s.Out, 1)
+				x, w, b := normals(r, s.XShape().Elements(), 1), normals(r, s.WShape().Elements(), 0.1),
+					normals(r, s.Out, 1)
 				k, g := d.newKernel(), forward(s)
 				tiles := 0
 				rows, ok := d.conv5For(g, s.Type)
@@ -158,12 +160,15 @@ func TestMoments(t *testing.T) {
 					k.convGeneral(g, s.Type, out(0), out(1), in(0), in(1), in(2))
 				}
 				a := activation{channels{int32(s.N), int32(s.Out), int32(s.YShape().Voxels()), 0}, 1, 1, 0, 0, 0, 1}
-				k.launch("normFinish", grid{s.N * s.Out, 1, 1}, 128, 4*3*128, finish{a, int32(tiles), 1e-5, 0}, out(2), operand{}, operand{}, out(1))
+				k.launch("normFinish", grid{s.N * s.Out, 1, 1}, 128, 4*3*128, finish{a, int32(tiles), 1e-5, 0}, out(2),
+					operand{}, operand{}, out(1))
 				y := activations(t, d, s.YShape(), nil)
 				statistics := onGPU(t, d, 8*int64(s.N*s.Out), nil)
 				made, err := k.done()
-				run(t, d, made, err, []device.Buffer{y, onGPU(t, d, momentsBytes*int64(s.N*tiles*s.Out), nil), statistics},
-					[]device.Buffer{activations(t, d, s.XShape(), x), onGPU(t, d, 4*int64(len(w)), w), onGPU(t, d, 4*int64(len(b)), b)})
+				run(t, d, made, err, []device.Buffer{y, onGPU(t, d, momentsBytes*int64(s.N*tiles*s.Out), nil),
+					statistics},
+					[]device.Buffer{activations(t, d, s.XShape(), x), onGPU(t, d, 4*int64(len(w)), w),
+						onGPU(t, d, 4*int64(len(b)), b)})
 				want := referenceConv(t, s, false, x, w, b)
 				got := downloaded(t, d, y, device.Tensor{Shape: s.YShape(), Type: s.Type})
 				if e := distance(got, want); !(e < 4e-3) {
@@ -196,7 +201,8 @@ func TestRowsAdjoint(t *testing.T) {
 	d := openSimulated(t, bf16)
 	cube := func(n int) [3]int { return [3]int{n, n, n} }
 	for _, channels := range [][2]int{{32, 16}, {48, 32}} {
-		s := device.ConvSpec{N: 2, In: channels[0], Out: channels[1], Size: [3]int{3, 7, 20}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true, Type: device.BFloat16}
+		s := device.ConvSpec{N: 2, In: channels[0], Out: channels[1], Size: [3]int{3, 7, 20}, Kernel: cube(5),
+			Stride: cube(1), Pad: cube(2), Bias: true, Type: device.BFloat16}
 		if _, ok := d.conv5For(adjoint(s), s.Type); !ok {
 			t.Fatalf("%v is not made by rows", channels)
 		}
@@ -204,8 +210,10 @@ func TestRowsAdjoint(t *testing.T) {
 		y, w, b := normals(r, s.YShape().Elements(), 1), normals(r, s.WShape().Elements(), 0.1), normals(r, s.In, 1)
 		x := activations(t, d, s.XShape(), nil)
 		k, err := d.ConvTransposed(s)
-		run(t, d, k, err, []device.Buffer{x}, []device.Buffer{activations(t, d, s.YShape(), y), onGPU(t, d, 4*int64(len(w)), w), onGPU(t, d, 4*int64(len(b)), b)})
-		if e := distance(downloaded(t, d, x, device.Tensor{Shape: s.XShape(), Type: s.Type}), referenceConv(t, s, true, y, w, b)); !(e < 4e-3) {
+		run(t, d, k, err, []device.Buffer{x}, []device.Buffer{activations(t, d, s.YShape(), y),
+			onGPU(t, d, 4*int64(len(w)), w), onGPU(t, d, 4*int64(len(b)), b)})
+		if e := distance(downloaded(t, d, x, device.Tensor{Shape: s.XShape(), Type: s.Type}),
+			referenceConv(t, s, true, y, w, b)); !(e < 4e-3) {
 			t.Errorf("%v: relative error %.2g", channels, e)
 		}
 	}
@@ -216,11 +224,13 @@ func TestGroups(t *testing.T) {
 	const groups, n = 3, 8 // channels of a group
 	for _, p := range []precision{fp32, bf16} {
 		d := openSimulated(t, p)
-		whole := device.ConvSpec{N: 2, In: groups * n, Out: groups * 2 * n, Size: [3]int{1, 9, 7}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 1, 1}, Bias: true, Type: d.Activations()}
+		whole := device.ConvSpec{N: 2, In: groups * n, Out: groups * 2 * n, Size: [3]int{1, 9, 7},
+			Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 1, 1}, Bias: true, Type: d.Activations()}
 		part := whole
 		part.In, part.Out = n, 2*n
 		r := rand.New(rand.NewPCG(5, 6))
-		x, w, b := normals(r, whole.XShape().Elements(), 1), normals(r, groups*part.WShape().Elements(), 1), normals(r, whole.Out, 1)
+		x, w, b := normals(r, whole.XShape().Elements(), 1), normals(r, groups*part.WShape().Elements(), 1),
+			normals(r, whole.Out, 1)
 		want := make([]float32, whole.YShape().Elements())
 		in1, out1 := whole.XShape().Voxels(), whole.YShape().Voxels()
 		for g := range groups {
@@ -239,8 +249,10 @@ func TestGroups(t *testing.T) {
 		k, y := d.newKernel(), activations(t, d, whole.YShape(), nil)
 		k.convGeneral(c, whole.Type, out(0), operand{}, in(0), in(1), in(2))
 		made, err := k.done()
-		run(t, d, made, err, []device.Buffer{y}, []device.Buffer{activations(t, d, whole.XShape(), x), onGPU(t, d, 4*int64(len(w)), w), onGPU(t, d, 4*int64(len(b)), b)})
-		if e := distance(downloaded(t, d, y, device.Tensor{Shape: whole.YShape(), Type: whole.Type}), want); !(e < 4e-3) {
+		run(t, d, made, err, []device.Buffer{y}, []device.Buffer{activations(t, d, whole.XShape(), x),
+			onGPU(t, d, 4*int64(len(w)), w), onGPU(t, d, 4*int64(len(b)), b)})
+		if e := distance(downloaded(t, d, y, device.Tensor{Shape: whole.YShape(), Type: whole.Type}),
+			want); !(e < 4e-3) {
 			t.Errorf("%s: relative error %.2g", p, e)
 		}
 		d.Close()

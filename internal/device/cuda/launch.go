@@ -38,7 +38,8 @@ func (d *Device) loadKernels() error {
 		return err
 	}
 	if major < 8 {
-		return fmt.Errorf("%s has compute capability %d.%d: 8.0 at least is wanted (Ampere or newer)", d.name, major, minor)
+		return fmt.Errorf("%s has compute capability %d.%d: 8.0 at least is wanted (Ampere or newer)", d.name, major,
+			minor)
 	}
 	name := imageFor(major, minor)
 	if name == ptxImage {
@@ -178,7 +179,8 @@ func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers a
 		return
 	}
 	if shared > k.d.sharedMost {
-		k.err = fmt.Errorf("kernel %s: a block needs %d bytes of shared memory, %s allows %d", name, shared, k.d.name, k.d.sharedMost)
+		k.err = fmt.Errorf("kernel %s: a block needs %d bytes of shared memory, %s allows %d", name, shared, k.d.name,
+			k.d.sharedMost)
 		return
 	}
 	f, err := k.d.function(name, shared)
@@ -186,7 +188,8 @@ func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers a
 		k.err = err
 		return
 	}
-	l := C.vs_launch{function: C.ulonglong(f.handle), threads: C.uint(threads), shared: C.uint(shared), pointers: C.int(len(addresses))}
+	l := C.vs_launch{function: C.ulonglong(f.handle), threads: C.uint(threads), shared: C.uint(shared),
+		pointers: C.int(len(addresses))}
 	for i, n := range blocks {
 		if n < 1 || i > 0 && n > 65535 {
 			k.err = fmt.Errorf("kernel %s: a grid of %v blocks", name, blocks)
@@ -196,7 +199,8 @@ func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers a
 	}
 	words, err := binary.Append(nil, binary.LittleEndian, numbers)
 	if err != nil || len(words) > 4*len(l.word) || len(addresses) > len(l.pointer) {
-		k.err = errors.Join(err, fmt.Errorf("kernel %s: %d bytes of numbers, %d addresses", name, len(words), len(addresses)))
+		k.err = errors.Join(err, fmt.Errorf("kernel %s: %d bytes of numbers, %d addresses", name, len(words),
+			len(addresses)))
 		return
 	}
 	l.words = C.int(len(words) / 4)

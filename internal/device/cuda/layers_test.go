@@ -74,11 +74,14 @@ func TestLayers(t *testing.T) {
 		if level == 0 {
 			taken = 1
 		} else {
-			layers = append(layers, device.ConvSpec{N: n, In: channels / 2, Out: channels, Size: cube(2 * side), Kernel: cube(2), Stride: cube(2)})
+			layers = append(layers, device.ConvSpec{N: n, In: channels / 2, Out: channels, Size: cube(2 * side),
+				Kernel: cube(2), Stride: cube(2)})
 		}
-		layers = append(layers, device.ConvSpec{N: n, In: taken, Out: channels, Size: cube(side), Kernel: cube(5), Stride: cube(1), Pad: cube(2)})
+		layers = append(layers, device.ConvSpec{N: n, In: taken, Out: channels, Size: cube(side), Kernel: cube(5),
+			Stride: cube(1), Pad: cube(2)})
 	}
-	layers = append(layers, device.ConvSpec{N: 1, In: 32, Out: 9, Size: cube(max(1, n/9) * 32 / shrink), Kernel: cube(1), Stride: cube(1)})
+	layers = append(layers, device.ConvSpec{N: 1, In: 32, Out: 9, Size: cube(max(1, n/9) * 32 / shrink),
+		Kernel: cube(1), Stride: cube(1)})
 	reference, err := cpu.New(cpu.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +103,8 @@ func TestLayers(t *testing.T) {
 // layer compares and times one layer.
 func layer(t *testing.T, d *Device, reference device.Device, s device.ConvSpec) {
 	r := rand.New(rand.NewPCG(1, 2))
-	values := map[string][]float32{"x": normals(r, s.XShape().Elements(), 1), "y": normals(r, s.YShape().Elements(), 1), "w": normals(r, s.WShape().Elements(), 0.1)}
+	values := map[string][]float32{"x": normals(r, s.XShape().Elements(), 1), "y": normals(r, s.YShape().Elements(), 1),
+		"w": normals(r, s.WShape().Elements(), 0.1)}
 	shapes := map[string]device.Shape{"x": s.XShape(), "y": s.YShape(), "w": s.WShape()}
 	want := map[string][]float32{}
 	for _, w := range d.ways(t, s) {
@@ -145,20 +149,26 @@ func layer(t *testing.T, d *Device, reference device.Device, s device.ConvSpec) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, flops := distance(got, want[w.name]), 2*float64(s.YShape().Elements())*float64(s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2])
-		fmt.Printf("layer\t%s\t%dx%d-%d@%d^3/%d^3:%d\t%s\t%s\t%.4f ms\t%.2f TFLOP/s\terror %.1e\n", d.precision, s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], w.name, w.variant.name, seconds*1e3, flops/seconds/1e12, e)
+		e, flops := distance(got, want[w.name]),
+			2*float64(s.YShape().Elements())*float64(s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2])
+		fmt.Printf("layer\t%s\t%dx%d-%d@%d^3/%d^3:%d\t%s\t%s\t%.4f ms\t%.2f TFLOP/s\terror %.1e\n", d.precision, s.N,
+			s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], w.name, w.variant.name, seconds*1e3, flops/seconds/1e12,
+			e)
 		if most := map[precision]float64{fp32: 1e-4, tf32: 1e-2, bf16: 2e-2}[d.precision]; !(e < most) {
-			t.Errorf("%s, %v, %s, %s: relative error %.2g, want less than %g", d.precision, s, w.name, w.variant.name, e, most)
+			t.Errorf("%s, %v, %s, %s: relative error %.2g, want less than %g", d.precision, s, w.name, w.variant.name,
+				e, most)
 		}
 		d.Free(memory)
 	}
 }
 
 // onReference computes a layer's product on the processor.
-func onReference(t *testing.T, reference device.Device, s device.ConvSpec, w way, shapes map[string]device.Shape, values map[string][]float32) []float32 {
+func onReference(t *testing.T, reference device.Device, s device.ConvSpec, w way, shapes map[string]device.Shape,
+	values map[string][]float32) []float32 {
 	t.Helper()
 	s.Type = device.Float32
-	make1 := map[string]func(device.ConvSpec) (device.Kernel, error){"forward": reference.Conv, "data": reference.ConvTransposed, "weights": reference.ConvGradWeights}[w.name]
+	make1 := map[string]func(device.ConvSpec) (device.Kernel, error){"forward": reference.Conv,
+		"data": reference.ConvTransposed, "weights": reference.ConvGradWeights}[w.name]
 	k, err := make1(s)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
-	if _, err := Open(Options{Precision: "int8"}); err == nil || !strings.Contains(err.Error(), "want fp32, tf32 or bf16") {
+	if _, err := Open(Options{Precision: "int8"}); err == nil ||
+		!strings.Contains(err.Error(), "want fp32, tf32 or bf16") {
 		t.Errorf("precision int8: %v", err)
 	}
 }
@@ -44,7 +45,8 @@ func TestOpenErrors(t *testing.T) {
 // allocates nothing.
 func TestRecord(t *testing.T) {
 	d := openSimulated(t, bf16)
-	s := device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{3, 6, 10}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}, Type: device.BFloat16}
+	s := device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{3, 6, 10}, Kernel: [3]int{5, 5, 5},
+		Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}, Type: device.BFloat16}
 	k, err := d.Conv(s)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +56,8 @@ func TestRecord(t *testing.T) {
 		values[i] = float32(i%17) - 8
 	}
 	weights := slices.Repeat([]float32{0.5, -0.25}, s.WShape().Elements()/2)
-	y, x, w, scratch := activations(t, d, s.YShape(), nil), activations(t, d, s.XShape(), values), onGPU(t, d, 4*int64(len(weights)), weights), onGPU(t, d, k.Scratch(), nil)
+	y, x, w, scratch := activations(t, d, s.YShape(), nil), activations(t, d, s.XShape(), values),
+		onGPU(t, d, 4*int64(len(weights)), weights), onGPU(t, d, k.Scratch(), nil)
 	result := device.Tensor{Shape: s.YShape(), Type: s.Type}
 	k.Run([]device.Buffer{y}, []device.Buffer{x, w}, scratch)
 	want := downloaded(t, d, y, result)
@@ -108,7 +111,8 @@ func TestUploadsDoNotWait(t *testing.T) {
 		buffers = append(buffers, onGPU(t, d, 4*n, nil))
 	}
 	// both stages are there
-	if err := errors.Join(d.UploadPlain(buffers[0], 0, make([]float32, n)), d.UploadPlain(buffers[0], 0, make([]float32, n)), d.Sync()); err != nil {
+	if err := errors.Join(d.UploadPlain(buffers[0], 0, make([]float32, n)),
+		d.UploadPlain(buffers[0], 0, make([]float32, n)), d.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	values, before := make([]float32, n), d.Calls(t)
@@ -121,7 +125,8 @@ func TestUploadsDoNotWait(t *testing.T) {
 		}
 	}
 	if c := d.Calls(t).Sub(before); c.Waits != 0 || c.TakesOrGives != 0 {
-		t.Errorf("%d uploads waited for the stream %d times, took or gave back %d resources", uploads, c.Waits, c.TakesOrGives)
+		t.Errorf("%d uploads waited for the stream %d times, took or gave back %d resources", uploads, c.Waits,
+			c.TakesOrGives)
 	}
 	for u, b := range buffers {
 		for i, v := range downloaded(t, d, b, device.Tensor{Shape: device.Shape{n}}) {
@@ -220,11 +225,13 @@ func TestRace(t *testing.T) {
 				}
 				got := make([]float32, n)
 				p := cu.DevicePtr(a.(*Buffer).address)
-				err = errors.Join(d.Sync(), cu.MemcpyHtoDAsync(p, unsafe.Pointer(&ones[0]), 4*n, d.stream), event.Record(d.stream))
+				err = errors.Join(d.Sync(), cu.MemcpyHtoDAsync(p, unsafe.Pointer(&ones[0]), 4*n, d.stream),
+					event.Record(d.stream))
 				if ordered {
 					err = errors.Join(err, other.Wait(event, 0))
 				}
-				err = errors.Join(err, cu.MemcpyDtoHAsync(unsafe.Pointer(&got[0]), p, 4*n, other), other.Synchronize(), d.Sync(), other.Destroy())
+				err = errors.Join(err, cu.MemcpyDtoHAsync(unsafe.Pointer(&got[0]), p, 4*n, other), other.Synchronize(),
+					d.Sync(), other.Destroy())
 				if got[0] != 1 {
 					times++
 				}
@@ -268,7 +275,8 @@ func TestMemoryLimit(t *testing.T) {
 	if after, _, _ := d.Memory(); after != free-2<<20 {
 		t.Errorf("%d bytes are free, of %d before", after, free)
 	}
-	if _, err := d.Alloc(2 << 20); !errors.Is(err, errOutOfMemory) || !strings.Contains(err.Error(), "2.0 MiB were asked for, 2.0 of the 3.0 MiB are taken that it may use") {
+	if _, err := d.Alloc(2 << 20); !errors.Is(err, errOutOfMemory) ||
+		!strings.Contains(err.Error(), "2.0 MiB were asked for, 2.0 of the 3.0 MiB are taken that it may use") {
 		t.Errorf("more than the limit: %v", err)
 	}
 	d.Free(b)

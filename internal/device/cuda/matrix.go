@@ -80,7 +80,8 @@ type lossNumbers struct {
 }
 
 func lossOf(s device.LossSpec, chunk int) lossNumbers {
-	return lossNumbers{int32(s.Shape[0]), int32(s.Shape[1]), int32(s.Shape.Voxels()), int32(chunk), s.CE, s.Dice, s.Smooth, flag(s.Background), flag(s.PerImage)}
+	return lossNumbers{int32(s.Shape[0]), int32(s.Shape[1]), int32(s.Shape.Voxels()), int32(chunk), s.CE, s.Dice,
+		s.Smooth, flag(s.Background), flag(s.PerImage)}
 }
 
 // Loss implements [device.Device].
@@ -108,7 +109,8 @@ func (d *Device) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	l, k := lossOf(s, 0), d.newKernel()
 	factors := k.scratch(8 * int64(s.Shape[0]*s.Shape[1]))
 	k.launch("diceFactors", grid{blocksOf(s.Shape[0]*s.Shape[1], 128), 1, 1}, 128, 0, l, factors, in(2))
-	k.launch("lossGrad"+suffix(s.Type), grid{blocksOf(s.Shape[0]*s.Shape.Voxels(), 256), 1, 1}, 256, 0, l, out(0), in(0), in(1), in(2), in(3), factors)
+	k.launch("lossGrad"+suffix(s.Type), grid{blocksOf(s.Shape[0]*s.Shape.Voxels(), 256), 1, 1}, 256, 0, l, out(0),
+		in(0), in(1), in(2), in(3), factors)
 	k.sumChannels(device.Tensor{Shape: s.Shape, Type: s.Type}, out(1), out(0))
 	return k.done()
 }
@@ -124,7 +126,8 @@ func (d *Device) rows(name string, s device.RowsSpec, rows int) (device.Kernel, 
 		return nil, err
 	}
 	k := d.newKernel()
-	k.launch(name, grid{blocksOf(rows*s.Columns, 256), 1, 1}, 256, 0, rowsNumbers{int32(s.In), int32(s.Out), int32(s.Columns)}, out(0), in(0), in(1))
+	k.launch(name, grid{blocksOf(rows*s.Columns, 256), 1, 1}, 256, 0,
+		rowsNumbers{int32(s.In), int32(s.Out), int32(s.Columns)}, out(0), in(0), in(1))
 	return k.done()
 }
 
@@ -191,7 +194,8 @@ func (d *Device) ColumnSumLossGrad(s device.GroupSpec) (device.Kernel, error) {
 	}
 	k := d.newKernel()
 	sums, statistics := k.columnSums(s)
-	k.launch("columnSumLossGrad", grid{s.Groups, 1, 1}, 128, 4*128, groupsOf(s), out(0), in(0), in(1), in(2), sums, statistics)
+	k.launch("columnSumLossGrad", grid{s.Groups, 1, 1}, 128, 4*128, groupsOf(s), out(0), in(0), in(1), in(2), sums,
+		statistics)
 	return k.done()
 }
 
@@ -226,7 +230,8 @@ func (k *kernel) sumSquares(n int, to, from operand) {
 
 func (k *kernel) sgd(n int, parameters, velocity, gradient, hyper operand) {
 	if k.err = errors.Join(k.err, checkElements(n)); k.err == nil {
-		k.launch("sgd", grid{blocksOf(n, 4*256), 1, 1}, 256, 0, elements{uint32(n)}, parameters, velocity, gradient, hyper)
+		k.launch("sgd", grid{blocksOf(n, 4*256), 1, 1}, 256, 0, elements{uint32(n)}, parameters, velocity, gradient,
+			hyper)
 	}
 }
 
@@ -241,7 +246,8 @@ func (d *Device) SGD(n int) (device.Kernel, error) {
 func (d *Device) AdamW(n int) (device.Kernel, error) {
 	k := d.newKernel()
 	if k.err = checkElements(n); k.err == nil {
-		k.launch("adamW", grid{blocksOf(n, 256), 1, 1}, 256, 0, elements{uint32(n)}, out(0), out(1), out(2), in(0), in(1))
+		k.launch("adamW", grid{blocksOf(n, 256), 1, 1}, 256, 0, elements{uint32(n)}, out(0), out(1), out(2), in(0),
+			in(1))
 	}
 	return k.done()
 }
@@ -273,6 +279,7 @@ func (d *Device) DecideStep(s device.DecideSpec) (device.Kernel, error) {
 		One                                  int32
 		Clip                                 float32
 		Values                               uint32
-	}{uint32(s.Squares), uint32(s.Rates), uint32(s.Width), uint32(s.Pitch), uint32(s.Factor), int32(s.One), s.Clip, uint32(s.Values)}, operands...)
+	}{uint32(s.Squares), uint32(s.Rates), uint32(s.Width), uint32(s.Pitch), uint32(s.Factor), int32(s.One), s.Clip,
+		uint32(s.Values)}, operands...)
 	return k.done()
 }

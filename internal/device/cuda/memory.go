@@ -53,13 +53,15 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 		return &Buffer{}, nil
 	}
 	if d.limit > 0 && d.taken+bytes > d.limit {
-		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of the %.1f MiB are taken that it may use", errOutOfMemory, mebibytes(bytes), mebibytes(d.taken), mebibytes(d.limit))
+		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of the %.1f MiB are taken that it may use",
+			errOutOfMemory, mebibytes(bytes), mebibytes(d.taken), mebibytes(d.limit))
 	}
 	var p cu.DevicePtr
 	err := d.locked(func() (err error) { p, err = cu.MemAlloc(bytes); return err })
 	if errors.Is(err, cu.OutOfMemory) {
 		free, total, _ := d.Memory()
-		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of %.1f GiB are free", errOutOfMemory, mebibytes(bytes), float64(free)/(1<<30), float64(total)/(1<<30))
+		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of %.1f GiB are free", errOutOfMemory,
+			mebibytes(bytes), float64(free)/(1<<30), float64(total)/(1<<30))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes on the GPU: %w", bytes, err)
@@ -241,7 +243,8 @@ func (d *Device) up(to uint64, src []float32) error {
 
 // upload begins to copy pinned memory to an address, on a stream.
 func (d *Device) upload(to uint64, from []float32, s cu.Stream) error {
-	return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)), *(*C.CUstream)(unsafe.Pointer(&s))))
+	return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)),
+		*(*C.CUstream)(unsafe.Pointer(&s))))
 }
 
 // down copies elements from an address, and waits for them.
@@ -253,7 +256,8 @@ func (d *Device) down(dst []float32, from uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := check(C.vs_download(d.ctx(), unsafe.Pointer(&stage.memory[0]), C.CUdeviceptr(from), C.size_t(4*len(dst)), d.queue())); err != nil {
+	if err := check(C.vs_download(d.ctx(), unsafe.Pointer(&stage.memory[0]), C.CUdeviceptr(from), C.size_t(4*len(dst)),
+		d.queue())); err != nil {
 		return err
 	}
 	if err := d.Sync(); err != nil {

@@ -100,7 +100,8 @@ func Open(o Options) (device.Device, error) {
 	if err := openDriver(cmp.Or(o.Driver, os.Getenv("VOXSAW_CUDA_DRIVER"))); err != nil {
 		return nil, err
 	}
-	d := &Device{precision: p, limit: o.Memory, primary: o.Processes > 0, functions: map[string]*function{}, choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
+	d := &Device{precision: p, limit: o.Memory, primary: o.Processes > 0, functions: map[string]*function{},
+		choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
 	if err := d.open(o.Process); err != nil {
 		d.Close()
 		return nil, err
@@ -233,7 +234,8 @@ func (d *Device) look() error {
 		return err
 	}
 	_, total, err := d.Memory()
-	d.describe = fmt.Sprintf("%s, %.1f GiB, %d multiprocessors, driver of CUDA %d.%d, %s", d.name, float64(total)/(1<<30), d.processors, cu.Version()/1000, cu.Version()%1000/10, d.precision)
+	d.describe = fmt.Sprintf("%s, %.1f GiB, %d multiprocessors, driver of CUDA %d.%d, %s", d.name,
+		float64(total)/(1<<30), d.processors, cu.Version()/1000, cu.Version()%1000/10, d.precision)
 	return err
 }
 

@@ -34,8 +34,10 @@ func patchesFor(c convolution, t device.Type) (patches, bool) {
 	}
 	taps := int32(volume(c.Kernel))
 	a := patches{
-		Rows: c.Images * int32(volume(coarse)), Left: c.In, Right: c.Out, Depth: c.In, Columns: c.Out, Kernel: c.Kernel, Fine: fine,
-		ByW: divisorOf(int(coarse[2])), ByH: divisorOf(int(coarse[1])), ByD: divisorOf(int(coarse[0])), ByLeft: divisorOf(int(c.In)), ByRight: divisorOf(int(c.Out)),
+		Rows: c.Images * int32(volume(coarse)), Left: c.In, Right: c.Out, Depth: c.In, Columns: c.Out, Kernel: c.Kernel,
+		Fine: fine,
+		ByW:  divisorOf(int(coarse[2])), ByH: divisorOf(int(coarse[1])), ByD: divisorOf(int(coarse[0])),
+		ByLeft: divisorOf(int(c.In)), ByRight: divisorOf(int(c.Out)),
 	}
 	switch {
 	case taps == 1:

@@ -26,8 +26,10 @@ import (
 
 // ncclFolders are where NCCL lies beside where the system's loader looks: patterns.
 var ncclFolders = []string{
-	"$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/nccl/lib", "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/nccl/lib", "$CONDA_PREFIX/lib",
-	"$HOME/.local/lib/python3*/site-packages/nvidia/nccl/lib", "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib", "/opt/conda/lib/python3*/site-packages/nvidia/nccl/lib",
+	"$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/nccl/lib",
+	"$CONDA_PREFIX/lib/python3*/site-packages/nvidia/nccl/lib", "$CONDA_PREFIX/lib",
+	"$HOME/.local/lib/python3*/site-packages/nvidia/nccl/lib", "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib",
+	"/opt/conda/lib/python3*/site-packages/nvidia/nccl/lib",
 }
 
 // oldestNCCL is 2.13, which first tells of its last error.
@@ -63,11 +65,14 @@ func loadNCCL() (int, error) {
 		}
 		version := int(C.vs_nccl_version())
 		if version < oldestNCCL {
-			return version, &libraryError{fmt.Sprintf("NCCL %s (%s) is too old: 2.13 is wanted", ncclVersion(version), C.GoString(C.vs_nccl_file()))}
+			return version, &libraryError{fmt.Sprintf("NCCL %s (%s) is too old: 2.13 is wanted", ncclVersion(version),
+				C.GoString(C.vs_nccl_file()))}
 		}
 		return version, nil
 	}
-	return 0, &libraryError{fmt.Sprintf("looked for %s: %v; install NCCL 2, or name its library in %s", cmp.Or(named, ncclLibrary+" where the system's loader looks and in Python's folders nvidia/nccl/lib"), first, ncclVariable)}
+	return 0, &libraryError{fmt.Sprintf("looked for %s: %v; install NCCL 2, or name its library in %s",
+		cmp.Or(named, ncclLibrary+" where the system's loader looks and in Python's folders nvidia/nccl/lib"), first,
+		ncclVariable)}
 }
 
 // ncclVersion writes NCCL's number of a version as people do.
@@ -113,7 +118,8 @@ func (d *Device) JoinPeers(rank, size int, id []byte) error {
 		return fmt.Errorf("an id of %d bytes, %d are wanted", len(id), C.vs_nccl_id_bytes)
 	}
 	p := &peers{stop: make(chan struct{})}
-	if err := check(C.vs_nccl_join(d.ctx(), &p.comm, C.int(size), C.int(rank), (*C.char)(unsafe.Pointer(&id[0])))); err != nil {
+	if err := check(C.vs_nccl_join(d.ctx(), &p.comm, C.int(size), C.int(rank),
+		(*C.char)(unsafe.Pointer(&id[0])))); err != nil {
 		return err
 	}
 	d.peers = p

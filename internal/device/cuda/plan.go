@@ -27,7 +27,8 @@ type Plan struct {
 // properties describe it in JSON. They are of the same graphs that a device runs, and by the same
 // rules: the fastest by cuDNN's guess of those that are not refused (see badEngine). The library is
 // loaded from a path, or found as a device finds it; version is its number.
-func PlanWithout(properties, library, p string, s device.ConvSpec, kind device.ConvKind) (plans []Plan, version int, err error) {
+func PlanWithout(properties, library, p string, s device.ConvSpec, kind device.ConvKind) (plans []Plan, version int,
+	err error) {
 	if _, version, err = loadCuDNN(library); err != nil {
 		return nil, 0, err
 	}

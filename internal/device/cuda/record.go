@@ -90,7 +90,8 @@ func (d *Device) Time(start func()) (seconds float64, err error) {
 			return err
 		}
 		from, to := *(*C.CUevent)(unsafe.Pointer(&events[0])), *(*C.CUevent)(unsafe.Pointer(&events[1]))
-		return errors.Join(check(C.vs_elapsed(d.ctx(), from, to, &ms)), cu.DestroyEvent(&events[0]), cu.DestroyEvent(&events[1]))
+		return errors.Join(check(C.vs_elapsed(d.ctx(), from, to, &ms)), cu.DestroyEvent(&events[0]),
+			cu.DestroyEvent(&events[1]))
 	})
 	return float64(ms) / 1e3, err
 }

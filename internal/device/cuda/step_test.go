@@ -41,7 +41,8 @@ type trained struct {
 	calls      []cuda.Calls
 }
 
-func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, norm string, clip float64, ahead bool) (r trained) {
+func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, norm string, clip float64,
+	ahead bool) (r trained) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -68,7 +69,8 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 	stepper, err := train.NewOptimizer(params, o, nil, false)
 	check(err)
 	defer stepper.Close()
-	options := nn.Options{Loss: supervision.Loss, Outputs: map[string]*nn.Node{"statistics": supervision.Statistics}, Update: stepper.Updater()}
+	options := nn.Options{Loss: supervision.Loss, Outputs: map[string]*nn.Node{"statistics": supervision.Statistics},
+		Update: stepper.Updater()}
 	if ahead {
 		options.Ahead = []string{"image", supervision.Input()}
 	}
@@ -135,7 +137,8 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 		if taken, _ := gpu.Taken(); taken-empty < params.Need() || taken-empty > params.Need()+1<<16 {
 			t.Errorf("%d bytes are taken of the GPU's memory, %d were planned", taken-empty, params.Need())
 		}
-		if !outcome.Taken || !(outcome.Norm > 0) || math.Abs(float64(outcome.Values[0]+outcome.Values[1])-outcome.Loss) > 1e-5 {
+		if !outcome.Taken || !(outcome.Norm > 0) ||
+			math.Abs(float64(outcome.Values[0]+outcome.Values[1])-outcome.Loss) > 1e-5 {
 			t.Errorf("step %d: %+v; want a loss that is the sum of its parts", step, outcome)
 		}
 		r.calls = append(r.calls, gpu.Calls(t).Sub(before))
@@ -155,17 +158,21 @@ func TestStep(t *testing.T) {
 		clip                       float64
 	}{{"bf16", "sgd", "instance", 5}, {"fp32", "adamw", "batch", 0}} {
 		d := cuda.OpenSimulated(t, c.precision)
-		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip, true), trainSteps(t, d, unrecorded{d}, c.optimizer, c.norm, c.clip, false)
+		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip, true), trainSteps(t, d, unrecorded{d},
+			c.optimizer, c.norm, c.clip, false)
 		for i, n := range replayed.calls[2:] {
 			if n.TakesOrGives != 0 || n.Downloads != 1 || n.GraphLaunches != 2 {
-				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 1, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
+				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 1, 2",
+					c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
 			}
 			if kernels := direct.calls[i+2].Launches; n.Launches >= kernels || direct.calls[i+2].GraphLaunches != 0 {
-				t.Errorf("%v, step %d: %d kernels started beside the graphs, %d in the direct run", c, i+3, n.Launches, kernels)
+				t.Errorf("%v, step %d: %d kernels started beside the graphs, %d in the direct run", c, i+3, n.Launches,
+					kernels)
 			}
 		}
 		if !slices.Equal(replayed.losses, direct.losses) || !slices.Equal(replayed.parameters, direct.parameters) {
-			t.Errorf("%v: losses %v replayed, %v directly; parameters equal: %v", c, replayed.losses, direct.losses, slices.Equal(replayed.parameters, direct.parameters))
+			t.Errorf("%v: losses %v replayed, %v directly; parameters equal: %v", c, replayed.losses, direct.losses,
+				slices.Equal(replayed.parameters, direct.parameters))
 		}
 		if replayed.losses[0] == replayed.losses[3] {
 			t.Errorf("%v: nothing was learnt: %v", c, replayed.losses)
@@ -177,7 +184,8 @@ func TestStep(t *testing.T) {
 
 // puzzleSteps are the driver's calls of each of some steps of pretraining a small network on
 // puzzles of noise, and the parameters after them.
-func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) (calls []cuda.Calls, parameters []float32) {
+func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) (calls []cuda.Calls,
+	parameters []float32) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -189,7 +197,8 @@ func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) 
 	settings.Channels, settings.Levels, settings.Norm = 16, 1, "instance"
 	network, err := backbone.Of(settings)
 	check(err)
-	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds, Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
+	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds,
+		Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
 	encoder := backbone.Patches{Backbone: network, Size: [3]int{4, 4, 4}}
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
@@ -204,7 +213,8 @@ func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) 
 	defer trainer.Close()
 	r := rand.New(rand.NewPCG(1, 2))
 	for step := range 5 {
-		b := &jigsaw.Batch{Patches: make([]float32, 8*4*4*4), Shuffles: []puzzle.Configuration{puzzle.Random(r, 8)}, Cases: []string{"noise"}}
+		b := &jigsaw.Batch{Patches: make([]float32, 8*4*4*4), Shuffles: []puzzle.Configuration{puzzle.Random(r, 8)},
+			Cases: []string{"noise"}}
 		for i := range b.Patches {
 			b.Patches[i] = float32(r.NormFloat64())
 		}
@@ -253,13 +263,15 @@ func TestStatisticsInEpilogues(t *testing.T) {
 		read := trainSteps(t, d, unnormed{d}, "sgd", "instance", 5, false)
 		for i, loss := range left.losses {
 			if math.Abs(loss-read.losses[i]) > tolerance {
-				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss, read.losses[i])
+				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss,
+					read.losses[i])
 			}
 		}
 		if with, without := left.calls[3].Launches, read.calls[3].Launches; with >= without {
 			t.Errorf("%s: %d kernels started, %d where the norms read the activations", precision, with, without)
 		}
-		t.Logf("%s: losses %v, %v; launches %d, %d", precision, left.losses, read.losses, left.calls[3].Launches, read.calls[3].Launches)
+		t.Logf("%s: losses %v, %v; launches %d, %d", precision, left.losses, read.losses, left.calls[3].Launches,
+			read.calls[3].Launches)
 		d.Close()
 	}
 }
@@ -275,16 +287,19 @@ func TestStepWithCuDNN(t *testing.T) {
 		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 weights: eng1_k2=5",
 	}
 	d := cuda.OpenWithCuDNN(t, "bf16", choices)
-	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0, false), trainSteps(t, d, unrecorded{d}, "sgd", "instance", 0, false)
+	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0, false), trainSteps(t, d, unrecorded{d}, "sgd",
+		"instance", 0, false)
 	if inForce, refused := d.Engines(); len(inForce) != len(choices) || len(refused) != 0 {
 		t.Errorf("in force %q, refused %q", inForce, refused)
 	}
 	for i, n := range replayed.calls[2:] {
 		if n.TakesOrGives != 0 || n.GraphLaunches != 2 {
-			t.Errorf("step %d: %d resources taken or given back, %d graphs started; want 0, 2", i+3, n.TakesOrGives, n.GraphLaunches)
+			t.Errorf("step %d: %d resources taken or given back, %d graphs started; want 0, 2", i+3, n.TakesOrGives,
+				n.GraphLaunches)
 		}
 	}
 	if !slices.Equal(replayed.losses, direct.losses) || !slices.Equal(replayed.parameters, direct.parameters) {
-		t.Errorf("losses %v replayed, %v directly; parameters equal: %v", replayed.losses, direct.losses, slices.Equal(replayed.parameters, direct.parameters))
+		t.Errorf("losses %v replayed, %v directly; parameters equal: %v", replayed.losses, direct.losses,
+			slices.Equal(replayed.parameters, direct.parameters))
 	}
 }

@@ -53,7 +53,8 @@ func (d *Device) cutOf(s device.Shape, t device.Type, vectors bool) cut {
 	// some eight blocks a multiprocessor, at least four voxels a thread
 	chunks := min(max(1, 8*d.processors/images), blocksOf(voxels, 4*rows))
 	chunk := blocksOf(voxels, chunks)
-	c := cut{channels{int32(images), int32(s[1]), int32(voxels), int32(chunk)}, fmt.Sprintf("%s_%d", suffix(t), v), grid{}, blocksOf(voxels, chunk), 4 * 2 * ownerThreads * v}
+	c := cut{channels{int32(images), int32(s[1]), int32(voxels), int32(chunk)}, fmt.Sprintf("%s_%d", suffix(t), v),
+		grid{}, blocksOf(voxels, chunk), 4 * 2 * ownerThreads * v}
 	c.grid = grid{c.chunks, images, blocksOf(owners, ownerThreads)}
 	return c
 }
@@ -67,7 +68,8 @@ type flat struct {
 func (d *Device) addScaled(t device.Tensor, factor float32, operands ...operand) (device.Kernel, error) {
 	n := t.Shape.Elements()
 	k := d.newKernel()
-	k.launch("addScaled"+suffix(t.Type), grid{blocksOf(n, 256*vectorOf(t.Type)), 1, 1}, 256, 0, flat{uint32(n), uint32(uint64(n) >> 32), factor}, operands...)
+	k.launch("addScaled"+suffix(t.Type), grid{blocksOf(n, 256*vectorOf(t.Type)), 1, 1}, 256, 0,
+		flat{uint32(n), uint32(uint64(n) >> 32), factor}, operands...)
 	return k.done()
 }
 
@@ -122,7 +124,9 @@ func (k *kernel) sumChannels(t device.Tensor, b, x operand) {
 // stride).
 func (k *kernel) sumTiles(outer, tiles, inner, stride, offset int, to, from operand) {
 	const width, rows = 8, 32
-	k.launch("sumTiles", grid{blocksOf(inner, width), outer, 1}, width*rows, 4*width*rows, struct{ Tiles, Inner, Stride, Offset int32 }{int32(tiles), int32(inner), int32(stride), int32(offset)}, to, from)
+	k.launch("sumTiles", grid{blocksOf(inner, width), outer, 1}, width*rows, 4*width*rows,
+		struct{ Tiles, Inner, Stride, Offset int32 }{int32(tiles), int32(inner), int32(stride), int32(offset)}, to,
+		from)
 }
 
 // part is tensor.cu's Part.
@@ -197,7 +201,8 @@ func (k *kernel) transpose(t device.Tensor, back bool, to, from operand) {
 	}
 	if rows == 1 || columns == 1 {
 		n := t.Shape.Elements()
-		k.launch("convert"+kinds, grid{blocksOf(n, 256), 1, 1}, 256, 0, flat{uint32(n), uint32(uint64(n) >> 32), 1}, to, from)
+		k.launch("convert"+kinds, grid{blocksOf(n, 256), 1, 1}, 256, 0, flat{uint32(n), uint32(uint64(n) >> 32), 1}, to,
+			from)
 		return
 	}
 	// the columns are in the second axis of the grid, which is short: so are channels, but not
@@ -206,7 +211,9 @@ func (k *kernel) transpose(t device.Tensor, back bool, to, from operand) {
 	for first := 0; first < blocks[1]; first += 65535 {
 		for image := 0; image < images; image += 65535 {
 			some := grid{blocks[0], min(65535, blocks[1]-first), min(65535, images-image)}
-			k.launch("transpose"+kinds, some, 256, 4*32*33, struct{ Rows, Columns, FirstColumn, FirstImage int32 }{int32(rows), int32(columns), int32(32 * first), int32(image)}, to, from)
+			k.launch("transpose"+kinds, some, 256, 4*32*33,
+				struct{ Rows, Columns, FirstColumn, FirstImage int32 }{int32(rows), int32(columns), int32(32 * first),
+					int32(image)}, to, from)
 		}
 	}
 }
@@ -219,12 +226,14 @@ type pooling struct {
 	Low, High                 uint32
 }
 
-func (d *Device) pooling(name string, s device.PoolSpec, result device.Shape, operands ...operand) (device.Kernel, error) {
+func (d *Device) pooling(name string, s device.PoolSpec, result device.Shape, operands ...operand) (device.Kernel,
+	error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	n, o := result.Elements(), s.OutShape()
-	p := pooling{int32(s.Shape[1]), int3([3]int(s.Shape[2:])), int3([3]int(o[2:])), int3(s.Kernel), int3(s.Stride), int3(s.Pad), flag(s.Average), uint32(n), uint32(uint64(n) >> 32)}
+	p := pooling{int32(s.Shape[1]), int3([3]int(s.Shape[2:])), int3([3]int(o[2:])), int3(s.Kernel), int3(s.Stride),
+		int3(s.Pad), flag(s.Average), uint32(n), uint32(uint64(n) >> 32)}
 	k := d.newKernel()
 	k.launch(name+suffix(s.Type), grid{blocksOf(n, 256), 1, 1}, 256, 0, p, operands...)
 	return k.done()

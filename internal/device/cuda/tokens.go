@@ -26,7 +26,8 @@ func (k *kernel) scores(s device.AttentionSpec, scale float64, p, a, b operand) 
 
 // values appends y = scale p v of each head, or scale p^T v.
 func (k *kernel) values(s device.AttentionSpec, scale float64, transposed bool, y, p, v operand) {
-	k.launch("attentionValues", grid{blocksOf(s.Groups*s.Rows*s.Columns, 256), 1, 1}, 256, 0, attentionOf(s, scale, transposed), y, p, v)
+	k.launch("attentionValues", grid{blocksOf(s.Groups*s.Rows*s.Columns, 256), 1, 1}, 256, 0,
+		attentionOf(s, scale, transposed), y, p, v)
 }
 
 // weightsOf is how many weights there are: one for each pair of tokens of each head.
@@ -87,6 +88,7 @@ func (d *Device) ChoiceLossGrad(s device.ChoiceSpec) (device.Kernel, error) {
 		return nil, err
 	}
 	k := d.newKernel()
-	k.launch("choiceLossGrad", grid{blocksOf(s.Rows, 256), 1, 1}, 256, 0, choiceOf(s), out(0), in(0), in(1), in(2), in(3))
+	k.launch("choiceLossGrad", grid{blocksOf(s.Rows, 256), 1, 1}, 256, 0, choiceOf(s), out(0), in(0), in(1), in(2),
+		in(3))
 	return k.done()
 }

@@ -18,11 +18,17 @@ func Bench(b *testing.B, dev device.Device) {
 	for _, s := range []device.Shape{full, deep} {
 		size := 4 * s.Elements()
 		x := []operand{output(s...), output(s...), output(s...)}
-		benchmark(b, dev, "Add", s, 3*size, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, x[:1], x[1:])
-		benchmark(b, dev, "Scale", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 2) }, x[:1], x[1:2])
-		benchmark(b, dev, "SumChannels", s, size, func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) }, []operand{output(s[1])}, x[:1])
-		join := device.ConcatSpec{N: s[0], Channels: []int{s[1] / 2, s[1] / 2}, Size: [3]int(s[2:]), Type: dev.Activations()}
-		benchmark(b, dev, "Concat", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Concat(join) }, x[:1], []operand{output(join.Part(0)...), output(join.Part(1)...)})
+		benchmark(b, dev, "Add", s, 3*size,
+			func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, x[:1], x[1:])
+		benchmark(b, dev, "Scale", s, 2*size,
+			func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 2) }, x[:1], x[1:2])
+		benchmark(b, dev, "SumChannels", s, size,
+			func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) },
+			[]operand{output(s[1])}, x[:1])
+		join := device.ConcatSpec{N: s[0], Channels: []int{s[1] / 2, s[1] / 2}, Size: [3]int(s[2:]),
+			Type: dev.Activations()}
+		benchmark(b, dev, "Concat", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Concat(join) },
+			x[:1], []operand{output(join.Part(0)...), output(join.Part(1)...)})
 		for _, a := range []struct {
 			name              string
 			spec              device.ActivateSpec
@@ -33,8 +39,10 @@ func Bench(b *testing.B, dev device.Device) {
 			{"PReLU+residual", device.ActivateSpec{Act: device.PReLU, Residual: device.FullResidual}, 3, 4},
 			{"PReLU+tiled", device.ActivateSpec{Act: device.PReLU, Residual: device.TiledResidual}, 2, 3},
 			{"instance+PReLU", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU}, 3, 5},
-			{"instance+PReLU+residual", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU, Residual: device.FullResidual}, 4, 7},
-			{"batch+ELU+residual", device.ActivateSpec{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.FullResidual}, 4, 7},
+			{"instance+PReLU+residual", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU,
+				Residual: device.FullResidual}, 4, 7},
+			{"batch+ELU+residual", device.ActivateSpec{Norm: device.BatchNorm, Training: true, Act: device.ELU,
+				Residual: device.FullResidual}, 4, 7},
 		} {
 			a.spec.Shape, a.spec.Epsilon, a.spec.Type = s, 1e-5, dev.Activations()
 			in := activateOperandsOf(newRand(1), a.spec)
@@ -43,7 +51,8 @@ func Bench(b *testing.B, dev device.Device) {
 				out = append(out, output(a.spec.StatisticsShape()...))
 			}
 			benchmark(b, dev, "Activate/"+a.name, s, a.forward*size, forwardOf(a.spec), out, in)
-			backOut, backIn := backwardOperands(newRand(1), a.spec, in, make([]float32, a.spec.StatisticsShape().Elements()))
+			backOut, backIn := backwardOperands(newRand(1), a.spec, in,
+				make([]float32, a.spec.StatisticsShape().Elements()))
 			benchmark(b, dev, "ActivateGrad/"+a.name, s, a.backward*size, backwardOf(a.spec), backOut, backIn)
 		}
 	}
@@ -52,25 +61,38 @@ func Bench(b *testing.B, dev device.Device) {
 		if classes > 16 {
 			side = 48
 		}
-		s := device.LossSpec{Shape: device.Shape{1, classes, side, side, side}, CE: 1, Dice: 1, Smooth: 1e-5, Type: dev.Activations()}
+		s := device.LossSpec{Shape: device.Shape{1, classes, side, side, side}, CE: 1, Dice: 1, Smooth: 1e-5,
+			Type: dev.Activations()}
 		r := newRand(1)
 		logits, target := random(r, s.Shape...), whole(r, 0, classes, targetShape(s.Shape)...)
 		size := int(dev.Size(tensorOf(dev, s.Shape)))
-		benchmark(b, dev, "Softmax", s.Shape, 2*size, func(d device.Device) (device.Kernel, error) { return d.Softmax(tensorOf(dev, s.Shape)) }, []operand{output(s.Shape...)}, []operand{logits})
-		benchmark(b, dev, "Loss", s.Shape, size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.Loss(s) }, []operand{output(), output(s.Stats())}, []operand{logits, target})
-		benchmark(b, dev, "LossGrad", s.Shape, 2*size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(s.Shape...), output(classes)},
+		benchmark(b, dev, "Softmax", s.Shape, 2*size,
+			func(d device.Device) (device.Kernel, error) { return d.Softmax(tensorOf(dev, s.Shape)) },
+			[]operand{output(s.Shape...)}, []operand{logits})
+		benchmark(b, dev, "Loss", s.Shape, size+4*len(target.data),
+			func(d device.Device) (device.Kernel, error) { return d.Loss(s) }, []operand{output(), output(s.Stats())},
+			[]operand{logits, target})
+		benchmark(b, dev, "LossGrad", s.Shape, 2*size+4*len(target.data),
+			func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) },
+			[]operand{output(s.Shape...), output(classes)},
 			[]operand{logits, target, positive(r, s.Stats()), positive(r)})
 	}
 	n := 16 << 20
 	parameters := output(n)
-	benchmark(b, dev, "SumSquares", parameters.shape, 4*n, func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) }, []operand{output()}, []operand{positive(newRand(1), n)})
-	benchmark(b, dev, "SGD", parameters.shape, 20*n, func(d device.Device) (device.Kernel, error) { return d.SGD(n) }, []operand{positive(newRand(1), n), positive(newRand(2), n)},
+	benchmark(b, dev, "SumSquares", parameters.shape, 4*n,
+		func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) }, []operand{output()},
+		[]operand{positive(newRand(1), n)})
+	benchmark(b, dev, "SGD", parameters.shape, 20*n, func(d device.Device) (device.Kernel, error) { return d.SGD(n) },
+		[]operand{positive(newRand(1), n), positive(newRand(2), n)},
 		[]operand{positive(newRand(3), n), {shape: device.Shape{4}, data: []float32{1e-3, 0.9, 1e-4, 1}}})
 	// The paper's head on 2 puzzles of 27 patches, features of 1024: forward, by features, by
 	// weights, with weights (out, in).
-	for _, s := range []device.MatMulSpec{{M: 54, N: 1024, K: 27648, TransB: true}, {M: 54, N: 27648, K: 1024}, {M: 1024, N: 27648, K: 54, TransA: true}, {M: 54, N: 1024, K: 2048, TransB: true}} {
+	for _, s := range []device.MatMulSpec{{M: 54, N: 1024, K: 27648, TransB: true}, {M: 54, N: 27648, K: 1024},
+		{M: 1024, N: 27648, K: 54, TransA: true}, {M: 54, N: 1024, K: 2048, TransB: true}} {
 		a, w := positive(newRand(1), s.M, s.K), positive(newRand(2), s.K, s.N)
-		benchmark(b, dev, "MatMul", device.Shape{s.M, s.N, s.K}, 4*(s.M*s.N+s.K*s.N+s.M*s.K), func(d device.Device) (device.Kernel, error) { return d.MatMul(s) }, []operand{output(s.M, s.N)}, []operand{a, w})
+		benchmark(b, dev, "MatMul", device.Shape{s.M, s.N, s.K}, 4*(s.M*s.N+s.K*s.N+s.M*s.K),
+			func(d device.Device) (device.Kernel, error) { return d.MatMul(s) }, []operand{output(s.M, s.N)},
+			[]operand{a, w})
 	}
 }
 

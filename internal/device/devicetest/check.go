@@ -202,14 +202,17 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 		t.Fatal(err)
 	}
 	for i, o := range out {
-		if err := relativeTo(o.norm, download(t, dev, got.out[i], o), download(t, reference, want.out[i], o)); !(err <= tolerance) {
+		if err := relativeTo(o.norm, download(t, dev, got.out[i], o),
+			download(t, reference, want.out[i], o)); !(err <= tolerance) {
 			t.Errorf("output %d %v: relative error %.2g, want at most %.2g", i, []int(o.shape), err, tolerance)
 		}
 		checkPadding(t, dev, got.out[i], o)
 	}
 	for i, o := range in {
-		if err := relativeL2(download(t, dev, got.in[i], o), download(t, reference, want.in[i], o)); !(err <= tolerance) {
-			t.Errorf("input %d %v: relative error %.2g after the run, want at most %.2g", i, []int(o.shape), err, tolerance)
+		if err := relativeL2(download(t, dev, got.in[i], o),
+			download(t, reference, want.in[i], o)); !(err <= tolerance) {
+			t.Errorf("input %d %v: relative error %.2g after the run, want at most %.2g", i, []int(o.shape), err,
+				tolerance)
 		}
 	}
 	_, naive := dev.(naive)
@@ -250,7 +253,8 @@ func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, ove
 	together.run()
 	for i, o := range out {
 		if err := relativeL2(download(t, dev, together.out[i], o), download(t, dev, apart.out[i], o)); err != 0 {
-			t.Errorf("output %d %v: relative error %.2g when results are written over operands: %v", i, []int(o.shape), err, over)
+			t.Errorf("output %d %v: relative error %.2g when results are written over operands: %v", i, []int(o.shape),
+				err, over)
 		}
 	}
 }
@@ -270,7 +274,8 @@ func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 	}
 	for i := range raw {
 		if raw[i] != fresh[i] && (raw[i] == raw[i] || fresh[i] == fresh[i]) {
-			t.Errorf("%v: element %d of the buffer is %v, after an upload of the same values %v", []int(o.shape), i, raw[i], fresh[i])
+			t.Errorf("%v: element %d of the buffer is %v, after an upload of the same values %v", []int(o.shape), i,
+				raw[i], fresh[i])
 			return
 		}
 	}
@@ -351,7 +356,8 @@ func (d differentiable) check(t *testing.T) {
 			norm += slope * slope
 		}
 		if err := math.Sqrt(difference / (norm + 1e-6)); !(err <= tolerance) {
-			t.Errorf("gradient by input %d %v: relative distance from central differences %.2g, want at most %.2g", input, []int(d.in[input].shape), err, tolerance)
+			t.Errorf("gradient by input %d %v: relative distance from central differences %.2g, want at most %.2g",
+				input, []int(d.in[input].shape), err, tolerance)
 		}
 	}
 }

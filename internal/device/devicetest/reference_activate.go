@@ -150,7 +150,8 @@ func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 		}
 		next = operands(out)
 		dx := next()
-		dgamma, dbeta, dr, dslope := make(values, s.Shape[1]), make(values, s.Shape[1]), make(values, len(dy)), make(values, s.Shape[1])
+		dgamma, dbeta, dr, dslope := make(values, s.Shape[1]), make(values, s.Shape[1]), make(values, len(dy)),
+			make(values, s.Shape[1])
 		if s.Norm != device.NoNorm {
 			dgamma, dbeta = next(), next()
 		}

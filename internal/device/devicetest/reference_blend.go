@@ -18,7 +18,8 @@ func (reference) Blend(s device.BlendSpec) (device.Kernel, error) {
 				to = to*s.Sums[k] + v
 			}
 			for c := 0; inside && c < s.Classes; c++ {
-				sums[c*volume+to] += weights[at[0]] * weights[w[0]+at[1]] * weights[w[0]+w[1]+at[2]] * probabilities[c*window+i]
+				sums[c*volume+to] += weights[at[0]] * weights[w[0]+at[1]] * weights[w[0]+w[1]+
+					at[2]] * probabilities[c*window+i]
 			}
 		}
 	}), nil
@@ -31,7 +32,8 @@ func (reference) Restore(s device.RestoreSpec) (device.Kernel, error) {
 		classes, sums, taps, place := out[0], in[0], in[1], in[2]
 		n := int(place[1]) * s.Lines[1] * s.Lines[2]
 		for i := range n {
-			lines := [3]int{int(place[0]) + i/(s.Lines[1]*s.Lines[2]), s.Lines[0] + i/s.Lines[2]%s.Lines[1], s.Lines[0] + s.Lines[1] + i%s.Lines[2]}
+			lines := [3]int{int(place[0]) + i/(s.Lines[1]*s.Lines[2]), s.Lines[0] + i/s.Lines[2]%s.Lines[1],
+				s.Lines[0] + s.Lines[1] + i%s.Lines[2]}
 			best, scale, number := 0.0, 1.0, true
 			for _, l := range lines {
 				scale *= taps[5*l+4]

@@ -23,7 +23,8 @@ func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
 									if h < 0 || h >= s.Size[1] {
 										continue
 									}
-									ix := (((n*s.In+out/ofGroup.Out*ofGroup.In+in)*s.Size[0]+d)*s.Size[1] + h) * s.Size[2]
+									ix := (((n*s.In+out/ofGroup.Out*ofGroup.In+in)*s.Size[0]+d)*s.Size[1] +
+										h) * s.Size[2]
 									iw := (((out*ofGroup.In+in)*s.Kernel[0]+kd)*s.Kernel[1] + kh) * s.Kernel[2]
 									first := ow*s.Stride[2] - s.Pad[2]
 									for kw := max(0, -first); kw < min(s.Kernel[2], s.Size[2]-first); kw++ {

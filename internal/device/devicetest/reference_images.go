@@ -34,7 +34,8 @@ func (reference) LRNGrad(s device.LRNSpec) (device.Kernel, error) {
 		for i := range x {
 			scale, c := lrnScale(s, x, i), i/v%s.Shape[1]
 			dx[i] += dy[i] * math.Pow(scale, -float64(s.Beta))
-			outer := dy[i] * x[i] * -float64(s.Beta) * math.Pow(scale, -float64(s.Beta)-1) * 2 * float64(s.Alpha) / float64(s.Size)
+			outer := dy[i] * x[i] * -float64(s.Beta) * math.Pow(scale,
+				-float64(s.Beta)-1) * 2 * float64(s.Alpha) / float64(s.Size)
 			for k := max(0, c-s.Size/2); k <= min(s.Shape[1]-1, c+(s.Size-1)/2); k++ {
 				dx[i+(k-c)*v] += outer * x[i+(k-c)*v]
 			}

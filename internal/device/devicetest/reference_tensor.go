@@ -89,7 +89,8 @@ func eachWindow(s device.PoolSpec, f func(iy int, ix []int, size float64)) {
 					for kd := range s.Kernel[0] {
 						for kh := range s.Kernel[1] {
 							for kw := range s.Kernel[2] {
-								d, h, w := od*s.Stride[0]+kd-s.Pad[0], oh*s.Stride[1]+kh-s.Pad[1], ow*s.Stride[2]+kw-s.Pad[2]
+								d, h, w := od*s.Stride[0]+kd-s.Pad[0], oh*s.Stride[1]+kh-s.Pad[1], ow*s.Stride[2]+
+									kw-s.Pad[2]
 								if d < x[2]+s.Pad[0] && h < x[3]+s.Pad[1] && w < x[4]+s.Pad[2] {
 									size++
 								}

@@ -14,7 +14,8 @@ func eachAttention(s device.AttentionSpec, f func(weight, i, j, columns int)) {
 		for h := range s.Heads {
 			for i := range s.Rows {
 				for j := range s.Rows {
-					f(((g*s.Heads+h)*s.Rows+i)*s.Rows+j, (g*s.Rows+i)*s.Columns+h*columns, (g*s.Rows+j)*s.Columns+h*columns, columns)
+					f(((g*s.Heads+h)*s.Rows+i)*s.Rows+j, (g*s.Rows+i)*s.Columns+h*columns, (g*s.Rows+j)*s.Columns+
+						h*columns, columns)
 				}
 			}
 		}

@@ -17,8 +17,10 @@ func All(t *testing.T, dev device.Device) {
 		test func(*testing.T, device.Device)
 	}
 	families := []family{
-		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
-		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Tokens", Tokens}, {"Images", Images}, {"Optimiser", Optimiser},
+		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise},
+		{"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
+		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Tokens", Tokens},
+		{"Images", Images}, {"Optimiser", Optimiser},
 	}
 	if _, ok := dev.(device.Blender); ok {
 		families = append(families, family{"Blend", Blend})
@@ -31,7 +33,8 @@ func All(t *testing.T, dev device.Device) {
 // shapes are activations of every kind of channel count (one; part of a block; whole blocks; more
 // than a block) and odd sizes; the last ones are of more than one piece of work.
 var shapes = []device.Shape{
-	{1, 1, 3, 5, 7}, {2, 1, 17, 19, 61}, {2, 2, 4, 4, 4}, {1, 3, 5, 3, 1}, {3, 8, 3, 3, 3}, {2, 16, 3, 4, 5}, {1, 17, 2, 3, 5}, {2, 32, 4, 4, 4}, {1, 48, 1, 1, 1},
+	{1, 1, 3, 5, 7}, {2, 1, 17, 19, 61}, {2, 2, 4, 4, 4}, {1, 3, 5, 3, 1}, {3, 8, 3, 3, 3}, {2, 16, 3, 4, 5},
+	{1, 17, 2, 3, 5}, {2, 32, 4, 4, 4}, {1, 48, 1, 1, 1},
 	{2, 24, 11, 13, 9}, {1, 16, 13, 14, 15},
 }
 
@@ -58,7 +61,8 @@ func Memory(t *testing.T, dev device.Device) {
 	if err := dev.DownloadPlain(got, b, int(dev.Alignment()/2)+4); err != nil || got[0] != 1 || got[2] != 3 {
 		t.Errorf("a write to a view: %v, %v in the buffer", got, err)
 	}
-	if last := int(dev.Alignment()) - 2; dev.UploadPlain(b, last, got) == nil || dev.DownloadPlain(got, b, last) == nil {
+	if last := int(dev.Alignment()) - 2; dev.UploadPlain(b, last, got) == nil ||
+		dev.DownloadPlain(got, b, last) == nil {
 		t.Error("copying past a buffer's end was accepted")
 	}
 	zeros, err := dev.Alloc(20)
@@ -80,7 +84,8 @@ func Memory(t *testing.T, dev device.Device) {
 // what a layout adds to them is zero.
 func Weights(t *testing.T, dev device.Device) {
 	r := newRand(2)
-	for _, shape := range []device.Shape{{}, {5}, {3, 40}, {1, 1, 1, 1, 1}, {16, 1, 5, 5, 5}, {2, 32, 1, 1, 1}, {40, 17, 3, 2, 1}, {33, 8, 2, 2, 2}} {
+	for _, shape := range []device.Shape{{}, {5}, {3, 40}, {1, 1, 1, 1, 1}, {16, 1, 5, 5, 5}, {2, 32, 1, 1, 1},
+		{40, 17, 3, 2, 1}, {33, 8, 2, 2, 2}} {
 		w := weights(r, shape...)
 		b := alloc(t, dev, w)
 		if err := relativeL2(download(t, dev, b, w), w.data); err != 0 {
@@ -119,7 +124,8 @@ func Weights(t *testing.T, dev device.Device) {
 	w := weights(r, shape...)
 	b := alloc(t, dev, w)
 	for _, piece := range []struct{ row, elements int }{{0, 3}, {0, 20}, {8, 32}, {-16, 32}, {32, 32}, {48, 0}} {
-		if dev.UploadWeights(b, shape, piece.row, w.data[:piece.elements]) == nil || dev.DownloadWeights(w.data[:piece.elements], b, shape, piece.row) == nil {
+		if dev.UploadWeights(b, shape, piece.row, w.data[:piece.elements]) == nil ||
+			dev.DownloadWeights(w.data[:piece.elements], b, shape, piece.row) == nil {
 			t.Errorf("moving %d elements from row %d of %v was accepted", piece.elements, piece.row, []int(shape))
 		}
 	}
@@ -152,12 +158,14 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 1, In: 8, Out: 3, Size: [3]int{7, 5, 6}, Kernel: cube(2), Stride: cube(2), Bias: true},
 		{N: 1, In: 32, Out: 2, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 1, In: 32, Out: 1, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
-		{N: 1, In: 3, Out: 16, Size: [3]int{1, 13, 11}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 3, 3}, Bias: true},
+		{N: 1, In: 3, Out: 16, Size: [3]int{1, 13, 11}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2},
+			Pad: [3]int{0, 3, 3}, Bias: true},
 		{N: 2, In: 3, Out: 20, Size: [3]int{1, 15, 14}, Kernel: [3]int{1, 11, 11}, Stride: [3]int{1, 2, 2}},
 		{N: 20, In: 40, Out: 33, Size: [3]int{1, 2, 2}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 3, In: 18, Out: 32, Size: [3]int{1, 9, 8}, Kernel: cube(1), Stride: cube(1)},
 		{N: 3, In: 32, Out: 40, Size: [3]int{1, 5, 4}, Kernel: cube(1), Stride: [3]int{1, 2, 2}, Bias: true},
-		{N: 2, In: 5, Out: 7, Size: [3]int{6, 9, 5}, Kernel: [3]int{3, 4, 2}, Stride: [3]int{2, 3, 1}, Pad: [3]int{1, 0, 1}, Bias: true},
+		{N: 2, In: 5, Out: 7, Size: [3]int{6, 9, 5}, Kernel: [3]int{3, 4, 2}, Stride: [3]int{2, 3, 1},
+			Pad: [3]int{1, 0, 1}, Bias: true},
 		{N: 1, In: 16, Out: 16, Size: [3]int{5, 7, 9}, Kernel: cube(3), Stride: cube(2), Pad: cube(1)},
 		// taps that do not overlap
 		{N: 3, In: 24, Out: 20, Size: [3]int{8, 12, 10}, Kernel: cube(2), Stride: cube(2), Bias: true},
@@ -189,7 +197,8 @@ func Conv(t *testing.T, dev device.Device) {
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {
-		s := device.ConvSpec{N: 2, In: 2, Out: 3, Size: [3]int{3, 4, 3}, Kernel: [3]int{3, 2, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{1, 0, 2}, Bias: true}
+		s := device.ConvSpec{N: 2, In: 2, Out: 3, Size: [3]int{3, 4, 3}, Kernel: [3]int{3, 2, 3},
+			Stride: [3]int{1, 2, 2}, Pad: [3]int{1, 0, 2}, Bias: true}
 		plain := s
 		plain.Bias = false
 		r := newRand(9)
@@ -230,14 +239,16 @@ func gradWeightsSGD(t *testing.T, dev device.Device, s device.ConvSpec, x, dy, w
 	if _, ok := dev.(device.WeightStepper); !ok {
 		return
 	}
-	velocity, hyper := weights(newRand(8), s.WShape()...), operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-2, 0.5}}
+	velocity, hyper := weights(newRand(8), s.WShape()...), operand{shape: device.Shape{4},
+		data: []float32{0.01, 0.9, 1e-2, 0.5}}
 	fused := func(d device.Device) (device.Kernel, error) { return d.(device.WeightStepper).ConvGradWeightsSGD(s) }
 	gradient := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }
 	sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(int(dev.WeightsSize(s.WShape()) / 4)) }
 	out, in := []operand{w, velocity, output()}, []operand{x, dy, hyper}
 	compare(t, dev, convTolerance, fused, out, in)
 
-	together, first := prepare(t, dev, fused, out, in), prepare(t, dev, gradient, []operand{{shape: s.WShape(), weight: true}}, in[:2])
+	together, first := prepare(t, dev, fused, out, in), prepare(t, dev, gradient,
+		[]operand{{shape: s.WShape(), weight: true}}, in[:2])
 	then := prepare(t, dev, sgd, out[:2], []operand{{shape: s.WShape(), weight: true}, hyper})
 	then.in[0] = first.out[0]
 	together.run()
@@ -261,7 +272,8 @@ func Activate(t *testing.T, dev device.Device) {
 			}
 			for act := device.Identity; act <= device.ELU; act++ {
 				for residual := device.NoResidual; residual <= device.TiledResidual; residual++ {
-					s := device.ActivateSpec{Shape: shape, Norm: norm, Groups: groupsOf(shape[1]), Epsilon: 1e-5, Momentum: 0.1, Training: true, Act: act, Residual: residual}
+					s := device.ActivateSpec{Shape: shape, Norm: norm, Groups: groupsOf(shape[1]), Epsilon: 1e-5,
+						Momentum: 0.1, Training: true, Act: act, Residual: residual}
 					if norm != device.NoNorm && shape.Voxels() < 4 {
 						continue // hardly a variance: gradients are differences of large numbers
 					}
@@ -270,16 +282,19 @@ func Activate(t *testing.T, dev device.Device) {
 						// all
 						continue
 					}
-					t.Run(fmt.Sprintf("%v norm %d act %d residual %d", []int(shape), norm, act, residual), func(t *testing.T) { activate(t, dev, s) })
+					t.Run(fmt.Sprintf("%v norm %d act %d residual %d", []int(shape), norm, act, residual),
+						func(t *testing.T) { activate(t, dev, s) })
 				}
 			}
 		}
 	}
 	t.Run("running statistics", func(t *testing.T) {
-		activate(t, dev, device.ActivateSpec{Shape: device.Shape{2, 17, 3, 4, 5}, Norm: device.BatchNorm, Epsilon: 1e-5, Act: device.PReLU, Residual: device.FullResidual})
+		activate(t, dev, device.ActivateSpec{Shape: device.Shape{2, 17, 3, 4, 5}, Norm: device.BatchNorm, Epsilon: 1e-5,
+			Act: device.PReLU, Residual: device.FullResidual})
 	})
 	t.Run("far from zero", func(t *testing.T) {
-		s := device.ActivateSpec{Shape: device.Shape{1, 16, 13, 14, 15}, Norm: device.InstanceNorm, Epsilon: 1e-5, Type: dev.Activations()}
+		s := device.ActivateSpec{Shape: device.Shape{1, 16, 13, 14, 15}, Norm: device.InstanceNorm, Epsilon: 1e-5,
+			Type: dev.Activations()}
 		in := activateOperandsOf(newRand(3), s)
 		for i := range in[0].data {
 			in[0].data[i] = 1000 + in[0].data[i]
@@ -291,7 +306,8 @@ func Activate(t *testing.T, dev device.Device) {
 	t.Run("after a convolution", func(t *testing.T) { normConvs(t, dev) })
 	t.Run("gradients", func(t *testing.T) {
 		for _, s := range []device.ActivateSpec{
-			{Act: device.PReLU}, {Act: device.ELU, Residual: device.FullResidual}, {Act: device.PReLU, Residual: device.TiledResidual}, {Act: device.ReLU},
+			{Act: device.PReLU}, {Act: device.ELU, Residual: device.FullResidual},
+			{Act: device.PReLU, Residual: device.TiledResidual}, {Act: device.ReLU},
 			{Norm: device.InstanceNorm, Act: device.PReLU, Residual: device.FullResidual},
 			{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.TiledResidual},
 			{Norm: device.BatchNorm, Act: device.PReLU}, {Norm: device.GroupNorm, Groups: 2, Act: device.PReLU},
@@ -302,7 +318,8 @@ func Activate(t *testing.T, dev device.Device) {
 		}
 	})
 	refuses(t, dev, forwardOf(device.ActivateSpec{Shape: device.Shape{1, 2, 3}}))
-	refuses(t, dev, forwardOf(device.ActivateSpec{Shape: device.Shape{1, 3, 2, 2, 2}, Norm: device.GroupNorm, Groups: 2, Epsilon: 1}))
+	refuses(t, dev, forwardOf(device.ActivateSpec{Shape: device.Shape{1, 3, 2, 2, 2}, Norm: device.GroupNorm, Groups: 2,
+		Epsilon: 1}))
 }
 
 // groupsOf is the largest proper divisor of a number of channels.
@@ -396,7 +413,8 @@ func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
 
 // backwardOperands makes the operands of ActivateGrad from the inputs of Activate and its
 // statistics.
-func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, statistics []float32) (out, in []operand) {
+func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, statistics []float32) (out,
+	in []operand) {
 	dy := random(r, s.Shape...)
 	for i := range dy.data {
 		dy.data[i]++ // so that no sum of it is near zero by chance
@@ -435,7 +453,8 @@ func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, st
 // inputs.
 func activateGradients(t *testing.T, s device.ActivateSpec) {
 	t.Helper()
-	d := differentiable{forward: forwardOf(s), backward: backwardOf(s), in: activateOperandsOf(newRand(5), s), out: []operand{output(s.Shape...)}, wrt: []int{0}}
+	d := differentiable{forward: forwardOf(s), backward: backwardOf(s), in: activateOperandsOf(newRand(5), s),
+		out: []operand{output(s.Shape...)}, wrt: []int{0}}
 	rest := 1
 	if s.Norm != device.NoNorm {
 		d.out = append(d.out, output(s.StatisticsShape()...))

@@ -19,7 +19,8 @@ func Blend(t *testing.T, dev device.Device) {
 		return d.(device.Blender).Blend(s)
 	}
 	for _, place := range [][]float32{{0, 1, 1, 4, 5, 6}, {-1, 3, 4, 4, 5, 6}, {3, -2, 0, 4, 4, 3}} {
-		compare(t, dev, tight, blend, []operand{random(r, 3*4*5*6)}, []operand{positive(r, 1, 3, 2, 3, 5), positive(r, 2+3+5), {shape: device.Shape{6}, data: place}})
+		compare(t, dev, tight, blend, []operand{random(r, 3*4*5*6)},
+			[]operand{positive(r, 1, 3, 2, 3, 5), positive(r, 2+3+5), {shape: device.Shape{6}, data: place}})
 	}
 	for _, maps := range []bool{false, true} {
 		s := device.RestoreSpec{Classes: 4, Sums: [3]int{4, 5, 6}, Lines: [3]int{7, 9, 11}, Planes: 5, Maps: maps}

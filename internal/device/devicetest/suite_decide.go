@@ -45,7 +45,8 @@ func decide(s device.DecideSpec) maker {
 }
 
 // declined checks that a step is made one that changes nothing where an element of an input is bad.
-func declined(t *testing.T, dev device.Device, s device.DecideSpec, out, in []operand, input, element int, bad float32) {
+func declined(t *testing.T, dev device.Device, s device.DecideSpec, out, in []operand, input, element int,
+	bad float32) {
 	t.Helper()
 	in = slices.Clone(in)
 	in[input].data = slices.Clone(in[input].data)

@@ -34,13 +34,18 @@ func groups(t *testing.T, dev device.Device) {
 	flat := func(k int) [3]int { return [3]int{1, k, k} }
 	unit := [3]int{1, 1, 1}
 	specs := []device.ConvSpec{
-		{N: 2, In: 64, Out: 96, Groups: 2, Size: [3]int{1, 13, 11}, Kernel: flat(5), Stride: unit, Pad: [3]int{0, 2, 2}, Bias: true},
-		{N: 3, In: 32, Out: 32, Groups: 2, Size: flat(6), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1}, Bias: true},
+		{N: 2, In: 64, Out: 96, Groups: 2, Size: [3]int{1, 13, 11}, Kernel: flat(5), Stride: unit, Pad: [3]int{0, 2, 2},
+			Bias: true},
+		{N: 3, In: 32, Out: 32, Groups: 2, Size: flat(6), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1},
+			Bias: true},
 		{N: 2, In: 96, Out: 48, Groups: 3, Size: flat(9), Kernel: flat(3), Stride: flat(2), Pad: [3]int{0, 1, 1}},
 		{N: 2, In: 48, Out: 16, Groups: 1, Size: flat(5), Kernel: flat(1), Stride: unit},
-		{N: 2, In: 24, Out: 40, Groups: 2, Size: flat(7), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1}, Bias: true},
-		{N: 1, In: 6, Out: 9, Groups: 3, Size: [3]int{3, 4, 5}, Kernel: [3]int{3, 2, 1}, Stride: unit, Pad: [3]int{1, 0, 0}, Bias: true},
-		{N: 2, In: 5, Out: 5, Groups: 5, Size: flat(4), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1}, Bias: true},
+		{N: 2, In: 24, Out: 40, Groups: 2, Size: flat(7), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1},
+			Bias: true},
+		{N: 1, In: 6, Out: 9, Groups: 3, Size: [3]int{3, 4, 5}, Kernel: [3]int{3, 2, 1}, Stride: unit,
+			Pad: [3]int{1, 0, 0}, Bias: true},
+		{N: 2, In: 5, Out: 5, Groups: 5, Size: flat(4), Kernel: flat(3), Stride: unit, Pad: [3]int{0, 1, 1},
+			Bias: true},
 		{N: 1, In: 64, Out: 64, Groups: 4, Size: [3]int{4, 6, 5}, Kernel: [3]int{3, 3, 3}, Stride: unit, Pad: unit},
 	}
 	for i, s := range specs {
@@ -54,17 +59,21 @@ func groups(t *testing.T, dev device.Device) {
 				in, transposed = append(in, random(r, s.Out)), append(transposed, random(r, s.In))
 			}
 			compare(t, dev, convTolerance, forward, []operand{output(s.YShape()...)}, in)
-			compare(t, dev, convTolerance, func(d device.Device) (device.Kernel, error) { return d.ConvTransposed(s) }, []operand{output(s.XShape()...)}, transposed)
-			compare(t, dev, convTolerance, func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }, []operand{{shape: s.WShape(), weight: true}}, []operand{x, y})
+			compare(t, dev, convTolerance, func(d device.Device) (device.Kernel, error) { return d.ConvTransposed(s) },
+				[]operand{output(s.XShape()...)}, transposed)
+			compare(t, dev, convTolerance, func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) },
+				[]operand{{shape: s.WShape(), weight: true}}, []operand{x, y})
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {
-		s := device.ConvSpec{N: 2, In: 4, Out: 6, Groups: 2, Size: [3]int{1, 4, 3}, Kernel: [3]int{1, 2, 3}, Stride: [3]int{1, 2, 1}, Pad: [3]int{0, 0, 1}}
+		s := device.ConvSpec{N: 2, In: 4, Out: 6, Groups: 2, Size: [3]int{1, 4, 3}, Kernel: [3]int{1, 2, 3},
+			Stride: [3]int{1, 2, 1}, Pad: [3]int{0, 0, 1}}
 		r := newRand(9)
 		d := differentiable{
 			forward:  func(d device.Device) (device.Kernel, error) { return d.Conv(s) },
 			backward: func(d device.Device) (device.Kernel, error) { return d.ConvTransposed(s) },
-			out:      []operand{output(s.YShape()...)}, in: []operand{random(r, s.XShape()...), weights(r, s.WShape()...)}, wrt: []int{0},
+			out:      []operand{output(s.YShape()...)},
+			in:       []operand{random(r, s.XShape()...), weights(r, s.WShape()...)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0])}, []values{dy, in[1]}
 			},
@@ -78,7 +87,8 @@ func groups(t *testing.T, dev device.Device) {
 	})
 	for _, bad := range [][3]int{{4, 6, 3}, {3, 6, 2}, {4, 4, -1}} {
 		refuses(t, dev, func(d device.Device) (device.Kernel, error) {
-			return d.Conv(device.ConvSpec{N: 1, In: bad[0], Out: bad[1], Groups: bad[2], Size: flat(3), Kernel: unit, Stride: unit})
+			return d.Conv(device.ConvSpec{N: 1, In: bad[0], Out: bad[1], Groups: bad[2], Size: flat(3), Kernel: unit,
+				Stride: unit})
 		})
 	}
 }
@@ -108,7 +118,8 @@ func ceil(t *testing.T, dev device.Device) {
 				r := newRand(1)
 				x := random(r, s.Shape...)
 				compare(t, dev, tight, pool, []operand{output(s.OutShape()...)}, []operand{x})
-				compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) }, []operand{output(s.Shape...)},
+				compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) },
+					[]operand{output(s.Shape...)},
 					[]operand{x, random(r, s.OutShape()...), random(r, s.OutShape()...)})
 				if s.Shape.Elements() > 300 {
 					return
@@ -151,15 +162,19 @@ func lrn(t *testing.T, dev device.Device) {
 		inPlace(t, dev, backward, []operand{output(s.Shape...)}, []operand{x, dy}, [2]int{0, 1})
 		if s.Shape.Elements() < 500 {
 			differentiable{
-				forward: forward, backward: backward, out: []operand{output(s.Shape...)}, in: []operand{x}, wrt: []int{0},
+				forward: forward, backward: backward, out: []operand{output(s.Shape...)}, in: []operand{x},
+				wrt: []int{0},
 				gradients: func(out, in []values, dy values) (grads, operands []values) {
 					return []values{like(in[0])}, []values{in[0], dy}
 				},
 			}.check(t)
 		}
 	}
-	for _, shape := range []device.Shape{{2, 96, 1, 5, 7}, {1, 17, 1, 3, 3}, {2, 4, 2, 3, 2}, {3, 1, 1, 2, 5}, {1, 32, 1, 33, 35}} {
-		for _, s := range []device.LRNSpec{{Size: 5, Alpha: 1e-4, Beta: 0.75, K: 1}, {Size: 5, Alpha: 2, Beta: 0.75, K: 2}, {Size: 4, Alpha: 1, Beta: 0.6, K: 1}, {Size: 1, Alpha: 1, Beta: 0.5, K: 0.5}} {
+	for _, shape := range []device.Shape{{2, 96, 1, 5, 7}, {1, 17, 1, 3, 3}, {2, 4, 2, 3, 2}, {3, 1, 1, 2, 5},
+		{1, 32, 1, 33, 35}} {
+		for _, s := range []device.LRNSpec{{Size: 5, Alpha: 1e-4, Beta: 0.75, K: 1},
+			{Size: 5, Alpha: 2, Beta: 0.75, K: 2}, {Size: 4, Alpha: 1, Beta: 0.6, K: 1},
+			{Size: 1, Alpha: 1, Beta: 0.5, K: 0.5}} {
 			s.Shape, s.Type = shape, dev.Activations()
 			t.Run(fmt.Sprint(s), func(*testing.T) { check(s) })
 		}
@@ -168,7 +183,8 @@ func lrn(t *testing.T, dev device.Device) {
 }
 
 func regions(t *testing.T, dev device.Device) {
-	s := device.RoISpec{Shape: device.Shape{2, 17, 1, 9, 12}, Regions: 6, OutSize: [2]int{3, 2}, Scale: 0.25, Type: dev.Activations()}
+	s := device.RoISpec{Shape: device.Shape{2, 17, 1, 9, 12}, Regions: 6, OutSize: [2]int{3, 2}, Scale: 0.25,
+		Type: dev.Activations()}
 	boxes := operand{shape: device.Shape{6, 5}, data: []float32{
 		0, 0, 0, 47, 35, // all of it
 		1, 7.9, 3, 22, 30, // edges between elements
@@ -187,7 +203,8 @@ func regions(t *testing.T, dev device.Device) {
 	}
 	s.Shape = device.Shape{2, 1, 1, 9, 12}
 	differentiable{
-		forward: forward, backward: backward, out: []operand{output(s.OutShape()...)}, in: []operand{random(r, s.Shape...), boxes}, wrt: []int{0},
+		forward: forward, backward: backward, out: []operand{output(s.OutShape()...)},
+		in: []operand{random(r, s.Shape...), boxes}, wrt: []int{0},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[0])}, []values{in[0], in[1], dy}
 		},
@@ -217,11 +234,14 @@ func imageLosses(t *testing.T, dev device.Device) {
 			compare(t, dev, tight, labelGrad, []operand{output(s...)}, []operand{x, target, count, dloss})
 		}
 		l1 := device.SmoothL1Spec{Rows: s[0], Columns: s[1], Beta: 1. / 9}
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(l1) }, []operand{output()}, []operand{random(r, s...), random(r, s...), positive(r, s...)})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1Grad(l1) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...), positive(r, s...), dloss})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(l1) },
+			[]operand{output()}, []operand{random(r, s...), random(r, s...), positive(r, s...)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1Grad(l1) },
+			[]operand{output(s...)}, []operand{random(r, s...), random(r, s...), positive(r, s...), dloss})
 	}
 	none := operand{shape: device.Shape{1, 2}, data: []float32{-1, -1}}
-	compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(none.shape) }, []operand{output(), output()}, []operand{random(r, 1, 2), none})
+	compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(none.shape) },
+		[]operand{output(), output()}, []operand{random(r, 1, 2), none})
 
 	s := device.Shape{3, 4}
 	differentiable{
@@ -236,7 +256,8 @@ func imageLosses(t *testing.T, dev device.Device) {
 	differentiable{
 		forward:  func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(l1) },
 		backward: func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1Grad(l1) },
-		out:      []operand{output()}, in: []operand{random(r, s...), random(r, s...), positive(r, s...)}, wrt: []int{0},
+		out:      []operand{output()}, in: []operand{random(r, s...), random(r, s...), positive(r, s...)},
+		wrt: []int{0},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[0])}, []values{in[0], in[1], in[2], dy}
 		},

@@ -34,7 +34,8 @@ func normConvs(t *testing.T, dev device.Device) {
 			{Norm: device.BatchNorm, Training: true, Momentum: 0.1, Act: device.PReLU, Residual: device.FullResidual},
 		} {
 			s.Shape, s.Epsilon, s.Type = c.YShape(), 1e-5, dev.Activations()
-			t.Run(fmt.Sprintf("%d to %d of %v, norm %d", c.In, c.Out, c.Size, s.Norm), func(t *testing.T) { normConv(t, dev, newRand(uint64(i)), c, s) })
+			t.Run(fmt.Sprintf("%d to %d of %v, norm %d", c.In, c.Out, c.Size, s.Norm),
+				func(t *testing.T) { normConv(t, dev, newRand(uint64(i)), c, s) })
 		}
 	}
 }
@@ -49,7 +50,8 @@ func normConv(t *testing.T, dev device.Device, r *rand.Rand, c device.ConvSpec, 
 
 	reference, plain, plainNorm := NewReference(), c, s
 	plain.Type, plainNorm.Type = device.Float32, device.Float32
-	conv := prepare(t, reference, func(d device.Device) (device.Kernel, error) { return d.Conv(plain) }, []operand{y}, x)
+	conv := prepare(t, reference, func(d device.Device) (device.Kernel, error) { return d.Conv(plain) }, []operand{y},
+		x)
 	activate := prepare(t, reference, forwardOf(plainNorm), []operand{y, statistics}, append([]operand{y}, rest...))
 	activate.in[0] = conv.out[0]
 	conv.run()

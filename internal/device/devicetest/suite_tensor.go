@@ -14,21 +14,27 @@ func Elementwise(t *testing.T, dev device.Device) {
 		t.Run(fmt.Sprint([]int(s)), func(t *testing.T) {
 			r := newRand(uint64(s.Elements()))
 			x := random(r, s...)
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{x, random(r, s...)})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) },
+				[]operand{output(s...)}, []operand{x, random(r, s...)})
 			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), -0.3) }, []operand{output(s...)}, []operand{x})
 			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.ScaleChannels(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{x, random(r, s[0], s[1])})
-			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) }, []operand{output(s[1])}, []operand{x})
+			compare(t, dev, lossyTolerance,
+				func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) },
+				[]operand{output(s[1])}, []operand{x})
 		})
 	}
 	for _, s := range []device.Shape{{}, {5}, {2, 3, 4}} {
 		r := newRand(1)
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 3) }, []operand{output(s...)}, []operand{random(r, s...)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) },
+			[]operand{output(s...)}, []operand{random(r, s...), random(r, s...)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 3) },
+			[]operand{output(s...)}, []operand{random(r, s...)})
 	}
 	t.Run("in place", func(t *testing.T) {
 		r := newRand(2)
 		for _, s := range shapes {
-			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, [2]int{0, 0})
+			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) },
+				[]operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, [2]int{0, 0})
 		}
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
@@ -41,7 +47,8 @@ func Elementwise(t *testing.T, dev device.Device) {
 
 // Concat checks Concat and Split.
 func Concat(t *testing.T, dev device.Device) {
-	for _, channels := range [][]int{{1}, {5}, {16, 16}, {32, 16}, {16, 3}, {8, 8}, {1, 1}, {3, 1, 17}, {4, 16, 12}, {17, 16}, {1, 16}, {48, 1}, {2, 2, 2, 2}} {
+	for _, channels := range [][]int{{1}, {5}, {16, 16}, {32, 16}, {16, 3}, {8, 8}, {1, 1}, {3, 1, 17}, {4, 16, 12},
+		{17, 16}, {1, 16}, {48, 1}, {2, 2, 2, 2}} {
 		for _, size := range [][3]int{{3, 2, 5}, {11, 13, 9}} {
 			s := device.ConcatSpec{N: 2, Channels: channels, Size: size, Type: dev.Activations()}
 			t.Run(fmt.Sprint(channels, size), func(t *testing.T) {
@@ -50,14 +57,17 @@ func Concat(t *testing.T, dev device.Device) {
 				for i := range channels {
 					parts, gaps = append(parts, random(r, s.Part(i)...)), append(gaps, output(s.Part(i)...))
 				}
-				compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Concat(s) }, []operand{output(s.Whole()...)}, parts)
-				compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Split(s) }, gaps, []operand{random(r, s.Whole()...)})
+				compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Concat(s) },
+					[]operand{output(s.Whole()...)}, parts)
+				compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Split(s) }, gaps,
+					[]operand{random(r, s.Whole()...)})
 			})
 		}
 	}
 	for _, channels := range [][]int{{16, 16}, {32, 16, 3}, {16, 1}, {5, 16}, {1, 1}, {3}} {
 		for n := 1; n <= 2; n++ {
-			adjacent(t, dev, device.ConcatSpec{N: n, Channels: channels, Size: [3]int{3, 2, 5}, Type: dev.Activations()})
+			adjacent(t, dev, device.ConcatSpec{N: n, Channels: channels, Size: [3]int{3, 2, 5},
+				Type: dev.Activations()})
 		}
 	}
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Concat(device.ConcatSpec{N: 1}) })
@@ -111,11 +121,13 @@ func Reshape(t *testing.T, dev device.Device) {
 		t.Run(fmt.Sprint([]int(s)), func(t *testing.T) {
 			r := newRand(1)
 			flat := device.Shape{s[0], s[1:].Elements()}
-			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Flatten(tensorOf(dev, s)) }, []operand{output(flat...)}, []operand{random(r, s...)})
+			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Flatten(tensorOf(dev, s)) },
+				[]operand{output(flat...)}, []operand{random(r, s...)})
 			// copies to activations are exact if they can be
 			y := rounded(dev, []operand{random(r, s...)})[0]
 			y.shape = flat
-			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Unflatten(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{y})
+			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Unflatten(tensorOf(dev, s)) },
+				[]operand{output(s...)}, []operand{y})
 		})
 	}
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Flatten(device.Tensor{Shape: device.Shape{3}}) })
@@ -136,8 +148,10 @@ func Pool(t *testing.T, dev device.Device) {
 				r := newRand(1)
 				// whole numbers tie
 				for _, x := range []operand{random(r, s.Shape...), whole(r, 0, 3, s.Shape...)} {
-					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Pool(s) }, []operand{output(s.OutShape()...)}, []operand{x})
-					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) }, []operand{output(s.Shape...)},
+					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Pool(s) },
+						[]operand{output(s.OutShape()...)}, []operand{x})
+					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) },
+						[]operand{output(s.Shape...)},
 						[]operand{x, random(r, s.OutShape()...), random(r, s.OutShape()...)})
 				}
 			})
@@ -145,11 +159,13 @@ func Pool(t *testing.T, dev device.Device) {
 	}
 	t.Run("gradients", func(t *testing.T) {
 		for _, average := range []bool{false, true} {
-			s := device.PoolSpec{Shape: device.Shape{1, 2, 4, 3, 5}, Kernel: [3]int{3, 2, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{1, 1, 0}, Average: average}
+			s := device.PoolSpec{Shape: device.Shape{1, 2, 4, 3, 5}, Kernel: [3]int{3, 2, 3}, Stride: [3]int{1, 2, 2},
+				Pad: [3]int{1, 1, 0}, Average: average}
 			differentiable{
 				forward:  func(d device.Device) (device.Kernel, error) { return d.Pool(s) },
 				backward: func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) },
-				out:      []operand{output(s.OutShape()...)}, in: []operand{random(newRand(4), s.Shape...)}, wrt: []int{0},
+				out:      []operand{output(s.OutShape()...)}, in: []operand{random(newRand(4), s.Shape...)},
+				wrt: []int{0},
 				gradients: func(out, in []values, dy values) (grads, operands []values) {
 					return []values{like(in[0])}, []values{in[0], out[0], dy}
 				},
@@ -157,6 +173,7 @@ func Pool(t *testing.T, dev device.Device) {
 		}
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
-		return d.Pool(device.PoolSpec{Shape: device.Shape{1, 1, 2, 2, 2}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}})
+		return d.Pool(device.PoolSpec{Shape: device.Shape{1, 1, 2, 2, 2}, Kernel: [3]int{3, 3, 3},
+			Stride: [3]int{1, 1, 1}})
 	})
 }

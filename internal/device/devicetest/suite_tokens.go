@@ -54,13 +54,15 @@ func attentionKernels(t *testing.T, dev device.Device, s device.AttentionSpec) {
 	p := output(weights.shape...)
 	p.data = download(t, reference, f.out[1], p)
 	backward := func(d device.Device) (device.Kernel, error) { return tokens(t, d).AttentionGrad(s) }
-	compare(t, dev, lossyTolerance, backward, []operand{output(shape...), output(shape...), output(shape...)}, []operand{q, k, v, p, random(r, shape...)})
+	compare(t, dev, lossyTolerance, backward, []operand{output(shape...), output(shape...), output(shape...)},
+		[]operand{q, k, v, p, random(r, shape...)})
 }
 
 func choiceKernels(t *testing.T, dev device.Device, s device.ChoiceSpec) {
 	r := newRand(2)
 	x := random(r, s.Rows, s.Columns)
-	for _, right := range []operand{whole(r, 0, 2, s.Rows, s.Columns), whole(r, 1, 2, s.Rows, s.Columns), whole(r, 0, 1, s.Rows, s.Columns)} {
+	for _, right := range []operand{whole(r, 0, 2, s.Rows, s.Columns), whole(r, 1, 2, s.Rows, s.Columns),
+		whole(r, 0, 1, s.Rows, s.Columns)} {
 		forward := func(d device.Device) (device.Kernel, error) { return tokens(t, d).ChoiceLoss(s) }
 		out := []operand{output(), output(s.Stats())}
 		compare(t, dev, lossyTolerance, forward, out, []operand{x, right})
@@ -70,7 +72,8 @@ func choiceKernels(t *testing.T, dev device.Device, s device.ChoiceSpec) {
 		stats := output(s.Stats())
 		stats.data = download(t, reference, f.out[1], stats)
 		backward := func(d device.Device) (device.Kernel, error) { return tokens(t, d).ChoiceLossGrad(s) }
-		compare(t, dev, lossyTolerance, backward, []operand{output(s.Rows, s.Columns)}, []operand{x, right, stats, random(r)})
+		compare(t, dev, lossyTolerance, backward, []operand{output(s.Rows, s.Columns)},
+			[]operand{x, right, stats, random(r)})
 	}
 }
 
@@ -81,15 +84,18 @@ func tokenGradients(t *testing.T) {
 	differentiable{
 		forward:  func(d device.Device) (device.Kernel, error) { return tokens(t, d).Attention(a) },
 		backward: func(d device.Device) (device.Kernel, error) { return tokens(t, d).AttentionGrad(a) },
-		out:      []operand{output(6, 4), output(12, 3)}, in: []operand{random(r, 6, 4), random(r, 6, 4), random(r, 6, 4)}, wrt: []int{0, 1, 2},
+		out:      []operand{output(6, 4), output(12, 3)}, in: []operand{random(r, 6, 4), random(r, 6, 4),
+			random(r, 6, 4)}, wrt: []int{0, 1, 2},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
-			return []values{like(in[0]), like(in[1]), like(in[2])}, []values{in[0], in[1], in[2], append(values{}, out[1]...), dy}
+			return []values{like(in[0]), like(in[1]), like(in[2])}, []values{in[0], in[1], in[2],
+				append(values{}, out[1]...), dy}
 		},
 	}.check(t)
 	differentiable{
 		forward:  func(d device.Device) (device.Kernel, error) { return tokens(t, d).ChoiceLoss(c) },
 		backward: func(d device.Device) (device.Kernel, error) { return tokens(t, d).ChoiceLossGrad(c) },
-		out:      []operand{output(), output(c.Stats())}, in: []operand{random(r, 4, 5), whole(r, 0, 2, 4, 5)}, wrt: []int{0},
+		out:      []operand{output(), output(c.Stats())}, in: []operand{random(r, 4, 5), whole(r, 0, 2, 4, 5)},
+		wrt: []int{0},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[0])}, []values{in[0], in[1], append(values{}, out[1]...), dy}
 		},

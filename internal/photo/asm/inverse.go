@@ -15,8 +15,10 @@ import (
 func inverse() {
 	constants := map[int32]operand.Mem{}
 	for _, v := range []int32{
-		fixed.Fix0_298631336, -fixed.Fix0_390180644, fixed.Fix0_541196100, fixed.Fix0_765366865, -fixed.Fix0_899976223, fixed.Fix1_175875602,
-		fixed.Fix1_501321110, -fixed.Fix1_847759065, -fixed.Fix1_961570560, fixed.Fix2_053119869, -fixed.Fix2_562915447, fixed.Fix3_072711026,
+		fixed.Fix0_298631336, -fixed.Fix0_390180644, fixed.Fix0_541196100, fixed.Fix0_765366865, -fixed.Fix0_899976223,
+		fixed.Fix1_175875602,
+		fixed.Fix1_501321110, -fixed.Fix1_847759065, -fixed.Fix1_961570560, fixed.Fix2_053119869, -fixed.Fix2_562915447,
+		fixed.Fix3_072711026,
 		1 << (fixed.ConstBits - fixed.Pass1Bits - 1), 1 << (fixed.ConstBits + fixed.Pass1Bits + 2),
 	} {
 		name := fmt.Sprintf("fix%d", v)

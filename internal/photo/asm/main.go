@@ -175,7 +175,8 @@ func rows(name string, colour bool) {
 		}
 		half = words("half", 1<<(fixed.SampleBits-1))
 		constants = map[string]operand.Mem{
-			"zero": words("grey", fixed.Grey), "rCr": words("redOfCr", fixed.RedCr), "bCb": words("blueOfCb", fixed.BlueCb),
+			"zero": words("grey", fixed.Grey), "rCr": words("redOfCr", fixed.RedCr),
+			"bCb": words("blueOfCb", fixed.BlueCb),
 			"gCb": words("greenOfCb", fixed.GreenCb), "gCr": words("greenOfCr", fixed.GreenCr),
 		}
 	}

@@ -39,7 +39,8 @@ func eachTurn(w, x Mem, n reg.GPVirtual, body func(part int)) {
 }
 
 func operands() (w, x Mem, n reg.GPVirtual) {
-	return Mem{Base: Load(Param("w"), GP64())}, Mem{Base: Load(Param("x"), GP64())}, Load(Param("n"), GP64()).(reg.GPVirtual)
+	return Mem{Base: Load(Param("w"), GP64())}, Mem{Base: Load(Param("x"), GP64())},
+		Load(Param("n"), GP64()).(reg.GPVirtual)
 }
 
 func dot() {

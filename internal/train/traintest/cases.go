@@ -104,7 +104,8 @@ func TwoChannels(t testing.TB, n int, shape [3]int) *prepared.Store {
 			l.Labels[at] = min(label, 1)
 		}
 		l.Names = nil
-		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: channels[0], More: channels[1:], Labels: l})
+		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: channels[0], More: channels[1:],
+			Labels: l})
 	}
 	return Store(t, how, cases...)
 }

@@ -27,7 +27,8 @@ func (s *stopper) Stepped(p voxsaw.Progress) {
 
 // Resumes stops a training after a step, resumes it, and wants the same bytes in some files of its
 // folder as one that ran through has, whose folder and summary it returns.
-func Resumes(t testing.TB, step int, training func(context.Context, voxsaw.RunOptions) (voxsaw.Summary, error), files ...string) (through string, summary voxsaw.Summary) {
+func Resumes(t testing.TB, step int, training func(context.Context, voxsaw.RunOptions) (voxsaw.Summary, error),
+	files ...string) (through string, summary voxsaw.Summary) {
 	t.Helper()
 	through = filepath.Join(t.TempDir(), "through")
 	stopped := filepath.Join(t.TempDir(), "stopped")
@@ -38,7 +39,8 @@ func Resumes(t testing.TB, step int, training func(context.Context, voxsaw.RunOp
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var interrupted *voxsaw.InterruptedError
-	if _, err := training(ctx, voxsaw.RunOptions{Folder: stopped, Observer: &stopper{step, cancel}}); !errors.As(err, &interrupted) {
+	if _, err := training(ctx, voxsaw.RunOptions{Folder: stopped, Observer: &stopper{step, cancel}}); !errors.As(err,
+		&interrupted) {
 		t.Fatalf("stopped after step %d: error %v", step, err)
 	}
 	if _, err := training(t.Context(), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {

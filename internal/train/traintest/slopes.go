@@ -54,7 +54,8 @@ func Slopes(t testing.TB, what string, params *nn.Params, loss func() float64, p
 		step := 2e-5 * before / norm
 		slope := (s.at(step, tensors...) - s.at(-step, tensors...)) / (2 * step)
 		if math.Abs(slope/norm-1) > 0.02 {
-			t.Errorf("%s: along the gradient of %d tensors (%s ...) the slope is %v, want %v", what, len(tensors), tensors[0], slope, norm)
+			t.Errorf("%s: along the gradient of %d tensors (%s ...) the slope is %v, want %v", what, len(tensors),
+				tensors[0], slope, norm)
 		}
 	}
 	for _, part := range parts {

@@ -187,7 +187,8 @@ func propose(r *rand.Rand, width, height int, objects []object) []image.Rectangl
 	near := func(v, by int) int { return v + r.IntN(2*by+1) - by }
 	for _, o := range objects {
 		for _, by := range []int{2, 3, 5, 8, 8} {
-			box := image.Rect(near(o.box.Min.X, by), near(o.box.Min.Y, by), near(o.box.Max.X, by), near(o.box.Max.Y, by)).Intersect(photo)
+			box := image.Rect(near(o.box.Min.X, by), near(o.box.Min.Y, by), near(o.box.Max.X, by),
+				near(o.box.Max.Y, by)).Intersect(photo)
 			if !box.Empty() {
 				boxes = append(boxes, box)
 			}

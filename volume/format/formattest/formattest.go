@@ -45,7 +45,8 @@ func names(t *testing.T, path string) {
 	if got, ok := format.Stem("A.b" + strings.ToUpper(extension)); !ok || got != "A.b" {
 		t.Errorf("in capital letters: %q, %v", got, ok)
 	}
-	for _, other := range []string{"." + extension, "._a" + extension, extension, "a" + extension + ".txt", "a.dcm", "a"} {
+	for _, other := range []string{"." + extension, "._a" + extension, extension, "a" + extension + ".txt", "a.dcm",
+		"a"} {
 		if format.IsName(other) {
 			t.Errorf("%s is taken for a file of scans", other)
 		}
@@ -80,13 +81,15 @@ func scan(t *testing.T, path string) {
 		voxels *= n
 	}
 	if h.Grid != v.Grid || h.Volumes != 1 || h.VoxelBytes < bytes || voxels != v.Len() {
-		t.Errorf("the header says %v, %d volumes of %v, %d bytes a voxel; read: %v, %d bytes", h.Grid, h.Volumes, h.Dims, h.VoxelBytes, v.Grid, bytes)
+		t.Errorf("the header says %v, %d volumes of %v, %d bytes a voxel; read: %v, %d bytes", h.Grid, h.Volumes,
+			h.Dims, h.VoxelBytes, v.Grid, bytes)
 	}
 	if h.Kind == "" || h.Datatype == "" || h.Path != path {
 		t.Errorf("kind %q, type %q, path %q", h.Kind, h.Datatype, h.Path)
 	}
 	again, err := format.Read(path, format.Options{Volume: 1})
-	if err != nil || again.Grid != v.Grid || !slices.Equal(again.Int16, v.Int16) || !slices.Equal(again.Float32, v.Float32) {
+	if err != nil || again.Grid != v.Grid || !slices.Equal(again.Int16, v.Int16) ||
+		!slices.Equal(again.Float32, v.Float32) {
 		t.Errorf("read again: %v, other voxels", err)
 	}
 	if _, err := format.Read(path, format.Options{Volume: 2}); err == nil || !strings.Contains(err.Error(), path) {
@@ -168,7 +171,8 @@ func damage(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, bytes := range map[string][]byte{"missing": nil, "empty": {}, "cut short": data[:len(data)*2/3], "other": []byte(strings.Repeat("x", len(data)))} {
+	for what, bytes := range map[string][]byte{"missing": nil, "empty": {}, "cut short": data[:len(data)*2/3],
+		"other": []byte(strings.Repeat("x", len(data)))} {
 		bad := filepath.Join(t.TempDir(), filepath.Base(path))
 		if what != "missing" {
 			if err := os.WriteFile(bad, bytes, 0o666); err != nil {

@@ -19,7 +19,8 @@ import (
 func transform(s isa, name string, m toomcook.Matrix, bias bool) string {
 	signature, what := "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int)", "a transformFunc"
 	if bias {
-		signature, what = "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32)", "an outputFunc"
+		signature, what = "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32)",
+			"an outputFunc"
 	}
 	name = begin(s, name, signature, fmt.Sprintf("%%s is %s of the matrix\n\n%s", what, matrixText(m)))
 	e := &emitter{isa: s, registers: map[string]reg.VecVirtual{}}

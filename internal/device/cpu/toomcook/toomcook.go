@@ -33,7 +33,8 @@ type Matrices struct {
 }
 
 // finite points in the order of use: pairs of opposite sign share most of their arithmetic.
-var finite = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), big.NewRat(2, 1), big.NewRat(-2, 1), big.NewRat(1, 2), big.NewRat(-1, 2)}
+var finite = []*big.Rat{big.NewRat(0, 1), big.NewRat(1, 1), big.NewRat(-1, 1), big.NewRat(2, 1), big.NewRat(-2, 1),
+	big.NewRat(1, 2), big.NewRat(-1, 2)}
 
 // New makes the matrices of F(t.Outputs, t.Taps). With points p[j], and infinity as the last one:
 //

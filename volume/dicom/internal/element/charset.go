@@ -56,7 +56,8 @@ var corrections = map[string]repertoire{
 // escapes are the sequences behind an escape character that say which set follows, by the set's
 // number.
 var escapes = map[string]string{
-	"(B": "6", ")I": "13", "(J": "13", "$)A": "58", "$B": "87", "-A": "100", "-B": "101", "-C": "109", "-D": "110", "-F": "126",
+	"(B": "6", ")I": "13", "(J": "13", "$)A": "58", "$B": "87", "-A": "100", "-B": "101", "-C": "109", "-D": "110",
+	"-F": "126",
 	"-G": "127", "-H": "138", "-L": "144", "-M": "148", "$)C": "149", "$(D": "159", "-T": "166", "-b": "203",
 }
 

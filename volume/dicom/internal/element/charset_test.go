@@ -32,10 +32,12 @@ func TestCharacterSetsAgreeWithPydicom(t *testing.T) {
 			for n < min(len(a), len(b)) && a[n] == b[n] {
 				n++
 			}
-			t.Errorf("%q, %x: from character %d on %.20q, pydicom has %.20q", c.Terms, value, n, string(a[n:]), string(b[n:]))
+			t.Errorf("%q, %x: from character %d on %.20q, pydicom has %.20q", c.Terms, value, n, string(a[n:]),
+				string(b[n:]))
 		}
 		// what a term covers is no reason for a doubt
-		said := strings.Trim(c.Terms, `\`) != "" && c.Terms != "ISO_IR 6" && c.Terms != "ISO 2022 IR 6" && c.Terms != "ISO_IR 999"
+		said := strings.Trim(c.Terms, `\`) != "" && c.Terms != "ISO_IR 6" && c.Terms != "ISO 2022 IR 6" &&
+			c.Terms != "ISO_IR 999"
 		if said && len(doubts) > 0 {
 			t.Errorf("%q, %x: %q", c.Terms, value, doubts)
 		}
@@ -48,7 +50,8 @@ func TestDoubtsAboutCharacterSets(t *testing.T) {
 	for _, c := range []struct{ terms, bytes, text, doubt string }{
 		{"ISO_IR 999", "liver", "liver", ""},
 		{"ISO_IR 999", "Gr\xf6\xdfe", "Größe", `SpecificCharacterSet "ISO_IR 999" is not known: names may be wrong`},
-		{`ISO 2022 IR 100\ISO 2022 IR 999`, "Gr\xf6\xdfe", "Größe", `SpecificCharacterSet "ISO 2022 IR 999" is not known`},
+		{`ISO 2022 IR 100\ISO 2022 IR 999`, "Gr\xf6\xdfe", "Größe",
+			`SpecificCharacterSet "ISO 2022 IR 999" is not known`},
 		{"Nobody^Made", "Gr\xf6\xdfe", "Größe", `SpecificCharacterSet "other" is not known`},
 		{"", "Gr\xf6\xdfe", "Größe", "read as Latin-1"},
 		{"", "Größe", "Größe", "names are UTF-8"},

@@ -118,7 +118,8 @@ func (w *Walker) Header(offset int64) (Element, error) {
 
 // longForm are the VRs whose lengths have 32 bits (PS3.5 7.1.2).
 var longForm = map[string]bool{
-	"OB": true, "OW": true, "OD": true, "OF": true, "OL": true, "OV": true, "SQ": true, "UN": true, "UC": true, "UR": true, "UT": true, "SV": true, "UV": true,
+	"OB": true, "OW": true, "OD": true, "OF": true, "OL": true, "OV": true, "SQ": true, "UN": true, "UC": true,
+	"UR": true, "UT": true, "SV": true, "UV": true,
 }
 
 // capitals reports whether a VR is made of two capital letters, as all of them are.
@@ -165,7 +166,8 @@ func (w *Walker) end(e Element, depth int) (int64, error) {
 // Sequence walks over the items of a sequence and returns the offset behind it. It calls item with
 // the place of each item's elements: up to the item's delimiter if it is delimited, up to limit
 // otherwise. Item returns the offset behind them.
-func (w *Walker) Sequence(e Element, depth int, item func(in *Walker, offset, limit int64, delimited bool) (int64, error)) (int64, error) {
+func (w *Walker) Sequence(e Element, depth int, item func(in *Walker, offset, limit int64, delimited bool) (int64,
+	error)) (int64, error) {
 	if depth >= maxDepth {
 		return 0, fmt.Errorf("sequences are nested more than %d deep", maxDepth)
 	}
@@ -186,7 +188,8 @@ func (w *Walker) Sequence(e Element, depth int, item func(in *Walker, offset, li
 		case i.Tag == tag.SequenceDelimitationItem && delimited:
 			return i.Value, nil
 		case i.Tag != tag.Item:
-			return 0, fmt.Errorf("a sequence holds the element (%04x,%04x) where an item should be", i.Tag.Group(), i.Tag.Number())
+			return 0, fmt.Errorf("a sequence holds the element (%04x,%04x) where an item should be", i.Tag.Group(),
+				i.Tag.Number())
 		case i.Length == Undefined:
 			offset, err = item(&in, i.Value, limit, true)
 		case i.Value+i.Length > limit:

@@ -80,7 +80,8 @@ func (e *Encoder) Long(t tag.Tag, values ...uint32) {
 
 // Tag adds a tag as a value.
 func (e *Encoder) Tag(t, value tag.Tag) {
-	e.Bytes(t, "AT", binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, value.Group()), value.Number()))
+	e.Bytes(t, "AT", binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, value.Group()),
+		value.Number()))
 }
 
 // Decimals adds numbers with as many digits as fit a decimal string's 16 characters.

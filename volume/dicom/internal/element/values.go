@@ -38,7 +38,8 @@ var floats = map[string]int64{"FL": 4, "FD": 8}
 
 // Add takes an element, if it is wanted.
 func (c *Collector) Add(w *Walker, e Element) error {
-	if !c.wanted[e.Tag] || e.Length == Undefined || e.Length > maxValue || w.Implicit != c.implicit || w.Order != c.order {
+	if !c.wanted[e.Tag] || e.Length == Undefined || e.Length > maxValue || w.Implicit != c.implicit ||
+		w.Order != c.order {
 		return nil
 	}
 	if size := floats[cmp.Or(e.VR, e.Tag.VR())]; size > 0 && e.Length%size != 0 {

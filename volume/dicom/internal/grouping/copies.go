@@ -72,7 +72,8 @@ func same(s, o *stack.Slice) bool {
 	if a.Syntax.UID == b.Syntax.UID && s.Frame == o.Frame && !a.Syntax.Deflated {
 		// The same bytes, or other values: nobody encodes an image a second time in the same way.
 		// That saves decoding.
-		return a.Allocated == b.Allocated && a.Stored == b.Stored && a.High == b.High && a.Signed == b.Signed && slices.Equal(scale(s), scale(o)) && sameBytes(a, b)
+		return a.Allocated == b.Allocated && a.Stored == b.Stored && a.High == b.High && a.Signed == b.Signed &&
+			slices.Equal(scale(s), scale(o)) && sameBytes(a, b)
 	}
 	quiet := func(string) {}
 	x, errX := (&stack.Stack{Slices: []stack.Slice{*s}}).Read(stack.Options{}, nil, quiet)

@@ -151,7 +151,8 @@ type outline struct {
 }
 
 func outlineOf(set []stack.Slice) outline {
-	o := outline{count: len(set), modality: modalityOf(&set[0]), number: numberOf(&set[0]), first: &set[0], names: map[string]bool{}}
+	o := outline{count: len(set), modality: modalityOf(&set[0]), number: numberOf(&set[0]), first: &set[0],
+		names: map[string]bool{}}
 	for n := range set {
 		if set[n].Image.Instance < o.first.Image.Instance {
 			o.first = &set[n]
@@ -173,7 +174,8 @@ func (o *outline) strange(p *outline) bool {
 	if o.count < 2 || p.count < 2 {
 		return false
 	}
-	if counted := o.first.Image.Instance != 0 && o.first.Image.Instance == p.first.Image.Instance; counted && (o.number != p.number || math.Abs(o.first.At-p.first.At) >= stack.SamePlace) {
+	if counted := o.first.Image.Instance != 0 && o.first.Image.Instance == p.first.Image.Instance; counted &&
+		(o.number != p.number || math.Abs(o.first.At-p.first.At) >= stack.SamePlace) {
 		return true
 	}
 	for name := range o.names {
@@ -295,5 +297,6 @@ func better(all []stack.Slice, parts [][]stack.Slice) bool {
 func goesOn(a, b []stack.Slice) bool {
 	step := (a[len(a)-1].At - a[0].At) / float64(len(a)-1)
 	next := (b[len(b)-1].At - b[0].At) / float64(len(b)-1)
-	return math.Abs(b[0].At-a[len(a)-1].At-step) <= stack.Tolerance(step) && math.Abs(next-step) <= stack.Tolerance(step)
+	return math.Abs(b[0].At-a[len(a)-1].At-step) <= stack.Tolerance(step) &&
+		math.Abs(next-step) <= stack.Tolerance(step)
 }

@@ -66,7 +66,8 @@ func looks(images []*stack.Image) (all []*alike) {
 	known := map[look][]*alike{}
 	for _, im := range images {
 		for _, s := range im.Slices() {
-			l := look{rows: im.Rows, columns: im.Columns, located: s.Located(), localizer: s.Localizer(), colours: im.Samples != 1}
+			l := look{rows: im.Rows, columns: im.Columns, located: s.Located(), localizer: s.Localizer(),
+				colours: im.Samples != 1}
 			if l.located {
 				if _, _, normal, err := s.Axes(); err == nil {
 					s.At = stack.Vector(s.Info.Position).Dot(normal)

@@ -29,9 +29,11 @@ var frames = []string{"same", "missing", "half missing", "each", "two in turns"}
 // slice is an image at z mm, whose file does not exist: its pixels differ from those of any other.
 func slice(z float64, instance int, number, series, study, frame string) *stack.Image {
 	return &stack.Image{
-		Image:  pixels.Image{Path: fmt.Sprintf("folder/%s-%d-%g", series, instance, z), Rows: 8, Columns: 8, Samples: 1, Frames: 1},
+		Image: pixels.Image{Path: fmt.Sprintf("folder/%s-%d-%g", series, instance, z), Rows: 8, Columns: 8, Samples: 1,
+			Frames: 1},
 		Series: series, Study: study, FrameOfRef: frame, Instance: instance, Number: number, Modality: "CT",
-		Shared: stack.Info{Position: []float64{0, 0, z}, Orientation: []float64{1, 0, 0, 0, 1, 0}, Spacing: []float64{1, 1}},
+		Shared: stack.Info{Position: []float64{0, 0, z}, Orientation: []float64{1, 0, 0, 0, 1, 0},
+			Spacing: []float64{1, 1}},
 	}
 }
 
@@ -47,7 +49,8 @@ func named(word, uid string) string {
 func spoilt(at []float64, instances []int, study, series, frame string) (images []*stack.Image) {
 	for n, z := range at {
 		count := len(at)
-		images = append(images, slice(z, instances[n], "3", named("series", uids[series](n, count)), named("study", uids[study](n, count)), named("frame", uids[frame](n, count))))
+		images = append(images, slice(z, instances[n], "3", named("series", uids[series](n, count)),
+			named("study", uids[study](n, count)), named("frame", uids[frame](n, count))))
 	}
 	return images
 }
@@ -75,9 +78,12 @@ func TestNoUIDTearsASeriesApart(t *testing.T) {
 	}
 	kinds := map[string]series{"even": even, "no instance numbers": {even.at, make([]int, count)}}
 	for _, n := range []int{1, 6} {
-		kinds[fmt.Sprintf("without slice %d", n)] = series{slices.Delete(slices.Clone(even.at), n, n+1), slices.Delete(slices.Clone(even.instances), n, n+1)}
-		kinds[fmt.Sprintf("slice %d twice", n)] = series{append(slices.Clone(even.at), even.at[n]), append(slices.Clone(even.instances), count+1)}
-		kinds[fmt.Sprintf("slice %d and its number twice", n)] = series{slices.Insert(slices.Clone(even.at), n, even.at[n]), slices.Insert(slices.Clone(even.instances), n, n+1)}
+		kinds[fmt.Sprintf("without slice %d", n)] = series{slices.Delete(slices.Clone(even.at), n, n+1),
+			slices.Delete(slices.Clone(even.instances), n, n+1)}
+		kinds[fmt.Sprintf("slice %d twice", n)] = series{append(slices.Clone(even.at), even.at[n]),
+			append(slices.Clone(even.instances), count+1)}
+		kinds[fmt.Sprintf("slice %d and its number twice", n)] = series{slices.Insert(slices.Clone(even.at), n,
+			even.at[n]), slices.Insert(slices.Clone(even.instances), n, n+1)}
 		uneven := slices.Clone(even.at)
 		uneven[n] += 0.7
 		kinds[fmt.Sprintf("slice %d displaced", n)] = series{uneven, even.instances}
@@ -85,7 +91,8 @@ func TestNoUIDTearsASeriesApart(t *testing.T) {
 	// Another series of the patient, in the same place, whose UIDs are right.
 	others := map[string][]*stack.Image{"alone": nil}
 	for n := range count {
-		others["with another"] = append(others["with another"], slice(2*float64(n), n+1, "3", "other", "study1", "frame1"))
+		others["with another"] = append(others["with another"], slice(2*float64(n), n+1, "3", "other", "study1",
+			"frame1"))
 	}
 	for kind, s := range kinds {
 		for study := range uids {
@@ -112,11 +119,13 @@ func TestNoUIDTearsASeriesApart(t *testing.T) {
 // up: nobody knows what they are.
 func TestPairsOfUnevenSlicesAreNoVolumes(t *testing.T) {
 	at := []float64{0, 2, 5, 7, 14, 15}
-	for frames, frame := range map[string]func(n int) int{"pairs behind": func(n int) int { return n / 2 }, "pairs in turns": func(n int) int { return n % 3 }} {
+	for frames, frame := range map[string]func(n int) int{"pairs behind": func(n int) int { return n / 2 },
+		"pairs in turns": func(n int) int { return n % 3 }} {
 		for _, count := range []int{3, 6} {
 			var images []*stack.Image
 			for n, z := range at[:count] {
-				images = append(images, slice(z, 0, "3", named("series", fmt.Sprint(n)), named("study", fmt.Sprint(n)), named("frame", fmt.Sprint(frame(n)))))
+				images = append(images, slice(z, 0, "3", named("series", fmt.Sprint(n)), named("study", fmt.Sprint(n)),
+					named("frame", fmt.Sprint(frame(n)))))
 			}
 			if got := counts(images); slices.Max(got) > 1 {
 				t.Errorf("%d slices, frames of reference: %s: volumes of %d slices", count, frames, got)
@@ -159,10 +168,12 @@ func TestTwoSeriesStayTwo(t *testing.T) {
 					z, instance, number, kernel := 2*float64(n), n+1, "3", "SOFT"
 					series := named("first", uids[c.series](n, count))
 					if n >= count {
-						z, instance, number, kernel = c.first+c.step*float64(n-count), c.fromInstance+n-count, c.number, c.kernel
+						z, instance, number, kernel = c.first+c.step*float64(n-count), c.fromInstance+n-count, c.number,
+							c.kernel
 						series = named("second", uids[c.series](n, count))
 					}
-					im := slice(z, instance, number, series, named("study", uids[study](n, 2*count)), named("frame", uids[frame](n, 2*count)))
+					im := slice(z, instance, number, series, named("study", uids[study](n, 2*count)),
+						named("frame", uids[frame](n, 2*count)))
 					if c.kernel != "" {
 						im.Shared.VolumeKeys[stack.KernelTag] = kernel
 					}
@@ -189,7 +200,8 @@ func TestSliceInPlaceOfACompleteSeries(t *testing.T) {
 
 // A series that goes on in another of another number, its slices counted on, is one.
 func TestSeriesThatGoesOnInAnother(t *testing.T) {
-	for name, which := range map[string]func(n int) int{"behind": func(n int) int { return n / 6 }, "in turns": func(n int) int { return n % 2 }} {
+	for name, which := range map[string]func(n int) int{"behind": func(n int) int { return n / 6 },
+		"in turns": func(n int) int { return n % 2 }} {
 		var images []*stack.Image
 		for n := range 12 {
 			number := fmt.Sprint(which(n))

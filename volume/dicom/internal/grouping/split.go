@@ -56,7 +56,8 @@ func split(all []stack.Slice) (parts [][]stack.Slice, copies []string) {
 	// Whatever else is wrong will be said of what is left: of each volume, where an attribute keeps
 	// slices of one place apart.
 	for key := range stack.VolumeTags {
-		if parts := by(key, once); len(parts) > 1 && stack.Crowded(once) > 0 && !slices.ContainsFunc(parts, func(p []stack.Slice) bool { return stack.Crowded(p) > 0 }) {
+		if parts := by(key, once); len(parts) > 1 && stack.Crowded(once) > 0 &&
+			!slices.ContainsFunc(parts, func(p []stack.Slice) bool { return stack.Crowded(p) > 0 }) {
 			return parts, append(copies, again...)
 		}
 	}
@@ -167,7 +168,8 @@ func volumes(parts [][]stack.Slice) bool {
 			return false
 		}
 		for _, other := range parts[:n] {
-			inside = inside || part[0].At < other[len(other)-1].At-stack.SamePlace && other[0].At < part[len(part)-1].At-stack.SamePlace
+			inside = inside || part[0].At < other[len(other)-1].At-stack.SamePlace &&
+				other[0].At < part[len(part)-1].At-stack.SamePlace
 		}
 	}
 	return inside

@@ -53,7 +53,8 @@ func TestBaselineOfEverySize(t *testing.T) {
 // in five bits. Interval is the restart interval in rows.
 func lossless(samples []uint32, columns, precision, predictor, shift, interval int) []byte {
 	rows := len(samples) / columns
-	out := []byte{0xFF, 0xD8, 0xFF, 0xC3, 0, 11, byte(precision), byte(rows >> 8), byte(rows), byte(columns >> 8), byte(columns), 1, 1, 0x11, 0}
+	out := []byte{0xFF, 0xD8, 0xFF, 0xC3, 0, 11, byte(precision), byte(rows >> 8), byte(rows), byte(columns >> 8),
+		byte(columns), 1, 1, 0x11, 0}
 	out = append(out, 0xFF, 0xC4, 0, 19+17, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	for category := range 17 {
 		out = append(out, byte(category))
@@ -133,7 +134,8 @@ func TestLosslessOfEveryKind(t *testing.T) {
 				samples[k] = uint32(k*7+r.IntN(3)) & (1<<precision - 1)
 			}
 		}
-		name := fmt.Sprintf("%dx%d, %d bits, predictor %d, point transform %d, restarts every %d rows", columns, rows, precision, predictor, shift, interval)
+		name := fmt.Sprintf("%dx%d, %d bits, predictor %d, point transform %d, restarts every %d rows", columns, rows,
+			precision, predictor, shift, interval)
 		out := make([]uint32, len(samples))
 		got, err := Decode(lossless(samples, columns, precision, predictor, shift, interval), columns, rows, out)
 		if err != nil || got != precision {
@@ -159,20 +161,24 @@ func TestRefusals(t *testing.T) {
 		data []byte
 		want string // * at the front for what is not supported
 	}{
-		"three components":      {change(0xC3, 9, 3), "*3 components: only grey images are read"},
-		"progressive":           {change(0xC3, 1, 0xC2), "*progressive images are not read"},
-		"17 bits":               {change(0xC3, 4, 17), "impossible precision of 17 bits"},
-		"one bit":               {change(0xC3, 4, 1), "impossible precision of 1 bits"},
-		"another width":         {change(0xC3, 8, 4), "the image has 4x2 pixels, not 3x2"},
-		"predictor 8":           {change(0xDA, 7, 8), "impossible predictor 8 with point transform 0"},
-		"predictor 0":           {change(0xDA, 7, 0), "impossible predictor 0 with point transform 0"},
-		"point transform of 8":  {change(0xDA, 9, 8), "impossible predictor 1 with point transform 8"},
-		"another table":         {change(0xDA, 6, 0x10), "a Huffman table is missing"},
-		"too many codes":        {change(0xC4, 5, 3), "damaged Huffman table"},
-		"codes that do not fit": {slices.Concat(good[:bytes.Index(good, []byte{0xFF, 0xC4})], []byte{0xFF, 0xC4, 0, 22, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}), "impossible Huffman table"},
-		"no scan":               {good[:bytes.Index(good, []byte{0xFF, 0xDA})], "ends before its image"},
-		"restarts within a row": {slices.Concat(good[:2], []byte{0xFF, 0xDD, 0, 4, 0, 2}, good[2:]), "*restarts within a row of a lossless image are not read"},
-		"no restart marker":     {slices.Concat(good[:2], []byte{0xFF, 0xDD, 0, 4, 0, 3}, good[2:]), "ends in the middle of the image"},
+		"three components":     {change(0xC3, 9, 3), "*3 components: only grey images are read"},
+		"progressive":          {change(0xC3, 1, 0xC2), "*progressive images are not read"},
+		"17 bits":              {change(0xC3, 4, 17), "impossible precision of 17 bits"},
+		"one bit":              {change(0xC3, 4, 1), "impossible precision of 1 bits"},
+		"another width":        {change(0xC3, 8, 4), "the image has 4x2 pixels, not 3x2"},
+		"predictor 8":          {change(0xDA, 7, 8), "impossible predictor 8 with point transform 0"},
+		"predictor 0":          {change(0xDA, 7, 0), "impossible predictor 0 with point transform 0"},
+		"point transform of 8": {change(0xDA, 9, 8), "impossible predictor 1 with point transform 8"},
+		"another table":        {change(0xDA, 6, 0x10), "a Huffman table is missing"},
+		"too many codes":       {change(0xC4, 5, 3), "damaged Huffman table"},
+		"codes that do not fit": {slices.Concat(good[:bytes.Index(good, []byte{0xFF, 0xC4})],
+			[]byte{0xFF, 0xC4, 0, 22, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}),
+			"impossible Huffman table"},
+		"no scan": {good[:bytes.Index(good, []byte{0xFF, 0xDA})], "ends before its image"},
+		"restarts within a row": {slices.Concat(good[:2], []byte{0xFF, 0xDD, 0, 4, 0, 2}, good[2:]),
+			"*restarts within a row of a lossless image are not read"},
+		"no restart marker": {slices.Concat(good[:2], []byte{0xFF, 0xDD, 0, 4, 0, 3}, good[2:]),
+			"ends in the middle of the image"},
 	} {
 		_, err := Decode(c.data, 3, 2, make([]uint32, 6))
 		want, refused := strings.CutPrefix(c.want, "*")

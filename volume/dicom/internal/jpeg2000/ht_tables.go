@@ -197,7 +197,8 @@ const (
 // residuals has an entry for what is coded and the next six bits.
 var residuals = func() (table [residualLarge + 1][1 << 6]residual) {
 	// The prefixes are 1, 01, 001 and 000. This table is by the next three bits.
-	words := [8]struct{ prefix, suffix, base int }{{3, 5, 5}, {1, 0, 1}, {2, 0, 2}, {1, 0, 1}, {3, 1, 3}, {1, 0, 1}, {2, 0, 2}, {1, 0, 1}}
+	words := [8]struct{ prefix, suffix, base int }{{3, 5, 5}, {1, 0, 1}, {2, 0, 2}, {1, 0, 1}, {3, 1, 3}, {1, 0, 1},
+		{2, 0, 2}, {1, 0, 1}}
 	for bits := range 1 << 6 {
 		a := words[bits&7]
 		b := words[bits>>a.prefix&7]
@@ -208,7 +209,8 @@ var residuals = func() (table [residualLarge + 1][1 << 6]residual) {
 		table[residualBoth][bits], table[residualSmall][bits] = both, both
 		if a.base > 2 {
 			// The second is 1 or 2 then: one bit tells which.
-			table[residualSmall][bits] = newResidual(a.prefix+1, [2]int{a.suffix, 0}, [2]int{a.base, 1 + bits>>a.prefix&1})
+			table[residualSmall][bits] = newResidual(a.prefix+1, [2]int{a.suffix, 0},
+				[2]int{a.base, 1 + bits>>a.prefix&1})
 		}
 		table[residualLarge][bits] = newResidual(prefix, suffix, [2]int{a.base + 2, b.base + 2})
 	}

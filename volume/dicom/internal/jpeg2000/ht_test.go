@@ -196,7 +196,8 @@ func TestSignificancePropagation(t *testing.T) {
 						neighbours := 0
 						for _, by := range []int{y - 1, y, y + 1} {
 							for _, bx := range []int{x - 1, x, x + 1} {
-								if bx >= 0 && by >= 0 && bx < width && by < height && (!causal || by < top+4) && want[by*d.pitch+bx] != 0 {
+								if bx >= 0 && by >= 0 && bx < width && by < height && (!causal || by < top+4) &&
+									want[by*d.pitch+bx] != 0 {
 									neighbours++
 								}
 							}
@@ -251,7 +252,8 @@ func TestDamagedCleanUpPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	block := resolutions[0].precincts[0].parts[0].blocks[0]
-	b := blockDecoder{width: c.Columns, height: c.Rows, pitch: c.Columns + 1, values: make([]int32, (c.Columns+1)*(c.Rows+1))}
+	b := blockDecoder{width: c.Columns, height: c.Rows, pitch: c.Columns + 1,
+		values: make([]int32, (c.Columns+1)*(c.Rows+1))}
 	for most := range 12 {
 		clear(b.values)
 		if got := b.cleanUpHT(block.segments[0].data, 0, most); got != (most >= 8) {

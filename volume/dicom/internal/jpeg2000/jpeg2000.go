@@ -134,7 +134,8 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 			return 0, fmt.Errorf("JPEG 2000: there is no tile %d", index)
 		}
 		p, q := index%across, index/across
-		r := rectangle{d.tiles.x0 + p*d.tiles.width(), d.tiles.y0 + q*d.tiles.height(), d.tiles.x0 + (p+1)*d.tiles.width(), d.tiles.y0 + (q+1)*d.tiles.height()}
+		r := rectangle{d.tiles.x0 + p*d.tiles.width(), d.tiles.y0 + q*d.tiles.height(),
+			d.tiles.x0 + (p+1)*d.tiles.width(), d.tiles.y0 + (q+1)*d.tiles.height()}
 		if err := d.tile(r.intersect(d.image), tiles[index], out); err != nil {
 			return 0, err
 		}
@@ -404,12 +405,14 @@ func (d *decoder) size(b []byte) error {
 		return unsupported("a subsampled component")
 	}
 	if d.image.width() != d.columns || d.image.height() != d.rows {
-		return fmt.Errorf("JPEG 2000: the image has %dx%d pixels, not %dx%d", d.image.width(), d.image.height(), d.columns, d.rows)
+		return fmt.Errorf("JPEG 2000: the image has %dx%d pixels, not %dx%d", d.image.width(), d.image.height(),
+			d.columns, d.rows)
 	}
 	if d.precision > 24 {
 		return unsupported("%d bits a sample", d.precision)
 	}
-	if n[4] == 0 || n[5] == 0 || d.tiles.x0 > d.image.x0 || d.tiles.y0 > d.image.y0 || d.tiles.x1 <= d.image.x0 || d.tiles.y1 <= d.image.y0 {
+	if n[4] == 0 || n[5] == 0 || d.tiles.x0 > d.image.x0 || d.tiles.y0 > d.image.y0 || d.tiles.x1 <= d.image.x0 ||
+		d.tiles.y1 <= d.image.y0 {
 		return errors.New("JPEG 2000: impossible tiles")
 	}
 	across := (d.image.x1 - d.tiles.x0 + n[4] - 1) / n[4]

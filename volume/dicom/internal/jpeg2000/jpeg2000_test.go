@@ -57,8 +57,10 @@ func marker(code uint16, body ...byte) []byte {
 // stream returns a code stream of a grey image of 8 bits in one tile without decomposition. More
 // are markers for the main header.
 func stream(columns, rows byte, layers uint16, style byte, more, packets []byte) []byte {
-	size := []byte{0x40, 0, 0, 0, 0, columns, 0, 0, 0, rows, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, columns, 0, 0, 0, rows, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7, 1, 1}
-	return slices.Concat([]byte{0xFF, 0x4F}, marker(0xFF51, size...), marker(0xFF52, 0, 0, byte(layers>>8), byte(layers), 0, 0, 4, 4, style, 1), marker(0xFF5C, 1<<5, 8<<3), more,
+	size := []byte{0x40, 0, 0, 0, 0, columns, 0, 0, 0, rows, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, columns, 0, 0, 0, rows, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 1, 7, 1, 1}
+	return slices.Concat([]byte{0xFF, 0x4F}, marker(0xFF51, size...),
+		marker(0xFF52, 0, 0, byte(layers>>8), byte(layers), 0, 0, 4, 4, style, 1), marker(0xFF5C, 1<<5, 8<<3), more,
 		marker(0xFF90, 0, 0, 0, 0, 0, 0, 0, 1), []byte{0xFF, 0x93}, packets, []byte{0xFF, 0xD9})
 }
 
@@ -69,16 +71,21 @@ func TestCapabilities(t *testing.T) {
 		stream []byte
 		want   string // of the error, * at the front for what is not supported
 	}{
-		"Part 15":                      {stream(1, 1, 1, 0x40, marker(0xFF50, 0, 2, 0, 0, 0, 3), empty), ""},
-		"Part 15, with a profile":      {stream(1, 1, 1, 0x40, slices.Concat(marker(0xFF50, 0, 2, 0, 0, 0, 3), marker(0xFF59, 0, 1)), empty), ""},
-		"Part 2":                       {stream(1, 1, 1, 0, marker(0xFF50, 0x40, 0, 0, 0, 0, 3), empty), "*extensions of part 2 are not read"},
-		"Part 15 and Part 2":           {stream(1, 1, 1, 0x40, marker(0xFF50, 0x40, 2, 0, 0, 0, 3, 0, 0), empty), "*extensions of part 2 are not read"},
-		"cut capabilities":             {stream(1, 1, 1, 0x40, marker(0xFF50, 0, 2), empty), "damaged marker"},
-		"both kinds of code-blocks":    {stream(1, 1, 1, 0xC0, nil, empty), ""},
-		"both kinds, with bypass":      {stream(1, 1, 1, 0xC1, nil, empty), "*code-blocks of both kinds (HTMIXED) with bypass or termination"},
-		"both kinds, with termination": {stream(1, 1, 1, 0xC4, nil, empty), "*code-blocks of both kinds (HTMIXED) with bypass or termination"},
-		"a reserved style":             {stream(1, 1, 1, 0x80, nil, empty), "damaged marker"},
-		"no packet headers":            {stream(1, 1, 1, 0x40, marker(0xFF60, 0), empty), "ends in the middle of the image"},
+		"Part 15": {stream(1, 1, 1, 0x40, marker(0xFF50, 0, 2, 0, 0, 0, 3), empty), ""},
+		"Part 15, with a profile": {stream(1, 1, 1, 0x40, slices.Concat(marker(0xFF50, 0, 2, 0, 0, 0, 3),
+			marker(0xFF59, 0, 1)), empty), ""},
+		"Part 2": {stream(1, 1, 1, 0, marker(0xFF50, 0x40, 0, 0, 0, 0, 3), empty),
+			"*extensions of part 2 are not read"},
+		"Part 15 and Part 2": {stream(1, 1, 1, 0x40, marker(0xFF50, 0x40, 2, 0, 0, 0, 3, 0, 0), empty),
+			"*extensions of part 2 are not read"},
+		"cut capabilities":          {stream(1, 1, 1, 0x40, marker(0xFF50, 0, 2), empty), "damaged marker"},
+		"both kinds of code-blocks": {stream(1, 1, 1, 0xC0, nil, empty), ""},
+		"both kinds, with bypass": {stream(1, 1, 1, 0xC1, nil, empty),
+			"*code-blocks of both kinds (HTMIXED) with bypass or termination"},
+		"both kinds, with termination": {stream(1, 1, 1, 0xC4, nil, empty),
+			"*code-blocks of both kinds (HTMIXED) with bypass or termination"},
+		"a reserved style":  {stream(1, 1, 1, 0x80, nil, empty), "damaged marker"},
+		"no packet headers": {stream(1, 1, 1, 0x40, marker(0xFF60, 0), empty), "ends in the middle of the image"},
 		"more packet headers than it has": {stream(1, 1, 1, 0x40, marker(0xFF60, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0), empty),
 			"ends in the middle of the image"},
 		"PPT in the main header": {stream(1, 1, 1, 0x40, marker(0xFF61, 0, 0), empty), "damaged marker"},
@@ -89,7 +96,8 @@ func TestCapabilities(t *testing.T) {
 		want, refused := strings.CutPrefix(c.want, "*")
 		var unsupported *volume.UnsupportedError
 		switch {
-		case want == "" && err != nil, want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)), errors.As(err, &unsupported) != refused:
+		case want == "" && err != nil, want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)),
+			errors.As(err, &unsupported) != refused:
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		case want == "" && out[0] != 128:
 			t.Errorf("%s: the pixel is %d", name, out[0])
@@ -151,7 +159,8 @@ func TestCutPackedHeaders(t *testing.T) {
 		at := bytes.LastIndex(c.Stream, code) // the second of them
 		length := int(binary.BigEndian.Uint16(c.Stream[at+2:]))
 		for cut := 1; cut < length-2; cut++ {
-			s := slices.Concat(c.Stream[:at], marker(binary.BigEndian.Uint16(code), c.Stream[at+4:at+2+length-cut]...), c.Stream[at+2+length:])
+			s := slices.Concat(c.Stream[:at], marker(binary.BigEndian.Uint16(code), c.Stream[at+4:at+2+length-cut]...),
+				c.Stream[at+2+length:])
 			if name == "PPT" { // the tile-part is shorter
 				sot := bytes.Index(s, []byte{0xFF, 0x90})
 				binary.BigEndian.PutUint32(s[sot+6:], binary.BigEndian.Uint32(s[sot+6:])-uint32(cut))
@@ -166,7 +175,8 @@ func TestCutPackedHeaders(t *testing.T) {
 // Samples of irreversible images are rounded to the nearest number, halves to even, and clamped.
 func TestRounding(t *testing.T) {
 	nan, infinite := float32(math.NaN()), float32(math.Inf(1))
-	from := []float32{-0.5, 0, 0.49, 0.5, 0.51, 1.5, 2.5, -1.5, -2.5, -2.51, 127, 127.4, 127.5, 1e30, infinite, -128, -128.4, -129, -1e30, -infinite, nan}
+	from := []float32{-0.5, 0, 0.49, 0.5, 0.51, 1.5, 2.5, -1.5, -2.5, -2.51, 127, 127.4, 127.5, 1e30, infinite, -128,
+		-128.4, -129, -1e30, -infinite, nan}
 	want := []int{0, 0, 0, 0, 1, 2, 2, -2, -2, -3, 127, 127, 127, 127, 127, -128, -128, -128, -128, -128, -128}
 	got := make([]uint32, len(from))
 	for _, d := range []decoder{{precision: 8, signed: true}, {precision: 8}} {

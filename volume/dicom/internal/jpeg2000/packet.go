@@ -122,7 +122,8 @@ func parseChanges(b []byte) ([]progression, error) {
 		return nil, errMarker
 	}
 	for ; len(b) > 0; b = b[7:] {
-		p := progression{order: int(b[6]), first: int(b[0]), last: int(b[4]), layers: int(binary.BigEndian.Uint16(b[2:]))}
+		p := progression{order: int(b[6]), first: int(b[0]), last: int(b[4]),
+			layers: int(binary.BigEndian.Uint16(b[2:]))}
 		if p.order > componentPositionResolutionLayer || p.first >= p.last {
 			return nil, errMarker
 		}
@@ -142,7 +143,8 @@ func (p *tilePart) packets(resolutions []*resolution, steps int) error {
 		changes = []progression{{p.coding.progression, 0, len(resolutions), p.coding.layers}}
 	}
 	for _, c := range changes {
-		c.first, c.last, c.layers = min(c.first, len(resolutions)), min(c.last, len(resolutions)), min(c.layers, p.coding.layers)
+		c.first, c.last, c.layers = min(c.first, len(resolutions)), min(c.last, len(resolutions)),
+			min(c.layers, p.coding.layers)
 		if err := r.follow(c, resolutions[:c.last]); err != nil {
 			return err
 		}
@@ -196,7 +198,8 @@ func (r *packetReader) follow(c progression, resolutions []*resolution) error {
 	}
 	if c.order != resolutionPositionLayer { // for which places are in order already
 		slices.SortStableFunc(places, func(a, b place) int {
-			return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x), cmp.Compare(a.resolution, b.resolution), cmp.Compare(a.n, b.n))
+			return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x), cmp.Compare(a.resolution, b.resolution),
+				cmp.Compare(a.n, b.n))
 		})
 	}
 	for _, at := range places {

@@ -139,7 +139,8 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 
 // decodeBands decodes the code-blocks of a tile into to.bands, and transforms these into
 // to.samples.
-func decodeBands[T int32 | float32](to *buffers[T], d *blockDecoder, p *tilePart, width, height int, resolutions []*resolution, f *wavelet[T]) error {
+func decodeBands[T int32 | float32](to *buffers[T], d *blockDecoder, p *tilePart, width, height int,
+	resolutions []*resolution, f *wavelet[T]) error {
 	to.bands = zeros(to.bands, width*height)
 	for _, r := range resolutions {
 		for _, precinct := range r.precincts {
@@ -232,7 +233,8 @@ func (d *decoder) layout(tile rectangle, p *tilePart) ([]*resolution, error) {
 	}
 	for r := range c.levels + 1 {
 		down := c.levels - r
-		res := &resolution{area: rectangle{ceilShift(tile.x0, down), ceilShift(tile.y0, down), ceilShift(tile.x1, down), ceilShift(tile.y1, down)}}
+		res := &resolution{area: rectangle{ceilShift(tile.x0, down), ceilShift(tile.y0, down), ceilShift(tile.x1, down),
+			ceilShift(tile.y1, down)}}
 		all = append(all, res)
 		px, py := c.precincts[r][0], c.precincts[r][1]
 		first, level := 0, c.levels // orientations and decomposition level of the bands
@@ -303,7 +305,9 @@ func (d *decoder) layout(tile rectangle, p *tilePart) ([]*resolution, error) {
 					part.across, part.down = ceilShift(area.x1, cx)-x0, ceilShift(area.y1, cy)-y0
 					for m := range part.across * part.down {
 						x, y := x0+m%part.across, y0+m/part.across
-						part.blocks = append(part.blocks, &block{area: rectangle{x << cx, y << cy, (x + 1) << cx, (y + 1) << cy}.intersect(area), length: 3, kind: kind})
+						part.blocks = append(part.blocks,
+							&block{area: rectangle{x << cx, y << cy, (x + 1) << cx, (y + 1) << cy}.intersect(area),
+								length: 3, kind: kind})
 					}
 					part.inclusion, part.zero = newTagTree(part.across, part.down), newTagTree(part.across, part.down)
 				}

@@ -55,7 +55,8 @@ func newOpenJPH(t *testing.T) *openJPH {
 
 // call runs a module with one input, whose arrays are put where its description has %d, and returns
 // the description of its output and the first array of it.
-func (o *openJPH) call(ctx context.Context, module wazero.CompiledModule, input string, arrays [][]byte, options ...string) (output, array []byte, err error) {
+func (o *openJPH) call(ctx context.Context, module wazero.CompiledModule, input string, arrays [][]byte,
+	options ...string) (output, array []byte, err error) {
 	args := append([]string{"module", "--memory-io", "0", "0"}, options...)
 	var said strings.Builder
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithArgs(args...).WithStderr(&said).WithStdout(io.Discard)
@@ -96,7 +97,8 @@ func (o *openJPH) call(ctx context.Context, module wazero.CompiledModule, input 
 		err = fmt.Errorf("fails with %d: %s", code, said.String())
 	}
 	read := func(kind string, index ...uint64) []byte {
-		data, ok := m.Memory().Read(number("output_"+kind+"_address", index...), number("output_"+kind+"_size", index...))
+		data, ok := m.Memory().Read(number("output_"+kind+"_address", index...),
+			number("output_"+kind+"_size", index...))
 		if err == nil && !ok {
 			err = errors.New("reads outside the memory")
 		}
@@ -146,7 +148,8 @@ func (o *openJPH) pixels(ctx context.Context, stream []byte) ([]int, error) {
 }
 
 // stream encodes pixels of int16 or uint16.
-func (o *openJPH) stream(ctx context.Context, pixels []int, columns int, kind string, options ...string) ([]byte, error) {
+func (o *openJPH) stream(ctx context.Context, pixels []int, columns int, kind string, options ...string) ([]byte,
+	error) {
 	data := make([]byte, 0, 2*len(pixels))
 	for _, v := range pixels {
 		data = binary.LittleEndian.AppendUint16(data, uint16(v))
@@ -156,7 +159,8 @@ func (o *openJPH) stream(ctx context.Context, pixels []int, columns int, kind st
 	binary.LittleEndian.PutUint64(direction[24:], 0x3FF0000000000000)
 	input := fmt.Sprintf(`{"imageType":{"dimension":2,"componentType":%q,"pixelType":"Scalar","components":1},"name":"image",`+
 		`"origin":[0,0],"spacing":[1,1],"size":[%d,%d],"metadata":[],`+
-		`"direction":"data:application/vnd.itk.address,0:%%[2]d","data":"data:application/vnd.itk.address,0:%%[1]d"}`, kind, columns, len(pixels)/columns)
+		`"direction":"data:application/vnd.itk.address,0:%%[2]d","data":"data:application/vnd.itk.address,0:%%[1]d"}`,
+		kind, columns, len(pixels)/columns)
 	_, stream, err := o.call(ctx, o.encode, input, [][]byte{data, direction}, options...)
 	return stream, err
 }
@@ -221,7 +225,8 @@ func newByOpenJPH(t *testing.T, o *openJPH) {
 			}
 		}
 		reversible := r.IntN(3) > 0
-		options := []string{"--decompositions", fmt.Sprint(1 + r.IntN(5)), "--progression-order", fmt.Sprint(r.IntN(5)), "--block-dimensions", fmt.Sprint(4 << r.IntN(4)), fmt.Sprint(4 << r.IntN(5))}
+		options := []string{"--decompositions", fmt.Sprint(1 + r.IntN(5)), "--progression-order", fmt.Sprint(r.IntN(5)),
+			"--block-dimensions", fmt.Sprint(4 << r.IntN(4)), fmt.Sprint(4 << r.IntN(5))}
 		if !reversible {
 			options = append(options, "--not-reversible", "--quantization-step", fmt.Sprint(0.0001+0.01*r.Float64()))
 		}

@@ -59,7 +59,9 @@ func TestTransform(t *testing.T) {
 		var resolutions []*resolution
 		for n := range levels + 1 {
 			s := levels - n
-			resolutions = append(resolutions, &resolution{area: rectangle{ceilShift(area.x0, s), ceilShift(area.y0, s), ceilShift(area.x1, s), ceilShift(area.y1, s)}})
+			resolutions = append(resolutions,
+				&resolution{area: rectangle{ceilShift(area.x0, s), ceilShift(area.y0, s), ceilShift(area.x1, s),
+					ceilShift(area.y1, s)}})
 		}
 		bands := append([]float64(nil), image...)
 		for n := levels; n > 0; n-- {

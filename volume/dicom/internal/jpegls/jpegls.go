@@ -271,7 +271,8 @@ func (d *decoder) forget() {
 }
 
 // runLengths is J: logarithms of the lengths of runs (A.2.1).
-var runLengths = [32]int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+var runLengths = [32]int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13,
+	14, 15}
 
 func (d *decoder) scan(columns, rows int, out []uint32) error {
 	// Each line has one more sample at each end: Ra and Rc on the left, Rd on the right (A.2.1).

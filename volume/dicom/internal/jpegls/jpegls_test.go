@@ -16,7 +16,8 @@ var (
 		0xFF, 0xD8,
 		0xFF, 0xF7, 0x00, 0x0B, 0x08, 0x00, 0x04, 0x00, 0x04, 0x01, 0x01, 0x11, 0x00,
 		0xFF, 0xDA, 0x00, 0x08, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00,
-		0xC0, 0x00, 0x00, 0x6C, 0x80, 0x20, 0x8E, 0x01, 0xC0, 0x00, 0x00, 0x57, 0x40, 0x00, 0x00, 0x6E, 0xE6, 0x00, 0x00, 0x01, 0xBC, 0x18, 0x00, 0x00, 0x05, 0xD8, 0x00, 0x00, 0x91, 0x60,
+		0xC0, 0x00, 0x00, 0x6C, 0x80, 0x20, 0x8E, 0x01, 0xC0, 0x00, 0x00, 0x57, 0x40, 0x00, 0x00, 0x6E, 0xE6, 0x00,
+		0x00, 0x01, 0xBC, 0x18, 0x00, 0x00, 0x05, 0xD8, 0x00, 0x00, 0x91, 0x60,
 		0xFF, 0xD9,
 	}
 	exampleSamples = []uint32{0, 0, 90, 74, 68, 50, 43, 205, 64, 145, 145, 145, 100, 145, 145, 145}
@@ -70,13 +71,14 @@ func TestRefusals(t *testing.T) {
 		data []byte
 		want string // * at the front for what is not supported
 	}{
-		"three components":         {change(0xF7, 9, 3), "*3 components: only grey images are read"},
-		"one bit":                  {change(0xF7, 4, 1), "impossible precision of 1 bits"},
-		"another height":           {change(0xF7, 6, 5), "the image has 4x5 pixels, not 4x4"},
-		"a baseline frame":         {change(0xF7, 1, 0xC0), "this is another kind of JPEG"},
-		"palette":                  {change(0xDA, 6, 1), "*palettes are not read"},
-		"near 128 of 255":          {change(0xDA, 7, 128), "impossible parameters"},
-		"thresholds upside down":   {before(0xFF, 0xF8, 0, 13, 1, 0, 255, 0, 9, 0, 8, 0, 7, 0, 64), "impossible thresholds"},
+		"three components": {change(0xF7, 9, 3), "*3 components: only grey images are read"},
+		"one bit":          {change(0xF7, 4, 1), "impossible precision of 1 bits"},
+		"another height":   {change(0xF7, 6, 5), "the image has 4x5 pixels, not 4x4"},
+		"a baseline frame": {change(0xF7, 1, 0xC0), "this is another kind of JPEG"},
+		"palette":          {change(0xDA, 6, 1), "*palettes are not read"},
+		"near 128 of 255":  {change(0xDA, 7, 128), "impossible parameters"},
+		"thresholds upside down": {before(0xFF, 0xF8, 0, 13, 1, 0, 255, 0, 9, 0, 8, 0, 7, 0, 64),
+			"impossible thresholds"},
 		"a mapping table":          {before(0xFF, 0xF8, 0, 5, 2, 1, 1), "*palettes and oversize images are not read"},
 		"restarts, but no markers": {before(0xFF, 0xDD, 0, 4, 0, 2), "ends in the middle of the image"},
 		"no scan":                  {example[:15], "ends before its image"},

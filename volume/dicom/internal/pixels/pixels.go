@@ -94,7 +94,8 @@ func (im *Image) CheckSize() error {
 
 // Spare reports whether there are so many more pixels than the header claims that it may be wrong.
 func (im *Image) Spare() bool {
-	return im.Pixels.Length != element.Undefined && im.Samples == 1 && im.Allocated >= 8 && im.Pixels.Length >= im.FrameBytes()*int64(im.Frames+1)
+	return im.Pixels.Length != element.Undefined && im.Samples == 1 && im.Allocated >= 8 &&
+		im.Pixels.Length >= im.FrameBytes()*int64(im.Frames+1)
 }
 
 // FrameBytes is how many bytes an uncompressed frame takes.

@@ -26,14 +26,19 @@ var carriedTypes = map[tag.Tag]struct {
 }{
 	// SpecificCharacterSet, TimezoneOffsetFromUTC
 	tag.SpecificCharacterSet: {"CS", false}, tag.TimezoneOffsetFromUTC: {"SH", false},
-	tag.PatientName: {"PN", true}, tag.PatientID: {"LO", true}, tag.IssuerOfPatientID: {"LO", false}, tag.PatientBirthDate: {"DA", true}, tag.PatientBirthTime: {"TM", false}, tag.PatientSex: {"CS", true},
+	tag.PatientName: {"PN", true}, tag.PatientID: {"LO", true}, tag.IssuerOfPatientID: {"LO", false},
+	tag.PatientBirthDate: {"DA", true}, tag.PatientBirthTime: {"TM", false}, tag.PatientSex: {"CS", true},
 	tag.PatientIdentityRemoved: {"CS", false}, tag.DeidentificationMethod: {"LO", false},
-	tag.StudyInstanceUID: {"UI", true}, tag.StudyDate: {"DA", true}, tag.StudyTime: {"TM", true}, tag.AccessionNumber: {"SH", true}, tag.ReferringPhysicianName: {"PN", true}, tag.StudyID: {"SH", true}, tag.StudyDescription: {"LO", false},
-	tag.PatientAge: {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false},
+	tag.StudyInstanceUID: {"UI", true}, tag.StudyDate: {"DA", true}, tag.StudyTime: {"TM", true},
+	tag.AccessionNumber: {"SH", true}, tag.ReferringPhysicianName: {"PN", true}, tag.StudyID: {"SH", true},
+	tag.StudyDescription: {"LO", false},
+	tag.PatientAge:       {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false},
 	tag.FrameOfReferenceUID: {"UI", false}, tag.PositionReferenceIndicator: {"LO", true},
-	tag.LossyImageCompression: {"CS", false}, tag.LossyImageCompressionRatio: {"DS", false}, tag.LossyImageCompressionMethod: {"CS", false},
+	tag.LossyImageCompression: {"CS", false}, tag.LossyImageCompressionRatio: {"DS", false},
+	tag.LossyImageCompressionMethod: {"CS", false},
 	// of acquisition and series: not written, but asked for a date
-	tag.AcquisitionDate: {"DA", false}, tag.AcquisitionTime: {"TM", false}, tag.SeriesDate: {"DA", false}, tag.SeriesTime: {"TM", false},
+	tag.AcquisitionDate: {"DA", false}, tag.AcquisitionTime: {"TM", false}, tag.SeriesDate: {"DA", false},
+	tag.SeriesTime: {"TM", false},
 }
 
 // carry takes the elements of carriedTypes from a file.
@@ -67,7 +72,8 @@ func (c carried) has(t tag.Tag) bool { return len(strings.Trim(string(c[t]), " \
 // moment is when the images were made, as near as they tell: the labels have no other time of their
 // own, or the same labels would not make the same file.
 func (c carried) moment() (date, time string) {
-	for _, tags := range [][2]tag.Tag{{tag.AcquisitionDate, tag.AcquisitionTime}, {tag.SeriesDate, tag.SeriesTime}, {tag.StudyDate, tag.StudyTime}} {
+	for _, tags := range [][2]tag.Tag{{tag.AcquisitionDate, tag.AcquisitionTime}, {tag.SeriesDate, tag.SeriesTime},
+		{tag.StudyDate, tag.StudyTime}} {
 		if c.has(tags[0]) {
 			time = "000000"
 			if c.has(tags[1]) {

@@ -77,11 +77,15 @@ func IsKnown(name string) bool { return CodesOf(name).Property != tissue }
 
 // Synonyms are other names of structures.
 var Synonyms = map[string]string{
-	"adrenal": "adrenal gland", "brainstem": "brain stem", "cancer": "neoplasm", "cord": "spinal cord", "spinalcord": "spinal cord", "eyes": "eye", "grey matter": "gray matter",
-	"kidneys": "kidney", "lungs": "lung", "oedema": "edema", "oesophagus": "esophagus", "parotid": "parotid gland", "pituitary gland": "pituitary",
-	"small bowel": "small intestine", "submandibular": "submandibular gland", "thyroid gland": "thyroid", "tumor": "neoplasm", "tumors": "neoplasm", "tumour": "neoplasm", "tumours": "neoplasm",
+	"adrenal": "adrenal gland", "brainstem": "brain stem", "cancer": "neoplasm", "cord": "spinal cord",
+	"spinalcord": "spinal cord", "eyes": "eye", "grey matter": "gray matter",
+	"kidneys": "kidney", "lungs": "lung", "oedema": "edema", "oesophagus": "esophagus", "parotid": "parotid gland",
+	"pituitary gland": "pituitary",
+	"small bowel":     "small intestine", "submandibular": "submandibular gland", "thyroid gland": "thyroid",
+	"tumor": "neoplasm", "tumors": "neoplasm", "tumour": "neoplasm", "tumours": "neoplasm",
 	"urinary bladder": "bladder", "lesions": "lesion", "cysts": "cyst",
-	"lung upper lobe": "upper lobe of lung", "lung lower lobe": "lower lobe of lung", "gall bladder": "gallbladder", "vertebrae": "vertebra",
+	"lung upper lobe": "upper lobe of lung", "lung lower lobe": "lower lobe of lung", "gall bladder": "gallbladder",
+	"vertebrae": "vertebra",
 }
 
 var Structures = map[string]Code{

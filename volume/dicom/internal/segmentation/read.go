@@ -106,13 +106,15 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 		if len(others) == 0 || slices.Contains(others, k) {
 			return targets[k], ""
 		}
-		return targets[k], fmt.Sprintf("lies on slice %d of the scan, but says that it was drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
+		return targets[k],
+			fmt.Sprintf("lies on slice %d of the scan, but says that it was drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
 	})
 	if err != nil {
 		return nil, err
 	}
 	emptied := volume.EmptiedOf(painted, labels)
-	return &volume.LabelMap{Grid: p.Grid, Labels: p.Labels(labels, first.Image.Columns, first.Image.Rows), Names: g.Names(), Emptied: emptied}, nil
+	return &volume.LabelMap{Grid: p.Grid, Labels: p.Labels(labels, first.Image.Columns, first.Image.Rows),
+		Names: g.Names(), Emptied: emptied}, nil
 }
 
 // ReadOnGrid makes a label map on a grid, whose voxels the pixels of the frames must be; see
@@ -168,7 +170,8 @@ func (g *Object) Grid() (volume.Grid, error) {
 func (g *Object) stack() (*stack.Stack, error) {
 	plane := g.Placed[0].plane
 	one := func(position stack.Vector) stack.Slice {
-		return stack.Slice{Image: &g.Image, Info: stack.Info{Position: slices.Clone(position[:]), Orientation: plane.orientation[:], Spacing: plane.spacing[:],
+		return stack.Slice{Image: &g.Image, Info: stack.Info{Position: slices.Clone(position[:]),
+			Orientation: plane.orientation[:], Spacing: plane.spacing[:],
 			Thickness: g.Image.Shared.Thickness, Between: g.Image.Shared.Between}}
 	}
 	first := one(g.Placed[0].position)
@@ -181,7 +184,8 @@ func (g *Object) stack() (*stack.Stack, error) {
 		s := one(f.position)
 		s.Info.Orientation, s.Info.Spacing = f.plane.orientation[:], f.plane.spacing[:]
 		if !stack.Alike(&first, &s) {
-			return nil, &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frames 1 and %d differ in orientation or spacing: they are read onto the series that they were drawn on, not alone", n+1)}
+			return nil, &volume.UnsupportedError{Path: g.Path,
+				Problem: fmt.Sprintf("frames 1 and %d differ in orientation or spacing: they are read onto the series that they were drawn on, not alone", n+1)}
 		}
 		s.At = f.position.Dot(normal)
 		all = append(all, s)
@@ -213,7 +217,9 @@ func (g *Object) stack() (*stack.Stack, error) {
 	// size makes plausible.
 	limit := min(max(1<<26, 1024*g.Image.Size), stack.MaxVoxels) / int64(g.Image.Rows*g.Image.Columns)
 	if n := (all[len(all)-1].At - all[0].At) / step; len(all) > 1 && n >= float64(min(limit, maxSegSlices)) {
-		return nil, &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("has frames that lie %.4g mm apart: too many slices without frames", all[len(all)-1].At-all[0].At)}
+		return nil, &volume.UnsupportedError{Path: g.Path,
+			Problem: fmt.Sprintf("has frames that lie %.4g mm apart: too many slices without frames",
+				all[len(all)-1].At-all[0].At)}
 	}
 	s := &stack.Stack{Number: g.Number}
 	even := divides(step)
@@ -266,7 +272,8 @@ type segPlace struct {
 func (g *Object) place(n int, t *segTarget) segPlace {
 	f := &g.Placed[n]
 	p := segPlace{frame: n, target: t}
-	row, column := stack.Vector(f.plane.orientation[:3]).Times(f.plane.spacing[1]), stack.Vector(f.plane.orientation[3:]).Times(f.plane.spacing[0])
+	row, column := stack.Vector(f.plane.orientation[:3]).Times(f.plane.spacing[1]),
+		stack.Vector(f.plane.orientation[3:]).Times(f.plane.spacing[0])
 	voxel := func(c, r int) [3]float64 {
 		at := f.position.Plus(row.Times(float64(c))).Plus(column.Times(float64(r)))
 		return t.back.Apply([3]float64{-at[0], -at[1], at[2]})
@@ -279,14 +286,16 @@ func (g *Object) place(n int, t *segTarget) segPlace {
 	}
 	// Pixels lie farthest off their voxels at a corner, and outside the grid there first.
 	p.whole = true
-	for _, corner := range [4][2]int{{0, 0}, {g.Image.Columns - 1, 0}, {0, g.Image.Rows - 1}, {g.Image.Columns - 1, g.Image.Rows - 1}} {
+	for _, corner := range [4][2]int{{0, 0}, {g.Image.Columns - 1, 0}, {0, g.Image.Rows - 1},
+		{g.Image.Columns - 1, g.Image.Rows - 1}} {
 		exact := voxel(corner[0], corner[1])
 		for a, v := range p.voxel(corner[0], corner[1]) {
 			p.miss = max(p.miss, math.Abs(exact[a]-float64(v)))
 			p.whole = p.whole && v >= 0 && v < t.grid.Shape[a]
 		}
 	}
-	if length := func(v [3]int) int { return v[0]*v[0] + v[1]*v[1] + v[2]*v[2] }; p.miss != p.miss || length(p.along) != 1 || length(p.down) != 1 {
+	if length := func(v [3]int) int { return v[0]*v[0] + v[1]*v[1] + v[2]*v[2] }; p.miss != p.miss ||
+		length(p.along) != 1 || length(p.down) != 1 {
 		// pixels are larger or smaller than voxels, or turned against them
 		p.miss = math.Inf(1)
 	}
@@ -305,7 +314,8 @@ func (p *segPlace) voxel(column, row int) (v [3]int) {
 
 // draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts
 // that, or "". It returns the labels of the segments that share voxels.
-func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) (painted map[uint16]bool, err error) {
+func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) (painted map[uint16]bool,
+	err error) {
 	file, err := pixels.Reopen(&g.Image.Image)
 	if err != nil {
 		return nil, element.InFile(g.Path, err)
@@ -343,7 +353,8 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 	}
 	painters := make(chan *segPainter, workers)
 	for range workers {
-		painter := &segPainter{g: g, file: file, labels: labels, table: table, rank: rank, overlaps: map[[2]uint16]int{}, painted: map[uint16]bool{}}
+		painter := &segPainter{g: g, file: file, labels: labels, table: table, rank: rank,
+			overlaps: map[[2]uint16]int{}, painted: map[uint16]bool{}}
 		defer painter.frames.Close()
 		painters <- painter
 	}
@@ -352,7 +363,8 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for n, places := range order {
-		slices.SortStableFunc(places, func(a, b segPlace) int { return int(g.Placed[a.frame].segment) - int(g.Placed[b.frame].segment) })
+		slices.SortStableFunc(places,
+			func(a, b segPlace) int { return int(g.Placed[a.frame].segment) - int(g.Placed[b.frame].segment) })
 		group.Go(func() error {
 			painter := <-painters
 			for m := 0; m < len(places) && errs[n] == nil; m++ {
@@ -409,14 +421,17 @@ func (g *Object) overlap(overlaps map[[2]uint16]int, rank map[uint16]int, o Opti
 	const most = 4
 	var pairs []string
 	for _, pair := range shared[:min(len(shared), most)] {
-		pairs = append(pairs, fmt.Sprintf("%s and %s in %d voxels", g.describe(pair[0]), g.describe(pair[1]), overlaps[pair]))
+		pairs = append(pairs, fmt.Sprintf("%s and %s in %d voxels", g.describe(pair[0]), g.describe(pair[1]),
+			overlaps[pair]))
 	}
 	if more := len(shared) - most; more > 0 {
 		pairs = append(pairs, fmt.Sprintf("and %d more pairs", more))
 	}
 	text := "segments overlap: " + strings.Join(pairs, ", ")
 	if !decided {
-		return &volume.UnsupportedError{Path: g.Path, Problem: text + ". A label map has room for one: --segment-overlap last gives them to the segment with the highest number, --segment-overlap order:NAME,NAME to the first that is named"}
+		return &volume.UnsupportedError{Path: g.Path,
+			Problem: text +
+				". A label map has room for one: --segment-overlap last gives them to the segment with the highest number, --segment-overlap order:NAME,NAME to the first that is named"}
 	}
 	o.Note(text + ": " + o.Words)
 	return nil
@@ -446,7 +461,8 @@ func (s *segPainter) paint(p *segPlace) error {
 	}
 	return s.each(p.frame, func(row, column int, label uint16) error {
 		if p.miss > maxMiss {
-			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrOffGrid}
+			return &volume.UnsupportedError{Path: g.Path,
+				Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrOffGrid}
 		}
 		if p.problem != "" {
 			return &volume.FormatError{Path: g.Path, Problem: fmt.Sprintf("frame %d %s", p.frame+1, p.problem)}
@@ -456,7 +472,8 @@ func (s *segPainter) paint(p *segPlace) error {
 			v := p.voxel(column, row)
 			for a, x := range v {
 				if x < 0 || x >= shape[a] {
-					return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d reaches outside the scan", p.frame+1)}
+					return &volume.UnsupportedError{Path: g.Path,
+						Problem: fmt.Sprintf("frame %d reaches outside the scan", p.frame+1)}
 				}
 			}
 			at = p.target.start + index(v)
@@ -509,7 +526,8 @@ func (s *segPainter) each(frame int, f func(row, column int, label uint16) error
 			switch s.g.Kind {
 			case segFractional:
 				if int(x) != s.g.fraction {
-					return &volume.UnsupportedError{Path: s.g.Path, Problem: fmt.Sprintf("holds fractions, such as %d of %d in frame %d: only masks are labels, which hold 0 and %[2]d alone", x, s.g.fraction, frame+1)}
+					return &volume.UnsupportedError{Path: s.g.Path,
+						Problem: fmt.Sprintf("holds fractions, such as %d of %d in frame %d: only masks are labels, which hold 0 and %[2]d alone", x, s.g.fraction, frame+1)}
 				}
 			case segLabelMap:
 				if int(x) == s.g.padding {
@@ -567,7 +585,8 @@ func checkPixels(im *stack.Image) error {
 	switch {
 	case !im.Syntax.Known:
 		return &volume.UnsupportedError{Path: im.Path, Problem: im.Syntax.Refusal()}
-	case im.Allocated == 1 && im.Pixels.Length != element.Undefined && im.Syntax.Order == binary.BigEndian && im.Pixels.VR == "OW":
+	case im.Allocated == 1 && im.Pixels.Length != element.Undefined && im.Syntax.Order == binary.BigEndian &&
+		im.Pixels.VR == "OW":
 		return &volume.UnsupportedError{Path: im.Path, Problem: "has single bits in big endian words"}
 	}
 	return im.CheckSize()

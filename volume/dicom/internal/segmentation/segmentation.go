@@ -132,7 +132,8 @@ func (g *Object) Find(stacks []*stack.Stack) int {
 			continue
 		}
 		im := s.Slices[0].Image
-		if g.series[im.Series] || len(g.series) == 0 && len(g.instances) == 0 && g.Space != "" && im.FrameOfRef == g.Space {
+		if g.series[im.Series] || len(g.series) == 0 && len(g.instances) == 0 && g.Space != "" &&
+			im.FrameOfRef == g.Space {
 			if best >= 0 {
 				return -1
 			}
@@ -181,10 +182,12 @@ func Open(path string) (*Object, error) {
 	}
 	defer file.Close()
 	g := &Object{Path: path, series: map[string]bool{}, instances: references{}}
-	g.Image = stack.Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size, Samples: 1, Frames: 1}, Class: file.Class}
+	g.Image = stack.Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size, Samples: 1, Frames: 1},
+		Class: file.Class}
 	p := segParser{g: g, text: element.Undeclared(g.doubt), planes: map[framePlane]*framePlane{}}
 	w := file.Walker()
-	if _, err := w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error { return p.top(w, e) }); err != nil && !errors.Is(err, element.ErrStop) {
+	if _, err := w.Elements(file.Start, file.Size, false, 0,
+		func(e element.Element) error { return p.top(w, e) }); err != nil && !errors.Is(err, element.ErrStop) {
 		return nil, element.InFile(path, err)
 	}
 	if err := p.finish(); err != nil {
@@ -220,7 +223,8 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 		tag tag.Tag
 		to  *int
 	}{
-		{tag.SamplesPerPixel, &im.Samples}, {tag.Rows, &im.Rows}, {tag.Columns, &im.Columns}, {tag.BitsAllocated, &im.Allocated}, {tag.BitsStored, &im.Stored}, {tag.HighBit, &im.High},
+		{tag.SamplesPerPixel, &im.Samples}, {tag.Rows, &im.Rows}, {tag.Columns, &im.Columns},
+		{tag.BitsAllocated, &im.Allocated}, {tag.BitsStored, &im.Stored}, {tag.HighBit, &im.High},
 		{tag.PixelPaddingValue, &g.padding}, {tag.MaximumFractionalValue, &g.fraction},
 	} {
 		if e.Tag == n.tag {
@@ -234,7 +238,9 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 		tag tag.Tag
 		to  *string
 	}{
-		{tag.SOPClassUID, &im.Class}, {tag.SOPInstanceUID, &im.SOP}, {tag.StudyInstanceUID, &im.Study}, {tag.SeriesInstanceUID, &g.UID}, {tag.SeriesNumber, &im.Number}, {tag.FrameOfReferenceUID, &g.Space}, {tag.SegmentationType, &g.Kind},
+		{tag.SOPClassUID, &im.Class}, {tag.SOPInstanceUID, &im.SOP}, {tag.StudyInstanceUID, &im.Study},
+		{tag.SeriesInstanceUID, &g.UID}, {tag.SeriesNumber, &im.Number}, {tag.FrameOfReferenceUID, &g.Space},
+		{tag.SegmentationType, &g.Kind},
 	} {
 		if e.Tag == n.tag {
 			*n.to, err = w.Text(e)
@@ -353,7 +359,8 @@ func (p *segParser) groups(w *element.Walker, group element.Element, f *segFrame
 			case tag.SliceThickness, tag.SpacingBetweenSlices:
 				var x [1]float64
 				if floats(in, e, x[:], &ignored) == nil { // of no importance: no error
-					*map[tag.Tag]*float64{tag.SliceThickness: &f.thickness, tag.SpacingBetweenSlices: &f.between}[e.Tag] = x[0]
+					*map[tag.Tag]*float64{tag.SliceThickness: &f.thickness,
+						tag.SpacingBetweenSlices: &f.between}[e.Tag] = x[0]
 				}
 			}
 			return nil
@@ -394,7 +401,8 @@ func (p *segParser) finish() error {
 	case im.Rows == 0 || im.Columns == 0:
 		return errors.New("says nothing about the size of its frames (Rows, Columns)")
 	case int64(im.Rows)*int64(im.Columns) > pixels.MaxFrame:
-		return unsupported("has frames of %d x %d pixels: more than %d are not read", im.Columns, im.Rows, pixels.MaxFrame)
+		return unsupported("has frames of %d x %d pixels: more than %d are not read", im.Columns, im.Rows,
+			pixels.MaxFrame)
 	case im.Samples != 1:
 		return unsupported("has %d samples a pixel", im.Samples)
 	case len(p.frames) != im.Frames:
@@ -403,7 +411,8 @@ func (p *segParser) finish() error {
 	bits := map[string][]int{segBinary: {1}, segFractional: {8}, segLabelMap: {8, 16}}[g.Kind]
 	switch {
 	case bits == nil:
-		return unsupported("is of SegmentationType %q: BINARY, FRACTIONAL and LABELMAP are read", element.Printable(g.Kind))
+		return unsupported("is of SegmentationType %q: BINARY, FRACTIONAL and LABELMAP are read",
+			element.Printable(g.Kind))
 	case !slices.Contains(bits, im.Allocated) && !(g.Kind == segBinary && im.Allocated == 8):
 		// as written by those who compress
 		return fmt.Errorf("is %s with %d bits a pixel", g.Kind, im.Allocated)
@@ -450,7 +459,8 @@ func (p *segParser) finish() error {
 		}
 		g.Placed = append(g.Placed, segFrame{p.planes[plane], f.position, f.segment, f.sources})
 		if n == 0 {
-			im.Shared.Thickness, im.Shared.Between = cmp.Or(f.thickness, p.shared.thickness), cmp.Or(f.between, p.shared.between)
+			im.Shared.Thickness, im.Shared.Between = cmp.Or(f.thickness, p.shared.thickness),
+				cmp.Or(f.between, p.shared.between)
 		}
 	}
 	g.Frames, g.Number, g.UID = im.Frames, element.IntegerString(im.Number), element.UID(g.UID)

@@ -50,13 +50,15 @@ func Write(path string, l *volume.LabelMap, s *stack.Stack, o WriteOptions) erro
 func Referable(s *stack.Stack) error {
 	for _, one := range s.Slices {
 		var missing []string
-		for _, uid := range [][2]string{{"SOPClassUID", one.Image.Class}, {"SOPInstanceUID", one.Image.SOP}, {"SeriesInstanceUID", one.Image.Series}, {"StudyInstanceUID", one.Image.Study}} {
+		for _, uid := range [][2]string{{"SOPClassUID", one.Image.Class}, {"SOPInstanceUID", one.Image.SOP},
+			{"SeriesInstanceUID", one.Image.Series}, {"StudyInstanceUID", one.Image.Study}} {
 			if uid[1] == "" {
 				missing = append(missing, uid[0])
 			}
 		}
 		if len(missing) > 0 {
-			return &volume.UnsupportedError{Path: one.Image.Path, Problem: "has no " + strings.Join(missing, ", no ") + ": a DICOM SEG could not refer to it"}
+			return &volume.UnsupportedError{Path: one.Image.Path, Problem: "has no " + strings.Join(missing, ", no ") +
+				": a DICOM SEG could not refer to it"}
 		}
 	}
 	return nil
@@ -129,7 +131,8 @@ func newSegWriter(l *volume.LabelMap, s *stack.Stack, o WriteOptions) (*segWrite
 		w.frames = []segOutFrame{{0, 0}}
 	}
 	if len(w.frames) > maxSegFrames || int64(len(w.frames))*int64(area)/8 >= math.MaxUint32-16 {
-		return nil, fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames), first.Columns, first.Rows)
+		return nil, fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames),
+			first.Columns, first.Rows)
 	}
 	return w, w.describe()
 }
@@ -276,7 +279,8 @@ func (w *segWriter) describe() error {
 	e.Sequence(tag.DimensionOrganizationSequence, organisation)
 	var dimensions []*element.Encoder
 	// first by segment, then by position
-	for _, d := range [][2]tag.Tag{{tag.ReferencedSegmentNumber, tag.SegmentIdentificationSequence}, {tag.ImagePositionPatient, tag.PlanePositionSequence}} {
+	for _, d := range [][2]tag.Tag{{tag.ReferencedSegmentNumber, tag.SegmentIdentificationSequence},
+		{tag.ImagePositionPatient, tag.PlanePositionSequence}} {
 		index := &element.Encoder{}
 		index.Text(tag.DimensionOrganizationUID, "UI", w.uid(hash, "dimensions"))
 		index.Tag(tag.DimensionIndexPointer, d[0])
@@ -399,7 +403,8 @@ func (w *segWriter) frame(f segOutFrame) *element.Encoder {
 	}
 	source := reference(s.Image, number)
 	source.Text(tag.SpatialLocationsPreserved, "CS", "YES")
-	source.Sequence(tag.PurposeOfReferenceCodeSequence, Code{"121322", "DCM", "Source image for image processing operation"}.encode())
+	source.Sequence(tag.PurposeOfReferenceCodeSequence,
+		Code{"121322", "DCM", "Source image for image processing operation"}.encode())
 	derivation := &element.Encoder{}
 	derivation.Sequence(tag.SourceImageSequence, source)
 	derivation.Sequence(tag.DerivationCodeSequence, Code{"113076", "DCM", "Segmentation"}.encode())
@@ -450,7 +455,8 @@ func (w *segWriter) write(to io.Writer) error {
 	area := first.Rows * first.Columns
 	size := (int64(area)*int64(len(w.frames)) + 7) / 8
 	size += size % 2
-	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tag.PixelData.Group()), tag.PixelData.Number()), "OB\x00\x00"...)
+	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tag.PixelData.Group()),
+		tag.PixelData.Number()), "OB\x00\x00"...)
 	out.Write(binary.LittleEndian.AppendUint32(header, uint32(size)))
 	// Frames follow each other bit by bit, the first pixel in the lowest bit, without a gap between
 	// them.

@@ -49,10 +49,14 @@ type Image struct {
 
 // wanted are the elements whose values are read, besides those of VolumeTags.
 var wanted = map[tag.Tag]bool{
-	tag.ImageType: true, tag.SOPClassUID: true, tag.SOPInstanceUID: true, tag.Modality: true, tag.SliceThickness: true, tag.SpacingBetweenSlices: true,
-	tag.StudyInstanceUID: true, tag.SeriesInstanceUID: true, tag.SeriesNumber: true, tag.InstanceNumber: true, tag.ImagePositionPatient: true, tag.ImageOrientationPatient: true, tag.FrameOfReferenceUID: true,
-	tag.SamplesPerPixel: true, tag.PhotometricInterpretation: true, tag.NumberOfFrames: true, tag.Rows: true, tag.Columns: true, tag.PixelSpacing: true,
-	tag.BitsAllocated: true, tag.BitsStored: true, tag.HighBit: true, tag.PixelRepresentation: true, tag.PixelPaddingValue: true, tag.RescaleIntercept: true, tag.RescaleSlope: true,
+	tag.ImageType: true, tag.SOPClassUID: true, tag.SOPInstanceUID: true, tag.Modality: true, tag.SliceThickness: true,
+	tag.SpacingBetweenSlices: true,
+	tag.StudyInstanceUID:     true, tag.SeriesInstanceUID: true, tag.SeriesNumber: true, tag.InstanceNumber: true,
+	tag.ImagePositionPatient: true, tag.ImageOrientationPatient: true, tag.FrameOfReferenceUID: true,
+	tag.SamplesPerPixel: true, tag.PhotometricInterpretation: true, tag.NumberOfFrames: true, tag.Rows: true,
+	tag.Columns: true, tag.PixelSpacing: true,
+	tag.BitsAllocated: true, tag.BitsStored: true, tag.HighBit: true, tag.PixelRepresentation: true,
+	tag.PixelPaddingValue: true, tag.RescaleIntercept: true, tag.RescaleSlope: true,
 	tag.FrameType: true, tag.SUVType: true,
 }
 
@@ -172,7 +176,8 @@ func groups(w *element.Walker, e element.Element, f func(b *element.Collector, u
 			if !groupTags[group.Tag] {
 				return nil
 			}
-			_, err := in.Sequence(group, 1, func(in *element.Walker, offset, limit int64, delimited bool) (int64, error) {
+			_, err := in.Sequence(group, 1, func(in *element.Walker, offset, limit int64, delimited bool) (int64,
+				error) {
 				return in.Elements(offset, limit, delimited, 2, func(e element.Element) error { return b.Add(in, e) })
 			})
 			return err
@@ -213,10 +218,12 @@ func (im *Image) fill(b *element.Collector) error {
 	if class := v.String(tag.SOPClassUID); class != "" {
 		im.Class = class
 	}
-	im.SOP, im.Study, im.Series = v.String(tag.SOPInstanceUID), v.String(tag.StudyInstanceUID), v.String(tag.SeriesInstanceUID)
+	im.SOP, im.Study, im.Series = v.String(tag.SOPInstanceUID), v.String(tag.StudyInstanceUID),
+		v.String(tag.SeriesInstanceUID)
 	im.FrameOfRef = v.String(tag.FrameOfReferenceUID)
 	im.SUV = v.String(tag.SUVType)
-	im.Modality, im.Number, im.Photometric = cmp.Or(v.String(tag.Modality), modalities[im.Class]), v.String(tag.SeriesNumber), v.String(tag.PhotometricInterpretation)
+	im.Modality, im.Number, im.Photometric = cmp.Or(v.String(tag.Modality), modalities[im.Class]),
+		v.String(tag.SeriesNumber), v.String(tag.PhotometricInterpretation)
 	if n, err := strconv.Atoi(v.String(tag.InstanceNumber)); err == nil {
 		im.Instance = n
 	}
@@ -228,8 +235,10 @@ func (im *Image) fill(b *element.Collector) error {
 		tag                   tag.Tag
 		least, most, fallback int
 	}{
-		{&im.Rows, tag.Rows, 1, math.MaxUint16, 0}, {&im.Columns, tag.Columns, 1, math.MaxUint16, 0}, {&im.Samples, tag.SamplesPerPixel, 1, 4, 1},
-		{&im.Frames, tag.NumberOfFrames, 1, pixels.MaxFrames, 1}, {&im.Allocated, tag.BitsAllocated, 1, 64, 0}, {&im.Stored, tag.BitsStored, 1, 64, 0}, {&im.High, tag.HighBit, 0, 63, 0},
+		{&im.Rows, tag.Rows, 1, math.MaxUint16, 0}, {&im.Columns, tag.Columns, 1, math.MaxUint16, 0},
+		{&im.Samples, tag.SamplesPerPixel, 1, 4, 1},
+		{&im.Frames, tag.NumberOfFrames, 1, pixels.MaxFrames, 1}, {&im.Allocated, tag.BitsAllocated, 1, 64, 0},
+		{&im.Stored, tag.BitsStored, 1, 64, 0}, {&im.High, tag.HighBit, 0, 63, 0},
 	} {
 		if *n.to, err = v.Integer(n.tag, n.least, n.most, n.fallback); err != nil {
 			return err
@@ -264,13 +273,16 @@ func (im *Image) checkBits() error {
 	if im.High == 0 {
 		im.High = im.Stored - 1
 	}
-	if right := im.Stored - 1; im.Stored <= im.Allocated && im.High != right && (im.High >= im.Allocated || im.Stored == im.Allocated) {
+	if right := im.Stored - 1; im.Stored <= im.Allocated && im.High != right && (im.High >= im.Allocated ||
+		im.Stored == im.Allocated) {
 		// Samples can lie in one place only.
-		im.Odd = fmt.Sprintf("HighBit is %d, of %d bits stored in %d: taken for %d", im.High, im.Stored, im.Allocated, right)
+		im.Odd = fmt.Sprintf("HighBit is %d, of %d bits stored in %d: taken for %d", im.High, im.Stored, im.Allocated,
+			right)
 		im.High = right
 	}
 	if im.Stored > im.Allocated || im.High >= im.Allocated || im.High < im.Stored-1 {
-		return fmt.Errorf("has impossible pixels: %d bits stored up to bit %d, of %d allocated", im.Stored, im.High, im.Allocated)
+		return fmt.Errorf("has impossible pixels: %d bits stored up to bit %d, of %d allocated", im.Stored, im.High,
+			im.Allocated)
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func (f *Info) fill(v element.Values) (err error) {
 		to    *[]float64
 		tag   tag.Tag
 		count int
-	}{{&f.Position, tag.ImagePositionPatient, 3}, {&f.Orientation, tag.ImageOrientationPatient, 6}, {&f.Spacing, tag.PixelSpacing, 2}} {
+	}{{&f.Position, tag.ImagePositionPatient, 3}, {&f.Orientation, tag.ImageOrientationPatient, 6},
+		{&f.Spacing, tag.PixelSpacing, 2}} {
 		if *n.to, err = v.Floats(n.tag); err != nil {
 			return err
 		}

@@ -118,7 +118,8 @@ func (s *Stack) Arrange(o Options) (*Plan, error) {
 
 // refuse returns the error for a stack that is correct, and not read.
 func (s *Stack) refuse(format string, args ...any) error {
-	return &volume.UnsupportedError{Path: s.Slices[0].Image.Path, Problem: "series " + s.Number + ": " + fmt.Sprintf(format, args...)}
+	return &volume.UnsupportedError{Path: s.Slices[0].Image.Path, Problem: "series " + s.Number + ": " +
+		fmt.Sprintf(format, args...)}
 }
 
 // impossible returns the error for a stack that cannot lie as it says.
@@ -192,14 +193,18 @@ func (s *Stack) fillGaps(o Options, at []float64) (depth, error) {
 		if s.Filled != "" {
 			advice = "The slices in between are there, but differ in " + s.Filled + ": they are kept apart"
 		}
-		return depth{}, s.refuse("slices are not evenly spaced: %s (at %.2f and %.2f mm along the normal), usually %.2f mm. %s", uneven, at[gap], at[gap+1], median, advice)
+		return depth{},
+			s.refuse("slices are not evenly spaced: %s (at %.2f and %.2f mm along the normal), usually %.2f mm. %s",
+				uneven, at[gap], at[gap+1], median, advice)
 	}
 	steps := math.Round((at[last] - at[0]) / median)
 	if steps+1 > float64(len(at)*maxGrowth) {
-		return depth{}, s.refuse("slices are not evenly spaced: %s, usually %.2f mm: too far apart to fill in", uneven, median)
+		return depth{}, s.refuse("slices are not evenly spaced: %s, usually %.2f mm: too far apart to fill in", uneven,
+			median)
 	}
 	d := depth{count: int(steps) + 1, start: at[0], distance: (at[last] - at[0]) / steps, resample: true}
-	d.note = fmt.Sprintf("slices are not evenly spaced (%s, usually %.2f mm): resampled to %d slices %.4g mm apart", uneven, median, d.count, d.distance)
+	d.note = fmt.Sprintf("slices are not evenly spaced (%s, usually %.2f mm): resampled to %d slices %.4g mm apart",
+		uneven, median, d.count, d.distance)
 	return d, nil
 }
 
@@ -247,11 +252,13 @@ func (s *Stack) place(o Options, p *Plan, d depth, l lateral) (step, origin Vect
 	}
 	askew, keep := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt), "--tilt keep keeps them"
 	if p.bent = l.bend > half; p.bent {
-		askew, keep = fmt.Sprintf("shifted in their planes, by up to %.2f mm, and not along a line (no gantry tilt)", l.drift), "--tilt keep cannot, because no affine tells that"
+		askew, keep = fmt.Sprintf("shifted in their planes, by up to %.2f mm, and not along a line (no gantry tilt)",
+			l.drift), "--tilt keep cannot, because no affine tells that"
 	}
 	switch {
 	case o.Tilt == "error" || o.Tilt == "keep" && p.bent:
-		return step, origin, s.refuse("slices are %s: --tilt resample moves each in its plane onto an orthogonal grid, %s", askew, keep)
+		return step, origin,
+			s.refuse("slices are %s: --tilt resample moves each in its plane onto an orthogonal grid, %s", askew, keep)
 	case o.Tilt == "keep":
 		p.Notes = append(p.Notes, "slices are "+askew+": kept, the axes are sheared")
 		return along, origin, nil
@@ -276,7 +283,8 @@ func (s *Stack) shift(p *Plan, l lateral) (low [2]float64, err error) {
 		}
 	}
 	if high[0]-low[0] > maxGrowth*dx*float64(p.columns) || high[1]-low[1] > maxGrowth*dy*float64(p.rows) {
-		return low, s.refuse("slices are shifted against each other by up to %.0f mm: too far to be one volume", l.drift)
+		return low, s.refuse("slices are shifted against each other by up to %.0f mm: too far to be one volume",
+			l.drift)
 	}
 	for _, a := range l.along {
 		p.shifts = append(p.shifts, [2]float64{(a[0] - low[0]) / dx, (a[1] - low[1]) / dy})
@@ -318,5 +326,6 @@ func (p *Plan) shares(k int) []share {
 		}
 		b = a
 	}
-	return slices.DeleteFunc([]share{{n, float32(1 - f), a}, {n + 1, float32(f), b}}, func(s share) bool { return s.weight < 1e-4 })
+	return slices.DeleteFunc([]share{{n, float32(1 - f), a}, {n + 1, float32(f), b}},
+		func(s share) bool { return s.weight < 1e-4 })
 }

@@ -39,13 +39,18 @@ func TestDepth(t *testing.T) {
 		want      depth
 		note, err string // parts of them
 	}{
-		"even":         {at: []float64{0, 2, 4}, want: depth{count: 3, distance: 2}},
-		"rounded":      {at: []float64{0, 0.7, 1.3, 2}, want: depth{count: 4, start: 0, distance: 2. / 3}},
-		"single":       {at: []float64{5}, thickness: 3, want: depth{count: 1, start: 5, distance: 3}, note: "3 mm is taken from SliceThickness"},
-		"bare":         {at: []float64{5}, want: depth{count: 1, start: 5, distance: 1}, note: "nothing says how thick it is, 1 mm is assumed"},
-		"sparse":       {at: []float64{0, 10, 20}, thickness: 5, want: depth{count: 3, distance: 10}, note: "10 mm apart, but are only 5 mm thick"},
-		"gap":          {at: []float64{0, 2, 6, 8}, gaps: "error", err: "4.00 mm between slices 2 and 3 (at 2.00 and 6.00 mm along the normal), usually 2.00 mm"},
-		"gap, filled":  {at: []float64{0, 2, 6, 8}, gaps: "resample", want: depth{count: 5, distance: 2, resample: true}, note: "resampled to 5 slices 2 mm apart"},
+		"even":    {at: []float64{0, 2, 4}, want: depth{count: 3, distance: 2}},
+		"rounded": {at: []float64{0, 0.7, 1.3, 2}, want: depth{count: 4, start: 0, distance: 2. / 3}},
+		"single": {at: []float64{5}, thickness: 3, want: depth{count: 1, start: 5, distance: 3},
+			note: "3 mm is taken from SliceThickness"},
+		"bare": {at: []float64{5}, want: depth{count: 1, start: 5, distance: 1},
+			note: "nothing says how thick it is, 1 mm is assumed"},
+		"sparse": {at: []float64{0, 10, 20}, thickness: 5, want: depth{count: 3, distance: 10},
+			note: "10 mm apart, but are only 5 mm thick"},
+		"gap": {at: []float64{0, 2, 6, 8}, gaps: "error",
+			err: "4.00 mm between slices 2 and 3 (at 2.00 and 6.00 mm along the normal), usually 2.00 mm"},
+		"gap, filled": {at: []float64{0, 2, 6, 8}, gaps: "resample",
+			want: depth{count: 5, distance: 2, resample: true}, note: "resampled to 5 slices 2 mm apart"},
 		"gap, endless": {at: []float64{0, 2, 4, 9000}, gaps: "resample", err: "too far apart to fill in"},
 	} {
 		s := upwards(c.at...)
@@ -99,12 +104,13 @@ func TestPlace(t *testing.T) {
 		step   Vector // of k, in RAS
 		err    string
 	}{
-		"straightened":    {tilted, "resample", [3]int{4, 5, 3}, Vector{0, 0, 2}, ""},
-		"kept":            {tilted, "keep", [3]int{4, 3, 3}, Vector{0, -1, 2}, ""},
-		"refused":         {tilted, "error", [3]int{}, Vector{}, "stacked askew, by 26.57 degrees"},
-		"put back":        {bent, "resample", [3]int{6, 3, 3}, Vector{0, 0, 2}, ""},
-		"cannot be kept":  {bent, "keep", [3]int{}, Vector{}, "no affine tells that"},
-		"too far to hold": {[]Vector{{}, {0, 900, 2}, {0, 0, 4}}, "resample", [3]int{}, Vector{}, "too far to be one volume"},
+		"straightened":   {tilted, "resample", [3]int{4, 5, 3}, Vector{0, 0, 2}, ""},
+		"kept":           {tilted, "keep", [3]int{4, 3, 3}, Vector{0, -1, 2}, ""},
+		"refused":        {tilted, "error", [3]int{}, Vector{}, "stacked askew, by 26.57 degrees"},
+		"put back":       {bent, "resample", [3]int{6, 3, 3}, Vector{0, 0, 2}, ""},
+		"cannot be kept": {bent, "keep", [3]int{}, Vector{}, "no affine tells that"},
+		"too far to hold": {[]Vector{{}, {0, 900, 2}, {0, 0, 4}}, "resample", [3]int{}, Vector{},
+			"too far to be one volume"},
 	} {
 		p, err := slicesAt(c.places...).Arrange(Options{Tilt: c.tilt, Gaps: "error"})
 		if c.err != "" {

@@ -48,10 +48,12 @@ func (s *Slice) Axes() (row, column, normal Vector, err error) {
 	// Directions are written with about four digits or more. Two of them that miss a right angle by
 	// this much are no axes of an image.
 	if math.Abs(lr-1) > 0.01 || math.Abs(lc-1) > 0.01 || math.Abs(row.Dot(column)) > 0.01 {
-		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", numbers.List(o))
+		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles",
+			numbers.List(o))
 	}
 	if x := s.Info.Spacing; !(x[0] > 0 && x[1] > 0 && x[0] <= maxPlace && x[1] <= maxPlace) {
-		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive and no more than %.0f mm", numbers.List(x), float64(maxPlace))
+		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive and no more than %.0f mm",
+			numbers.List(x), float64(maxPlace))
 	}
 	row, column = row.Times(1/lr), column.Times(1/lc)
 	normal = row.Cross(column)
@@ -249,7 +251,8 @@ func (s *Slice) Grid(distance float64) (volume.Grid, error) {
 		return volume.Grid{}, err
 	}
 	g := volume.Grid{Shape: [3]int{s.Image.Columns, s.Image.Rows, 1}}
-	for c, v := range [4]Vector{row.Times(s.Info.Spacing[1]), column.Times(s.Info.Spacing[0]), normal.Times(distance), Vector(s.Info.Position)} {
+	for c, v := range [4]Vector{row.Times(s.Info.Spacing[1]), column.Times(s.Info.Spacing[0]), normal.Times(distance),
+		Vector(s.Info.Position)} {
 		g.Affine[0][c], g.Affine[1][c], g.Affine[2][c] = -v[0], -v[1], v[2] // LPS to RAS
 	}
 	g.Affine[3][3] = 1

@@ -51,7 +51,8 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 // fits says whether there is memory for what reading the stack onto a grid takes.
 func (s *Stack) fits(g volume.Grid, need int64) error {
 	if err := memory.Check(need); err != nil {
-		return &volume.UnsupportedError{Path: s.Slices[0].Image.Path, Problem: fmt.Sprintf("is of a series of %v voxels", numbers.Extents(g.Shape[:])), Err: err}
+		return &volume.UnsupportedError{Path: s.Slices[0].Image.Path,
+			Problem: fmt.Sprintf("is of a series of %v voxels", numbers.Extents(g.Shape[:])), Err: err}
 	}
 	return nil
 }
@@ -270,7 +271,8 @@ func (s share) vote(to *ballot.Ballot, stack []uint16, columns, rows, i, j, canv
 	for _, pixel := range [4]struct {
 		at     int
 		weight float32
-	}{{a*columns + c, (1 - f) * (1 - h)}, {a*columns + d, (1 - f) * h}, {b*columns + c, f * (1 - h)}, {b*columns + d, f * h}} {
+	}{{a*columns + c, (1 - f) * (1 - h)}, {a*columns + d, (1 - f) * h}, {b*columns + c, f * (1 - h)},
+		{b*columns + d, f * h}} {
 		if pixel.weight > 0 {
 			to.Add(src[pixel.at], float64(s.weight*pixel.weight))
 		}

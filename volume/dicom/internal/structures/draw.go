@@ -54,7 +54,8 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	}
 	c := &canvas{
 		set: g, stack: s, plan: plan, normal: normal, distance: plan.Grid.Spacing()[2],
-		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{}, fates: map[int]*fate{},
+		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{},
+		fates: map[int]*fate{},
 	}
 	p := newParser(g.Path)
 	p.contour = func(number int, line contour) error {
@@ -83,7 +84,8 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 		return nil, err
 	}
 	emptied := volume.EmptiedOf(c.withPixels(labels), stacked)
-	l := &volume.LabelMap{Grid: plan.Grid, Emptied: emptied, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}, Undrawn: c.undrawn(labels)}
+	l := &volume.LabelMap{Grid: plan.Grid, Emptied: emptied, Labels: plan.Labels(stacked, c.columns, c.rows),
+		Names: map[uint16]string{}, Undrawn: c.undrawn(labels)}
 	for _, structure := range g.Structures {
 		if label := labels[structure.Number]; label != 0 {
 			l.Names[label] = structure.Name
@@ -119,7 +121,8 @@ func (c *canvas) draw(number int, line contour) error {
 		low, high = min(low, p.Dot(c.normal)), max(high, p.Dot(c.normal))
 	}
 	if high-low > c.distance/2 {
-		return &volume.UnsupportedError{Path: c.set.Path, Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are %.3g mm apart: contours must lie on slices", high-low, c.distance)}
+		return &volume.UnsupportedError{Path: c.set.Path,
+			Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are %.3g mm apart: contours must lie on slices", high-low, c.distance)}
 	}
 	k, away, there := c.nearest((low + high) / 2)
 	switch {
@@ -191,7 +194,8 @@ func enclosesTwice(polygon [][2]float64, columns, rows int) bool {
 		times := 0
 		for n, e := range at {
 			times += e.down
-			if times != 0 && times%2 == 0 && max(math.Ceil(e.column), 0) < min(math.Ceil(at[n+1].column), float64(columns)) {
+			if times != 0 && times%2 == 0 && max(math.Ceil(e.column), 0) < min(math.Ceil(at[n+1].column),
+				float64(columns)) {
 				return true
 			}
 		}
@@ -204,7 +208,8 @@ func enclosesTwice(polygon [][2]float64, columns, rows int) bool {
 func invert(mask []bool, columns, rows int, polygon [][2]float64) {
 	for row, at := range edgesOf(polygon, rows) {
 		for n := 0; n+1 < len(at); n += 2 {
-			for column := max(math.Ceil(at[n].column), 0); column < min(math.Ceil(at[n+1].column), float64(columns)); column++ {
+			for column := max(math.Ceil(at[n].column), 0); column < min(math.Ceil(at[n+1].column),
+				float64(columns)); column++ {
 				pixel := row*columns + int(column)
 				mask[pixel] = !mask[pixel]
 			}
@@ -249,7 +254,8 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 		}
 		there := slices.Sorted(maps.Keys(drawn))
 		if left := there[len(there)-1] - there[0] + 1 - len(there); left > 0 {
-			o.Note(fmt.Sprintf("%s has no contour on %s between its first and its last: background there", structure.Name, numbers.Count(left, "slice")))
+			o.Note(fmt.Sprintf("%s has no contour on %s between its first and its last: background there",
+				structure.Name, numbers.Count(left, "slice")))
 		}
 	}
 	if len(overlaps) == 0 {
@@ -267,9 +273,12 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	for _, pair := range pairs[:min(len(pairs), 4)] {
 		shared = append(shared, fmt.Sprintf("%s and %s (%d pixels)", names[pair[0]], names[pair[1]], overlaps[pair]))
 	}
-	text := fmt.Sprintf("%s overlap: %s", numbers.Count(len(pairs), "pair of structures", "pairs of structures"), strings.Join(shared, ", "))
+	text := fmt.Sprintf("%s overlap: %s", numbers.Count(len(pairs), "pair of structures", "pairs of structures"),
+		strings.Join(shared, ", "))
 	if refused {
-		return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: text + ". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number, --segment-overlap order:NAME,NAME to the first that is named"}
+		return nil, &volume.UnsupportedError{Path: c.set.Path,
+			Problem: text +
+				". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number, --segment-overlap order:NAME,NAME to the first that is named"}
 	}
 	o.Note(text + ": " + o.Words)
 	return stacked, nil

@@ -125,7 +125,8 @@ func (c *canvas) checkAnyOnScan() error {
 		return nil
 	}
 	lost := c.list(func(f *fate) string { return fmt.Sprintf(" (%s)", numbers.Count(f.all, "contour")) })
-	return &volume.UnsupportedError{Path: c.set.Path, Problem: "no contour lies on the scan: " + safetext.List(lost) + ". It was drawn on another scan: take the structure set of this one, or use the scan without"}
+	return &volume.UnsupportedError{Path: c.set.Path, Problem: "no contour lies on the scan: " + safetext.List(lost) +
+		". It was drawn on another scan: take the structure set of this one, or use the scan without"}
 }
 
 // list names structures, each with what is to be said of its contours; "" leaves it out.
@@ -162,7 +163,8 @@ func (c *canvas) notes() (notes []string) {
 		}},
 		{"contours outside the scan, which are passed over", of(func(f *fate) int { return f.outside })},
 		{"contours in a gap between slices, which are passed over", of(func(f *fate) int { return f.gap })},
-		{"contours that enclose nothing, such as points and open lines, which are passed over", of(func(f *fate) int { return f.open })},
+		{"contours that enclose nothing, such as points and open lines, which are passed over",
+			of(func(f *fate) int { return f.open })},
 		{"contours that are drawn twice, which count once", of(func(f *fate) int { return f.repeated })},
 		{"WARNING: contours that enclose the centre of no voxel, so that nothing is left", func(f *fate) string {
 			if !f.empty {
@@ -188,7 +190,9 @@ func (c *canvas) notes() (notes []string) {
 		}
 		return fmt.Sprintf(" (%s)", numbers.Count(f.crossed, "slice"))
 	}); list != nil {
-		notes = append(notes, "WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+safetext.List(list))
+		notes = append(notes,
+			"WARNING: contours of one structure that cross in part, of which what both enclose is left out: "+
+				safetext.List(list))
 	}
 	if list := c.list(func(f *fate) string {
 		if f.twice == 0 {
@@ -196,7 +200,9 @@ func (c *canvas) notes() (notes []string) {
 		}
 		return fmt.Sprintf(" (%s)", numbers.Count(f.twice, "contour"))
 	}); list != nil {
-		notes = append(notes, "WARNING: contours that cross themselves, of which what they go round twice is left out: "+safetext.List(list))
+		notes = append(notes,
+			"WARNING: contours that cross themselves, of which what they go round twice is left out: "+
+				safetext.List(list))
 	}
 	return notes
 }

@@ -91,7 +91,8 @@ func (p *parser) read(path string) error {
 	defer file.Close()
 	p.class = file.Class
 	w := file.Walker()
-	if _, err := w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error { return p.top(w, e) }); err != nil && !errors.Is(err, element.ErrStop) {
+	if _, err := w.Elements(file.Start, file.Size, false, 0,
+		func(e element.Element) error { return p.top(w, e) }); err != nil && !errors.Is(err, element.ErrStop) {
 		return element.InFile(path, err)
 	}
 	return nil

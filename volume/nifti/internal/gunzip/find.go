@@ -90,7 +90,8 @@ func plausible(buffer []byte, bit int64) bool {
 	n := word>>13&15 + 4
 	bit += 17
 	lengths := binary.LittleEndian.Uint64(buffer[bit>>3:]) >> (bit & 7) & (1<<(3*n) - 1)
-	return kraft[lengths&0xfff]+kraft[lengths>>12&0xfff]+kraft[lengths>>24&0xfff]+kraft[lengths>>36&0xfff]+kraft[lengths>>48&0xfff] == 128
+	return kraft[lengths&0xfff]+kraft[lengths>>12&0xfff]+kraft[lengths>>24&0xfff]+kraft[lengths>>36&0xfff]+
+		kraft[lengths>>48&0xfff] == 128
 }
 
 // try reads a block's header at a bit of what is buffered.

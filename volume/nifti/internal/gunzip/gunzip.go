@@ -116,7 +116,8 @@ func newReader(file io.ReaderAt, size int64, want Want, p plan) *reader {
 		p.chunk = size
 	}
 	chunks := max(int((size+p.chunk-1)/max(p.chunk, 1)), 1)
-	r := &reader{Want: want, plan: p, file: file, size: size, turns: make([]chan turn, chunks+1), results: make([]result, chunks)}
+	r := &reader{Want: want, plan: p, file: file, size: size, turns: make([]chan turn, chunks+1),
+		results: make([]result, chunks)}
 	for n := range r.turns {
 		r.turns[n] = make(chan turn, 1)
 	}

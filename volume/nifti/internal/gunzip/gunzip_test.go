@@ -40,7 +40,8 @@ func contents(n int) map[string][]byte {
 		}
 		scan = binary.LittleEndian.AppendUint16(scan, uint16(int16(x)))
 	}
-	all := map[string][]byte{"nothing": {}, "one byte": {7}, "zeros": make([]byte, n), "random": random, "few symbols": few, "words": words, "scan": scan}
+	all := map[string][]byte{"nothing": {}, "one byte": {7}, "zeros": make([]byte, n), "random": random,
+		"few symbols": few, "words": words, "scan": scan}
 	var periods []byte
 	for period := 1; period < 40; period++ {
 		for i := range n / 40 {
@@ -134,10 +135,11 @@ var plans = []plan{
 // unzip reads a file from memory.
 func unzip(file []byte, wanted int, p plan) ([]byte, error) {
 	content := make([]byte, wanted)
-	n, err := newReader(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(wanted), Beyond: 1 << 20, Sink: func(offset int64, piece []byte) error {
-		copy(content[offset:offset+int64(len(piece))], piece)
-		return nil
-	}}, p).run()
+	n, err := newReader(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(wanted), Beyond: 1 << 20,
+		Sink: func(offset int64, piece []byte) error {
+			copy(content[offset:offset+int64(len(piece))], piece)
+			return nil
+		}}, p).run()
 	return content[:min(n, int64(wanted))], err
 }
 
@@ -164,10 +166,11 @@ func TestGuessesAreRight(t *testing.T) {
 	for _, writer := range []string{"level 1", "level 6", "parallel", "members", "Huffman only"} {
 		file := writers[writer](data)
 		content := make([]byte, len(data))
-		r := newReader(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(len(data)), Beyond: 1, Sink: func(offset int64, piece []byte) error {
-			copy(content[offset:], piece)
-			return nil
-		}}, plan{workers: 2, chunk: 100_000, guess: 1 << 20, piece: 100_000})
+		r := newReader(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(len(data)), Beyond: 1,
+			Sink: func(offset int64, piece []byte) error {
+				copy(content[offset:], piece)
+				return nil
+			}}, plan{workers: 2, chunk: 100_000, guess: 1 << 20, piece: 100_000})
 		w := newWorker(r)
 		w.chunk(0)
 		for k := 1; k < len(r.results); k++ {
@@ -189,14 +192,15 @@ func TestPartIsReadOnly(t *testing.T) {
 	file = file[:len(file)-40] // never looked at
 	for _, p := range plans {
 		content := make([]byte, 1000)
-		n, err := newReader(bytes.NewReader(file), int64(len(file)), Want{Bytes: 1000, Sink: func(offset int64, piece []byte) error {
-			if offset+int64(len(piece)) > 1000 {
-				t.Errorf("%d bytes at %d: more than wanted", len(piece), offset)
+		n, err := newReader(bytes.NewReader(file), int64(len(file)),
+			Want{Bytes: 1000, Sink: func(offset int64, piece []byte) error {
+				if offset+int64(len(piece)) > 1000 {
+					t.Errorf("%d bytes at %d: more than wanted", len(piece), offset)
+					return nil
+				}
+				copy(content[offset:], piece)
 				return nil
-			}
-			copy(content[offset:], piece)
-			return nil
-		}}, p).run()
+			}}, p).run()
 		if err != nil || n < 1000 || !bytes.Equal(content, data[:1000]) {
 			t.Errorf("%+v: %d bytes, %v", p, n, err)
 		}
@@ -207,12 +211,13 @@ func TestSinkFails(t *testing.T) {
 	file := level(6)(contents(300_000)["mixed"])
 	want := errors.New("full")
 	for _, p := range plans {
-		if _, err := read(bytes.NewReader(file), int64(len(file)), Want{Bytes: 300_000, Sink: func(offset int64, _ []byte) error {
-			if offset > 100_000 {
-				return want
-			}
-			return nil
-		}}, p); err != want {
+		if _, err := read(bytes.NewReader(file), int64(len(file)),
+			Want{Bytes: 300_000, Sink: func(offset int64, _ []byte) error {
+				if offset > 100_000 {
+					return want
+				}
+				return nil
+			}}, p); err != want {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
@@ -253,7 +258,9 @@ func TestDamageIsFound(t *testing.T) {
 	} {
 		for _, p := range plans {
 			p.chunk = max(p.chunk/1000, 1)
-			if _, err := read(bytes.NewReader(c.file), int64(len(c.file)), Want{Bytes: 1000, Beyond: 1000, Sink: func(int64, []byte) error { return nil }}, p); !errors.Is(err, c.want) {
+			if _, err := read(bytes.NewReader(c.file), int64(len(c.file)),
+				Want{Bytes: 1000, Beyond: 1000, Sink: func(int64, []byte) error { return nil }}, p); !errors.Is(err,
+				c.want) {
 				t.Errorf("%s, %+v: %v, want %v", c.name, p, err, c.want)
 			}
 		}
@@ -274,7 +281,8 @@ func TestDamageIsFound(t *testing.T) {
 func TestCombine(t *testing.T) {
 	data := contents(10_000)["random"]
 	for _, n := range []int{0, 1, 2, 3, 100, 4097, 9999, 10_000} {
-		if got, want := combine(crc32.ChecksumIEEE(data[:n]), crc32.ChecksumIEEE(data[n:]), int64(len(data)-n)), crc32.ChecksumIEEE(data); got != want {
+		if got, want := combine(crc32.ChecksumIEEE(data[:n]), crc32.ChecksumIEEE(data[n:]), int64(len(data)-n)),
+			crc32.ChecksumIEEE(data); got != want {
 			t.Errorf("at %d: %08x, want %08x", n, got, want)
 		}
 	}
@@ -350,7 +358,8 @@ func FuzzPlans(f *testing.F) {
 			return
 		}
 		want, wantErr := unzip(file, most, plan{workers: 1, piece: 40_000})
-		got, err := unzip(file, most, plan{workers: 3, chunk: int64(chunk%5000) + 50, guess: int(guess), piece: int(guess%777) + 1})
+		got, err := unzip(file, most, plan{workers: 3, chunk: int64(chunk%5000) + 50, guess: int(guess),
+			piece: int(guess%777) + 1})
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Fatalf("%v, and %v with one worker", err, wantErr)
 		}
@@ -427,7 +436,8 @@ func BenchmarkRead(b *testing.B) {
 				p := sizes(int64(len(file)), int64(len(data)))
 				p.workers = workers
 				best = min(best, once(1, func() error {
-					_, err := read(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(len(data)), Beyond: 1, Sink: sink}, p)
+					_, err := read(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(len(data)), Beyond: 1,
+						Sink: sink}, p)
 					return err
 				}))
 			}

@@ -24,7 +24,8 @@ const (
 // newClasses loads what all kernels over classes take: their number and the elements from one block
 // to the next.
 func newClasses(s isa) classes {
-	c := classes{s: s, quads: Load(Param("classes"), GP64()).(reg.GPVirtual), toNext: Load(Param("step"), GP64()).(reg.GPVirtual)}
+	c := classes{s: s, quads: Load(Param("classes"), GP64()).(reg.GPVirtual),
+		toNext: Load(Param("step"), GP64()).(reg.GPVirtual)}
 	ADDQ(Imm(3), c.quads)
 	SHRQ(Imm(2), c.quads)
 	SHLQ(Imm(2), c.toNext)
@@ -277,7 +278,8 @@ func softmax(s isa) string {
 
 func softmaxGrad(s isa) string {
 	name := s.begin("softmaxGrad", "", "func(dx, y, dy *float32, n, classes, step int, e *float32, stream int)")
-	dx, y, dy, e, n := pointer("dx"), pointer("y"), pointer("dy"), pointer("e"), Load(Param("n"), GP64()).(reg.GPVirtual)
+	dx, y, dy, e, n := pointer("dx"), pointer("y"), pointer("dy"), pointer("e"),
+		Load(Param("n"), GP64()).(reg.GPVirtual)
 	c := newClasses(s)
 	second := Mem{Base: GP64()} // the rows of dy, after those of y
 	MOVQ(c.quads, second.Base)
@@ -347,7 +349,8 @@ func loss(s isa) string {
 }
 
 func lossGrad(s isa) string {
-	name := s.begin("lossGrad", "", "func(dx, x *float32, target []float32, classes, step int, e, by, s *float32, stream int)")
+	name := s.begin("lossGrad", "",
+		"func(dx, x *float32, target []float32, classes, step int, e, by, s *float32, stream int)")
 	dx, x, target, e, n := pointer("dx"), pointer("x"), slice("target"), pointer("e"), length("target")
 	c, exp := newClasses(s), s.thriftyExponential()
 	sixteens(n, func() {

@@ -272,8 +272,10 @@ func (s isa) thriftyExponential() exponential {
 const expLowest = -87.33654
 
 func (s isa) exponentialOf(constant func(float32) lanes) exponential {
-	e := exponential{s: s, lowest: constant(expLowest), log2e: constant(1.44269504088896), high: constant(0.693359375), low: constant(-2.12194440e-4)}
-	for _, c := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+	e := exponential{s: s, lowest: constant(expLowest), log2e: constant(1.44269504088896), high: constant(0.693359375),
+		low: constant(-2.12194440e-4)}
+	for _, c := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1, 1, 1} {
 		e.poly = append(e.poly, constant(c))
 	}
 	return e

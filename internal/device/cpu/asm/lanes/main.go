@@ -32,7 +32,8 @@ func main() {
 		}{{"activate", activate}, {"gradient", gradient}} {
 			fmt.Fprintf(&b, "\t%s: %s{\n", family.name, arrayTypes[family.name])
 			for _, elu := range []bool{false, true} {
-				fmt.Fprintf(&b, "\t\t{%s, %s, %s},\n", family.emit(s, elu, none), family.emit(s, elu, full), family.emit(s, elu, tiled))
+				fmt.Fprintf(&b, "\t\t{%s, %s, %s},\n", family.emit(s, elu, none), family.emit(s, elu, full),
+					family.emit(s, elu, tiled))
 			}
 			b.WriteString("\t},\n")
 		}
@@ -40,8 +41,10 @@ func main() {
 			name string
 			emit func(s isa) string
 		}{
-			{"mix", mix}, {"sum", sum}, {"moments", moments}, {"sumLanes", sumLanes}, {"softmax", softmax}, {"softmaxGrad", softmaxGrad}, {"loss", loss}, {"lossGrad", lossGrad}, {"energy", energy}, {"sgd", sgd},
-			{"greatest", greatest}, {"greatestGrad", greatestGrad}, {"mean", mean}, {"meanGrad", meanGrad}, {"lrnScale", lrnScale}, {"lrnTerms", lrnTerms}, {"lrnSpread", lrnSpread},
+			{"mix", mix}, {"sum", sum}, {"moments", moments}, {"sumLanes", sumLanes}, {"softmax", softmax},
+			{"softmaxGrad", softmaxGrad}, {"loss", loss}, {"lossGrad", lossGrad}, {"energy", energy}, {"sgd", sgd},
+			{"greatest", greatest}, {"greatestGrad", greatestGrad}, {"mean", mean}, {"meanGrad", meanGrad},
+			{"lrnScale", lrnScale}, {"lrnTerms", lrnTerms}, {"lrnSpread", lrnSpread},
 		} {
 			fmt.Fprintf(&b, "\t%s: %s,\n", k.name, k.emit(s))
 		}

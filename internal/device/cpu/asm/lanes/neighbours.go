@@ -165,7 +165,8 @@ func slide(label string, size Op, start Mem, body func(at Mem)) {
 
 func lrnScale(s isa) string {
 	name := s.begin("lrnScale", "", "func(power, scale, x *float32, n, size int, alpha, k float32)")
-	power, scale, x, n, size := pointer("power"), pointer("scale"), pointer("x"), Load(Param("n"), GP64()).(reg.GPVirtual), Load(Param("size"), GP64())
+	power, scale, x, n, size := pointer("power"), pointer("scale"), pointer("x"),
+		Load(Param("n"), GP64()).(reg.GPVirtual), Load(Param("size"), GP64())
 	alpha, k, one := s.number("alpha"), s.number("k"), s.broadcast(constantAt(1))
 	loop("vector", n, func() {
 		sum := s.zero()
@@ -186,7 +187,8 @@ func lrnScale(s isa) string {
 
 func lrnTerms(s isa) string {
 	name := s.begin("lrnTerms", "", "func(dy, term, x, power, scale *float32, n int)")
-	dy, term, x, power, scale, n := pointer("dy"), pointer("term"), pointer("x"), pointer("power"), pointer("scale"), Load(Param("n"), GP64()).(reg.GPVirtual)
+	dy, term, x, power, scale, n := pointer("dy"), pointer("term"), pointer("x"), pointer("power"), pointer("scale"),
+		Load(Param("n"), GP64()).(reg.GPVirtual)
 	loop("vector", n, func() {
 		d := s.mul(s.load(power), s.load(dy))
 		s.store(d, dy)
@@ -198,7 +200,8 @@ func lrnTerms(s isa) string {
 
 func lrnSpread(s isa) string {
 	name := s.begin("lrnSpread", "", "func(x, dy, term *float32, n, size int, factor float32)")
-	x, dy, term, n, size := pointer("x"), pointer("dy"), pointer("term"), Load(Param("n"), GP64()).(reg.GPVirtual), Load(Param("size"), GP64())
+	x, dy, term, n, size := pointer("x"), pointer("dy"), pointer("term"), Load(Param("n"), GP64()).(reg.GPVirtual),
+		Load(Param("size"), GP64())
 	factor := s.number("factor")
 	loop("vector", n, func() {
 		sum := s.zero()

@@ -89,7 +89,8 @@ func activate(s isa, elu bool, kind residual) string {
 }
 
 func gradient(s isa, elu bool, kind residual) string {
-	name := s.begin("gradient", suffix(elu, kind), "func(dz, dy, x, r []float32, p "+actParams+", s "+actSums+", stream int)")
+	name := s.begin("gradient", suffix(elu, kind), "func(dz, dy, x, r []float32, p "+actParams+", s "+actSums+
+		", stream int)")
 	out, dy, x, p, sums, n := slice("dz"), slice("dy"), slice("x"), pointer("p"), pointer("s"), length("dz")
 	argument := newArgument(s, kind, p)
 	var exp exponential
@@ -230,7 +231,8 @@ func energy(s isa) string {
 func sgd(s isa) string {
 	name := s.begin("sgd", "", "func(p, v, g []float32, h *[4]float32)")
 	p, v, g, h, n := slice("p"), slice("v"), slice("g"), pointer("h"), length("p")
-	rate, momentum, decay, factor := s.broadcast(h), s.broadcast(h.Offset(4)), s.broadcast(h.Offset(8)), s.broadcast(h.Offset(12))
+	rate, momentum, decay, factor := s.broadcast(h), s.broadcast(h.Offset(4)), s.broadcast(h.Offset(8)),
+		s.broadcast(h.Offset(12))
 	voxels(n, func() {
 		parameter := s.load(p)
 		gradient := s.mul(s.load(g), factor)
