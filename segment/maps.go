@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 
@@ -53,6 +54,11 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 	if voxelBytes > 2 {
 		preparedBytes += int64(voxelBytes)
 	}
+	channels := len(p.config.Preparation.ChannelNames())
+	if n := channels; n > 1 { // all are read before the first is prepared
+		voxelBytes *= n
+		scanBytes, preparedBytes = scanBytes*int64(n), preparedBytes*int64(n)
+	}
 	if p.config.Preparation.Interpolation != volume.Linear.String() {
 		scanBytes, preparedBytes = 12, 10
 	}
@@ -71,7 +77,7 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained so, therefore take a part of the scan, or more memory",
 			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(at[:]), need>>20, room>>20)
 	}
-	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
+	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(channels)*int64(prepared.Len()), wanted)
 }
 
 // wanted is what is wanted of a scan of which a part is prepared, and where.
@@ -85,8 +91,13 @@ func (p *Predictor) wanted(part volume.Part, o MapOptions) (sliding.Wanted, erro
 }
 
 // PredictMaps is [Predictor.Predict] that tells the network's numbers, too: 4 bytes for each class
-// and voxel, all in memory. The maps are nil if none are wanted.
-func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions) (*volume.LabelMap, *Maps, error) {
+// and voxel, all in memory. The maps are nil if none are wanted. Of a network that takes several
+// channels, the further ones follow, on the voxels of the first.
+func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions, more ...*volume.Volume) (*volume.LabelMap, *Maps, error) {
+	names := p.config.Preparation.ChannelNames()
+	if 1+len(more) != len(names) {
+		return nil, nil, fmt.Errorf("the scan has %s, and the network takes %d (%s)", numbers.Count(1+len(more), "channel"), len(names), strings.Join(names, ", "))
+	}
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
@@ -98,18 +109,22 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if err != nil {
 		return nil, nil, err
 	}
-	prepared, err := p.config.Preparation.Apply(v, part)
-	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
+	held := sliding.Held{}
+	for n, channel := range append([]*volume.Volume{v}, more...) {
+		how := p.config.Preparation.Channel(n)
+		prepared, err := how.Apply(channel, part)
+		if err != nil {
+			return nil, nil, fmt.Errorf("preparing the scan: %w", err)
+		}
+		held = held.With(channel, prepared.Volume, how.Intensities(prepared.Levels))
 	}
-	how := p.config.Preparation.Intensities(prepared.Levels)
-	l, r, err := p.predict(ctx, sliding.Hold(v, prepared.Volume, how), wanted)
+	l, r, err := p.predict(ctx, held, wanted)
 	if err != nil || !o.Probabilities && !o.Logits {
 		return l, nil, err
 	}
 	m := &Maps{Grid: v.Grid, Labels: slices.Clone(p.labels), Names: p.LabelNames(), Probabilities: r.Probabilities, Logits: r.Logits}
 	if o.Prepared {
-		m.Grid = prepared.Grid
+		m.Grid = held.Grid()
 	}
 	return l, m, nil
 }

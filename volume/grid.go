@@ -171,6 +171,25 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 	return o, o.Check()
 }
 
+// Covers is the share of the box of a grid that another's box covers, along the axes of that grid.
+func (g Grid) Covers(of Grid) (share float64, err error) {
+	low, high := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}, [3]float64{math.Inf(-1), math.Inf(-1), math.Inf(-1)}
+	for _, corner := range g.Corners() {
+		p, err := of.Voxel(corner)
+		if err != nil {
+			return 0, err
+		}
+		for axis, x := range p {
+			low[axis], high[axis] = min(low[axis], x), max(high[axis], x)
+		}
+	}
+	share = 1
+	for axis, n := range of.Shape {
+		share *= max(min(high[axis], float64(n)-0.5)-max(low[axis], -0.5), 0) / float64(n)
+	}
+	return share, nil
+}
+
 // Cropped returns the grid of size voxels whose first voxel is voxel origin of g. It may reach
 // beyond g on every side.
 func (g Grid) Cropped(origin, size [3]int) Grid {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/predict"
@@ -89,9 +90,15 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if err := dicom.CheckWanted(o.Series); err != nil {
 		return &usageError{err}
 	}
+	channels := foreign.channels()
+	if foreign == nil {
+		if channels, err = channelsOf(o.Checkpoint[0]); err != nil {
+			return err
+		}
+	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Channels: foreign.channels(), Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -125,6 +132,19 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
+}
+
+// channelsOf are the names of the channels that the network of a checkpoint takes; nil for one.
+func channelsOf(path string) ([]string, error) {
+	d, err := checkpoint.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	how, err := d.Preparation()
+	if err != nil || how.Channels == "" {
+		return nil, err
+	}
+	return how.ChannelNames(), nil
 }
 
 // foreignModel is a model of nnU-Net's; nil: the checkpoints are this program's.

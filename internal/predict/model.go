@@ -41,7 +41,7 @@ func (p own) Modality() string { return p.Preparation().ModalityName() }
 func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
 
 func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error) {
-	return p.PredictMaps(ctx, channels[0], o)
+	return p.PredictMaps(ctx, channels[0], o, channels[1:]...)
 }
 
 // OfNNUNet is a model that nnU-Net has trained.

@@ -612,17 +612,14 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		}
 		b.met(made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
 	}
-	channels := []*volume.Volume{scan}
-	for _, path := range c.More {
-		channel, notes, err := dataset.ReadImage(path, b.options.Read)
-		if err != nil {
-			return err
-		}
-		for _, note := range notes {
-			watch.Note(path + ": " + note)
-		}
-		channels = append(channels, channel)
+	more, notes, err := c.ReadMore(scan.Grid, b.options.Read)
+	if err != nil {
+		return err
 	}
+	for _, note := range notes {
+		watch.Note(c.ID + ": " + note)
+	}
+	channels := append([]*volume.Volume{scan}, more...)
 	labels, maps, err := p.Predict(ctx, channels, b.options.Maps)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package sliding
 
 import (
+	"slices"
+
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -22,17 +24,26 @@ type Case struct{ *prepared.Case }
 // Bytes implements [Source].
 func (c Case) Bytes() int64 { return 0 }
 
-// Held is a prepared volume in memory as a source.
+// Held is a prepared scan in memory as a source: its channels, all on one grid.
 type Held struct {
+	channels []heldChannel
+	bytes    int64 // that they and the scans that they were made of take
+}
+
+type heldChannel struct {
 	volume *volume.Volume
 	how    volume.Intensities
-	bytes  int64 // that it and the scan that it was made of take
 }
 
 // Hold makes a source of a prepared volume, whose numbers have the given meaning, and of the scan
 // that it was made of.
 func Hold(scan, prepared *volume.Volume, how volume.Intensities) Held {
-	h := Held{volume: prepared, how: how}
+	return Held{}.With(scan, prepared, how)
+}
+
+// With is the source with one more channel, of those that [Hold] takes.
+func (h Held) With(scan, prepared *volume.Volume, how volume.Intensities) Held {
+	h.channels = append(slices.Clip(h.channels), heldChannel{prepared, how})
 	for i, v := range []*volume.Volume{scan, prepared} {
 		if i == 0 || v != scan {
 			h.bytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
@@ -42,17 +53,23 @@ func Hold(scan, prepared *volume.Volume, how volume.Intensities) Held {
 }
 
 // Size implements [Source].
-func (h Held) Size() [3]int { return h.volume.Shape }
+func (h Held) Size() [3]int { return h.Grid().Shape }
+
+// Grid is that of all channels.
+func (h Held) Grid() volume.Grid { return h.channels[0].volume.Grid }
 
 // Bytes implements [Source].
 func (h Held) Bytes() int64 { return h.bytes }
 
 // Crop implements [Source].
 func (h Held) Crop(dst []float32, origin, size [3]int) error {
-	crop, err := h.volume.Crop(origin, size, float32(h.how.Outside))
-	if err != nil {
-		return err
+	n := len(dst) / len(h.channels)
+	for i, c := range h.channels {
+		crop, err := c.volume.Crop(origin, size, float32(c.how.Outside))
+		if err != nil {
+			return err
+		}
+		c.how.Normalise(dst[i*n:(i+1)*n], crop.Int16)
 	}
-	h.how.Normalise(dst, crop.Int16)
 	return nil
 }

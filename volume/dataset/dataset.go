@@ -11,7 +11,7 @@
 // pair, find, read, case, dataset, name. A room calls only those that come after it, and no two
 // files call each other; rooms_test.go checks both. Files of voxels are read by package format.
 //
-// It leaves out other formats, and scans with several channels: one is chosen.
+// It leaves out other formats, and channels in other layouts than nnU-Net's.
 package dataset
 
 import (
@@ -36,9 +36,11 @@ const GroupTest = "test"
 
 // A Dataset is a folder of cases.
 type Dataset struct {
-	Root       string
-	Layout     string
-	Cases      []Case // in the order of their numbers
+	Root   string
+	Layout string
+	Cases  []Case // in the order of their numbers
+	// Channels names those of each case, where a case has several
+	Channels   []string
 	LabelNames map[uint16]string
 	Notes      []string // what disagrees, what is missing
 	// what else lies there: DICOM files that are no images, localizers, damaged files

@@ -158,6 +158,10 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 			d.nameLabel(label, name)
 		}
 	}
+	if d.Root != "" && !slices.Equal(d.Channels, o.Channels) {
+		return fmt.Errorf("cases of %s have channels %s and those of %s %s: prepare them one by one", d.Root, channelText(d.Channels), o.Root, channelText(o.Channels))
+	}
+	d.Channels = o.Channels
 	for _, c := range o.Cases {
 		c.name, c.nameWithFolder = c.ID, FileName(baseName(o.Root)+"_"+c.ID)
 		if byFolder {
@@ -171,6 +175,13 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	d.Root += o.Root
 	d.addNotes(o)
 	return nil
+}
+
+func channelText(names []string) string {
+	if names == nil {
+		return "of one kind"
+	}
+	return strings.Join(names, ", ")
 }
 
 // addNotes takes over what is to be said of another data set.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/format"
@@ -107,4 +108,32 @@ func onSameVoxels(a, b Case) bool {
 	h, _, okB := b.Extent()
 	const rounding = 1e-3 // mm
 	return okA && okB && g.Same(h, rounding)
+}
+
+// channelNames are the names of the channels in a data set's dataset.json; nil where it does not
+// name several. What is wrong with the file, its other readers say.
+func channelNames(root string) (names []string) {
+	var file struct {
+		Channels map[string]any `json:"channel_names"`
+		Modality map[string]any `json:"modality"`
+	}
+	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
+		return nil
+	}
+	channels := file.Channels
+	if channels == nil {
+		channels = file.Modality
+	}
+	if len(channels) < 2 {
+		return nil
+	}
+	for n := range len(channels) {
+		name, _ := channels[fmt.Sprint(n)].(string)
+		name = strings.TrimSpace(strings.ReplaceAll(name, ",", " "))
+		if name == "" || slices.Contains(names, name) { // every channel needs a name of its own
+			name = fmt.Sprintf("channel %d", n+1)
+		}
+		names = append(names, name)
+	}
+	return names
 }

@@ -19,6 +19,9 @@ import (
 func readNNUNet(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	channel := max(o.Volume, 1) - 1
+	if o.Volume == 0 {
+		d.Channels = channelNames(root)
+	}
 	parts, err := d.parts(root, o)
 	if err != nil {
 		return nil, err
@@ -45,14 +48,18 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(channels)) {
 			found := channels[id]
-			if o.Volume == 0 && len(found) > 1 {
-				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume, or say --layout scans if these are numbers of cases", id, len(found))
+			if o.Volume == 0 && len(found) > 1 && d.Channels == nil {
+				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume, name all in dataset.json (channel_names), or say --layout scans if these are numbers of cases", id, len(found))
 			}
 			image := images[fmt.Sprintf("%s_%04d", id, channel)]
 			if image == "" {
 				return nil, fmt.Errorf("case %s has no channel %d", id, channel+1)
 			}
-			d.Cases = append(d.Cases, Case{ID: id, Group: group.name, Image: image, Labels: labels[id]})
+			c := Case{ID: id, Group: group.name, Image: image, Labels: labels[id]}
+			if c.More, err = d.furtherChannels(id, images); err != nil {
+				return nil, err
+			}
+			d.Cases = append(d.Cases, c)
 			if group.name == "" && labels[id] == "" {
 				d.note("%s has no labels", image)
 			}
@@ -61,6 +68,9 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
 			d.withoutScan(labels[stem])
 		}
+	}
+	if d.Channels != nil {
+		d.note("%d channels: %s (--volume chooses one)", len(d.Channels), strings.Join(d.Channels, ", "))
 	}
 	var file struct {
 		Labels labelEntries      `json:"labels"`
@@ -78,4 +88,24 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
 	}
 	return d, nil
+}
+
+// furtherChannels are the files of a case's channels after the first. There must be one for each
+// that dataset.json names, and no more.
+func (d *Dataset) furtherChannels(id string, images map[string]string) (more []string, err error) {
+	if d.Channels == nil {
+		return nil, nil
+	}
+	for n, name := range d.Channels[1:] {
+		file := images[fmt.Sprintf("%s_%04d", id, n+1)]
+		if file == "" {
+			return nil, fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d channels, %s: --volume 1 takes the first alone",
+				id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
+		}
+		more = append(more, file)
+	}
+	if file := images[fmt.Sprintf("%s_%04d", id, len(d.Channels))]; file != "" {
+		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s", file, len(d.Channels), strings.Join(d.Channels, ", "))
+	}
+	return more, nil
 }

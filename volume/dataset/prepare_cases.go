@@ -113,6 +113,12 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.dataset.LabelNames); r.Err != nil {
 		return r
 	}
+	more, notes, err := c.ReadMore(in.Image.Grid, p.options.Read)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	in.More, in.Notes = more, append(in.Notes, notes...)
 	if !p.dataset.said {
 		if err := c.CheckModality(in.Image, p.preparation.ModalityName()); err != nil {
 			r.Err = fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)

@@ -157,7 +157,17 @@ func (d *Dataset) addForeground(h *histogram, c Case, p volume.Preparation, o Re
 	if err != nil {
 		return err
 	}
-	how := p
+	for n := range c.More { // ct-percentiles goes by one channel
+		if p.Channel(n+1).Scheme() == volume.CTPercentiles {
+			more, _, err := c.ReadMore(v.Grid, o)
+			if err != nil {
+				return err
+			}
+			v = more[n]
+		}
+	}
+	how := p.Channel(0)
+	how.Foreground, how.Window, how.Modality = [4]float64{}, volume.DefaultPreparation().Window, ""
 	how.Axcodes, how.Spacing, how.Intensity = v.Axcodes(), [3]float64{}, ""
 	if l, err = how.ApplyLabels(l, v.Whole()); err != nil {
 		return err

@@ -25,6 +25,8 @@ func (c Case) memory(p volume.Preparation) (need int64, known bool) {
 		return unknown * size, false
 	}
 	need = copiesOfScan * scan.bytes()
+	// further channels are read, and perhaps resampled, before the first is prepared
+	need += int64(len(c.More)) * (4*scan.voxels + scan.bytes())
 	const standardised = 6 // bytes a voxel: float32, and what a mask of it takes
 	if p.Scheme() != volume.CTWindow {
 		need += standardised * scan.voxels

@@ -51,6 +51,12 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 	if d.chosen {
 		return d, p, "", nil
 	}
+	if len(d.Channels) > 1 {
+		return d.prepareChannels(p)
+	}
+	if p.Channels != "" {
+		return nil, p, "", fmt.Errorf("channels %q are asked for, and cases here have one: they are read from data sets of nnU-Net's layout whose dataset.json names them", p.Channels)
+	}
 	if err := p.Choose([3]float64{}).Check(); err != nil {
 		return nil, p, "", err
 	}
@@ -99,6 +105,31 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		return &kept, p, "", nil
 	}
 	return &kept, p, fmt.Sprintf("modality %s, by the %s; intensities: %s (--intensity %s)", modality, why, p.DescribeIntensities(), p.Scheme()), nil
+}
+
+// unknownModality is DICOM's word for other images.
+const unknownModality = "OT"
+
+// prepareChannels is [Dataset.ChooseModality] for cases of several channels: names say what each
+// is.
+func (d *Dataset) prepareChannels(p volume.Preparation) (_ *Dataset, _ volume.Preparation, note string, err error) {
+	if names := strings.Join(d.Channels, ","); p.Channels != "" && p.Channels != names {
+		return nil, p, "", fmt.Errorf("channels %q are asked for, and the cases have %q", p.Channels, names)
+	}
+	kept := *d
+	kept.chosen, kept.said = true, true
+	asked, modalities := p.Modality, make([]string, len(d.Channels))
+	p.Channels = strings.Join(d.Channels, ",")
+	for n, name := range d.Channels {
+		if modalities[n] = cmp.Or(ModalityOfChannel(name), unknownModality); asked != "" {
+			modalities[n] = p.Channel(n).ModalityName()
+		}
+	}
+	p = p.WithChannels(d.Channels, modalities)
+	if err := p.Choose([3]float64{}).Check(); err != nil {
+		return nil, p, "", err
+	}
+	return &kept, p, fmt.Sprintf("%d channels; intensities: %s (--intensity %s)", len(d.Channels), p.DescribeIntensities(), p.Intensity), nil
 }
 
 // modalityOfAll is the one modality of the scans, and who says so.

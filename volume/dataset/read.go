@@ -26,6 +26,41 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 	return v, notes, err
 }
 
+// ReadMore reads the channels of the case after the first, onto the voxels of the first. Values
+// beyond a channel's own field of view are its least one, which stands for air.
+func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume, notes []string, err error) {
+	const rounding = 1e-3 // mm
+	for _, path := range c.More {
+		v, own, err := Case{Image: path, modality: Modality{Name: "OT"}}.ReadImage(o)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, note := range own {
+			notes = append(notes, filepath.Base(path)+": "+note)
+		}
+		if !v.Same(first, rounding) {
+			share, err := v.Grid.Covers(first)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", path, err)
+			}
+			if share == 0 {
+				return nil, nil, fmt.Errorf("%s lies nowhere where %s does: is it of another patient, or its header wrong?", path, filepath.Base(c.Image))
+			}
+			if v, err = v.ResampleTo(first, volume.Linear, v.Statistics().Min); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", path, err)
+			}
+			note := filepath.Base(path) + ": resampled onto the voxels of the first channel"
+			if share < 0.99 {
+				note += fmt.Sprintf(", of which it covers %.0f %%", 100*share)
+			}
+			notes = append(notes, note)
+		}
+		v.Grid = first
+		more = append(more, v)
+	}
+	return more, notes, nil
+}
+
 // Extent is the grid of the case's scan and the bytes that a voxel of it takes in memory, from
 // headers alone. It is not known of what cannot be read, or only as it is read: a series whose
 // files were not looked at. Where slices are straightened or resampled, the grid read may be
