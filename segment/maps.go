@@ -67,7 +67,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 		scanBytes, preparedBytes = max(scanBytes, int64(voxelBytes)+10), max(preparedBytes, 6)
 	}
 	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
-	if room := p.windows.Room(); (standardised || p.config.Preparation.Spacing != [3]float64{}) && room >= 0 && need > room {
+	if room := p.windows.Room(); (standardised || p.config.Preparation.Spacing != [3]float64{}) && room >= 0 &&
+		need > room {
 		at := prepared.Spacing()
 		for axis, size := range p.config.Preparation.Spacing {
 			if size > 0 {
@@ -77,7 +78,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained so, therefore take a part of the scan, or more memory",
 			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(at[:]), need>>20, room>>20)
 	}
-	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(channels)*int64(prepared.Len()), wanted)
+	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(channels)*int64(prepared.Len()),
+		wanted)
 }
 
 // wanted is what is wanted of a scan of which a part is prepared, and where.
@@ -93,10 +95,12 @@ func (p *Predictor) wanted(part volume.Part, o MapOptions) (sliding.Wanted, erro
 // PredictMaps is [Predictor.Predict] that tells the network's numbers, too: 4 bytes for each class
 // and voxel, all in memory. The maps are nil if none are wanted. Of a network that takes several
 // channels, the further ones follow, on the voxels of the first.
-func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions, more ...*volume.Volume) (*volume.LabelMap, *Maps, error) {
+func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions,
+	more ...*volume.Volume) (*volume.LabelMap, *Maps, error) {
 	names := p.config.Preparation.ChannelNames()
 	if 1+len(more) != len(names) {
-		return nil, nil, fmt.Errorf("the scan has %s, and the network takes %d (%s)", numbers.Count(1+len(more), "channel"), len(names), strings.Join(names, ", "))
+		return nil, nil, fmt.Errorf("the scan has %s, and the network takes %d (%s)",
+			numbers.Count(1+len(more), "channel"), len(names), strings.Join(names, ", "))
 	}
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
@@ -122,7 +126,8 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if err != nil || !o.Probabilities && !o.Logits {
 		return l, nil, err
 	}
-	m := &Maps{Grid: v.Grid, Labels: slices.Clone(p.labels), Names: p.LabelNames(), Probabilities: r.Probabilities, Logits: r.Logits}
+	m := &Maps{Grid: v.Grid, Labels: slices.Clone(p.labels), Names: p.LabelNames(), Probabilities: r.Probabilities,
+		Logits: r.Logits}
 	if o.Prepared {
 		m.Grid = held.Grid()
 	}

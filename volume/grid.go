@@ -17,7 +17,8 @@ func (g Grid) Check() error {
 	n := int64(1)
 	for a, s := range g.Shape {
 		if s < 1 {
-			return fmt.Errorf("shape %v: extent %d of axis %c must be at least 1", numbers.Extents(g.Shape[:]), s, "ijk"[a])
+			return fmt.Errorf("shape %v: extent %d of axis %c must be at least 1", numbers.Extents(g.Shape[:]), s,
+				"ijk"[a])
 		}
 		if int64(s) > MaxVoxels/n {
 			return fmt.Errorf("shape %v: more than %d voxels", numbers.Extents(g.Shape[:]), int64(MaxVoxels))
@@ -155,7 +156,8 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 		}
 		n := float64(g.Shape[a]) * old[a] / s
 		if n > MaxVoxels {
-			return Grid{}, fmt.Errorf("spacing %v mm: more than %d voxels", numbers.Extents(spacing[:]), int64(MaxVoxels))
+			return Grid{}, fmt.Errorf("spacing %v mm: more than %d voxels", numbers.Extents(spacing[:]),
+				int64(MaxVoxels))
 		}
 		o.Shape[a] = max(1, int(math.Round(n)))
 		ratio := s / old[a]

@@ -50,7 +50,8 @@ const (
 )
 
 func newPredict() *cobra.Command {
-	o := &predictOptions{Format: predict.NIfTI, MapsOn: mapsOnScan, Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	o := &predictOptions{Format: predict.NIfTI, MapsOn: mapsOnScan, Inference: segment.DefaultInference(),
+		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	cmd := verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
@@ -71,7 +72,8 @@ func (o predictOptions) maps() segment.MapOptions {
 
 func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if len(o.Checkpoint) == 0 {
-		return withHint(usagef("no checkpoint to predict with"), "add --checkpoint FILE, the last.safetensors of voxsaw finetune")
+		return withHint(usagef("no checkpoint to predict with"),
+			"add --checkpoint FILE, the last.safetensors of voxsaw finetune")
 	}
 	foreign, err := o.foreign()
 	if err != nil {
@@ -98,7 +100,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(),
+		Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume,
+			LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -171,15 +175,19 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 		return nil, nil
 	}
 	if len(o.Checkpoint) > 1 {
-		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", safetext.List(o.Checkpoint)), "its folds are averaged by themselves: name its folder alone")
+		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", safetext.List(o.Checkpoint)),
+			"its folds are averaged by themselves: name its folder alone")
 	}
 	same := segment.DefaultInference()
 	same.Mirror = o.Inference.Mirror
 	switch {
 	case o.Inference.Mirror != "" && o.Inference.Mirror != noMirroring:
-		return nil, usagef("--mirror %s: nnU-Net's models are mirrored as they were trained, or with --mirror %s not at all", o.Inference.Mirror, noMirroring)
+		return nil,
+			usagef("--mirror %s: nnU-Net's models are mirrored as they were trained, or with --mirror %s not at all",
+				o.Inference.Mirror, noMirroring)
 	case o.Inference != same:
-		return nil, usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
+		return nil,
+			usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
 	case o.Probabilities || o.Logits:
 		return nil, usagef("--probabilities and --logits are not there for nnU-Net's models yet")
 	}
@@ -191,13 +199,15 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 }
 
 // open makes the model ready, and says what it is.
-func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io.Writer) (predict.Model, func(), error) {
+func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io.Writer) (predict.Model, func(),
+	error) {
 	if foreign != nil {
 		d, err := device.From(dev)
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := nnunet.NewPredictor(d, foreign.Model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring, Memory: o.Memory.planned()})
+		p, err := nnunet.NewPredictor(d, foreign.Model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring,
+			Memory: o.Memory.planned()})
 		if err != nil {
 			return nil, nil, err
 		}

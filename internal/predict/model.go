@@ -27,7 +27,8 @@ type Model interface {
 	Modality() string
 	// LearntFrom says whether weights have learnt from a scan of that name and digest.
 	LearntFrom(name, digest string) (segment.Lesson, bool)
-	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error)
+	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps,
+		error)
 }
 
 // Own is a model of this program's.
@@ -40,7 +41,8 @@ func (p own) Modality() string { return p.Preparation().ModalityName() }
 
 func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
 
-func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error) {
+func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
+	*segment.Maps, error) {
 	return p.PredictMaps(ctx, channels[0], o, channels[1:]...)
 }
 
@@ -51,7 +53,8 @@ func OfNNUNet(p *nnunet.Predictor) (Model, error) {
 		return nil, err
 	}
 	const digits = 32 // as those of this program's have
-	return &foreign{p, segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5, Mirror: p.MirroredAxes()}}, nil
+	return &foreign{p, segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5,
+		Mirror: p.MirroredAxes()}}, nil
 }
 
 type foreign struct {
@@ -86,7 +89,8 @@ func (p *foreign) Modality() string {
 // LearntFrom is not known of nnU-Net's checkpoints.
 func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { return how, false }
 
-func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps, error) {
+func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
+	*segment.Maps, error) {
 	if o.Probabilities || o.Logits {
 		return nil, nil, errors.New("probabilities and logits of nnU-Net's models are not written")
 	}

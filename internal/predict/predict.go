@@ -122,7 +122,8 @@ func (b *Batch) find(paths []string) error {
 		}
 		for _, c := range d.Cases {
 			if other, twice := from[c.ID]; twice {
-				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)
+				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other,
+					c.Image, c.ID)
 			}
 			from[c.ID] = c.Image
 			b.scans = append(b.scans, c)
@@ -138,7 +139,8 @@ func (b *Batch) find(paths []string) error {
 	}
 	b.scans = scans
 	if b.options.Channels != nil && slices.ContainsFunc(b.scans, dataset.Case.IsDICOM) {
-		b.Notes = append(b.Notes, "DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the order of the files that it was trained on: where another program made those, convert the series with it")
+		b.Notes = append(b.Notes,
+			"DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the order of the files that it was trained on: where another program made those, convert the series with it")
 	}
 	dropChannel(b.scans)
 	return nil
@@ -165,12 +167,15 @@ func (b *Batch) place() error {
 	if format == NIfTI && isDICOM(out) {
 		return refuse("add --format "+DICOMSEG, "%s is a DICOM file's name", out)
 	}
-	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format == DICOMSEG && at >= 0 {
-		return refuse("--format "+NIfTI+" writes NIfTI", "%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
+	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format == DICOMSEG &&
+		at >= 0 {
+		return refuse("--format "+NIfTI+" writes NIfTI",
+			"%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
 	}
 	oneFile := nifti.IsName(out) || isDICOM(out)
 	if stat, err := os.Stat(out); !oneFile && (err == nil && !stat.IsDir() || err != nil && isOtherFile(out)) {
-		return refuse(fmt.Sprintf("give a folder, or a name that ends in %s for the label map of a single scan", extensions[format]),
+		return refuse(fmt.Sprintf("give a folder, or a name that ends in %s for the label map of a single scan",
+			extensions[format]),
 			"%s is the name of a file that no label map can be written to", out)
 	}
 	if oneFile && len(b.scans) > 1 {
@@ -248,11 +253,13 @@ func (b *Batch) spareScans() error {
 		}
 		for _, c := range b.scans {
 			if scan, err := os.Stat(c.Image); err == nil && os.SameFile(scan, there) {
-				return refuse("choose another --out", "%s is the scan %s: its label map would be written over it", target, c.Image)
+				return refuse("choose another --out", "%s is the scan %s: its label map would be written over it",
+					target, c.Image)
 			}
 		}
 		if isDICOM(target) && !dicom.IsSegmentation(target) {
-			return refuse("choose another --out", "%s is there already and no DICOM SEG object: it would be written over", target)
+			return refuse("choose another --out",
+				"%s is there already and no DICOM SEG object: it would be written over", target)
 		}
 	}
 	return nil
@@ -483,7 +490,8 @@ type FailedError struct {
 }
 
 func (e *FailedError) Error() string {
-	text := fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), safetext.List(e.Names))
+	text := fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"),
+		safetext.List(e.Names))
 	if e.Left > 0 {
 		text += fmt.Sprintf("; %d not begun", e.Left)
 	}
@@ -640,7 +648,8 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		return err
 	}
 	err = dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
-		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(), Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
+		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(),
+		Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
 	})
 	return cmp.Or(err, wrong)
 }

@@ -32,7 +32,8 @@ func TestFurtherChannelsComeOntoTheFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(more) != 1 || more[0].Grid != ct || len(notes) != 1 || !strings.Contains(notes[0], "a_0001.nii.gz: resampled onto the voxels of the first channel") {
+	if len(more) != 1 || more[0].Grid != ct || len(notes) != 1 ||
+		!strings.Contains(notes[0], "a_0001.nii.gz: resampled onto the voxels of the first channel") {
 		t.Fatalf("%d channels, %q", len(more), notes)
 	}
 	inside, least := 0, value(pet.World([3]float64{}))
@@ -59,7 +60,8 @@ func TestFurtherChannelsComeOntoTheFirst(t *testing.T) {
 		t.Errorf("%d voxels were compared", inside)
 	}
 	ct.Affine[0][3] = 500
-	if _, _, err := c.ReadMore(ct, DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), "lies nowhere where a_0000.nii.gz does") {
+	if _, _, err := c.ReadMore(ct, DefaultReadOptions()); err == nil ||
+		!strings.Contains(err.Error(), "lies nowhere where a_0000.nii.gz does") {
 		t.Errorf("a PET of elsewhere: %v", err)
 	}
 }

@@ -73,7 +73,8 @@ func (d *Dataset) String() string {
 			test++
 		}
 	}
-	return fmt.Sprintf("%s: layout %s, %s, %d with labels, %d held back for testing", d.Root, d.Layout, numbers.Count(len(d.Cases), "case"), labelled, test)
+	return fmt.Sprintf("%s: layout %s, %s, %d with labels, %d held back for testing", d.Root, d.Layout,
+		numbers.Count(len(d.Cases), "case"), labelled, test)
 }
 
 // Case returns the case of that name.
@@ -120,7 +121,8 @@ func (d *Dataset) leaveOut(labels, format string, args ...any) {
 
 // withoutScan notes a file of labels whose name is that of no scan.
 func (d *Dataset) withoutScan(labels string) {
-	d.leaveOut(labels, "%s looks like labels, but belongs to no scan by its name: give both one name, or say with --pairs which scan it belongs to", labels)
+	d.leaveOut(labels,
+		"%s looks like labels, but belongs to no scan by its name: give both one name, or say with --pairs which scan it belongs to", labels)
 }
 
 func (d *Dataset) nameLabel(label uint16, name string) {

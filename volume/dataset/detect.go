@@ -126,7 +126,8 @@ func (d Dataset) order(o Options) (Dataset, error) {
 // clash is the error of two cases of one name, in one folder or in several, whose names they may
 // have already.
 func (d *Dataset) clash(a, b Case, folders, byFolder bool) error {
-	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout, a.Image, b.Image, a.ID)
+	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout,
+		a.Image, b.Image, a.ID)
 	for _, c := range []Case{a, b} {
 		if folder := filepath.Dir(c.Image); folders && calledLabels(folder) {
 			return clashError{fmt.Errorf("%w: %w", err, onlyLabels(folder))}
@@ -153,13 +154,15 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	for _, label := range slices.Sorted(maps.Keys(names)) {
 		name := names[label]
 		if other, known := d.LabelNames[label]; known && safetext.Fold(other) != safetext.Fold(name) {
-			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
+			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree",
+				label, other, d.Root, name, o.Root)
 		} else if !known {
 			d.nameLabel(label, name)
 		}
 	}
 	if d.Root != "" && !slices.Equal(d.Channels, o.Channels) {
-		return fmt.Errorf("cases of %s have channels %s and those of %s %s: prepare them one by one", d.Root, channelText(d.Channels), o.Root, channelText(o.Channels))
+		return fmt.Errorf("cases of %s have channels %s and those of %s %s: prepare them one by one", d.Root,
+			channelText(d.Channels), o.Root, channelText(o.Channels))
 	}
 	d.Channels = o.Channels
 	for _, c := range o.Cases {
@@ -200,7 +203,8 @@ func (d *Dataset) hasLabels() bool {
 }
 
 // readers read the published layouts.
-var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet}
+var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD,
+	LayoutNNUNet: readNNUNet}
 
 // detect finds the cases of one source, or of one of several. None is an error, but for what lies
 // beside other data sets.
@@ -217,7 +221,8 @@ func (s source) detect(o Options, several bool) (*Dataset, error) {
 	case len(s.without) > 0:
 		return d, nil
 	}
-	return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", s.root, s.layout)
+	return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", s.root,
+		s.layout)
 }
 
 // chooseChannels joins the channels of a scan, unless somebody has said that numbers are those of

@@ -42,14 +42,16 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 			continue
 		}
 		if chosen == 0 {
-			return nil, fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one scan, %s, and not like %[3]d patients. Choose a channel with --volume, or rename the files if they are of different patients",
-				channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
+			return nil,
+				fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one scan, %s, and not like %[3]d patients. Choose a channel with --volume, or rename the files if they are of different patients",
+					channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
 		}
 		if chosen > len(channels) {
 			return nil, fmt.Errorf("%s has %d channels: there is no channel %d", scan, len(channels), chosen)
 		}
 		kept = slices.DeleteFunc(kept, func(c Case) bool {
-			return c.Image != channels[chosen-1].Image && slices.ContainsFunc(channels, func(o Case) bool { return o.Image == c.Image })
+			return c.Image != channels[chosen-1].Image &&
+				slices.ContainsFunc(channels, func(o Case) bool { return o.Image == c.Image })
 		})
 		for n := range kept {
 			if c := &kept[n]; c.Image == channels[chosen-1].Image {
@@ -82,21 +84,24 @@ func AllChannels(cases []Case, wanted []string) ([]Case, error) {
 		for n, name := range wanted[1:] {
 			path, found := files[fmt.Sprintf("%s_%04d", scan, n+1)]
 			if !found {
-				return nil, fmt.Errorf("%s has no channel %d, %s: there is no %s_%04d beside it", c.Image, n+1, name, filepath.Base(scan), n+1)
+				return nil, fmt.Errorf("%s has no channel %d, %s: there is no %s_%04d beside it", c.Image, n+1, name,
+					filepath.Base(scan), n+1)
 			}
 			c.More = append(c.More, path)
 			used[path] = true
 		}
 		if path, more := files[fmt.Sprintf("%s_%04d", scan, len(wanted))]; more {
-			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted), safetext.List(wanted))
+			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted),
+				safetext.List(wanted))
 		}
 		c.ID, c.Volume, c.channel = channelSuffix.ReplaceAllString(c.ID, ""), 0, true
 		joined = append(joined, c)
 	}
 	for _, c := range cases {
 		if !used[c.Image] {
-			return nil, fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on",
-				c.Image, len(wanted), safetext.List(wanted))
+			return nil,
+				fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on",
+					c.Image, len(wanted), safetext.List(wanted))
 		}
 	}
 	return joined, nil

@@ -33,7 +33,8 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			image := images[stem]
 			m := channelSuffix.FindStringSubmatch(stem)
 			if m == nil && labels[stem] != "" {
-				return nil, fmt.Errorf("%s lacks the number of its channel: rename it to %s", image, strings.Replace(filepath.Base(image), stem, stem+"_0000", 1))
+				return nil, fmt.Errorf("%s lacks the number of its channel: rename it to %s", image,
+					strings.Replace(filepath.Base(image), stem, stem+"_0000", 1))
 			}
 			if m == nil {
 				d.note("%s has no channel in its name, such as _0000: passed over", image)
@@ -42,14 +43,16 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			number, _ := strconv.Atoi(m[1])
 			id := strings.TrimSuffix(stem, m[0])
 			if labels[stem] != "" && labels[id] == "" {
-				return nil, fmt.Errorf("%s ends in the number of a channel, which labels have none of: rename it to %s", labels[stem], strings.Replace(filepath.Base(labels[stem]), stem, id, 1))
+				return nil, fmt.Errorf("%s ends in the number of a channel, which labels have none of: rename it to %s",
+					labels[stem], strings.Replace(filepath.Base(labels[stem]), stem, id, 1))
 			}
 			channels[id] = append(channels[id], number)
 		}
 		for _, id := range slices.Sorted(maps.Keys(channels)) {
 			found := channels[id]
 			if o.Volume == 0 && len(found) > 1 && d.Channels == nil {
-				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume, name all in dataset.json (channel_names), or say --layout scans if these are numbers of cases", id, len(found))
+				return nil,
+					fmt.Errorf("case %s has %d channels: choose one with --volume, name all in dataset.json (channel_names), or say --layout scans if these are numbers of cases", id, len(found))
 			}
 			image := images[fmt.Sprintf("%s_%04d", id, channel)]
 			if image == "" {
@@ -99,13 +102,15 @@ func (d *Dataset) furtherChannels(id string, images map[string]string) (more []s
 	for n, name := range d.Channels[1:] {
 		file := images[fmt.Sprintf("%s_%04d", id, n+1)]
 		if file == "" {
-			return nil, fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d channels, %s: --volume 1 takes the first alone",
-				id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
+			return nil,
+				fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d channels, %s: --volume 1 takes the first alone",
+					id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
 		}
 		more = append(more, file)
 	}
 	if file := images[fmt.Sprintf("%s_%04d", id, len(d.Channels))]; file != "" {
-		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s", file, len(d.Channels), strings.Join(d.Channels, ", "))
+		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s", file, len(d.Channels),
+			strings.Join(d.Channels, ", "))
 	}
 	return more, nil
 }

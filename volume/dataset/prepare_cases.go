@@ -29,7 +29,8 @@ type preparer struct {
 func newPreparer(d *Dataset, w *prepared.Writer, p volume.Preparation, o PrepareOptions) *preparer {
 	return &preparer{
 		dataset: d, writer: w, preparation: p, options: o,
-		memory: memory.NewBudget(o.allowed, o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
+		memory:  memory.NewBudget(o.allowed, o.Memory),
+		sources: &sources{known: map[string]func() (prepared.Source, error){}},
 	}
 }
 

@@ -91,7 +91,8 @@ func (h *histogram) foreground() (f [4]float64, ok bool) {
 // chooseForeground works out what the scheme of intensities goes by, where it goes by the labelled
 // voxels of all cases: those that are not held back for testing. A folder that was prepared from
 // the same files has it already.
-func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Preparation, o PrepareOptions) (volume.Preparation, error) {
+func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Preparation,
+	o PrepareOptions) (volume.Preparation, error) {
 	if !p.NeedsForeground() {
 		return p, nil
 	}
@@ -109,7 +110,8 @@ func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Pre
 		}
 	}
 	if len(cases) == 0 {
-		return p, fmt.Errorf("%s goes by the labelled voxels, and no case has labels: say with --foreground what those of other scans are, or choose another --intensity", p.Scheme())
+		return p,
+			fmt.Errorf("%s goes by the labelled voxels, and no case has labels: say with --foreground what those of other scans are, or choose another --intensity", p.Scheme())
 	}
 	paths, err := pathsOf(cases)
 	if err != nil {
@@ -145,7 +147,8 @@ func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Pre
 	}
 	f, ok := whole.foreground()
 	if !ok {
-		return p, fmt.Errorf("%s goes by the labelled voxels, and those of these cases have one value, or there are none: choose another --intensity", p.Scheme())
+		return p,
+			fmt.Errorf("%s goes by the labelled voxels, and those of these cases have one value, or there are none: choose another --intensity", p.Scheme())
 	}
 	p.Foreground = f
 	return p, nil

@@ -47,7 +47,8 @@ const sampled = 3
 // the data set with those of them that are prepared: all, or the ones of the modality that is
 // named. Where nobody says what the scans are, the values of some of them do. Scans of several
 // modalities are a [MixedError]. The note says what was chosen, and why; it is empty for CT.
-func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dataset, _ volume.Preparation, note string, err error) {
+func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dataset, _ volume.Preparation, note string,
+	err error) {
 	if d.chosen {
 		return d, p, "", nil
 	}
@@ -55,7 +56,8 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		return d.prepareChannels(p)
 	}
 	if p.Channels != "" {
-		return nil, p, "", fmt.Errorf("channels %q are asked for, and cases here have one: they are read from data sets of nnU-Net's layout whose dataset.json names them", p.Channels)
+		return nil, p, "",
+			fmt.Errorf("channels %q are asked for, and cases here have one: they are read from data sets of nnU-Net's layout whose dataset.json names them", p.Channels)
 	}
 	if err := p.Choose([3]float64{}).Check(); err != nil {
 		return nil, p, "", err
@@ -75,17 +77,20 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		}
 		var notes []string
 		for _, name := range slices.Sorted(maps.Keys(left)) {
-			notes = append(notes, fmt.Sprintf("left out, because --modality %s asks for others: %s of %s (%s)", wanted, numbers.Count(len(left[name]), "case"), name, safetext.List(left[name])))
+			notes = append(notes, fmt.Sprintf("left out, because --modality %s asks for others: %s of %s (%s)", wanted,
+				numbers.Count(len(left[name]), "case"), name, safetext.List(left[name])))
 		}
 		if len(kept.Cases) == 0 {
 			if slices.ContainsFunc(d.Cases, func(c Case) bool { return c.series != nil || c.IsDICOM() }) {
-				notes = append(notes, fmt.Sprintf("where studies have several series, --series modality~%s takes those", wanted))
+				notes = append(notes, fmt.Sprintf("where studies have several series, --series modality~%s takes those",
+					wanted))
 			}
 			return nil, p, "", fmt.Errorf("no case is %s: %s", wanted, strings.Join(notes, "; "))
 		}
 		p = p.ForModality(wanted)
 		if wanted != volume.ModalityCT {
-			notes = append(notes, fmt.Sprintf("modality %s, by --modality; intensities: %s (--intensity %s)", wanted, p.DescribeIntensities(), p.Scheme()))
+			notes = append(notes, fmt.Sprintf("modality %s, by --modality; intensities: %s (--intensity %s)", wanted,
+				p.DescribeIntensities(), p.Scheme()))
 		}
 		return &kept, p, strings.Join(notes, "; "), p.Choose([3]float64{}).Check()
 	}
@@ -104,7 +109,8 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 	if modality == volume.ModalityCT {
 		return &kept, p, "", nil
 	}
-	return &kept, p, fmt.Sprintf("modality %s, by the %s; intensities: %s (--intensity %s)", modality, why, p.DescribeIntensities(), p.Scheme()), nil
+	return &kept, p, fmt.Sprintf("modality %s, by the %s; intensities: %s (--intensity %s)", modality, why,
+		p.DescribeIntensities(), p.Scheme()), nil
 }
 
 // unknownModality is DICOM's word for other images.
@@ -129,7 +135,8 @@ func (d *Dataset) prepareChannels(p volume.Preparation) (_ *Dataset, _ volume.Pr
 	if err := p.Choose([3]float64{}).Check(); err != nil {
 		return nil, p, "", err
 	}
-	return &kept, p, fmt.Sprintf("%d channels; intensities: %s (--intensity %s)", len(d.Channels), p.DescribeIntensities(), p.Intensity), nil
+	return &kept, p, fmt.Sprintf("%d channels; intensities: %s (--intensity %s)", len(d.Channels),
+		p.DescribeIntensities(), p.Intensity), nil
 }
 
 // modalityOfAll is the one modality of the scans, and who says so.

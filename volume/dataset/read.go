@@ -44,7 +44,9 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
 			if share == 0 {
-				return nil, nil, fmt.Errorf("%s lies nowhere where %s does: is it of another patient, or its header wrong?", path, filepath.Base(c.Image))
+				return nil, nil,
+					fmt.Errorf("%s lies nowhere where %s does: is it of another patient, or its header wrong?", path,
+						filepath.Base(c.Image))
 			}
 			if v, err = v.ResampleTo(first, volume.Linear, v.Statistics().Min); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
@@ -106,7 +108,8 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
 // scan's voxels where they go by index. Labels are called by the given names, unless their file has
 // names itself. Labels that [Detect] found no names for, though others have some, get none.
-func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string,
+	err error) {
 	if c.unnamed {
 		names = nil
 	}
@@ -164,7 +167,8 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 
 // readLabels reads labels that lie in files of voxels, on the grid that they have there. What is
 // done about the scan is done about them. The grid of the scan is nil where it is not known.
-func (c Case) readLabels(o ReadOptions, names map[uint16]string, scan *volume.Grid) (l *volume.LabelMap, notes []string, err error) {
+func (c Case) readLabels(o ReadOptions, names map[uint16]string, scan *volume.Grid) (l *volume.LabelMap, notes []string,
+	err error) {
 	if c.Masks != nil {
 		return c.readMasks(o, scan)
 	}
@@ -194,7 +198,8 @@ func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*vo
 		scan = s.Shape
 	}
 	if l.Shape != scan {
-		return nil, nil, fmt.Errorf("%s: has %v voxels, its scan has %v", c.Labels, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
+		return nil, nil, fmt.Errorf("%s: has %v voxels, its scan has %v", c.Labels, numbers.Extents(l.Shape[:]),
+			numbers.Extents(scan[:]))
 	}
 	if s == nil {
 		return v, &volume.LabelMap{Grid: v.Grid, Labels: l.Labels}, nil
@@ -211,7 +216,8 @@ func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*vo
 }
 
 // checkFlips compares the labels with the image, as they lie and flipped.
-func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped *volume.LabelMap, note string, err error) {
+func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped *volume.LabelMap, note string,
+	err error) {
 	if f == FlipsOff {
 		return l, "", nil
 	}
@@ -227,9 +233,11 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	case better == "":
 		return l, "", nil
 	case f == FlipsFix:
-		return flipLabels(l, better), fmt.Sprintf("labels flipped along %s, where they fit the scan better", better), nil
+		return flipLabels(l, better), fmt.Sprintf("labels flipped along %s, where they fit the scan better", better),
+			nil
 	}
-	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
+	return nil, "",
+		fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
 // readSeries reads the case's series. Notes say what was chosen and repaired.
@@ -259,7 +267,9 @@ func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMa
 		return nil, nil, nil, err
 	}
 	if s == nil {
-		return nil, nil, nil, fmt.Errorf("%s is contours on the slices of a DICOM series: they cannot be brought onto %s", c.Labels, c.Image)
+		return nil, nil, nil,
+			fmt.Errorf("%s is contours on the slices of a DICOM series: they cannot be brought onto %s", c.Labels,
+				c.Image)
 	}
 	labels := map[int]uint16{}
 	for _, m := range c.Masks {
