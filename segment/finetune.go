@@ -176,7 +176,7 @@ func (c Config) sameChannels(path string) error {
 	if c.InitPartial || errors.Is(err, checkpoint.ErrForeign) {
 		return nil
 	}
-	if err != nil {
+	if err != nil || d.Settings == "" { // without settings the shapes tell
 		return err
 	}
 	of, err := d.Network()
