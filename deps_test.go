@@ -120,8 +120,9 @@ var mayImport = map[string][]string{
 	"puzzle3d": slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw",
 		"internal/puzzle", "internal/restoration", "internal/tiles"}),
 	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",
-		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding",
-		"internal/train"},
+		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
+		"internal/sliding", "internal/train"},
+	"internal/quality": {"volume", "volume/prepared"},
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
 

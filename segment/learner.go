@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -273,7 +274,7 @@ func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
 	}
 	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
 	if v.Largest = v.Whole; !l.config.MeasureOnly {
-		keepLargest(predicted, c.Shape, nil)
+		quality.KeepLargest(predicted, c.Shape, nil)
 		v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
 	}
 	for _, class := range undrawnClasses(l.classes, c.Undrawn) { // there is nothing to compare with

@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
@@ -356,7 +357,7 @@ func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted slid
 	}
 	to := wanted.Classes
 	if p.largest != nil {
-		keepLargest(r.Classes, to.Scan.Shape, p.largest)
+		quality.KeepLargest(r.Classes, to.Scan.Shape, p.largest)
 	}
 	for i, class := range r.Classes {
 		r.Classes[i] = p.labels[class]

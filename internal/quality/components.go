@@ -1,6 +1,6 @@
-package segment
+package quality
 
-// keepLargest sets to 0 all voxels but those of the largest connected component of each class that
+// KeepLargest sets to 0 all voxels but those of the largest connected component of each class that
 // is wanted so, the first of equals; nil: of each class. Voxels are connected to the 26 around
 // them.
 //
@@ -8,20 +8,10 @@ package segment
 // before it (the one at j-1, and the three at k-1) that start no later than one voxel after its end
 // and end no earlier than one before its start. It takes 16 bytes a run: few for organs, but what a
 // network that has learnt little says is noise, of a run for every few voxels.
-func keepLargest(classes []uint16, shape [3]int, wanted []bool) {
+func KeepLargest(classes []uint16, shape [3]int, wanted []bool) {
 	f := findRuns(classes, shape, wanted)
-	runs, lines, parent := f.runs, f.lines, f.parent
-	for k := range shape[2] {
-		for j := range shape[1] {
-			line := j + shape[1]*k
-			for _, before := range [4][2]int{{j - 1, k}, {j - 1, k - 1}, {j, k - 1}, {j + 1, k - 1}} {
-				if before[0] >= 0 && before[0] < shape[1] && before[1] >= 0 {
-					other := before[0] + shape[1]*before[1]
-					f.join(lines[line], lines[line+1], lines[other], lines[other+1])
-				}
-			}
-		}
-	}
+	f.joinAll(shape)
+	runs, parent := f.runs, f.parent
 	size := make([]uint32, len(runs))
 	largest := map[uint16]int32{}
 	for i, r := range runs {
@@ -79,6 +69,21 @@ func eachRun(classes []uint16, width int, wanted []bool, found func(run), line f
 			}
 			if class != 0 && (wanted == nil || wanted[class]) {
 				found(run{uint32(at + start), uint32(i - start)})
+			}
+		}
+	}
+}
+
+// joinAll unites all runs that touch.
+func (f *forest) joinAll(shape [3]int) {
+	for k := range shape[2] {
+		for j := range shape[1] {
+			line := j + shape[1]*k
+			for _, before := range [4][2]int{{j - 1, k}, {j - 1, k - 1}, {j, k - 1}, {j + 1, k - 1}} {
+				if before[0] >= 0 && before[0] < shape[1] && before[1] >= 0 {
+					other := before[0] + shape[1]*before[1]
+					f.join(f.lines[line], f.lines[line+1], f.lines[other], f.lines[other+1])
+				}
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package segment
+package quality
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 // The golden file is scipy.ndimage.label's: see testdata/segment.py.
 func TestLargestComponentFollowsScipy(t *testing.T) {
-	data, err := os.ReadFile("../testdata/segment_components.json")
+	data, err := os.ReadFile("../../testdata/segment_components.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +31,15 @@ func TestLargestComponentFollowsScipy(t *testing.T) {
 	}
 	for _, c := range cases {
 		got := digits(c.Classes)
-		keepLargest(got, c.Shape, nil)
+		KeepLargest(got, c.Shape, nil)
 		if !slices.Equal(got, digits(c.Kept)) {
 			t.Errorf("shape %v: other components are kept", c.Shape)
 		}
 	}
 	nothing := make([]uint16, 8)
-	keepLargest(nothing, [3]int{2, 2, 2}, nil)
+	KeepLargest(nothing, [3]int{2, 2, 2}, nil)
 	some := []uint16{1, 0, 1, 1, 0, 2, 0, 2, 2}
-	keepLargest(some, [3]int{9, 1, 1}, []bool{false, true, false})
+	KeepLargest(some, [3]int{9, 1, 1}, []bool{false, true, false})
 	if !slices.Equal(some, []uint16{0, 0, 1, 1, 0, 2, 0, 2, 2}) {
 		t.Errorf("only of class 1: %v", some)
 	}
@@ -56,7 +56,7 @@ func TestComponentsOfNoiseTakeLittleMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	keepLargest(noise, [3]int{side, side, side}, nil)
+	KeepLargest(noise, [3]int{side, side, side}, nil)
 	runtime.ReadMemStats(&after)
 	if took := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(noise)); took > 11 {
 		t.Errorf("%.1f bytes a voxel", took)

@@ -1,0 +1,214 @@
+package quality
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Fewest is how many cases must have a structure before one of them can be called unusual.
+const Fewest = 5
+
+// Unusual is the modified z-score from which on a value is an outlier (Iglewicz and Hoaglin, How to
+// detect and handle outliers, 1993).
+const Unusual = 3.5
+
+// A Range is where the values of many cases lie, whatever a few of them are.
+type Range struct {
+	N             int
+	Median, Scale float64 // Scale is the standard deviation where values are normal
+}
+
+// RangeOf is the median and the median absolute deviation of values; where more than half of them
+// are equal, the mean absolute deviation. Both are made consistent with a standard deviation.
+func RangeOf(values []float64) Range {
+	const normalMAD, normalMean = 0.6744897501960817, 0.7978845608028654 // of a standard deviation
+	r := Range{N: len(values)}
+	if r.N == 0 {
+		return r
+	}
+	r.Median = median(slices.Clone(values))
+	away, sum := make([]float64, r.N), 0.0
+	for n, x := range values {
+		away[n] = math.Abs(x - r.Median)
+		sum += away[n]
+	}
+	if r.Scale = median(away) / normalMAD; r.Scale == 0 {
+		r.Scale = sum / float64(r.N) / normalMean
+	}
+	return r
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
+// Z is how many scales a value lies above the median; 0 where there are too few values to tell, or
+// all are alike, which leaves no scale.
+func (r Range) Z(x float64) float64 {
+	if r.N < Fewest || r.Scale == 0 {
+		return 0
+	}
+	return (x - r.Median) / r.Scale
+}
+
+// A Set is the cases that others are held against.
+type Set struct {
+	Cases      int
+	structures map[string]*ranges
+	pairs      map[string]Range // log of the left one's volume over its partner's, by its key
+}
+
+type ranges struct {
+	logVolume, height, pieces Range
+	cut                       map[rune]int // cases in which the edge of the scan cuts it
+}
+
+// NewSet makes a set of cases.
+func NewSet(cases []Case) *Set {
+	s := &Set{Cases: len(cases), structures: map[string]*ranges{}, pairs: map[string]Range{}}
+	type values struct{ logVolume, height, pieces []float64 }
+	all, ratios := map[string]*values{}, map[string][]float64{}
+	for _, c := range cases {
+		for _, one := range c.Structures {
+			key := one.Key()
+			if all[key] == nil {
+				all[key], s.structures[key] = &values{}, &ranges{cut: map[rune]int{}}
+			}
+			v := all[key]
+			v.logVolume, v.height = append(v.logVolume, math.Log(one.Volume)), append(v.height, one.Height)
+			v.pieces = append(v.pieces, float64(one.Components))
+			for _, edge := range one.Cut {
+				s.structures[key].cut[edge]++
+			}
+			if partner := c.partner(one); partner != nil && partner.left {
+				ratios[key] = append(ratios[key], math.Log(one.Volume/partner.Volume))
+			}
+		}
+	}
+	for key, v := range all {
+		r := s.structures[key]
+		r.logVolume, r.height, r.pieces = RangeOf(v.logVolume), RangeOf(v.height), RangeOf(v.pieces)
+	}
+	for key, v := range ratios {
+		s.pairs[key] = RangeOf(v)
+	}
+	return s
+}
+
+// Has says how many cases of the set have a structure.
+func (s *Set) Has(key string) int {
+	if r := s.structures[key]; r != nil {
+		return r.logVolume.N
+	}
+	return 0
+}
+
+// VolumeZ is how unusual a structure's volume is, on a scale of ratios.
+func (s *Set) VolumeZ(one Structure) float64 {
+	if r := s.structures[one.Key()]; r != nil {
+		return r.logVolume.Z(math.Log(one.Volume))
+	}
+	return 0
+}
+
+// HeightZ is how unusual its height is.
+func (s *Set) HeightZ(one Structure) float64 {
+	if r := s.structures[one.Key()]; r != nil {
+		return r.height.Z(one.Height)
+	}
+	return 0
+}
+
+type partnered struct {
+	*Structure
+	left bool // the structure that was asked for
+}
+
+// partner is the structure on the other side; nil where the case has none.
+func (c Case) partner(of Structure) *partnered {
+	name, left, paired := Partner(of.Name)
+	at := slices.IndexFunc(c.Structures, func(s Structure) bool { return s.Name == name })
+	if !paired || at < 0 {
+		return nil
+	}
+	return &partnered{&c.Structures[at], left}
+}
+
+// A Finding is what is unusual about a structure.
+type Finding struct {
+	Key     string
+	Unusual float64 // how much: 3.5 is barely so
+	Reason  string  // for a person
+}
+
+// String names the structure, too.
+func (f Finding) String() string { return f.Key + ": " + f.Reason }
+
+// A structure that is there or not, on its side or not, has no z-score: it counts as one.
+const certain = 2 * Unusual
+
+// Judge says what is unusual about a case, the worst first.
+func (s *Set) Judge(c Case) []Finding {
+	var found []Finding
+	add := func(key string, z float64, format string, args ...any) {
+		if z = math.Abs(z); z >= Unusual {
+			found = append(found, Finding{key, z, fmt.Sprintf(format, args...)})
+		}
+	}
+	for _, one := range c.Structures {
+		key := one.Key()
+		r := s.structures[key]
+		if r == nil {
+			r = &ranges{}
+		}
+		cut := s.cutBy(one, r)
+		z := r.logVolume.Z(math.Log(one.Volume))
+		add(key, z, "volume %.3g ml, where others have %.3g ml (z %+.1f)", one.Volume, math.Exp(r.logVolume.Median), z)
+		z = r.height.Z(one.Height)
+		add(key, z, "height %.3g mm, where others have %.3g mm (z %+.1f)%s", one.Height, r.height.Median, z, cut)
+		if z = r.pieces.Z(float64(one.Components)); z > 0 {
+			add(key, z, "%d components, where others have %g", one.Components, r.pieces.Median)
+		}
+		if cut != "" && (math.Abs(r.height.Z(one.Height)) < Unusual) {
+			add(key, Unusual, "%s", strings.TrimPrefix(cut, ", "))
+		}
+		if p := c.partner(one); p != nil && p.left {
+			if one.Centre[0] > p.Centre[0] {
+				add(key, certain, "lies to the right of %s", p.Name)
+			}
+			pair := s.pairs[key]
+			z = pair.Z(math.Log(one.Volume / p.Volume))
+			add(key, z, "volume %.2g times that of %s, elsewhere %.2g times (z %+.1f)", one.Volume/p.Volume, p.Name,
+				math.Exp(pair.Median), z)
+		}
+	}
+	for key, r := range s.structures {
+		here := slices.ContainsFunc(c.Structures, func(one Structure) bool { return one.Key() == key })
+		if n := r.logVolume.N; !here && n >= Fewest && 10*n >= 9*s.Cases && !slices.Contains(c.Undrawn, key) {
+			add(key, certain, "missing, and %d of %d others have it", n, s.Cases)
+		}
+	}
+	slices.SortFunc(found, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(y.Unusual, x.Unusual), strings.Compare(x.Key, y.Key), strings.Compare(x.Reason, y.Reason))
+	})
+	return found
+}
+
+// cutBy says which edges of the scan cut a structure here and not in most other cases; "" for none.
+func (s *Set) cutBy(one Structure, r *ranges) string {
+	words := map[rune]string{'L': "left", 'R': "right", 'P': "back", 'A': "front", 'I': "lower", 'S': "upper"}
+	var which []string
+	for _, edge := range one.Cut {
+		if r.logVolume.N >= Fewest && 2*r.cut[edge] < r.logVolume.N {
+			which = append(which, words[edge])
+		}
+	}
+	if which == nil {
+		return ""
+	}
+	return fmt.Sprintf(", cut by the scan's %s edge", strings.Join(which, " and "))
+}

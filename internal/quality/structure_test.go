@@ -1,0 +1,160 @@
+package quality
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// golden is what scipy says: see testdata/quality.py.
+type golden struct {
+	Maps []struct {
+		Shape      [3]int
+		Affine     volume.Affine
+		Labels     string
+		Structures []Structure
+	}
+	Sets []struct{ Values, Z []float64 }
+}
+
+func readGolden(t *testing.T) (g golden) {
+	t.Helper()
+	data, err := os.ReadFile("../../testdata/quality.json")
+	if err == nil {
+		err = json.Unmarshal(data, &g)
+	}
+	if err != nil || len(g.Maps) == 0 || len(g.Sets) == 0 {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func close(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+
+func TestMeasuresFollowScipy(t *testing.T) {
+	for n, m := range readGolden(t).Maps {
+		l := &volume.LabelMap{Grid: volume.Grid{Shape: m.Shape, Affine: m.Affine}}
+		for _, digit := range m.Labels {
+			l.Labels = append(l.Labels, uint16(digit-'0'))
+		}
+		got := Measure(l)
+		if len(got) != len(m.Structures) || len(got) == 0 {
+			t.Fatalf("map %d: %d structures, want %d", n, len(got), len(m.Structures))
+		}
+		for i, want := range m.Structures {
+			s := got[i]
+			if s.Label != want.Label || s.Voxels != want.Voxels || s.Components != want.Components ||
+				s.Cut != want.Cut || !close(s.Volume, want.Volume) || !close(s.Height, want.Height) ||
+				!close(s.Largest, want.Largest) || !close(s.Centre[0], want.Centre[0]) ||
+				!close(s.Centre[1], want.Centre[1]) || !close(s.Centre[2], want.Centre[2]) {
+				t.Errorf("map %d: %+v, scipy says %+v", n, s, want)
+			}
+		}
+	}
+}
+
+func TestRobustScoresFollowScipy(t *testing.T) {
+	for n, s := range readGolden(t).Sets {
+		r := RangeOf(s.Values)
+		for i, x := range s.Values {
+			if !close(r.Z(x), s.Z[i]) {
+				t.Errorf("set %d: z of %g is %g, scipy says %g", n, x, r.Z(x), s.Z[i])
+			}
+		}
+	}
+	if few := RangeOf([]float64{1, 2, 3, 100}); few.Z(100) != 0 {
+		t.Error("four values say nothing")
+	}
+}
+
+func TestPartners(t *testing.T) {
+	for name, want := range map[string]string{
+		"Parotid_L": "Parotid_R", "kidney_right": "kidney_left", "Left Lung": "Right Lung", "rt-femur": "lt-femur",
+		"lung_upper_lobe_left": "lung_upper_lobe_right", "liver": "", "Brainstem": "", "left_right": "",
+	} {
+		got, left, paired := Partner(name)
+		if got != want || paired != (want != "") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if back, other, _ := Partner(got); paired && (back != name || left == other) {
+			t.Errorf("%s: its partner's is %q", name, back)
+		}
+	}
+}
+
+// A part of a scan ends where the scan goes on: only its own edges cut.
+func TestEdgesOfPreparedParts(t *testing.T) {
+	scan := volume.Grid{Shape: [3]int{4, 4, 10}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	r := prepared.Record{ID: "a", Original: scan, Box: &volume.Box{Origin: [3]int{0, 0, 4}, Size: [3]int{4, 4, 6}}}
+	r.Grid = scan.Cropped(r.Box.Origin, r.Box.Size)
+	l := &volume.LabelMap{Grid: r.Grid, Labels: slices.Repeat([]uint16{1}, r.Len())}
+	if cut := Measure(l)[0].Cut; cut != "LRPAIS" {
+		t.Errorf("of the part: %q", cut)
+	}
+	if cut := MeasurePrepared(r, l).Structures[0].Cut; cut != "LRPAS" {
+		t.Errorf("of the scan: %q", cut)
+	}
+}
+
+// Each thing that can be odd about a case is found where it is so, and only there.
+func TestJudge(t *testing.T) {
+	usual := func() Case {
+		c := Case{ID: "usual"}
+		for n, name := range []string{"Parotid_L", "Parotid_R", "Cord"} {
+			c.Structures = append(c.Structures, Structure{Label: uint16(n + 1), Name: name, Volume: 25, Height: 50,
+				Components: 1, Centre: [3]float64{float64(60*n - 60), 0, 0}})
+		}
+		c.Structures[2].Cut = "I"
+		return c
+	}
+	var cases []Case
+	for n := range 12 {
+		c := usual()
+		for i := range c.Structures {
+			c.Structures[i].Volume *= 1 + 0.02*float64((n*(i+2))%7)
+			c.Structures[i].Height += float64((3*n + i) % 5)
+		}
+		cases = append(cases, c)
+	}
+	set := NewSet(cases)
+	for _, c := range cases {
+		if found := set.Judge(c); len(found) > 0 {
+			t.Errorf("a usual case: %v", found)
+		}
+	}
+	for _, c := range []struct {
+		want   string
+		change func(*Case)
+	}{
+		{"Cord: volume 8 ml", func(c *Case) { c.Structures[2].Volume = 8 }},
+		{"Cord: height 20 mm, where others have 52 mm (z -", func(c *Case) { c.Structures[2].Height = 20 }},
+		{"Parotid_R: cut by the scan's upper edge", func(c *Case) { c.Structures[1].Cut = "S" }},
+		{"Parotid_L: lies to the right of Parotid_R", func(c *Case) { c.Structures[0].Centre[0] = 70 }},
+		{"Parotid_L: volume 0.6", func(c *Case) { c.Structures[0].Volume = 17 }},
+		{"Parotid_R: missing, and 12 of 12", func(c *Case) { c.Structures = slices.Delete(c.Structures, 1, 2) }},
+	} {
+		odd := usual()
+		c.change(&odd)
+		found := set.Judge(odd)
+		if !slices.ContainsFunc(found, func(f Finding) bool { return strings.HasPrefix(f.String(), c.want) }) {
+			t.Errorf("want %q, found %v", c.want, found)
+		}
+	}
+	undrawn := usual()
+	undrawn.Structures, undrawn.Undrawn = undrawn.Structures[:2], []string{"Cord"}
+	if found := set.Judge(undrawn); len(found) > 0 {
+		t.Errorf("nobody drew the cord: %v", found)
+	}
+	pieces := append(slices.Clone(cases), usual())
+	pieces[12].Structures[2].Components = 4
+	if found := NewSet(pieces).Judge(pieces[12]); len(found) != 1 || found[0].Key != "Cord" ||
+		!strings.HasPrefix(found[0].Reason, "4 components, where others have 1") {
+		t.Errorf("pieces: %v", found)
+	}
+}
