@@ -122,14 +122,15 @@ var mayImport = map[string][]string{
 	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",
 		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
 		"internal/sliding", "internal/train"},
-	"internal/quality": {"volume", "volume/prepared"},
+	"internal/quality": {"volume", "volume/prepared", "internal/table"},
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
 
 	"internal/verify": {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos",
 		"internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
-		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/train"},
+		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/quality",
+		"internal/train"},
 	"internal/bench": {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
 		"internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/planning": {"."},

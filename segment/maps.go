@@ -18,6 +18,7 @@ type MapOptions struct {
 	Probabilities bool
 	Logits        bool // the Predictor must have been made with Inference.Logits
 	Prepared      bool // on the prepared grid, as the network gave them, and not on the scan's
+	Agreement     bool // [Predictor.Agreement], on the grid of the label map
 }
 
 // Maps are what the network says of every voxel: a number for each class.
@@ -34,6 +35,7 @@ type Maps struct {
 	// logits is not these probabilities: a mean of logits is another thing than a mean of
 	// probabilities.
 	Probabilities, Logits []float32
+	Agreement             map[uint16]float64 // nil if not asked for
 }
 
 // Fits says whether there is memory to segment a scan on the grid whose voxels take so many bytes
@@ -123,11 +125,17 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 		held = held.With(channel, prepared.Volume, how.Intensities(prepared.Levels))
 	}
 	l, r, err := p.predict(ctx, held, wanted)
-	if err != nil || !o.Probabilities && !o.Logits {
+	if err != nil || !o.Probabilities && !o.Logits && !o.Agreement {
 		return l, nil, err
 	}
+	var agreement map[uint16]float64
+	if o.Agreement {
+		if agreement, err = p.agreement(ctx, held, wanted); err != nil {
+			return l, nil, err
+		}
+	}
 	m := &Maps{Grid: v.Grid, Labels: slices.Clone(p.labels), Names: p.LabelNames(), Probabilities: r.Probabilities,
-		Logits: r.Logits}
+		Logits: r.Logits, Agreement: agreement}
 	if o.Prepared {
 		m.Grid = held.Grid()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -47,6 +48,36 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 	plain, none, err := p.PredictMaps(t.Context(), scan, MapOptions{})
 	if err != nil || none != nil || !slices.Equal(plain.Labels, l.Labels) {
 		t.Errorf("without maps: %v, %v", none, err)
+	}
+
+	if p.CanAgree() == nil {
+		t.Error("one network without mirror images has nothing to agree with")
+	}
+	duo, err := NewPredictor(dev, []string{path, quick(t, dev, store, []string{"a"}, 12)}, o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer duo.Close()
+	_, agreed, err := duo.PredictMaps(t.Context(), scan, MapOptions{Agreement: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alone [2]*volume.LabelMap
+	members := duo.members
+	for n := range alone {
+		duo.members = members[n : n+1]
+		if alone[n], err = duo.Predict(t.Context(), scan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scores, err := eval.Compare("", alone[0], alone[1], eval.Options{Overlap: true})
+	if err != nil || len(scores) == 0 {
+		t.Fatal(len(scores), err)
+	}
+	for _, s := range scores {
+		if got := agreed.Agreement[s.Label]; math.Abs(got-s.DSC) > 1e-12 {
+			t.Errorf("label %d: agreement %v, the DSC of the two networks' label maps is %v", s.Label, got, s.DSC)
+		}
 	}
 
 	again, own, err := p.PredictMaps(t.Context(), scan, MapOptions{Probabilities: true, Logits: true, Prepared: true})

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Golden file of internal/quality: structures of made-up label maps by scipy.ndimage, robust z-scores by scipy.stats."""
+"""Golden file of internal/quality: structures of made-up label maps by scipy.ndimage, robust z-scores by scipy.stats,
+isotonic regression by scikit-learn."""
 import json, os
 import numpy as np
 from scipy import ndimage, stats
+from sklearn.isotonic import IsotonicRegression
 
 rng = np.random.default_rng(3)
 ball = np.ones((3, 3, 3))
@@ -45,5 +47,12 @@ for x in (rng.normal(3, 2, 9), np.append(rng.normal(0, 1, 20), [15, -30]), np.ar
     if scale == 0:
         scale = np.abs(x - np.median(x)).mean() / np.sqrt(2 / np.pi)
     sets.append({"values": x.tolist(), "z": [float((v - np.median(x)) / scale) if scale else 0. for v in x]})
+curves = []
+for n, ties in ((12, False), (25, True), (3, False)):
+    x = rng.integers(0, 9, n) / 8. if ties else rng.uniform(0, 1, n)
+    y = np.clip(x + rng.normal(0, .3, n), 0, 1)
+    at = np.concatenate([x, rng.uniform(-.2, 1.2, 10)])
+    fit = IsotonicRegression(out_of_bounds="clip").fit(x, y)
+    curves.append({"x": x.tolist(), "y": y.tolist(), "at": at.tolist(), "want": fit.predict(at).tolist()})
 with open(os.path.dirname(os.path.abspath(__file__)) + "/quality.json", "w") as f:
-    json.dump({"maps": maps, "sets": sets}, f)
+    json.dump({"maps": maps, "sets": sets, "curves": curves}, f)

@@ -31,6 +31,7 @@ type predictOptions struct {
 
 	Probabilities bool   `yaml:"probabilities" help:"write NAME_probabilities.nii.gz, too: float32, a volume for each class, background first"`
 	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
+	Agreement     bool   `yaml:"agreement" help:"write into quality.csv how alike the label maps are that each checkpoint makes alone, or with --mirror those with and without mirror images; takes as long again"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
 	Series   string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
@@ -58,7 +59,7 @@ or with --format dicom-seg a DICOM SEG object on the slices of its series, which
 Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
---force says so.`,
+--force says so. quality.csv beside them tells volume, height and components of each structure, and which are unusual in this batch.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 	cmd.Annotations = map[string]string{asRanks: "yes"}
@@ -67,7 +68,8 @@ can be taken up again; a label map of another scan, another model or other setti
 
 // maps says which numbers of the network are written.
 func (o predictOptions) maps() segment.MapOptions {
-	return segment.MapOptions{Probabilities: o.Probabilities, Logits: o.Logits, Prepared: o.MapsOn == mapsOnPrepared}
+	return segment.MapOptions{Probabilities: o.Probabilities, Logits: o.Logits, Prepared: o.MapsOn == mapsOnPrepared,
+		Agreement: o.Agreement}
 }
 
 func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
@@ -188,8 +190,8 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	case o.Inference != same:
 		return nil,
 			usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
-	case o.Probabilities || o.Logits:
-		return nil, usagef("--probabilities and --logits are not there for nnU-Net's models yet")
+	case o.Probabilities || o.Logits || o.Agreement:
+		return nil, usagef("--probabilities, --logits and --agreement are not there for nnU-Net's models yet")
 	}
 	m, err := nnunet.Open(o.Checkpoint[0], o.Folds)
 	if err != nil {
@@ -219,6 +221,12 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 	p, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.Agreement {
+		if err := p.CanAgree(); err != nil {
+			p.Close()
+			return nil, nil, withHint(&usageError{err}, "add a checkpoint, or --mirror ijk; or leave --agreement out")
+		}
 	}
 	o.introduce(stderr, p.Notes(), p.Bytes())
 	if note := p.WindowNote(); note != "" {

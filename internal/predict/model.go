@@ -91,8 +91,8 @@ func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { 
 
 func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
 	*segment.Maps, error) {
-	if o.Probabilities || o.Logits {
-		return nil, nil, errors.New("probabilities and logits of nnU-Net's models are not written")
+	if o.Probabilities || o.Logits || o.Agreement {
+		return nil, nil, errors.New("probabilities, logits and agreement of nnU-Net's models are not written")
 	}
 	l, err := p.Predictor.Predict(ctx, channels)
 	if err != nil {

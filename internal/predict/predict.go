@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
@@ -72,6 +73,7 @@ type Batch struct {
 	targets []string
 	digests map[int]string // of scans, as far as they were needed
 	learnt  map[provenance.Learnt][]string
+	cases   map[int]quality.Case // by the number of the scan: what its label map measures
 }
 
 // Len is the number of scans, of several ranks that of this one's.
@@ -86,7 +88,7 @@ func (b *Batch) Len() (n int) {
 
 // New finds the scans at the paths, and says where their label maps go. Nothing is written yet.
 func New(paths []string, o Options) (*Batch, error) {
-	b := &Batch{options: o, digests: map[int]string{}}
+	b := &Batch{options: o, digests: map[int]string{}, cases: map[int]quality.Case{}}
 	if err := b.find(paths); err != nil {
 		return nil, err
 	}
@@ -367,7 +369,7 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	if err := b.checkOthers(ctx, made, watch); err != nil {
 		return err
 	}
-	if err := b.spareLabels(); err != nil {
+	if err := errors.Join(b.spareLabels(), b.spareTable()); err != nil {
 		return err
 	}
 	if note := b.uncoded(p); note != "" {
@@ -383,9 +385,10 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	if err != nil {
 		return err
 	}
+	own.Cases = b.cases
 	all, err := b.together(own, watch)
 	if err == nil && group.Rank == 0 {
-		err = b.seal()
+		err = errors.Join(b.writeTable(all, watch), b.seal())
 	}
 	if err != nil {
 		return err
@@ -414,6 +417,9 @@ func (b *Batch) seal() error {
 			names = append(names, filepath.Base(path))
 		}
 	}
+	if path := b.table(); path != "" {
+		names = append(names, filepath.Base(path))
+	}
 	return atomicfile.Seal(filepath.Dir(b.targets[0]), names...)
 }
 
@@ -433,6 +439,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 				b.met(how, c.ID)
 			}
 			watch.Note(target + " is there already: passed over (--force writes it again)")
+			b.measureAgain(n, watch)
 			watch.Passed()
 			own.Done++
 			continue
@@ -467,7 +474,7 @@ func (b *Batch) enter() (leave func(), err error) {
 	}
 	dir := filepath.Dir(b.targets[0])
 	_, missing := os.Stat(dir)
-	release, err := atomicfile.Enter(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
+	release, err := atomicfile.Enter(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) || name == quality.File })
 	if err != nil {
 		return nil, err
 	}
@@ -632,6 +639,11 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err != nil {
 		return err
 	}
+	measured := quality.Case{ID: c.ID, Structures: quality.Measure(labels)}
+	if maps != nil {
+		made.Agreement, measured.Agreement = maps.Agreement, maps.Agreement
+	}
+	b.cases[n] = measured
 	wrong := b.writeMaps(target, maps, made)
 	if wrong != nil { // which must not cost the label map
 		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)

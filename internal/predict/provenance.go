@@ -33,6 +33,8 @@ type origin struct {
 	Learnt provenance.Learnt `json:"learnt_from_scan,omitempty"`
 	// MapsOn are the voxels of probabilities and logits, where these are not the scan's.
 	MapsOn string `json:"maps_on,omitempty"`
+	// Agreement is [segment.Predictor.Agreement], where it was asked for.
+	Agreement map[uint16]float64 `json:"agreement,omitempty"`
 
 	names map[uint16]string // of labels, for messages
 }
@@ -81,6 +83,10 @@ func (p origin) text(most int) (string, error) {
 	data, err := json.Marshal(p)
 	if err == nil && len(data) > most {
 		p.Checkpoints = nil // Model says the same, if not to people
+		data, err = json.Marshal(p)
+	}
+	if err == nil && len(data) > most {
+		p.Agreement = nil // the table has it
 		data, err = json.Marshal(p)
 	}
 	return string(data), err

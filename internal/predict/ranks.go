@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/quality"
 )
 
 // This file: a batch whose scans are shared out among ranks. Each rank segments its own and writes
@@ -24,6 +27,8 @@ type outcome struct {
 	Stopped bool      `json:"stopped"` // by its context
 	Written []string  `json:"written"` // label maps
 	Failed  []failure `json:"failed"`
+
+	Cases map[int]quality.Case `json:"cases"` // by their scans
 }
 
 // A failure is a scan that could not be segmented.
@@ -67,6 +72,7 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 			watch.Note(f.Message)
 		}
 		watch.Elsewhere(other.Written)
+		maps.Copy(own.Cases, other.Cases)
 		own.Done, own.Stopped, own.Failed = own.Done+other.Done, own.Stopped ||
 			other.Stopped, append(own.Failed, other.Failed...)
 	}

@@ -37,11 +37,24 @@ func (s Structure) Key() string {
 	return "label " + strconv.Itoa(int(s.Label))
 }
 
+// named is a structure with its name. A number is none: files do not keep it.
+func named(label uint16, names map[uint16]string) Structure {
+	s := Structure{Label: label, Name: names[label]}
+	if s.Name == strconv.Itoa(int(label)) {
+		s.Name = ""
+	}
+	return s
+}
+
 // A Case is the structures of one label map.
 type Case struct {
 	ID         string
 	Structures []Structure // by their labels, ascending
 	Undrawn    []string    // keys of structures that nobody drew: their absence says nothing
+
+	// of labels that several networks or mirror images predicted: the mean DSC of pairs
+	Agreement map[uint16]float64
+	DSC       map[uint16]float64 // of predictions whose reference is known, from 0 to 1
 }
 
 const edges = "LRPAIS"
@@ -63,7 +76,7 @@ func Measure(l *volume.LabelMap) []Structure {
 		label := l.Labels[r.start]
 		s := all[label]
 		if s == nil {
-			s = &sums{Structure: Structure{Label: label, Name: l.Names[label]}, low: l.Shape}
+			s = &sums{Structure: named(label, l.Names), low: l.Shape}
 			all[label] = s
 		}
 		at := [3]int{int(r.start) % width, int(r.start) % plane / width, int(r.start) / plane}
@@ -114,7 +127,7 @@ func Measure(l *volume.LabelMap) []Structure {
 func MeasurePrepared(r prepared.Record, l *volume.LabelMap) Case {
 	c := Case{ID: r.ID, Structures: Measure(l)}
 	for _, label := range r.Undrawn {
-		c.Undrawn = append(c.Undrawn, Structure{Label: label, Name: l.Names[label]}.Key())
+		c.Undrawn = append(c.Undrawn, named(label, l.Names).Key())
 	}
 	part, codes := r.Part(), r.Original.Axcodes()
 	inner := func(edge rune) bool {

@@ -3,6 +3,7 @@ package quality
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ type golden struct {
 		Labels     string
 		Structures []Structure
 	}
-	Sets []struct{ Values, Z []float64 }
+	Sets   []struct{ Values, Z []float64 }
+	Curves []struct{ X, Y, At, Want []float64 }
 }
 
 func readGolden(t *testing.T) (g golden) {
@@ -70,6 +72,54 @@ func TestRobustScoresFollowScipy(t *testing.T) {
 	}
 	if few := RangeOf([]float64{1, 2, 3, 100}); few.Z(100) != 0 {
 		t.Error("four values say nothing")
+	}
+}
+
+func TestIsotonicFollowsScikitLearn(t *testing.T) {
+	curves := readGolden(t).Curves
+	if len(curves) == 0 {
+		t.Fatal("no curves")
+	}
+	for n, c := range curves {
+		curve := isotonic(c.X, c.Y)
+		for i, x := range c.At {
+			if got := curve.at(x); !close(got, c.Want[i]) {
+				t.Errorf("curve %d at %g: %g, scikit-learn says %g", n, x, got, c.Want[i])
+			}
+		}
+	}
+}
+
+// An estimate follows the agreement, and nine tenths of other cases lie within its interval.
+func TestEstimates(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int) (cases []Case) {
+		for range n {
+			x := r.Float64()
+			cases = append(cases, Case{Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
+				Agreement: map[uint16]float64{1: x}, DSC: map[uint16]float64{1: x*x + 0.1*(r.Float64()-0.5)}})
+		}
+		return cases
+	}
+	calibration := draw(100)
+	set := NewSet(calibration)
+	e := NewEstimator(calibration, set)
+	within, tests := 0, draw(1000)
+	for _, c := range tests {
+		got, known := e.Of(c, c.Structures[0], set)
+		dsc := min(max(c.DSC[1], 0), 1)
+		if !known || math.Abs(got.DSC-dsc) > 0.2 {
+			t.Fatalf("%+v, is %g", got, dsc)
+		}
+		if got.Low <= dsc && dsc <= got.High {
+			within++
+		}
+	}
+	if within < 850 || within > 960 {
+		t.Errorf("%d of %d within the interval of 90 %%", within, len(tests))
+	}
+	if _, known := NewEstimator(calibration[:9], set).Of(tests[0], tests[0].Structures[0], set); known {
+		t.Error("nine cases say nothing")
 	}
 }
 

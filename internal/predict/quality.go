@@ -1,0 +1,96 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file: the table beside label maps that says what is unusual about them.
+
+// table is its path; "" where a single file is written, beside which nothing belongs.
+func (b *Batch) table() string {
+	if len(b.targets) == 0 || b.targets[0] == b.options.Out {
+		return ""
+	}
+	return filepath.Join(b.options.Out, quality.File)
+}
+
+// spareTable refuses to write over a file that is somebody else's.
+func (b *Batch) spareTable() error {
+	path := b.table()
+	if path == "" {
+		return nil
+	}
+	content, err := smallfile.Read(path, smallfile.Log)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !quality.IsTable(content):
+		return refuse("move it away, or choose another --out",
+			"%s is there already and not of voxsaw: the table of what is unusual would be written over it", path)
+	}
+	return nil
+}
+
+// measureAgain measures a label map that was there already.
+func (b *Batch) measureAgain(n int, watch Observer) {
+	path := b.targets[n]
+	if b.table() == "" {
+		return
+	}
+	if !nifti.IsName(path) {
+		watch.Note(fmt.Sprintf("%s is not in %s: only label maps in NIfTI are measured again", path, quality.File))
+		return
+	}
+	l, err := nifti.ReadLabels(path)
+	if err != nil {
+		watch.Note(fmt.Sprintf("%v: it is not in %s", err, quality.File))
+		return
+	}
+	c := quality.Case{ID: b.scans[n].ID, Structures: quality.Measure(l)}
+	if made, ok := readProvenance(path); ok {
+		c.Agreement = made.Agreement
+	}
+	b.cases[n] = c
+}
+
+// writeTable writes what all label maps measure, each held against the others, and says which are
+// unusual.
+func (b *Batch) writeTable(all outcome, watch Observer) error {
+	path := b.table()
+	if path == "" || len(all.Cases) == 0 {
+		return nil
+	}
+	var cases []quality.Case
+	for _, n := range slices.Sorted(maps.Keys(all.Cases)) {
+		cases = append(cases, all.Cases[n])
+	}
+	set := quality.NewSet(cases)
+	if err := atomicfile.Write(path, quality.Table(cases, set, nil).CSV); err != nil {
+		return err
+	}
+	var odd []string
+	for _, c := range cases {
+		if found := set.Judge(c); len(found) > 0 {
+			odd = append(odd, fmt.Sprintf("%s (%s)", c.ID, found[0]))
+		}
+	}
+	if len(odd) > 0 {
+		watch.Note(fmt.Sprintf("unusual beside the others: %d of %s: %s; %s says more", len(odd),
+			numbers.Count(len(cases), "label map"), safetext.List(odd), path))
+	}
+	return nil
+}
