@@ -68,10 +68,10 @@ func (b *Batch) measureAgain(n int, watch Observer) {
 }
 
 // writeTable writes what all label maps measure, each held against the others, and says which are
-// unusual.
+// unusual. Of a batch that was cut short there is no table: the rest of it decides what is unusual.
 func (b *Batch) writeTable(all outcome, watch Observer) error {
 	path := b.table()
-	if path == "" || len(all.Cases) == 0 {
+	if path == "" || len(all.Cases) == 0 || all.Stopped || all.Machine {
 		return nil
 	}
 	var cases []quality.Case

@@ -25,6 +25,7 @@ func (b *Batch) mine(n int) bool {
 type outcome struct {
 	Done    int       `json:"done"`    // scans, failed ones included
 	Stopped bool      `json:"stopped"` // by its context
+	Machine bool      `json:"machine"` // stopped by a failure of the machine
 	Written []string  `json:"written"` // label maps
 	Failed  []failure `json:"failed"`
 
@@ -73,6 +74,7 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 		}
 		watch.Elsewhere(other.Written)
 		maps.Copy(own.Cases, other.Cases)
+		own.Machine = own.Machine || other.Machine
 		own.Done, own.Stopped, own.Failed = own.Done+other.Done, own.Stopped ||
 			other.Stopped, append(own.Failed, other.Failed...)
 	}
