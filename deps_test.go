@@ -131,6 +131,8 @@ var mayImport = map[string][]string{
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
 		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/quality",
 		"internal/train"},
+	"internal/triage": {"eval", "segment", "volume", "volume/nifti", "volume/prepared", "internal/outdir",
+		"internal/predict", "internal/quality", "internal/report", "internal/table"},
 	"internal/bench": {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
 		"internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/planning": {"."},

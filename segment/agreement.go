@@ -19,10 +19,10 @@ func (p *Predictor) CanAgree() error {
 	return nil
 }
 
-// Agreement is how alike the label maps are that each checkpoint makes alone of a prepared case, or,
-// where there is one checkpoint, those with and without mirror images: the DSC of each label, on the
-// prepared grid, averaged over pairs. Labels that no label map has are left out. It takes the time of
-// another prediction.
+// Agreement is how alike the label maps are that each checkpoint makes alone of a prepared case,
+// or, where there is one checkpoint, those with and without mirror images: the DSC of each label,
+// on the prepared grid, averaged over pairs. Labels that no label map has are left out. It takes
+// the time of another prediction.
 func (p *Predictor) Agreement(ctx context.Context, c *prepared.Case) (map[uint16]float64, error) {
 	return p.agreement(ctx, sliding.Case{Case: c}, sliding.Wanted{})
 }

@@ -55,7 +55,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	}
 	add("data", newInspect(), newPlan(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(),
+	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(),
 		newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	helpOnVerbs(root)

@@ -161,6 +161,7 @@ func (b *bench) allStories(t *testing.T) []story {
 			b.at("finetune", "out", "last.safetensors"), "--out", "out"}},
 		{name: "evaluate", args: []string{"evaluate", b.at("predict", "out"), b.at("scans", "labelsTr"), "--out",
 			"out"}},
+		{name: "next", args: []string{"next", prepared, "--drawn", "--count", "2", "--out", "out"}},
 		{name: "2d prepare", verified: true, args: []string{"2d", "prepare", b.at("photos"), "--size", "48x48", "--out",
 			"out"}},
 		{name: "2d pretrain", verified: true, resume: "--resume", args: []string{"2d", "pretrain", "--data", photos,

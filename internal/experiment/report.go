@@ -364,22 +364,13 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		return nil, err
 	}
 	picture, err := report.Overlay(scan, learnt.Reference(reference), rows,
-		report.OverlayOptions{Window: shownNumbers(how.Channel(0), c.Intensities(0))})
+		report.OverlayOptions{Window: report.Shown(how.Channel(0), c.Intensities(0))})
 	if err != nil {
 		return nil, err
 	}
 	return report.Pictures{{Image: picture,
 		Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID,
 			first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
-}
-
-// shownNumbers are the numbers of a prepared case that a picture draws from black to white.
-func shownNumbers(p volume.Preparation, how volume.Intensities) [2]float64 {
-	if p.Scheme() == volume.CTWindow {
-		return [2]float64{max(p.Window[0], -200), min(p.Window[1], 300)}
-	}
-	usual := p.Range()
-	return [2]float64{float64(how.Denormalise(usual[0])), float64(how.Denormalise(usual[1]))}
 }
 
 func (t Trial) is(r eval.Trial) bool {

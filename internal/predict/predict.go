@@ -455,7 +455,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 			err = fmt.Errorf("%s: %w", c.ID, err)
 			own.Failed = append(own.Failed, failure{n, err.Error(), err})
 			watch.Failed(err)
-			if own.Machine = atomicfile.OfMachine(err); own.Machine { // the next scan would fare no better
+			if own.Machine = atomicfile.OfMachine(err); own.Machine { // so does the next
 				return own, nil
 			}
 			continue

@@ -106,6 +106,10 @@ func (p origin) extension() ([]nifti.Extension, error) {
 	return []nifti.Extension{provenance.Extension(text)}, err
 }
 
+// Extension is what a label map of a model says of how it was made, where its scan is a prepared
+// case and was not read anew.
+func Extension(p Model) ([]nifti.Extension, error) { return (&Batch{}).origin(p).extension() }
+
 // readProvenance reads what a file says about how it was made; false where it says nothing.
 func readProvenance(path string) (p origin, ok bool) {
 	text, ok := provenance.Read(path)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// fewestCalibrated is how many cases of known DSC an estimate takes: the interval leaves out a tenth
-// of them.
+// fewestCalibrated is how many cases of known DSC an estimate takes: the interval leaves out a
+// tenth of them.
 const fewestCalibrated = 10
 
 // An Estimate is the DSC that label maps like this one have had, as shares of 1, and where nine
@@ -29,7 +29,7 @@ func seen(c Case, one Structure, s *Set) float64 {
 }
 
 // NewEstimator learns from cases whose DSC is known, a curve for each structure that enough of them
-// have.
+// have; nil where none has.
 func NewEstimator(cases []Case, s *Set) *Estimator {
 	e := &Estimator{of: map[string]*steps{}}
 	type pairs struct{ x, y []float64 }
@@ -59,6 +59,9 @@ func NewEstimator(cases []Case, s *Set) *Estimator {
 		}
 		slices.Sort(curve.errors)
 		e.of[key] = curve
+	}
+	if len(e.of) == 0 {
+		return nil
 	}
 	return e
 }

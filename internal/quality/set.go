@@ -64,6 +64,7 @@ type Set struct {
 
 type ranges struct {
 	logVolume, height, pieces Range
+	agreement, dsc            Range
 	cut                       map[rune]int // cases in which the edge of the scan cuts it
 }
 
@@ -96,7 +97,27 @@ func NewSet(cases []Case) *Set {
 	for key, v := range ratios {
 		s.pairs[key] = RangeOf(v)
 	}
+	s.Networks(cases)
 	return s
+}
+
+// Networks makes cases those that the agreement and the DSC of others are held against: these may
+// be predictions, where the set is of labels that people drew.
+func (s *Set) Networks(cases []Case) {
+	agreement, dsc := map[string][]float64{}, map[string][]float64{}
+	for _, c := range cases {
+		for _, one := range c.Structures {
+			if x, known := c.Agreement[one.Label]; known {
+				agreement[one.Key()] = append(agreement[one.Key()], x)
+			}
+			if x, known := c.DSC[one.Label]; known {
+				dsc[one.Key()] = append(dsc[one.Key()], x)
+			}
+		}
+	}
+	for key, r := range s.structures {
+		r.agreement, r.dsc = RangeOf(agreement[key]), RangeOf(dsc[key])
+	}
 }
 
 // Has says how many cases of the set have a structure.
@@ -149,7 +170,7 @@ type Finding struct {
 func (f Finding) String() string { return f.Key + ": " + f.Reason }
 
 // A structure that is there or not, on its side or not, has no z-score: it counts as one.
-const certain = 2 * Unusual
+const certain = 2.0 * Unusual
 
 // Judge says what is unusual about a case, the worst first.
 func (s *Set) Judge(c Case) []Finding {
@@ -170,11 +191,22 @@ func (s *Set) Judge(c Case) []Finding {
 		add(key, z, "volume %.3g ml, where others have %.3g ml (z %+.1f)", one.Volume, math.Exp(r.logVolume.Median), z)
 		z = r.height.Z(one.Height)
 		add(key, z, "height %.3g mm, where others have %.3g mm (z %+.1f)%s", one.Height, r.height.Median, z, cut)
+		// a few stray voxels are little, however rare
 		if z = r.pieces.Z(float64(one.Components)); z > 0 {
-			add(key, z, "%d components, where others have %g", one.Components, r.pieces.Median)
+			most := certain
+			if one.Largest > 0.99 {
+				most = Unusual
+			}
+			add(key, min(z, most), "%d components, where others have %g", one.Components, r.pieces.Median)
 		}
 		if cut != "" && (math.Abs(r.height.Z(one.Height)) < Unusual) {
 			add(key, Unusual, "%s", strings.TrimPrefix(cut, ", "))
+		}
+		if x, known := c.Agreement[one.Label]; known && x < r.agreement.Median {
+			add(key, r.agreement.Z(x), "predictions agree to %.2f, elsewhere to %.2f", x, r.agreement.Median)
+		}
+		if x, known := c.DSC[one.Label]; known && x < r.dsc.Median {
+			add(key, r.dsc.Z(x), "the network draws it otherwise: DSC %.2f, elsewhere %.2f", x, r.dsc.Median)
 		}
 		if p := c.partner(one); p != nil && p.left {
 			if one.Centre[0] > p.Centre[0] {
@@ -186,11 +218,8 @@ func (s *Set) Judge(c Case) []Finding {
 				math.Exp(pair.Median), z)
 		}
 	}
-	for key, r := range s.structures {
-		here := slices.ContainsFunc(c.Structures, func(one Structure) bool { return one.Key() == key })
-		if n := r.logVolume.N; !here && n >= Fewest && 10*n >= 9*s.Cases && !slices.Contains(c.Undrawn, key) {
-			add(key, certain, "missing, and %d of %d others have it", n, s.Cases)
-		}
+	for _, key := range s.Missing(c) {
+		add(key, certain, "missing, and %d of %d others have it", s.Has(key), s.Cases)
 	}
 	slices.SortFunc(found, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Unusual, x.Unusual), strings.Compare(x.Key, y.Key), strings.Compare(x.Reason, y.Reason))
@@ -198,12 +227,25 @@ func (s *Set) Judge(c Case) []Finding {
 	return found
 }
 
-// cutBy says which edges of the scan cut a structure here and not in most other cases; "" for none.
+// Missing lists the structures that nine tenths of the set have and this case does not.
+func (s *Set) Missing(c Case) (keys []string) {
+	for key, r := range s.structures {
+		here := slices.ContainsFunc(c.Structures, func(one Structure) bool { return one.Key() == key })
+		if n := r.logVolume.N; !here && n >= Fewest && 10*n >= 9*s.Cases && !slices.Contains(c.Undrawn, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// cutBy says which edges of the scan cut a structure here and in less than a fifth of the others;
+// "" for none.
 func (s *Set) cutBy(one Structure, r *ranges) string {
 	words := map[rune]string{'L': "left", 'R': "right", 'P': "back", 'A': "front", 'I': "lower", 'S': "upper"}
 	var which []string
 	for _, edge := range one.Cut {
-		if r.logVolume.N >= Fewest && 2*r.cut[edge] < r.logVolume.N {
+		if r.logVolume.N >= Fewest && 5*r.cut[edge] < r.logVolume.N {
 			which = append(which, words[edge])
 		}
 	}

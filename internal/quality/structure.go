@@ -126,7 +126,7 @@ func Measure(l *volume.LabelMap) []Structure {
 // prepared, only the edges of the scan itself count as such.
 func MeasurePrepared(r prepared.Record, l *volume.LabelMap) Case {
 	c := Case{ID: r.ID, Structures: Measure(l)}
-	for _, label := range r.Undrawn {
+	for _, label := range l.Undrawn {
 		c.Undrawn = append(c.Undrawn, named(label, l.Names).Key())
 	}
 	part, codes := r.Part(), r.Original.Axcodes()

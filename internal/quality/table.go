@@ -20,8 +20,8 @@ var columns = []table.Column{
 	{Key: "dsc_low"}, {Key: "dsc_high"}, {Key: "flag", Title: "what is unusual"},
 }
 
-// Table lists the structures of cases, each held against the set, one in a row; and what is missing.
-// estimate may be nil.
+// Table lists the structures of cases, each held against the set, one in a row; and what is
+// missing. estimate may be nil.
 func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 	t := table.Table{Columns: columns}
 	for _, c := range cases {

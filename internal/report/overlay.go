@@ -27,6 +27,15 @@ type OverlayOptions struct {
 	Whole     bool       // whole slices instead of the surroundings of the labels
 }
 
+// Shown are the numbers of a prepared case that a picture draws from black to white.
+func Shown(p volume.Preparation, how volume.Intensities) [2]float64 {
+	if p.Scheme() == volume.CTWindow {
+		return [2]float64{max(p.Window[0], -200), min(p.Window[1], 300)}
+	}
+	usual := p.Range()
+	return [2]float64{float64(how.Denormalise(usual[0])), float64(how.Denormalise(usual[1]))}
+}
+
 func (o OverlayOptions) resolve(rows int) (OverlayOptions, error) {
 	o.Slices, o.Size = cmp.Or(max(o.Slices, 0), 3), cmp.Or(max(o.Size, 0), 220)
 	if o.Window == [2]float64{} {

@@ -1,0 +1,283 @@
+// Package triage ranks prepared cases by what is doubtful about their label maps: which unlabelled
+// scan to label next, and which of the labels that people drew to look at again.
+//
+// Start at [Rank]. What is unusual about a label map, package quality says; how label maps are
+// made, package segment.
+package triage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// Options say what is ranked.
+type Options struct {
+	Drawn   bool               // the labels that people drew; otherwise the cases without labels
+	Network *segment.Predictor // nil, with Drawn: no network is asked
+	// Begin is told of each case that a network is about to look at, of so many; may be nil.
+	Begin func(id string, of int)
+}
+
+// A Ranking is cases with what is doubtful about them, the most doubtful first.
+type Ranking struct {
+	Cases []Ranked
+	Notes []string // by what they were ranked
+
+	options  Options
+	store    *prepared.Store
+	set      *quality.Set
+	estimate *quality.Estimator
+}
+
+// Ranked is a case with its place in the order.
+type Ranked struct {
+	quality.Case
+	Findings  []quality.Finding
+	Unusual   float64 // the largest of the z-scores and of the findings
+	Agreement float64 // the mean over structures, a missing one counts as 0; NaN: not known
+	DSC       float64 // the same of the estimates
+}
+
+// Rank looks at all cases of a store but those that the data set holds back for testing. Cases
+// without labels are ordered by the DSC that is estimated; where it is not known, by the agreement
+// of networks; where that is not known either, as labels that people drew, by how unusual they are.
+func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, error) {
+	r := &Ranking{options: o, store: store}
+	if o.Network == nil && !o.Drawn {
+		return nil, errors.New("cases without labels are ranked by the label maps of a network, and there is none")
+	}
+	if o.Network != nil && o.Network.Preparation() != store.Preparation() {
+		return nil, errors.New("the cases were prepared in another way than those that the network was trained on: prepare the scans as these were, or take another checkpoint")
+	}
+	var labelled, wanted []string
+	for c := range store.Records() {
+		switch {
+		case c.Group != "":
+		case c.HasLabels:
+			labelled = append(labelled, c.ID)
+		case !o.Drawn:
+			wanted = append(wanted, c.ID)
+		}
+	}
+	drawn := make([]quality.Case, len(labelled))
+	for n, id := range labelled {
+		var err error
+		if _, drawn[n], err = r.drawn(id); err != nil {
+			return nil, err
+		}
+	}
+	var known []string // labelled cases that a network says something of
+	switch {
+	case o.Drawn && len(labelled) == 0:
+		return nil, errors.New("none of the prepared cases has labels")
+	case !o.Drawn && len(wanted) == 0:
+		return nil, errors.New("all prepared cases have labels: there is none to label next")
+	case o.Drawn && o.Network != nil:
+		known = labelled
+	case !o.Drawn:
+		known = slices.DeleteFunc(slices.Clone(labelled), func(id string) bool {
+			record, _ := store.Record(id)
+			lesson, found := o.Network.LearntFrom(id, record.Scan)
+			return found && lesson.Labels
+		})
+	}
+	predicted := map[string]quality.Case{}
+	for _, id := range slices.Concat(known, wanted) {
+		if o.Begin != nil {
+			o.Begin(id, len(known)+len(wanted))
+		}
+		c, err := r.predicted(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		predicted[id] = c
+	}
+	pick := func(ids []string) (cases []quality.Case) {
+		for _, id := range ids {
+			cases = append(cases, predicted[id])
+		}
+		return cases
+	}
+	candidates := pick(wanted)
+	if o.Drawn {
+		for n, id := range labelled {
+			drawn[n].DSC = predicted[id].DSC
+		}
+		candidates = drawn
+	}
+	held := "the labels of " + numbers.Count(len(drawn), "case")
+	if r.set = quality.NewSet(drawn); len(drawn) < quality.Fewest {
+		r.set, held = quality.NewSet(candidates), "each other, for fewer than "+fmt.Sprint(quality.Fewest)+" have labels"
+	}
+	r.set.Networks(candidates)
+	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
+	if !o.Drawn {
+		r.estimate = quality.NewEstimator(pick(known), r.set)
+	}
+	for _, c := range candidates {
+		r.Cases = append(r.Cases, r.ranked(c))
+	}
+	r.order(len(known))
+	return r, nil
+}
+
+// drawn measures the labels of a case that somebody drew, merged as the network has learnt them.
+func (r *Ranking) drawn(id string) (*volume.LabelMap, quality.Case, error) {
+	c, err := r.store.Open(id)
+	if err != nil {
+		return nil, quality.Case{}, err
+	}
+	l, err := c.LabelMap()
+	if err != nil {
+		return nil, quality.Case{}, err
+	}
+	if r.options.Network != nil {
+		l = r.options.Network.Reference(l)
+	}
+	return l, quality.MeasurePrepared(c.Record, l), nil
+}
+
+// predicted measures what the network makes of a case, and compares it with labels where it has
+// any.
+func (r *Ranking) predicted(ctx context.Context, id string) (q quality.Case, err error) {
+	c, err := r.store.Open(id)
+	if err != nil {
+		return q, err
+	}
+	network := r.options.Network
+	l, err := network.PredictCase(ctx, c)
+	if err != nil {
+		return q, err
+	}
+	q = quality.MeasurePrepared(c.Record, l)
+	if !r.options.Drawn && network.CanAgree() == nil {
+		if q.Agreement, err = network.Agreement(ctx, c); err != nil {
+			return q, fmt.Errorf("case %s: %w", id, err)
+		}
+	}
+	if !c.HasLabels {
+		return q, nil
+	}
+	reference, _, err := r.drawn(id)
+	if err != nil {
+		return q, err
+	}
+	scores, err := eval.Compare(id, l, reference, eval.Options{Overlap: true})
+	if err != nil {
+		return q, fmt.Errorf("case %s: %w", id, err)
+	}
+	q.DSC = map[uint16]float64{}
+	for _, s := range scores {
+		if !math.IsNaN(s.DSC) {
+			q.DSC[s.Label] = s.DSC
+		}
+	}
+	return q, nil
+}
+
+// ranked judges a case.
+func (r *Ranking) ranked(c quality.Case) Ranked {
+	k := Ranked{Case: c, Findings: r.set.Judge(c)}
+	for _, f := range k.Findings {
+		k.Unusual = max(k.Unusual, f.Unusual)
+	}
+	for _, one := range c.Structures {
+		k.Unusual = max(k.Unusual, math.Abs(r.set.VolumeZ(one)), math.Abs(r.set.HeightZ(one)))
+		k.Agreement += c.Agreement[one.Label]
+		if e, known := r.estimate.Of(c, one, r.set); known {
+			k.DSC += e.DSC
+		} else {
+			k.DSC = math.NaN()
+		}
+	}
+	if n := len(c.Structures) + len(r.set.Missing(c)); n > 0 {
+		k.Agreement, k.DSC = k.Agreement/float64(n), k.DSC/float64(n)
+	}
+	if c.Agreement == nil {
+		k.Agreement = math.NaN()
+	}
+	if r.estimate == nil {
+		k.DSC = math.NaN()
+	}
+	return k
+}
+
+// order sorts the cases, and says by what.
+func (r *Ranking) order(calibrated int) {
+	number := func(of func(Ranked) float64) bool {
+		return !slices.ContainsFunc(r.Cases, func(k Ranked) bool { return math.IsNaN(of(k)) })
+	}
+	key, by := func(k Ranked) float64 { return -k.Unusual }, "how unusual they are"
+	if agreement := func(k Ranked) float64 { return k.Agreement }; number(agreement) {
+		key, by = agreement, "how little label maps agree"
+	}
+	if dsc := func(k Ranked) float64 { return k.DSC }; number(dsc) {
+		key, by = dsc, fmt.Sprintf("the DSC that is estimated by %s that the network has not learnt from",
+			numbers.Count(calibrated, "labelled case"))
+	}
+	r.Notes = append(r.Notes, "ordered by "+by)
+	slices.SortStableFunc(r.Cases, func(a, b Ranked) int {
+		return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(b.Unusual, a.Unusual), strings.Compare(a.ID, b.ID))
+	})
+}
+
+// Reason is what is doubtful about a case, for a person.
+func (k Ranked) Reason() string {
+	var all []string
+	for _, f := range k.Findings {
+		all = append(all, f.String())
+	}
+	if len(all) == 0 {
+		return "nothing unusual"
+	}
+	return strings.Join(all, "; ")
+}
+
+// Table lists the cases in their order.
+func (r *Ranking) Table() table.Table {
+	t := table.Table{Title: "to label next, the most doubtful first", Notes: r.Notes, Columns: []table.Column{
+		{Key: "rank", Title: "rank"}, {Key: "case", Title: "case"},
+		{Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2}, {Key: "agreement", Title: "agreement", Digits: 2},
+		{Key: "unusual_z", Title: "most unusual (z)", Digits: 1}, {Key: "reason", Title: "reason"}}}
+	if r.options.Drawn {
+		t.Title = "drawn labels, the most doubtful first"
+	}
+	optional := func(x float64) any {
+		if math.IsNaN(x) {
+			return nil
+		}
+		return x
+	}
+	for n, k := range r.Cases {
+		dsc := k.DSC * 100
+		t.Rows = append(t.Rows, []any{n + 1, k.ID, optional(dsc), optional(k.Agreement), k.Unusual, k.Reason()})
+	}
+	for n, key := range []string{"dsc_estimate", "agreement"} {
+		if !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[2+n] != nil }) {
+			t = t.Hide(key)
+		}
+	}
+	return t
+}
+
+// Quality lists the structures of the cases, as beside label maps.
+func (r *Ranking) Quality() table.Table {
+	cases := make([]quality.Case, len(r.Cases))
+	for n, k := range r.Cases {
+		cases[n] = k.Case
+	}
+	return quality.Table(cases, r.set, r.estimate)
+}

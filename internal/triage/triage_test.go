@@ -1,0 +1,113 @@
+package triage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// patients are made-up cases with labels; change may spoil those of number n, or take them away.
+func patients(t *testing.T, n int, change func(n int, l *volume.LabelMap) *volume.LabelMap) *prepared.Store {
+	t.Helper()
+	var cases []prepared.Input
+	for i := range n {
+		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: [3]int{40, 36, 32}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v, Labels: change(i, l)})
+	}
+	return traintest.Store(t, volume.DefaultPreparation(), cases...)
+}
+
+// Labels that somebody forgot to finish, or to draw, come first.
+func TestDoubtfulLabelsComeFirst(t *testing.T) {
+	store := patients(t, 12, func(n int, l *volume.LabelMap) *volume.LabelMap {
+		for i, label := range l.Labels {
+			switch name := l.Names[label]; {
+			case n == 7 && name == "liver" && i%3 > 0: // two planes of three
+				l.Labels[i] = 0
+			case n == 4 && name == "spleen":
+				l.Labels[i] = 0
+			}
+		}
+		return l
+	})
+	r, err := Rank(t.Context(), store, Options{Drawn: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Cases) != 12 {
+		t.Fatalf("%d cases", len(r.Cases))
+	}
+	reasons := map[string]string{}
+	for _, k := range r.Cases[:2] {
+		reasons[k.ID] = k.Reason()
+	}
+	if !strings.Contains(reasons["case07"], "liver: ") || !strings.Contains(reasons["case04"], "spleen: missing") {
+		t.Errorf("the first two: %q", reasons)
+	}
+	if _, err := Rank(t.Context(), store, Options{}); err == nil {
+		t.Error("without a network nothing can be ranked but labels")
+	}
+}
+
+// Cases without labels are ordered by the DSC that labelled ones tell which the network has not
+// learnt from, where these are enough.
+func TestUnlabelledCasesAreRanked(t *testing.T) {
+	store := patients(t, 18, func(n int, l *volume.LabelMap) *volume.LabelMap {
+		if n >= 14 {
+			return nil
+		}
+		return l
+	})
+	dev := traintest.CPU(t)
+	c := segment.DefaultConfig()
+	c.Network.Channels, c.Network.Levels, c.Crop, c.Batch = 4, 1, [3]int{16, 16, 16}, 2
+	c.Labels = []string{"2"}
+	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery, c.Train.LR = 20, 0, 0, 0.03
+	c, err := c.Resolve(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(t.TempDir(), "run")
+	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00", "case01"}},
+		"", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	last := filepath.Join(run, "last.safetensors")
+	p, err := segment.NewPredictor(dev, []string{last}, segment.DefaultInference(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r, err := Rank(t.Context(), store, Options{Network: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const by = "estimated by 12 labelled cases that the network has not learnt from"
+	if len(r.Cases) != 4 || !strings.Contains(r.Notes[1], by) {
+		t.Fatalf("%d cases: %q", len(r.Cases), r.Notes)
+	}
+	for n, k := range r.Cases {
+		if n > 0 && k.DSC < r.Cases[n-1].DSC {
+			t.Errorf("%s has the DSC %v, the one before %v", k.ID, k.DSC, r.Cases[n-1].DSC)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "next")
+	if err := r.Write(t.Context(), dir, 1); err != nil {
+		t.Error(err)
+	}
+	if names, err := outdir.Names(dir); err != nil || len(names) != 4 || Untouched(dir) != nil {
+		t.Errorf("%q, %v", names, err)
+	}
+}
