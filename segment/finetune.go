@@ -28,6 +28,15 @@ type Data struct {
 	Validate []string // held-out case IDs; may be empty
 }
 
+// A CaseObserver is a [voxsaw.Observer] that is given, too, what a validation makes of each
+// held-out case that this process predicts.
+type CaseObserver interface {
+	voxsaw.Observer
+	// CaseValidated gives the mean Dice coefficient of a case (NaN where there is nothing to
+	// compare), what was predicted, and the reference, as [Config.Reference] gives it.
+	CaseValidated(id string, dsc float64, prediction, reference *volume.LabelMap)
+}
+
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
 // as far as they fit and [Config].Load says, the head only where its classes are the run's: a
@@ -61,6 +70,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 		return summary, loaded, err
 	}
 	l := learner{}
+	l.observer, _ = o.Observer.(CaseObserver)
 	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{
 		Identity: train.Identity{

@@ -16,20 +16,22 @@ import (
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // learner is fine-tuning as the training loop sees it: first its cases are opened, then its
 // parameters declared, then its programs compiled.
 type learner struct {
 	sampler
-	pass    int // crops that go through the network at once
-	bench   train.Workbench
-	network backbone.Backbone
-	graph   *nn.Graph
-	losses  *backbone.Supervision
-	program *nn.Program
-	windows *sliding.Inferer // nil where nothing is held out
-	decided []string         // labels of which the last validation kept the largest component
+	pass     int // crops that go through the network at once
+	bench    train.Workbench
+	network  backbone.Backbone
+	graph    *nn.Graph
+	losses   *backbone.Supervision
+	program  *nn.Program
+	windows  *sliding.Inferer // nil where nothing is held out
+	decided  []string         // labels of which the last validation kept the largest component
+	observer CaseObserver     // nil: nobody looks
 }
 
 // open opens the cases.
@@ -273,14 +275,36 @@ func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
 		v.Found[class] = true
 	}
 	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
+	undrawn := undrawnClasses(l.classes, c.Undrawn) // there is nothing to compare with
+	l.show(c.ID, v.Whole, undrawn, predicted, reference)
 	if v.Largest = v.Whole; !l.config.MeasureOnly {
 		quality.KeepLargest(predicted, c.Shape, nil)
 		v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
 	}
-	for _, class := range undrawnClasses(l.classes, c.Undrawn) { // there is nothing to compare with
+	for _, class := range undrawn {
 		v.Whole[class], v.Largest[class] = math.NaN(), math.NaN()
 	}
 	return v, nil
+}
+
+// show tells whoever wants to see it what was predicted of a held-out case.
+func (l *learner) show(id string, dice []float64, undrawn []int, predicted []uint16, reference *volume.LabelMap) {
+	if l.observer == nil {
+		return
+	}
+	sum, n := 0.0, 0.0
+	for class, dsc := range dice {
+		if class > 0 && !math.IsNaN(dsc) && !slices.Contains(undrawn, class) && !l.unlearnt[class] {
+			sum, n = sum+dsc, n+1
+		}
+	}
+	labels := &volume.LabelMap{Grid: reference.Grid, Labels: make([]uint16, len(predicted))}
+	for at, class := range predicted {
+		if class > 0 {
+			labels.Labels[at] = l.classes[class-1][0]
+		}
+	}
+	l.observer.CaseValidated(id, sum/n, labels, l.config.Reference(reference)) // 0/0 is NaN
 }
 
 // Largest implements [train.Postprocessor].

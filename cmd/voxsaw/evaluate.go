@@ -30,13 +30,13 @@ import (
 
 type evaluateOptions struct {
 	Metrics  eval.Options        `yaml:",inline"`
-	Scans    string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
+	Scans    string              `yaml:"scans" help:"folder of the scans, for the pictures of --out; of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
 	Read     dataset.ReadOptions `yaml:"read"`
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
 	Missing  string              `yaml:"missing" help:"references without a prediction: error; missed, which scores them as if nothing had been found (DSC 0, infinite distances); or left-out, for predictions of some cases alone" oneof:"error missed left-out"`
 	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A case whose label maps, or the distances of a label, need more fails, and the others go on"`
-	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
+	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html: a box plot of every label, pictures of the cases with the lowest DSC"`
 	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
 }
 
@@ -124,7 +124,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 			failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
 	} else if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores,
-			pairs.remarks())
+			pairs.remarks(), sheetOfPairs(pairs.both, scores, references, o, func(text string) { say(stderr, "%s", text) }).
+				Section("Worst cases first", "The slices with the largest errors. "+filled)...)
 		err = writeScores(o.Out, perCase, perLabel, page)
 	}
 	if o.JSON {

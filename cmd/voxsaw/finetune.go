@@ -197,6 +197,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := noteInit(stderr, o.Init, data, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without
 	}
+	run.page.sheet = newHeldOutSheet(cache)
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
 	progress.finish()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,9 +16,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/predict"
+	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -91,6 +95,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
+	if err := spare(filepath.Join(o.Out, predictionsPage), thePredictions); err != nil && isDir(o.Out) {
+		return err
+	}
 	if err := dicom.CheckWanted(o.Series); err != nil {
 		return &usageError{err}
 	}
@@ -121,8 +128,12 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeModel()
-	watch := &predictProgress{Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
+	watch := &predictProgress{
+		Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), model, watch), watch.failed)
+	if isDir(o.Out) && !ranks.silent() {
+		err = errors.Join(err, writePredictions(o.Out, batch.Len(), &watch.sheet))
+	}
 	watch.Finish()
 	if peak := peakMemory(); peak > 0 && cmd.Context().Err() == nil {
 		say(stderr, "%s", peakNote(peak, o.Memory.bytes()))
@@ -269,6 +280,7 @@ type predictProgress struct {
 	terminal.Progress
 	stdout io.Writer
 	failed error // of writing to stdout
+	sheet  report.Sheet
 }
 
 func (p *predictProgress) Window(scan string, done, total int) {
@@ -280,6 +292,12 @@ func (p *predictProgress) Comparing(scan string) {
 }
 
 func (p *predictProgress) Passed() { p.Skip(1) }
+
+func (p *predictProgress) Segmented(c quality.Case, scan *volume.Volume, labels *volume.LabelMap) {
+	if err := addPrediction(&p.sheet, c, scan, labels); err != nil {
+		p.Note(fmt.Sprintf("%s: no picture of it: %v", c.ID, err))
+	}
+}
 
 func (p *predictProgress) Written(path string) {
 	if _, err := fmt.Fprintln(p.stdout, safetext.Text(path)); err != nil && p.failed == nil {

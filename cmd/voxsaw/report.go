@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 type reportOptions struct {
@@ -134,6 +135,9 @@ func readRun(folder string) (run report.Run, state string, finished bool, err er
 		return run, "", false, err
 	}
 	run, state = describeRun(folder, status, settings)
+	if run.Sheet, err = sheetIn(folder); err != nil {
+		return run, "", false, err
+	}
 	return run, state, status.Finished, nil
 }
 
@@ -190,7 +194,8 @@ type reporter struct {
 	voxsaw.Observer
 	folder string
 	last   time.Time
-	failed bool // which was said
+	failed bool          // which was said
+	sheet  *heldOutSheet // nil: none
 }
 
 func (r *reporter) Stepped(p voxsaw.Progress) {
@@ -201,6 +206,23 @@ func (r *reporter) Stepped(p voxsaw.Progress) {
 }
 
 func (r *reporter) Validating(step, done, of int) { passValidating(r.Observer, step, done, of) }
+
+// CaseValidated implements [segment.CaseObserver].
+func (r *reporter) CaseValidated(id string, dsc float64, prediction, reference *volume.LabelMap) {
+	if r.sheet != nil && r.folder != "" {
+		r.sheet.add(id, dsc, prediction, reference)
+	}
+}
+
+func (r *reporter) Validated(step int, v voxsaw.Validation, best bool) {
+	r.Observer.Validated(step, v, best)
+	if r.sheet == nil || r.folder == "" {
+		return
+	}
+	if err := r.sheet.write(r.folder); err != nil {
+		r.Observer.Note(fmt.Sprintf("the held-out cases could not be drawn: %v: the training goes on", err))
+	}
+}
 
 func (r *reporter) Saved(path string, step int) {
 	r.Observer.Saved(path, step)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -328,13 +329,45 @@ func (r *Result) data(p Pretraining) string {
 }
 
 // slices shows what each initialisation makes of one test case, with the smallest fraction, where
-// they differ most.
+// they differ most; and the test cases that they do worst on.
 func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (report.Pictures, error) {
 	if len(r.Runs) == 0 {
 		return nil, nil
 	}
 	first := r.Runs[0]
-	c, err := cache.Open(median(first.Scores))
+	id := median(first.Scores)
+	picture, err := r.drawn(ctx, s, cache, first, id, report.OverlayOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pictures := report.Pictures{{Image: picture,
+		Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", id,
+			first.Initialisation, table.Percent(first.Fraction), first.Seed)}}
+	worst := report.Sheet{Most: 8}
+	for _, run := range r.Runs { // of each fold, beside the other initialisations
+		if run.Initialisation != first.Initialisation || run.Seed != first.Seed || run.Fraction != first.Fraction {
+			continue
+		}
+		ids, means := report.WorstFirst(run.Scores)
+		for _, id := range ids {
+			dsc := means[id]
+			text := fmt.Sprintf("%s from %s, fold %d, %s of the training cases, seed %d; the slices with the largest errors",
+				report.MeanDSC(dsc), run.Initialisation, run.Fold, table.Percent(run.Fraction), run.Seed)
+			err := worst.Add("Test case "+id, dsc, text, func() (image.Image, error) {
+				return r.drawn(ctx, s, cache, run, id, report.OverlayOptions{Errors: true, AxialOnly: true})
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return append(pictures, worst.Pictures()...), nil
+}
+
+// drawn draws what each initialisation makes of a test case, in the runs that are else as one is.
+func (r *Result) drawn(ctx context.Context, s Setting, cache *prepared.Store, like eval.Trial, id string,
+	o report.OverlayOptions) (image.Image, error) {
+	c, err := cache.Open(id)
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +381,7 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	}
 	var rows []report.Segmented
 	for _, t := range r.Plan.trials(r.Cases) {
-		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction ||
+		if t.Fold != like.Fold || t.Seed != like.Seed || t.Fraction != like.Fraction ||
 			!slices.ContainsFunc(r.Runs, t.is) {
 			continue
 		}
@@ -358,19 +391,13 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		}
 		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
 	}
-	how := cache.Preparation()
 	scan, err := c.Volume()
 	if err != nil {
 		return nil, err
 	}
-	picture, err := report.Overlay(scan, learnt.Reference(reference), rows,
-		report.OverlayOptions{Window: report.Shown(how.Channel(0), c.Intensities(0))})
-	if err != nil {
-		return nil, err
-	}
-	return report.Pictures{{Image: picture,
-		Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID,
-			first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
+	how := cache.Preparation()
+	o.Window = report.Shown(how.Channel(0), c.Intensities(0))
+	return report.Overlay(scan, learnt.Reference(reference), rows, o)
 }
 
 func (t Trial) is(r eval.Trial) bool {

@@ -319,7 +319,9 @@ type Observer interface {
 	Window(scan string, done, total int)
 	Comparing(scan string) // with the scan that its label map was made of
 	Note(text string)
-	Passed()             // a scan whose label map is there already
+	Passed() // a scan whose label map is there already
+	// Segmented gives what was made of a scan, before it is written.
+	Segmented(measured quality.Case, scan *volume.Volume, labels *volume.LabelMap)
 	Written(path string) // a label map
 	Failed(err error)    // a scan of which none could be made
 	// Elsewhere tells, at the end, of the label maps that another rank has written.
@@ -644,6 +646,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		made.Agreement, measured.Agreement = maps.Agreement, maps.Agreement
 	}
 	b.cases[n] = measured
+	watch.Segmented(measured, scan, labels)
 	wrong := b.writeMaps(target, maps, made)
 	if wrong != nil { // which must not cost the label map
 		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)

@@ -15,6 +15,8 @@ type Chart struct {
 	Series []Series
 	Levels []Level     // horizontal lines, such as chance
 	Range  *[2]float64 // of the vertical axis; from the values when nil
+	Across *[2]float64 // the range of the horizontal axis; from the values when nil
+	share  bool        // its values lie between 0 and 1
 	Points bool        // mark the points: for few of them
 }
 
@@ -62,6 +64,9 @@ func (c Chart) axes(top float64) (x, y axis, cut bool) {
 	}
 	if xs.low == xs.high {
 		xs = span{xs.low - 1, xs.high + 1}
+	}
+	if c.Across != nil {
+		xs = span{c.Across[0], c.Across[1]}
 	}
 	low, high, cut := ys.honest()
 	if c.Range != nil {

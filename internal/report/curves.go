@@ -61,7 +61,44 @@ func Curves(trainings ...Training) (Charts, error) {
 	if lr := rates(steps); lr != nil {
 		charts = append(charts, *lr)
 	}
+	shareScales(charts)
 	return charts, nil
+}
+
+// shareScales gives charts over the steps one horizontal axis, and measures that are shares one
+// vertical axis, from zero: so they can be compared at a glance.
+func shareScales(charts Charts) {
+	steps, shares := newSpan(), newSpan()
+	for _, c := range charts {
+		for _, s := range c.Series {
+			if c.X == "step" {
+				steps.add(s.X...)
+			}
+			if c.share {
+				shares.add(s.Y...)
+			}
+		}
+		for _, l := range c.Levels {
+			if c.share {
+				shares.add(l.Y)
+			}
+		}
+	}
+	low, high := shares.fromZero()
+	for n := range charts {
+		if c := &charts[n]; c.X == "step" && steps.low < steps.high {
+			c.Across = &[2]float64{steps.low, steps.high}
+		}
+		if charts[n].share {
+			charts[n].Range = &[2]float64{low, min(high, 1)}
+		}
+	}
+}
+
+// isShare says whether a measure on held-out cases lies between 0 and 1.
+func isShare(column string) bool {
+	base, _, _ := strings.Cut(column, "@")
+	return base == "dsc" || strings.HasPrefix(base, "dsc_") || base == "correct" || base == "D<=2" || base == "patches"
 }
 
 // log is a table of numbers with names, by columns.
@@ -146,7 +183,7 @@ func overSteps(logs []log) Charts {
 		if strings.Contains(column, "@") || title(column) == "" {
 			continue
 		}
-		c := Chart{Title: title(column), X: "step", Points: true}
+		c := Chart{Title: title(column), X: "step", Points: true, share: isShare(column)}
 		switch column {
 		case "loss":
 			c.Title = "Loss, held-out"
@@ -184,7 +221,7 @@ func overRounds(logs []log) Charts {
 		if !isFirst || title(base) == "" {
 			continue
 		}
-		c := Chart{Title: title(base) + ", by round", X: "round", Points: true}
+		c := Chart{Title: title(base) + ", by round", X: "round", Points: true, share: isShare(column)}
 		for _, l := range logs {
 			var x, y []float64
 			for round := 1; l.values[fmt.Sprintf("%s@%d", base, round)] != nil; round++ {

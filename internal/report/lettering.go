@@ -63,6 +63,6 @@ func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) 
 		if x < dst.Bounds().Dx()/3 {
 			return
 		}
-		text(dst, name, x, y, lighter(labelColor(n)))
+		text(dst, name, x, y, lighter(inkOfLabel(labels, n)))
 	}
 }

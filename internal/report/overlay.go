@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"image"
 	"slices"
@@ -25,6 +26,9 @@ type OverlayOptions struct {
 	Window    [2]float64 // HU from black to white; both 0: -160 to 240
 	Labels    []uint16   // to draw; all when empty
 	Whole     bool       // whole slices instead of the surroundings of the labels
+	// Errors chooses the axial slices where prediction and reference differ most, worst first;
+	// where there is no reference, or no difference, those where the labels are largest.
+	Errors bool
 }
 
 // Shown are the numbers of a prepared case that a picture draws from black to white.
@@ -57,6 +61,7 @@ func (o OverlayOptions) resolve(rows int) (OverlayOptions, error) {
 // reference is largest and, axially, the ones that divide the rest of it evenly; without a
 // reference (nil), of the predictions. The patient's right is on the left of axial and coronal
 // slices, the front on the left of sagittal ones. Scan and label maps must lie on the same grid.
+// Without a scan (nil) the ground is black.
 func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, o OverlayOptions) (image.Image, error) {
 	o, err := o.resolve(len(rows))
 	if err != nil {
@@ -79,7 +84,8 @@ func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, 
 // overlay is an [Overlay] under construction. All volumes are in RAS.
 type overlay struct {
 	rows     []Segmented
-	scan     *volume.Volume
+	grid     volume.Grid
+	scan     *volume.Volume     // nil: none
 	outline  *volume.LabelMap   // nil: none
 	fills    []*volume.LabelMap // of each row; nil: none
 	shown    []*volume.LabelMap // those that are there, the outline first
@@ -94,18 +100,31 @@ const panelGap = 4
 
 func newOverlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented) (*overlay, error) {
 	p := &overlay{rows: rows, fills: make([]*volume.LabelMap, len(rows))}
+	var grid volume.Grid
 	var err error
-	if p.scan, err = scan.Orient("RAS"); err != nil {
-		return nil, fmt.Errorf("drawing slices: %w", err)
+	switch {
+	case scan != nil:
+		grid = scan.Grid
+		if p.scan, err = scan.Orient("RAS"); err != nil {
+			return nil, fmt.Errorf("drawing slices: %w", err)
+		}
+		p.grid = p.scan.Grid
+	case reference != nil:
+		grid = reference.Grid
+	default:
+		return nil, errors.New("drawing slices: neither a scan nor a reference to draw")
 	}
-	if p.outline, err = onto(scan.Grid, reference); err != nil {
+	if p.outline, err = onto(grid, reference); err != nil {
 		return nil, err
+	}
+	if p.scan == nil {
+		p.grid = p.outline.Grid
 	}
 	if p.outline != nil {
 		p.shown = append(p.shown, p.outline)
 	}
 	for n, r := range rows {
-		if p.fills[n], err = onto(scan.Grid, r.Labels); err != nil {
+		if p.fills[n], err = onto(grid, r.Labels); err != nil {
 			return nil, err
 		}
 		if p.fills[n] != nil {
@@ -130,14 +149,18 @@ func onto(scan volume.Grid, l *volume.LabelMap) (*volume.LabelMap, error) {
 
 // lay chooses the slices and puts them side by side, all at the same scale.
 func (p *overlay) lay(o OverlayOptions) {
-	around := surroundings(p.scan.Grid, p.shown, p.labels, o.Whole)
-	for _, k := range chooseSlices(p.scan.Shape, p.shown, p.labels, axial, o.Slices) {
-		p.sections = append(p.sections, around.of(axial, k, p.scan.Grid))
+	around := surroundings(p.grid, p.shown, p.labels, o.Whole)
+	chosen := chooseSlices(p.grid.Shape, p.shown, p.labels, axial, o.Slices)
+	if o.Errors {
+		chosen = p.worstSlices(o.Slices)
+	}
+	for _, k := range chosen {
+		p.sections = append(p.sections, around.of(axial, k, p.grid))
 	}
 	if !o.AxialOnly {
 		for _, pl := range []plane{coronal, sagittal} {
-			at := chooseSlices(p.scan.Shape, p.shown, p.labels, pl, 1)[0]
-			p.sections = append(p.sections, around.of(pl, at, p.scan.Grid))
+			at := chooseSlices(p.grid.Shape, p.shown, p.labels, pl, 1)[0]
+			p.sections = append(p.sections, around.of(pl, at, p.grid))
 		}
 	}
 	first := p.sections[0]
@@ -178,9 +201,11 @@ func (p *overlay) draw(o OverlayOptions) image.Image {
 // drawPanel draws one slice of one row.
 func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c section, fill *volume.LabelMap,
 	o OverlayOptions) {
-	c.drawScan(picture, target, p.scan, o.Window)
+	if p.scan != nil {
+		c.drawScan(picture, target, p.scan, o.Window)
+	}
 	for n, l := range p.labels {
-		ink := labelColor(n)
+		ink := inkOfLabel(p.labels, n)
 		if fill != nil {
 			c.drawLabel(picture, target, fill, l, ink, false)
 		}
@@ -188,8 +213,47 @@ func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c secti
 			c.drawLabel(picture, target, p.outline, l, lighter(ink), true)
 		}
 	}
-	text(picture, c.label(p.scan.Grid), target.Min.X+6, target.Max.Y-7, ivory)
+	text(picture, c.label(p.grid), target.Min.X+6, target.Max.Y-7, ivory)
 	text(picture, c.left, target.Min.X+6, target.Min.Y+target.Dy()/2, ivory)
+}
+
+// worstSlices are the axial slices to look at first: where the fills differ most from the outline,
+// or, where they do not, where the labels are largest; worst first, and no two of them within a
+// twentieth of the slices that count.
+func (p *overlay) worstSlices(n int) []int {
+	area := make([]int, p.grid.Shape[2])
+	for _, fill := range p.fills {
+		if fill == nil || p.outline == nil {
+			continue
+		}
+		inSlice := p.grid.Shape[0] * p.grid.Shape[1]
+		for at, l := range fill.Labels {
+			if r := p.outline.Labels[at]; l != r && (slices.Contains(p.labels, l) || slices.Contains(p.labels, r)) {
+				area[at/inSlice]++
+			}
+		}
+	}
+	if slices.Max(area) == 0 {
+		area = areas(p.grid.Shape, p.shown, p.labels, axial)
+	}
+	var order []int
+	for k, a := range area {
+		if a > 0 {
+			order = append(order, k)
+		}
+	}
+	if len(order) == 0 {
+		return chooseSlices(p.grid.Shape, p.shown, p.labels, axial, n)
+	}
+	apart := len(order) / 20
+	slices.SortStableFunc(order, func(a, b int) int { return area[b] - area[a] })
+	var chosen []int
+	for _, k := range order {
+		if len(chosen) < n && !slices.ContainsFunc(chosen, func(c int) bool { return abs(c-k) <= apart }) {
+			chosen = append(chosen, k)
+		}
+	}
+	return chosen
 }
 
 // occurring lists the labels above 0 of all maps, in ascending order.

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"image"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,9 @@ import (
 // Run is a training that a page is about, at its end or on its way there.
 type Run struct {
 	Training
-	Facts    Facts  // what it is and how far it has come
-	Settings string // its resolved configuration
+	Facts    Facts       // what it is and how far it has come
+	Settings string      // its resolved configuration
+	Sheet    image.Image // of held-out cases; nil: none
 }
 
 // Runs is the page on one training, or on several side by side: what they are, the measures on
@@ -23,6 +25,7 @@ type Run struct {
 func Runs(title, subtitle string, runs []Run) (Report, error) {
 	r := Report{Title: title, Subtitle: subtitle}
 	var begun []Training
+	var sheets Pictures
 	made := Section{Title: "How it was made"}
 	for _, run := range runs {
 		validated, err := heldOut(run.Training)
@@ -30,6 +33,9 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 			return r, err
 		}
 		section := Section{Title: run.Name, Blocks: []Block{run.Facts}}
+		if run.Sheet != nil {
+			sheets = append(sheets, Picture{Image: run.Sheet, Caption: run.Name})
+		}
 		if len(validated.Rows) > 0 {
 			section.Blocks = append(section.Blocks, Table{Table: validated})
 		}
@@ -49,6 +55,11 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 			return r, err
 		}
 		r.Sections = append(r.Sections, Section{Title: "Curves", Blocks: []Block{charts}})
+	}
+	if len(sheets) > 0 {
+		r.Sections = append(r.Sections, Section{Title: "Held-out cases, the worst first", Blocks: []Block{
+			Text("At the last validation: the slices with the largest errors. Filled: the network's labels. Outline: the reference."),
+			sheets}})
 	}
 	r.Sections = append(r.Sections, made)
 	return r, nil

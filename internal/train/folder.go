@@ -35,6 +35,7 @@ import (
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
+//	cases.png          the held-out cases of the last validation, where its command draws them
 //	.voxsaw            that these files are the run's, and nobody else's: see package outdir
 //	.voxsaw.sums       the digests of all these, once the process that wrote them has ended
 //
@@ -69,10 +70,14 @@ const (
 )
 
 // files are those of a run that it makes, or its command does.
-var files = []string{configFile, runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Page}
+var files = []string{configFile, runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Page,
+	Sheet}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
+
+// Sheet is the name of the contact sheet of held-out cases in a run's folder, likewise.
+const Sheet = "cases.png"
 
 // claimant is who the files of a run belong to.
 const claimant = "a training"

@@ -71,6 +71,26 @@ func References(folder string, o Options) []Reference {
 	return found
 }
 
+// ScansNamed finds scans by the names that label maps of them may have: those of a folder that
+// [Detect] knows, or, of a folder of label maps such as labelsTs, those of imagesTs beside it.
+func ScansNamed(folder string, o Options) map[string]Case {
+	if calledLabels(folder) {
+		base := filepath.Base(filepath.Clean(folder))
+		folder = filepath.Join(filepath.Dir(filepath.Clean(folder)), "images"+strings.TrimPrefix(base, "labels"))
+	}
+	d, err := detectNamed(folder, o)
+	if err != nil {
+		return nil
+	}
+	scans := map[string]Case{}
+	for _, c := range d.Cases {
+		for _, name := range c.calls() {
+			scans[name] = c
+		}
+	}
+	return scans
+}
+
 // MasksIn takes a folder for the labels of one case: a file for each structure, all on the same
 // voxels and called after the structures, as TotalSegmentator writes them. It reports whether the
 // folder holds two or more files and all are such masks.
