@@ -94,9 +94,9 @@ func MeanDSC(dsc float64) string {
 	return "mean DSC " + table.Rounded(dsc, 4)
 }
 
-// UsualWindow are the numbers of a scan that a picture draws from black to white: those of abdominal
-// CT where it has Hounsfield units, which fall far below zero, and else all but the extreme
-// hundredths.
+// UsualWindow are the numbers of a scan that a picture draws from black to white: those of
+// abdominal CT where it has Hounsfield units, which fall far below zero, and else all but the
+// extreme hundredths.
 func UsualWindow(v *volume.Volume) [2]float64 {
 	n := v.Len()
 	sample := make([]float64, 0, 1<<14)
