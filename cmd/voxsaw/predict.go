@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,12 +15,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/predict"
-	"github.com/voxsaw/voxsaw/internal/quality"
-	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -63,7 +59,8 @@ or with --format dicom-seg a DICOM SEG object on the slices of its series, which
 Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
---force says so. quality.csv beside them tells volume, height and components of each structure, and which are unusual in this batch.`,
+--force says so. quality.csv beside them tells volume, height and components of each structure, and which are unusual in this batch; predictions.html
+shows the most unusual ones.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 	cmd.Annotations = map[string]string{asRanks: "yes"}
@@ -94,9 +91,6 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
-	}
-	if err := spare(filepath.Join(o.Out, predictionsPage), thePredictions); err != nil && isDir(o.Out) {
-		return err
 	}
 	if err := dicom.CheckWanted(o.Series); err != nil {
 		return &usageError{err}
@@ -131,9 +125,6 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	watch := &predictProgress{
 		Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), model, watch), watch.failed)
-	if isDir(o.Out) && !ranks.silent() {
-		err = errors.Join(err, writePredictions(o.Out, batch.Len(), &watch.sheet))
-	}
 	watch.Finish()
 	if peak := peakMemory(); peak > 0 && cmd.Context().Err() == nil {
 		say(stderr, "%s", peakNote(peak, o.Memory.bytes()))
@@ -280,7 +271,6 @@ type predictProgress struct {
 	terminal.Progress
 	stdout io.Writer
 	failed error // of writing to stdout
-	sheet  report.Sheet
 }
 
 func (p *predictProgress) Window(scan string, done, total int) {
@@ -292,12 +282,6 @@ func (p *predictProgress) Comparing(scan string) {
 }
 
 func (p *predictProgress) Passed() { p.Skip(1) }
-
-func (p *predictProgress) Segmented(c quality.Case, scan *volume.Volume, labels *volume.LabelMap) {
-	if err := addPrediction(&p.sheet, c, scan, labels); err != nil {
-		p.Note(fmt.Sprintf("%s: no picture of it: %v", c.ID, err))
-	}
-}
 
 func (p *predictProgress) Written(path string) {
 	if _, err := fmt.Fprintln(p.stdout, safetext.Text(path)); err != nil && p.failed == nil {

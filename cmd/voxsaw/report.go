@@ -192,14 +192,34 @@ const (
 // reporter keeps the page of a training up to date.
 type reporter struct {
 	voxsaw.Observer
-	folder string
-	last   time.Time
-	failed bool          // which was said
-	sheet  *heldOutSheet // nil: none
+	folder   string
+	last     time.Time
+	failed   bool          // which was said
+	sheet    *heldOutSheet // nil: none
+	forBoard bool          // write for TensorBoard
+	board    *board
+}
+
+func (r *reporter) Started(step, steps int) {
+	r.Observer.Started(step, steps)
+	if r.forBoard && r.folder != "" {
+		var err error
+		r.board, err = openBoard(r.folder, step)
+		r.complain("events for TensorBoard", err)
+	}
+}
+
+// complain says what of a run could not be shown. The training goes on.
+func (r *reporter) complain(what string, err error) {
+	if err != nil && !r.failed {
+		r.failed = true
+		r.Observer.Note(fmt.Sprintf("%s could not be written: %v: the training goes on", what, err))
+	}
 }
 
 func (r *reporter) Stepped(p voxsaw.Progress) {
 	r.Observer.Stepped(p)
+	r.complain("events for TensorBoard", r.board.step(p))
 	if time.Since(r.last) > reportEvery {
 		r.write()
 	}
@@ -216,26 +236,26 @@ func (r *reporter) CaseValidated(id string, dsc float64, prediction, reference *
 
 func (r *reporter) Validated(step int, v voxsaw.Validation, best bool) {
 	r.Observer.Validated(step, v, best)
-	if r.sheet == nil || r.folder == "" {
+	if r.folder == "" {
 		return
 	}
-	if err := r.sheet.write(r.folder); err != nil {
-		r.Observer.Note(fmt.Sprintf("the held-out cases could not be drawn: %v: the training goes on", err))
+	var pictures *pngFile
+	if r.sheet != nil {
+		var err error
+		pictures, err = r.sheet.write(r.folder)
+		r.complain("pictures of held-out cases", err)
 	}
+	r.complain("events for TensorBoard", r.board.validated(step, v, pictures))
 }
 
 func (r *reporter) Saved(path string, step int) {
 	r.Observer.Saved(path, step)
+	r.complain("events for TensorBoard", r.board.write())
 	r.write()
 }
 
 // write writes the page, if there is a folder; a training does not end where that fails.
-func (r *reporter) write() {
-	if err := r.page(); err != nil && !r.failed {
-		r.failed = true
-		r.Observer.Note(fmt.Sprintf("the page on the training could not be written: %v: the training goes on", err))
-	}
-}
+func (r *reporter) write() { r.complain("the page on the training", r.page()) }
 
 func (r *reporter) page() error {
 	if r.folder == "" {
@@ -247,6 +267,7 @@ func (r *reporter) page() error {
 
 // finish writes the page on a training that has ended. Where that fails, the weights are safe.
 func (r *reporter) finish() error {
+	r.complain("events for TensorBoard", r.board.close())
 	if err := r.page(); err != nil {
 		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err,
 			train.Last(r.folder)), "voxsaw report %s writes it again", r.folder)

@@ -32,6 +32,7 @@ type runFlags struct {
 	local         localFlags // of verbs that read prepared cases
 	loaders       count
 	json          bool
+	tensorboard   bool
 	cmd           *cobra.Command
 	events        *events // with --json
 	page          *reporter
@@ -46,6 +47,8 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
+	f.BoolVar(&r.tensorboard, "tensorboard", false,
+		"write losses, validations and pictures of held-out cases into the run's folder as TensorBoard reads them")
 	f.BoolVar(&r.json, "json", false,
 		"write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
@@ -133,7 +136,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	if job.silent() {
 		folder = ""
 	}
-	r.page = &reporter{Observer: observer, folder: folder, last: time.Now()}
+	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard}
 	mode := voxsaw.New
 	switch {
 	case r.resume:

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -126,20 +122,32 @@ func (h *heldOutSheet) add(id string, dsc float64, prediction, reference *volume
 		}
 		o := errorSlices
 		how := h.store.Preparation()
-		o.Window = report.ShownNumbers(how.Channel(0), c.Intensities(0))
+		o.Window = report.Shown(how.Channel(0), c.Intensities(0))
 		return report.Overlay(scan, reference, []report.Segmented{{Labels: prediction}}, o)
 	})
 	h.failed = errors.Join(h.failed, err)
 }
 
-// write writes the pictures of a validation into the run's folder, and begins the next one.
-func (h *heldOutSheet) write(folder string) error {
+// pngFile is a picture as it lies in a file.
+type pngFile struct {
+	data []byte
+	size image.Point
+}
+
+// write writes the pictures of a validation into the run's folder, and begins the next one. It
+// gives nil where there are none.
+func (h *heldOutSheet) write(folder string) (*pngFile, error) {
 	picture, err := h.sheet.Image(), h.failed
 	h.sheet, h.failed = report.Sheet{Most: heldOutMost}, nil
 	if picture == nil || err != nil {
-		return err
+		return nil, err
 	}
-	return atomicfile.Write(filepath.Join(folder, train.Sheet), func(w io.Writer) error { return png.Encode(w, picture) })
+	var data bytes.Buffer
+	if err := png.Encode(&data, picture); err != nil {
+		return nil, err
+	}
+	file := &pngFile{data.Bytes(), picture.Bounds().Size()}
+	return file, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.data)
 }
 
 // heldOutMost is how many held-out cases are drawn.
@@ -160,41 +168,6 @@ func sheetIn(folder string) (image.Image, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
-}
-
-// predictionsPage is the page beside the label maps of a batch.
-const predictionsPage = "predictions.html"
-
-// addPrediction draws what was made of a scan: those first whose structures are in most pieces.
-func addPrediction(sheet *report.Sheet, c quality.Case, scan *volume.Volume, labels *volume.LabelMap) error {
-	whole, all := 0.0, 0.0
-	for _, s := range c.Structures {
-		whole, all = whole+s.Largest*s.Volume, all+s.Volume
-	}
-	text, value := "nothing found", 0.0
-	if all > 0 {
-		value = whole / all
-		text = fmt.Sprintf("%.0f ml in all, %.1f %% of it in the largest component of its structure", all, 100*value)
-	}
-	return sheet.Add(c.ID, value, text, func() (image.Image, error) {
-		o := errorSlices
-		o.Window = report.UsualWindow(scan)
-		return report.Overlay(scan, nil, []report.Segmented{{Labels: labels}}, o)
-	})
-}
-
-// writePredictions writes the page on the scans that were segmented just now.
-func writePredictions(folder string, of int, sheet *report.Sheet) error {
-	if sheet.Seen() == 0 {
-		return nil
-	}
-	page := report.Report{Title: "Predictions", Subtitle: fmt.Sprintf("%d of %d scans, segmented by voxsaw %s until %s",
-		sheet.Seen(), of, voxsaw.Version(), time.Now().Format("2006-01-02 15:04"))}
-	page.Sections = sheet.Section("Slices", "Those with the largest area of structures. Scans whose structures are in most pieces come first: they are worth a look; quality.csv measures all. Nothing here says how right the label maps are.")
-	if err := writeFile(filepath.Join(folder, predictionsPage), page.HTML); err != nil {
-		return err
-	}
-	return atomicfile.Seal(folder, predictionsPage)
 }
 
 func isDir(path string) bool {

@@ -24,8 +24,6 @@ type spared struct {
 var (
 	aPage    = spared{report.IsPage, "is no page of voxsaw", "choose another name: --out FILE.html"}
 	aPicture = spared{isPicture, "holds no picture", "choose another name: --picture FILE.png"}
-
-	thePredictions = spared{report.IsPage, "is no page of voxsaw", "move it away, or choose another folder"}
 )
 
 // theText is a file that holds nothing but a text: one that a person has changed is spared.

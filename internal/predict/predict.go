@@ -319,9 +319,7 @@ type Observer interface {
 	Window(scan string, done, total int)
 	Comparing(scan string) // with the scan that its label map was made of
 	Note(text string)
-	Passed() // a scan whose label map is there already
-	// Segmented gives what was made of a scan, before it is written.
-	Segmented(measured quality.Case, scan *volume.Volume, labels *volume.LabelMap)
+	Passed()             // a scan whose label map is there already
 	Written(path string) // a label map
 	Failed(err error)    // a scan of which none could be made
 	// Elsewhere tells, at the end, of the label maps that another rank has written.
@@ -371,7 +369,7 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	if err := b.checkOthers(ctx, made, watch); err != nil {
 		return err
 	}
-	if err := errors.Join(b.spareLabels(), b.spareTable()); err != nil {
+	if err := errors.Join(b.spareLabels(), b.spareTable(), b.sparePage()); err != nil {
 		return err
 	}
 	if note := b.uncoded(p); note != "" {
@@ -390,7 +388,7 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	own.Cases = b.cases
 	all, err := b.together(own, watch)
 	if err == nil && group.Rank == 0 {
-		err = errors.Join(b.writeTable(all, watch), b.seal())
+		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal())
 	}
 	if err != nil {
 		return err
@@ -421,6 +419,9 @@ func (b *Batch) seal() error {
 	}
 	if path := b.table(); path != "" {
 		names = append(names, filepath.Base(path))
+	}
+	if b.page() != "" {
+		names = append(names, pageFile)
 	}
 	return atomicfile.Seal(filepath.Dir(b.targets[0]), names...)
 }
@@ -476,7 +477,9 @@ func (b *Batch) enter() (leave func(), err error) {
 	}
 	dir := filepath.Dir(b.targets[0])
 	_, missing := os.Stat(dir)
-	release, err := atomicfile.Enter(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) || name == quality.File })
+	release, err := atomicfile.Enter(dir, func(name string) bool {
+		return nifti.IsName(name) || isDICOM(name) || name == quality.File || name == pageFile
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -646,7 +649,6 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		made.Agreement, measured.Agreement = maps.Agreement, maps.Agreement
 	}
 	b.cases[n] = measured
-	watch.Segmented(measured, scan, labels)
 	wrong := b.writeMaps(target, maps, made)
 	if wrong != nil { // which must not cost the label map
 		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)

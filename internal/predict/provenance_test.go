@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/provenance"
-	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -15,14 +14,13 @@ import (
 
 type nobody struct{}
 
-func (nobody) Window(string, int, int)                                  {}
-func (nobody) Segmented(quality.Case, *volume.Volume, *volume.LabelMap) {}
-func (nobody) Comparing(string)                                         {}
-func (nobody) Note(string)                                              {}
-func (nobody) Passed()                                                  {}
-func (nobody) Written(string)                                           {}
-func (nobody) Failed(error)                                             {}
-func (nobody) Elsewhere([]string)                                       {}
+func (nobody) Window(string, int, int) {}
+func (nobody) Comparing(string)        {}
+func (nobody) Note(string)             {}
+func (nobody) Passed()                 {}
+func (nobody) Written(string)          {}
+func (nobody) Failed(error)            {}
+func (nobody) Elsewhere([]string)      {}
 
 // Which label maps that are there already are taken for those of a scan.
 func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -27,8 +28,12 @@ func (b *Batch) table() string {
 }
 
 // spareTable refuses to write over a file that is somebody else's.
-func (b *Batch) spareTable() error {
-	path := b.table()
+func (b *Batch) spareTable() error { return spare(b.table(), quality.IsTable) }
+
+// sparePage is the same for the page.
+func (b *Batch) sparePage() error { return spare(b.page(), report.IsPage) }
+
+func spare(path string, ours func([]byte) bool) error {
 	if path == "" {
 		return nil
 	}
@@ -38,9 +43,9 @@ func (b *Batch) spareTable() error {
 		return nil
 	case err != nil:
 		return err
-	case !quality.IsTable(content):
+	case !ours(content):
 		return refuse("move it away, or choose another --out",
-			"%s is there already and not of voxsaw: the table of what is unusual would be written over it", path)
+			"%s is there already and not of voxsaw: it would be written over", path)
 	}
 	return nil
 }

@@ -125,12 +125,3 @@ func (s *Sheet) Section(title, remark string) []Section {
 	}
 	return []Section{{title, []Block{Text(remark), s.Pictures()}}}
 }
-
-// ShownNumbers are the numbers of a prepared scan that a picture draws from black to white.
-func ShownNumbers(p volume.Preparation, how volume.Intensities) [2]float64 {
-	if p.Scheme() == volume.CTWindow {
-		return [2]float64{max(p.Window[0], -200), min(p.Window[1], 300)}
-	}
-	usual := p.Range()
-	return [2]float64{float64(how.Denormalise(usual[0])), float64(how.Denormalise(usual[1]))}
-}

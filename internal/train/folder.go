@@ -36,6 +36,7 @@ import (
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
 //	cases.png          the held-out cases of the last validation, where its command draws them
+//	events.out.tfevents.voxsaw, where its command writes for TensorBoard
 //	.voxsaw            that these files are the run's, and nobody else's: see package outdir
 //	.voxsaw.sums       the digests of all these, once the process that wrote them has ended
 //
@@ -71,13 +72,16 @@ const (
 
 // files are those of a run that it makes, or its command does.
 var files = []string{configFile, runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Page,
-	Sheet}
+	Sheet, Events}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
 
 // Sheet is the name of the contact sheet of held-out cases in a run's folder, likewise.
 const Sheet = "cases.png"
+
+// Events is the name of TensorBoard's file in a run's folder, likewise.
+const Events = "events.out.tfevents.voxsaw"
 
 // claimant is who the files of a run belong to.
 const claimant = "a training"
@@ -327,7 +331,8 @@ func (f *Folder) claim() error {
 	if err := f.unseal(); err != nil {
 		return err
 	}
-	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile} {
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Sheet,
+		Events} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}

@@ -1,0 +1,87 @@
+package predict
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file: the page beside label maps that shows those to look at first.
+
+// pageFile is its name.
+const pageFile = "predictions.html"
+
+// page is its path; "" where there is none, as beside a single file, or beside DICOM SEG objects.
+func (b *Batch) page() string {
+	if b.table() == "" || !nifti.IsName(b.targets[0]) {
+		return ""
+	}
+	return filepath.Join(b.options.Out, pageFile)
+}
+
+// writePage draws the label maps that are most unusual beside the others, then those in most pieces.
+// They are read again: so the page is the same however often the batch was taken up.
+func (b *Batch) writePage(all outcome, p Model, watch Observer) error {
+	path := b.page()
+	if path == "" || len(all.Cases) == 0 || all.Stopped || all.Machine {
+		return nil
+	}
+	set := quality.NewSet(slices.Collect(maps.Values(all.Cases)))
+	var sheet report.Sheet
+	for _, n := range slices.Sorted(maps.Keys(all.Cases)) {
+		value, text := worthALook(all.Cases[n], set)
+		err := sheet.Add(b.scans[n].ID, value, text, func() (image.Image, error) { return b.draw(n, p) })
+		if err != nil {
+			watch.Note(fmt.Sprintf("%s: no picture of it in %s: %v", b.scans[n].ID, path, err))
+		}
+	}
+	page := report.Report{Title: "Predictions", Subtitle: numbers.Count(len(all.Cases), "label map") + " of " + b.options.Out}
+	page.Sections = sheet.Section("Worth a look first", "The slices with the largest area of structures. First come label maps that are unusual beside the others, then those whose structures are in most pieces; "+quality.File+" measures all. Nothing here says how right they are.")
+	var text bytes.Buffer
+	if err := page.HTML(&text); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(path, text.Bytes())
+}
+
+// worthALook is the lower, the sooner a person should look, and why.
+func worthALook(c quality.Case, set *quality.Set) (value float64, text string) {
+	whole, all := 0.0, 0.0
+	for _, s := range c.Structures {
+		whole, all = whole+s.Largest*s.Volume, all+s.Volume
+	}
+	text = "nothing found"
+	if all > 0 {
+		value = whole / all
+		text = fmt.Sprintf("%.0f ml in all, %.1f %% of it in the largest component of its structure", all, 100*value)
+	}
+	for _, f := range set.Judge(c) {
+		value = math.Min(value, -f.Unusual)
+		text += "; " + f.String()
+	}
+	return value, text
+}
+
+// draw draws a label map that is there.
+func (b *Batch) draw(n int, p Model) (image.Image, error) {
+	scan, _, err := b.scans[n].TakenFor(p.Modality()).ReadImage(b.options.Read)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := nifti.ReadLabels(b.targets[n])
+	if err != nil {
+		return nil, err
+	}
+	return report.Overlay(scan, nil, []report.Segmented{{Labels: labels}},
+		report.OverlayOptions{Errors: true, AxialOnly: true, Window: report.UsualWindow(scan)})
+}

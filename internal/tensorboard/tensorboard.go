@@ -1,0 +1,109 @@
+// Package tensorboard writes event files as TensorBoard reads them: numbers and pictures by step.
+//
+// Start at [Events]. A file is a row of records, each with its length and two checksums, and a
+// record is one Event of TensorFlow's event.proto, in Protocol Buffers' encoding. Only the fields
+// that are written are known here. [Whole] says how much of a file that was cut short is of use.
+package tensorboard
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+)
+
+// Events are the bytes of an event file, or the next bytes of one.
+type Events []byte
+
+// castagnoli is the polynomial of the records' checksums.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is the masked checksum of TensorFlow's record files.
+func checksum(data []byte) uint32 {
+	sum := crc32.Checksum(data, castagnoli)
+	return (sum>>15 | sum<<17) + 0xa282ead8
+}
+
+// record appends a record.
+func (e *Events) record(data []byte) {
+	length := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
+	b := append(*e, length...)
+	b = binary.LittleEndian.AppendUint32(b, checksum(length))
+	b = append(b, data...)
+	*e = binary.LittleEndian.AppendUint32(b, checksum(data))
+}
+
+// Begin appends what every file begins with. Time is in seconds since 1970.
+func (e *Events) Begin(time float64) {
+	e.record(message{}.double(1, time).bytes(3, []byte("brain.Event:2")))
+}
+
+// Resume appends that a training goes on after a step: what the file says of later ones is void.
+func (e *Events) Resume(time float64, step int) {
+	const start = 1
+	event := message{}.double(1, time).varint(2, uint64(step)+1)
+	e.record(event.bytes(7, message{}.varint(1, start)))
+}
+
+// Whole is the length of the whole records that a file begins with: a process that was killed may
+// have left a part of one, behind which nobody would read on.
+func Whole(file []byte) (length int) {
+	for {
+		rest := file[length:]
+		if len(rest) < 12 || checksum(rest[:8]) != binary.LittleEndian.Uint32(rest[8:]) {
+			return length
+		}
+		n := binary.LittleEndian.Uint64(rest)
+		if uint64(len(rest)) < 16 || n > uint64(len(rest)-16) ||
+			checksum(rest[12:12+n]) != binary.LittleEndian.Uint32(rest[12+n:]) {
+			return length
+		}
+		length += 16 + int(n)
+	}
+}
+
+// Scalar appends a number.
+func (e *Events) Scalar(time float64, step int, tag string, value float64) {
+	bits := math.Float32bits(float32(value))
+	e.summary(time, step, binary.LittleEndian.AppendUint32(message{}.bytes(1, []byte(tag)).key(2, fixed32), bits))
+}
+
+// Picture appends a PNG file of a size in pixels.
+func (e *Events) Picture(time float64, step int, tag string, width, height int, file []byte) {
+	const rgb = 3
+	picture := message{}.varint(1, uint64(height)).varint(2, uint64(width)).varint(3, rgb).bytes(4, file)
+	e.summary(time, step, message{}.bytes(1, []byte(tag)).bytes(4, picture))
+}
+
+// summary appends an event of one value.
+func (e *Events) summary(time float64, step int, value message) {
+	event := message{}.double(1, time)
+	if step != 0 {
+		event = event.varint(2, uint64(step))
+	}
+	e.record(event.bytes(5, message{}.bytes(1, value)))
+}
+
+// message is a message of Protocol Buffers under construction.
+type message []byte
+
+// The ways in which a field may follow its key.
+const (
+	varint = iota
+	fixed64
+	delimited
+	fixed32 = 5
+)
+
+func (m message) key(field, kind int) message { return binary.AppendUvarint(m, uint64(field<<3|kind)) }
+
+func (m message) varint(field int, v uint64) message {
+	return binary.AppendUvarint(m.key(field, varint), v)
+}
+
+func (m message) double(field int, v float64) message {
+	return binary.LittleEndian.AppendUint64(m.key(field, fixed64), math.Float64bits(v))
+}
+
+func (m message) bytes(field int, v []byte) message {
+	return append(binary.AppendUvarint(m.key(field, delimited), uint64(len(v))), v...)
+}
