@@ -29,8 +29,8 @@ func (b *Batch) page() string {
 	return filepath.Join(b.options.Out, pageFile)
 }
 
-// writePage draws the label maps that are most unusual beside the others, then those in most pieces.
-// They are read again: so the page is the same however often the batch was taken up.
+// writePage draws the label maps that are most unusual beside the others, then those in most
+// pieces. They are read again: so the page is the same however often the batch was taken up.
 func (b *Batch) writePage(all outcome, p Model, watch Observer) error {
 	path := b.page()
 	if path == "" || len(all.Cases) == 0 || all.Stopped || all.Machine {
