@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 		"volume/dicom/internal/stack"},
 	"internal/provenance": {"volume/nifti", "volume/dicom"},
 	"volume/dataset": {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared",
-		"internal/seed", "internal/folders", "internal/provenance"},
+		"internal/seed", "internal/folders", "internal/provenance", "internal/quality"},
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},

@@ -42,7 +42,7 @@ for shape, affine in (((9, 11, 13), [[.9, 0, 0, -4], [0, 1.1, 0, 2], [0, 0, 3, 7
     maps.append({"shape": shape[::-1], "affine": m.tolist(), "labels": "".join(map(str, labels.ravel())), "structures": found})
 
 sets = []
-for x in (rng.normal(3, 2, 9), np.append(rng.normal(0, 1, 20), [15, -30]), np.array([1., 1, 1, 1, 2]), np.full(6, 4.)):
+for x in (rng.normal(3, 2, 9), np.append(rng.normal(0, 1, 20), [15, -30]), np.array([1., 1, 1, 1, 1, 1, 1, 2]), np.full(8, 4.)):
     scale = stats.median_abs_deviation(x, scale="normal")
     if scale == 0:
         scale = np.abs(x - np.median(x)).mean() / np.sqrt(2 / np.pi)

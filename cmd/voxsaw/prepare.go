@@ -15,11 +15,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/triage"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type prepareOptions struct {
@@ -118,12 +121,31 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		}
 	})
 	progress.Finish()
+	if summary != nil && summary.Fingerprint != "" && summary.Prepared > 0 && summary.Labelled >= quality.Fewest {
+		summary.Notes = append(summary.Notes, unusualLabels(cmd.Context(), o.Out)...)
+	}
 	if summary != nil && (summary.Fingerprint != "" || len(summary.Waiting) > 0) {
 		if printErr := printPrepared(cmd.OutOrStdout(), o, d, summary); printErr != nil {
 			return printErr
 		}
 	}
 	return explainPrepare(cmd.Context(), err, summary, d)
+}
+
+// unusualLabels warns of labels that are unlike those of the other cases.
+func unusualLabels(ctx context.Context, dir string) []string {
+	store, err := prepared.Open(dir)
+	if err == nil {
+		defer store.Close()
+		var ranking *triage.Ranking
+		if ranking, err = triage.Rank(ctx, store, triage.Options{Drawn: true}); err == nil {
+			if warning := ranking.Warning(); warning != "" {
+				return []string{warning}
+			}
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("the labels were not compared with one another: %v", err)}
 }
 
 // sayFound says what the data set is, and what is odd about it.

@@ -9,7 +9,7 @@ import (
 )
 
 // Fewest is how many cases must have a structure before one of them can be called unusual.
-const Fewest = 5
+const Fewest = 8
 
 // Unusual is the modified z-score from which on a value is an outlier (Iglewicz and Hoaglin, How to
 // detect and handle outliers, 1993).
@@ -63,15 +63,22 @@ type Set struct {
 }
 
 type ranges struct {
-	logVolume, height, pieces Range
-	agreement, dsc            Range
-	cut                       map[rune]int // cases in which the edge of the scan cuts it
+	logVolume, height Range
+	pieces            []int // components, ascending
+	agreement, dsc    Range
+	cut               map[rune]int // cases in which the edge of the scan cuts it
+}
+
+// withPieces counts the cases that have as many components, or more.
+func (r *ranges) withPieces(n int) int {
+	at, _ := slices.BinarySearch(r.pieces, n)
+	return len(r.pieces) - at
 }
 
 // NewSet makes a set of cases.
 func NewSet(cases []Case) *Set {
 	s := &Set{Cases: len(cases), structures: map[string]*ranges{}, pairs: map[string]Range{}}
-	type values struct{ logVolume, height, pieces []float64 }
+	type values struct{ logVolume, height []float64 }
 	all, ratios := map[string]*values{}, map[string][]float64{}
 	for _, c := range cases {
 		for _, one := range c.Structures {
@@ -81,7 +88,7 @@ func NewSet(cases []Case) *Set {
 			}
 			v := all[key]
 			v.logVolume, v.height = append(v.logVolume, math.Log(one.Volume)), append(v.height, one.Height)
-			v.pieces = append(v.pieces, float64(one.Components))
+			s.structures[key].pieces = append(s.structures[key].pieces, one.Components)
 			for _, edge := range one.Cut {
 				s.structures[key].cut[edge]++
 			}
@@ -92,7 +99,8 @@ func NewSet(cases []Case) *Set {
 	}
 	for key, v := range all {
 		r := s.structures[key]
-		r.logVolume, r.height, r.pieces = RangeOf(v.logVolume), RangeOf(v.height), RangeOf(v.pieces)
+		r.logVolume, r.height = RangeOf(v.logVolume), RangeOf(v.height)
+		slices.Sort(r.pieces)
 	}
 	for key, v := range ratios {
 		s.pairs[key] = RangeOf(v)
@@ -184,20 +192,20 @@ func (s *Set) Judge(c Case) []Finding {
 		key := one.Key()
 		r := s.structures[key]
 		if r == nil {
-			r = &ranges{}
+			r = &ranges{pieces: []int{one.Components}}
 		}
 		cut := s.cutBy(one, r)
 		z := r.logVolume.Z(math.Log(one.Volume))
 		add(key, z, "volume %.3g ml, where others have %.3g ml (z %+.1f)", one.Volume, math.Exp(r.logVolume.Median), z)
 		z = r.height.Z(one.Height)
 		add(key, z, "height %.3g mm, where others have %.3g mm (z %+.1f)%s", one.Height, r.height.Median, z, cut)
-		// a few stray voxels are little, however rare
-		if z = r.pieces.Z(float64(one.Components)); z > 0 {
-			most := certain
-			if one.Largest > 0.99 {
-				most = Unusual
+		if more := r.withPieces(one.Components); one.Components > r.pieces[len(r.pieces)/2] &&
+			more <= max(1, len(r.pieces)/20) && len(r.pieces) >= Fewest {
+			z = certain
+			if one.Largest > 0.99 { // a few stray voxels are little, however rare
+				z = Unusual
 			}
-			add(key, min(z, most), "%d components, where others have %g", one.Components, r.pieces.Median)
+			add(key, z, "%d components, where others have %d", one.Components, r.pieces[len(r.pieces)/2])
 		}
 		if cut != "" && (math.Abs(r.height.Z(one.Height)) < Unusual) {
 			add(key, Unusual, "%s", strings.TrimPrefix(cut, ", "))

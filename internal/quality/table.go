@@ -61,6 +61,6 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 // IsTable says whether a file holds what [Table] writes.
 func IsTable(content []byte) bool {
 	var header bytes.Buffer
-	table.Table{Columns: columns}.CSV(&header) // into memory: it cannot fail
-	return bytes.HasPrefix(content, header.Bytes())
+	err := table.Table{Columns: columns}.CSV(&header)
+	return err == nil && bytes.HasPrefix(content, header.Bytes())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -244,6 +245,21 @@ func (k Ranked) Reason() string {
 		return "nothing unusual"
 	}
 	return strings.Join(all, "; ")
+}
+
+// Warning says which of the labels that people drew are unusual; "" where none are.
+func (r *Ranking) Warning() string {
+	var odd []string
+	for _, k := range r.Cases {
+		if len(k.Findings) > 0 {
+			odd = append(odd, fmt.Sprintf("%s (%s)", k.ID, k.Findings[0]))
+		}
+	}
+	if len(odd) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("WARNING: labels unlike those of the other cases: %d of %s: %s; voxsaw next --drawn shows them all, with pictures",
+		len(odd), numbers.Count(len(r.Cases), "case"), safetext.List(odd))
 }
 
 // Table lists the cases in their order.

@@ -56,6 +56,10 @@ func TestDoubtfulLabelsComeFirst(t *testing.T) {
 	if !strings.Contains(reasons["case07"], "liver: ") || !strings.Contains(reasons["case04"], "spleen: missing") {
 		t.Errorf("the first two: %q", reasons)
 	}
+	if w := r.Warning(); !strings.HasPrefix(w, "WARNING: labels unlike those of the other cases: ") ||
+		!strings.Contains(w, "case04 (spleen: missing") {
+		t.Errorf("the warning: %q", w)
+	}
 	if _, err := Rank(t.Context(), store, Options{}); err == nil {
 		t.Error("without a network nothing can be ranked but labels")
 	}

@@ -91,6 +91,9 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		}
 		notes = append(notes, more...)
 	}
+	if o.Part.Of == 0 { // a part is too few to compare
+		findUnusual(entries)
+	}
 	for n := range entries {
 		if e := &entries[n]; e.several {
 			e.Problems = slices.Insert(e.Problems, 0, fmt.Sprintf("%d volumes: choose one with --volume", e.volumes))

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -61,6 +62,8 @@ type Entry struct {
 	asLabels    bool        // it was read as preparing reads labels
 	unlikeHU    []string    // why its values are no Hounsfield units: doubts where they should be
 	like        likeness    // what its values are like
+
+	structures []quality.Structure // of labels that were read whole
 }
 
 // Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
@@ -226,6 +229,7 @@ func (e *Entry) takeLabels() {
 		return
 	}
 	e.Labels = l.Counts()
+	e.structures = quality.Measure(l)
 	if l.Names != nil {
 		e.LabelNames = l.Names
 	}
@@ -240,6 +244,11 @@ func (e *Entry) countNamed(v *volume.Volume) {
 		return
 	}
 	e.setLabels(table)
+	l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, len(v.Int16))}
+	for n, x := range v.Int16 {
+		l.Labels[n] = uint16(x)
+	}
+	e.structures = quality.Measure(l)
 }
 
 // fewLabels is how many values a file of labels may have whose name does not say that it is one.
