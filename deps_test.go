@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 		"volume/dicom/internal/stack"},
 	"internal/provenance": {"volume/nifti", "volume/dicom"},
 	"volume/dataset": {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared",
-		"internal/seed", "internal/folders", "internal/provenance", "internal/quality"},
+		"internal/seed", "internal/folders", "internal/outdir", "internal/provenance", "internal/quality"},
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},
@@ -124,7 +124,7 @@ var mayImport = map[string][]string{
 		"internal/sliding", "internal/train"},
 	"internal/quality": {"volume", "volume/prepared", "internal/table"},
 
-	"puzzle2d/photos": {"sample", "internal/folders", "internal/photo"},
+	"puzzle2d/photos": {"sample", "internal/folders", "internal/outdir", "internal/photo"},
 
 	"internal/verify": {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos",
 		"internal/checkpoint", "internal/folders", "internal/train"},

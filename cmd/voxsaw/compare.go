@@ -50,8 +50,8 @@ Any table with the columns initialisation, fold, fraction, seed, case, label and
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runCompare(cmd, *o, args) })
 }
 
-// comparison is whose files a report of voxsaw compare is.
-const comparison = "voxsaw compare"
+// comparison has the files of a report of voxsaw compare.
+var comparison = outdir.Owner{Name: "voxsaw compare", Files: experiment.ReportFiles()}
 
 func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	metric, err := o.check()
@@ -283,7 +283,7 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	}
 	s.Curves = curves
 	// before the work
-	if err := outdir.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil {
+	if err := comparison.Check(o.Out); err != nil {
 		return err
 	}
 	subtitle := numbers.Count(len(s.Runs), "run") + " of " + strings.Join(slashed(paths), ", ")
@@ -297,7 +297,7 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	if err := outdir.Take(o.Out, comparison, experiment.ReportFiles()...); err != nil {
+	if err := comparison.Take(o.Out); err != nil {
 		return err
 	}
 	if err := writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV); err != nil {

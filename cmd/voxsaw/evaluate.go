@@ -15,7 +15,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -75,7 +74,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	o.Memory.limitAll()
 	if o.Out != "" { // before the work
-		if err := outdir.Check(o.Out, evaluation, scoreFiles...); err != nil {
+		if err := evaluation.Check(o.Out); err != nil {
 			return err
 		}
 	}
@@ -158,28 +157,26 @@ func (f failedPairs) error() error {
 	}
 }
 
-// scoreFiles are what evaluate leaves in a folder.
-var scoreFiles = []string{"scores.csv", "scores.json", "scores.md", "scores.html"}
-
-// evaluation is whose files they are.
-const evaluation = "voxsaw evaluate"
+// evaluation has what evaluate leaves in a folder.
+var evaluation = outdir.Owner{Name: "voxsaw evaluate",
+	Files: []string{"scores.csv", "scores.json", "scores.md", "scores.html"}}
 
 // writeScores writes the scores into a folder.
 func writeScores(folder string, perCase, perLabel table.Table, page report.Report) error {
-	if err := outdir.Take(folder, evaluation, scoreFiles...); err != nil {
+	if err := evaluation.Take(folder); err != nil {
 		return err
 	}
 	writers := []func(io.Writer) error{
 		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
 	}
 	var failed []error // one file that cannot be written does not keep the others from it
-	for n, name := range scoreFiles {
+	for n, name := range evaluation.Files {
 		failed = append(failed, writeFile(filepath.Join(folder, name), writers[n]))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	return atomicfile.Seal(folder, scoreFiles...)
+	return evaluation.Seal(folder)
 }
 
 // sameEvaluation makes sure that all ranks are about to compare the same label maps.

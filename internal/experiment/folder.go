@@ -28,15 +28,10 @@ const (
 	ReportName  = "report" // of report.html, report.md, and the folder report_files
 )
 
-// owner is who the files of an experiment belong to.
-const owner = "voxsaw crossval"
-
-// take makes sure that nobody else's files in the folder have the names of an experiment's. What
-// trials an earlier version has left there, [runner.record] looks at.
-func (s Setting) take() error {
-	return outdir.TakeOld(s.Out, trialsFolder+"/*", owner,
-		append(ReportFiles(), planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)...)
-}
+// owner has the files of an experiment. What trials an earlier version has left in the folder,
+// [runner.record] looks at.
+var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
+	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)}
 
 // StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
 func StudyOf(run string) string {
@@ -77,6 +72,6 @@ const (
 // TakeDemo makes the folder of a demo, and makes sure that nobody else's files in it have the names
 // of the demo's.
 func TakeDemo(out string) error {
-	return outdir.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder,
-		labelsFolder)
+	return outdir.Owner{Name: "voxsaw demo", Old: PreparedFolder + "/cases/patient_001.*",
+		Files: []string{ScansFolder, PreparedFolder, labelsFolder}}.Take(out)
 }

@@ -203,7 +203,7 @@ func (r *runner) enter() (leave func(), err error) {
 			return err
 		}
 		leave = release
-		if err := r.take(); err != nil {
+		if err := owner.Take(r.Out); err != nil {
 			return err
 		}
 		return r.record()

@@ -1,9 +1,10 @@
-// Package outdir keeps a command from writing over a user's own files, where it makes files of
-// fixed names, such as report.html, in a folder that the user chose.
+// Package outdir owns the folders that commands write into: whose files lie there, and which
+// process has the folder.
 //
-// Start at [Take]. A command takes the names before it writes the first file. They are listed in a
-// file of the folder, so that the next run, after whatever ended this one, knows its own files from
-// others of the same names. Nothing here locks a folder: that is package atomicfile's.
+// Start at [Owner], a command with the names of its files. It takes them ([Owner.Take]) before it
+// writes the first, so that the next run, after whatever ended this one, knows its own files from a
+// user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder that
+// one process has at a time; locks and digests themselves are package atomicfile's.
 package outdir
 
 import (
@@ -31,32 +32,50 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s would be written over, and it is not of %s: choose another folder", e.Path, e.Owner)
 }
 
-// Take makes a folder, where there is none, and takes names in it for an owner ("voxsaw evaluate").
-// Where a file of one of the names was there before and is not the owner's, it takes none: a
-// [ForeignError].
-func Take(dir, owner string, names ...string) error {
-	if err := Check(dir, owner, names...); err != nil {
-		return err
-	}
-	return Mark(dir, owner, names...)
+// An Owner is a command that makes files of fixed names in a folder that its user chose.
+type Owner struct {
+	Name  string   // as in "voxsaw evaluate"
+	Files []string // and folders
+	// Old finds files of a version of the program that took no names (see [fs.Glob]): where there
+	// are such and no list, all files are the owner's. Empty: there was none.
+	Old string
 }
 
-// TakeOld is [Take] where the owner's files may be of a version of the program that took no names:
-// they are the owner's where old finds such files below the folder (see [fs.Glob]).
-func TakeOld(dir, old, owner string, names ...string) error {
-	if _, err := os.Stat(filepath.Join(dir, File)); os.IsNotExist(err) {
-		if found, err := fs.Glob(os.DirFS(dir), old); err == nil && len(found) > 0 {
-			return Mark(dir, owner, names...)
+// Hold makes a folder where there is none, and takes it for this process, which then cleans up
+// what killed ones have left. Who else has it is an [atomicfile.HeldError].
+func Hold(dir string, clean func() error) (release func(), err error) {
+	if err := atomicfile.MakeFolder(dir); err != nil {
+		return nil, err
+	}
+	if release, err = atomicfile.Hold(dir); err != nil {
+		return nil, err
+	}
+	if err := clean(); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// Take makes a folder, where there is none, and takes the owner's names in it. Where a file of one
+// of the names was there before and is not the owner's, it takes none: a [ForeignError].
+func (o Owner) Take(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, File)); o.Old != "" && os.IsNotExist(err) {
+		if found, err := fs.Glob(os.DirFS(dir), o.Old); err == nil && len(found) > 0 {
+			return o.Mark(dir)
 		}
 	}
-	return Take(dir, owner, names...)
+	if err := o.Check(dir); err != nil {
+		return err
+	}
+	return o.Mark(dir)
 }
 
-// Check is [Take] that takes nothing. The folder need not be there.
-func Check(dir, owner string, names ...string) error {
+// Check is [Owner.Take] that takes nothing. The folder need not be there.
+func (o Owner) Check(dir string) error {
 	// Files first, the list after them: another process lists its files before it writes them.
 	var there []string
-	for _, name := range names {
+	for _, name := range o.Files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = append(there, name)
 		}
@@ -69,15 +88,15 @@ func Check(dir, owner string, names ...string) error {
 		return err
 	}
 	for _, name := range there {
-		if owners[name] != owner {
-			return &ForeignError{filepath.Join(dir, name), owner}
+		if owners[name] != o.Name {
+			return &ForeignError{filepath.Join(dir, name), o.Name}
 		}
 	}
 	return nil
 }
 
-// Mark is [Take] that does not look whose files are there.
-func Mark(dir, owner string, names ...string) error {
+// Mark is [Owner.Take] that does not look whose files are there.
+func (o Owner) Mark(dir string) error {
 	if err := atomicfile.MakeFolder(dir); err != nil {
 		return err
 	}
@@ -86,8 +105,8 @@ func Mark(dir, owner string, names ...string) error {
 		return err
 	}
 	before := maps.Clone(owners)
-	for _, name := range names {
-		owners[name] = owner
+	for _, name := range o.Files {
+		owners[name] = o.Name
 	}
 	if maps.Equal(before, owners) {
 		return atomicfile.Seal(dir, File) // unless a process was killed, it is listed
@@ -101,6 +120,9 @@ func Mark(dir, owner string, names ...string) error {
 	}
 	return atomicfile.Seal(dir, File)
 }
+
+// Seal keeps the digests of the owner's files, see [atomicfile.Seal].
+func (o Owner) Seal(dir string) error { return atomicfile.Seal(dir, o.Files...) }
 
 // Names lists what was taken in a folder, in the order of names; the list itself is [File].
 func Names(dir string) ([]string, error) {

@@ -19,13 +19,14 @@ func TestTake(t *testing.T) {
 	foreign := func(name, owner string, names ...string) {
 		t.Helper()
 		var refused *ForeignError
-		if err := Take(dir, owner, names...); !errors.As(err, &refused) || refused.Path != filepath.Join(dir, name) {
+		err := Owner{Name: owner, Files: names}.Take(dir)
+		if !errors.As(err, &refused) || refused.Path != filepath.Join(dir, name) {
 			t.Errorf("%s takes %q: %v, want that %s is foreign", owner, names, err, name)
 		}
 	}
 	take := func(owner string, names ...string) {
 		t.Helper()
-		if err := Take(dir, owner, names...); err != nil {
+		if err := (Owner{Name: owner, Files: names}).Take(dir); err != nil {
 			t.Errorf("%s takes %q: %v", owner, names, err)
 		}
 	}
@@ -40,12 +41,12 @@ func TestTake(t *testing.T) {
 	write("report.md") // killed, and begun once more
 	take("report", "report.html", "report.md")
 	foreign("report.md", "crossval", "report.md")
-	if err := Mark(dir, "crossval", "report.md"); err != nil {
+	if err := (Owner{Name: "crossval", Files: []string{"report.md"}}).Mark(dir); err != nil {
 		t.Fatal(err)
 	}
 	take("crossval", "report.md")
 	take("report", "report.html")
-	if err := Check(filepath.Join(dir, "nowhere"), "report", "report.html"); err != nil {
+	if err := (Owner{Name: "report", Files: []string{"report.html"}}).Check(filepath.Join(dir, "nowhere")); err != nil {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }

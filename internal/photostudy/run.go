@@ -93,20 +93,16 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
 		}
 	}
-	if err := atomicfile.MakeFolder(s.Out); err != nil {
-		return nil, err
-	}
-	release, err := atomicfile.Hold(s.Out)
+	release, err := outdir.Hold(s.Out, func() error {
+		if err := owner.Take(s.Out); err != nil {
+			return err
+		}
+		return atomicfile.CleanAll(s.Out)
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := take(s.Out); err != nil {
-		return nil, err
-	}
-	if err := atomicfile.CleanAll(s.Out); err != nil {
-		return nil, err
-	}
 	var results []Result
 	var failed []error
 	for _, arm := range plan.Arms {
@@ -168,12 +164,9 @@ const (
 	ReportName = "report" // of report.html, report.md, and the folder report_files
 )
 
-// take makes sure that nobody else's files in the folder of a comparison have the names of the
-// comparison's.
-func take(out string) error {
-	return outdir.TakeOld(out, armsFolder+"/*/seed-*/*.json", "voxsaw 2d compare",
-		armsFolder, ConfigFile, ReportName+".html", ReportName+".md", ReportName+"_files")
-}
+// owner has the files of a comparison.
+var owner = outdir.Owner{Name: "voxsaw 2d compare", Old: armsFolder + "/*/seed-*/*.json",
+	Files: []string{armsFolder, ConfigFile, ReportName + ".html", ReportName + ".md", ReportName + "_files"}}
 
 // arm is one arm with one seed: what an earlier run found, or found now.
 func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) {

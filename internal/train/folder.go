@@ -70,9 +70,9 @@ const (
 	resultsFile    = "results.json"
 )
 
-// files are those of a run that it makes, or its command does.
-var files = []string{configFile, runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Page,
-	Sheet, Events}
+// claimant has the files of a run that it makes, or its command does.
+var claimant = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
+	lastFile, bestFile, resultsFile, Page, Sheet, Events}}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
@@ -82,9 +82,6 @@ const Sheet = "cases.png"
 
 // Events is the name of TensorBoard's file in a run's folder, likewise.
 const Events = "events.out.tfevents.voxsaw"
-
-// claimant is who the files of a run belong to.
-const claimant = "a training"
 
 // Status is what a run's folder says of it.
 type Status struct {
@@ -226,24 +223,13 @@ func (f *Folder) among(group Group) {
 
 // hold makes the folder where there is none, and takes it for this process.
 func (f *Folder) hold() (release func(), err error) {
-	if err := atomicfile.MakeFolder(f.path); err != nil {
-		return nil, err
-	}
-	release, err = atomicfile.Hold(f.path)
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.Clean(f.path, nil); err != nil { // of a run that was killed
-		release()
-		return nil, err
-	}
-	return release, nil
+	return outdir.Hold(f.path, func() error { return atomicfile.Clean(f.path, nil) }) // of a run that was killed
 }
 
 // own lists the files of a run that are in its folder.
 func own(folder string) ([]string, error) {
 	lists, err := checkpoint.Lists(folder)
-	return slices.Concat(files, lists, []string{outdir.File}), err
+	return slices.Concat(claimant.Files, lists, []string{outdir.File}), err
 }
 
 // unseal begins to write into the folder, and refuses one whose files are not what was written,
@@ -303,7 +289,7 @@ func (f *Folder) checkForeign() error {
 	if f.mode == voxsaw.Force {
 		return nil
 	}
-	err := outdir.Check(f.path, claimant, files...)
+	err := claimant.Check(f.path)
 	if foreign := (*outdir.ForeignError)(nil); errors.As(err, &foreign) {
 		return fmt.Errorf("%w; --force writes over it", err)
 	}
@@ -325,7 +311,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := outdir.Mark(f.path, claimant, files...); err != nil {
+	if err := claimant.Mark(f.path); err != nil {
 		return err
 	}
 	if err := f.unseal(); err != nil {
@@ -363,7 +349,7 @@ func Begun(folder string) bool {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(folder, runFile))
-	return err == nil || outdir.Check(folder, claimant, configFile) == nil
+	return err == nil || (outdir.Owner{Name: claimant.Name, Files: []string{configFile}}).Check(folder) == nil
 }
 
 // checkSame compares the run in the folder with the one that is to continue it.

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
@@ -74,17 +75,11 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 				safetext.Text(filepath.Join(set.Root, p.Path)))
 		}
 	}
-	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {
-		return summary, err
-	}
-	release, err := atomicfile.Hold(dir)
+	release, err := outdir.Hold(dir, func() error { return clean(dir) })
 	if err != nil {
 		return summary, err
 	}
 	defer release()
-	if err := clean(dir); err != nil {
-		return summary, err
-	}
 	if before, err := readIndex(dir); err == nil && !o.Force {
 		if what := before.unlike(set, o); what != "" {
 			return summary, &ReplaceError{dir, what}

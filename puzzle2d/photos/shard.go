@@ -293,7 +293,8 @@ func colourSums(pixels []byte) (sums [3]uint64) {
 	return sums
 }
 
-// clean removes what killed runs have left, and refuses a folder of somebody else.
+// clean removes what killed runs have left, makes the folder of shards, and refuses a folder of
+// somebody else.
 func clean(dir string) error {
 	foreign := func(path string) error {
 		return fmt.Errorf("%s is no part of prepared photographs, and would be lost: choose an empty folder", path)
@@ -318,6 +319,9 @@ func clean(dir string) error {
 		if e.Name()[0] != '.' && !shardName.MatchString(e.Name()) {
 			return foreign(filepath.Join(dir, shardsFolder, e.Name()))
 		}
+	}
+	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {
+		return err
 	}
 	isIndex := func(name string) bool { return name == indexName }
 	return errors.Join(atomicfile.Clean(dir, isIndex), atomicfile.Clean(filepath.Join(dir, shardsFolder), nil))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -86,18 +87,12 @@ func (d *Dataset) prepare(ctx context.Context, dir string, part Part, p volume.P
 	case o.Merge:
 		return d.mergeParts(dir, p, o)
 	}
-	if err := atomicfile.MakeFolder(dir); err != nil {
-		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
-	}
-	release, err := atomicfile.Hold(dir)
+	var w *prepared.Writer
+	release, err := outdir.Hold(dir, func() (err error) { w, err = prepared.NewWriter(dir, p); return err })
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
 	defer release()
-	w, err := prepared.NewWriter(dir, p)
-	if err != nil {
-		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
-	}
 	if !o.Force {
 		if err := d.checkEarlier(w, dir, p); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -95,17 +96,11 @@ func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.P
 			return nil, err
 		}
 	}
-	if err := atomicfile.MakeFolder(own); err != nil {
-		return nil, err
-	}
-	let, err := atomicfile.Hold(own)
+	let, err := outdir.Hold(own, func() error { return atomicfile.Remove(part.file(dir)) })
 	if err != nil {
 		return nil, err
 	}
 	defer let()
-	if err := atomicfile.Remove(part.file(dir)); err != nil {
-		return nil, err
-	}
 	summary, err := newPreparer(d, w, p, o).run(ctx, cases, progress)
 	if err != nil {
 		return summary, err

@@ -130,7 +130,7 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
-	if err := outdir.Mark(dir, owner, casesFolder); err != nil {
+	if err := owner.Mark(dir); err != nil {
 		return nil, err
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
@@ -144,8 +144,8 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 		sums: sums}, nil
 }
 
-// owner is who the cases of a folder belong to, see package outdir.
-const owner = "voxsaw prepare"
+// owner has the cases of a folder.
+var owner = outdir.Owner{Name: "voxsaw prepare", Files: []string{casesFolder}}
 
 // checkOwn refuses a folder whose manifest, records or voxels somebody else has written.
 func checkOwn(dir string) error {
@@ -191,7 +191,7 @@ func checkOwn(dir string) error {
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
 			return foreign(path)
 		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil &&
-			outdir.Check(dir, owner, casesFolder) != nil {
+			owner.Check(dir) != nil {
 			return foreign(path) // voxels without a record: not those of a run that was killed
 		}
 	}
