@@ -87,6 +87,7 @@ var mayImport = map[string][]string{
 	"internal/unet":                  {"internal/device", "internal/nn"},
 	"internal/nnunet": {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn",
 		"internal/pytorch", "internal/unet"},
+	"network": {".", "internal/backbone", "internal/device", "internal/nn"},
 	"vnet": {".", "internal/backbone", "internal/checkpoint", "internal/device",
 		"internal/nn"},
 	"internal/photonet": {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
@@ -144,6 +145,8 @@ var mayImport = map[string][]string{
 	"internal/table":       {"eval"},
 	"internal/report":      {"eval", "internal/table", "volume"},
 	"internal/tensorboard": {},
+
+	"examples/network": {".", "network", "segment", "volume", "volume/phantom", "volume/prepared"},
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},

@@ -8,19 +8,27 @@ import (
 	"testing"
 )
 
-// A program of another module (testdata/outside) is built against this one and runs: prepare,
-// pretrain, fine-tune, predict, compare.
+// Programs of another module are built against this one and run: testdata/outside, which prepares,
+// pretrains, fine-tunes, predicts and compares, and the examples, each of which adds something to
+// the library.
 func TestOutsideModule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a program")
+		t.Skip("builds programs")
 	}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	module := t.TempDir()
-	for from, to := range map[string]string{filepath.Join("testdata", "outside", "main.go"): "main.go",
-		"go.sum": "go.sum", "go.mod": "go.mod"} {
+	programs, err := filepath.Glob("examples/*/main.go")
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	files := map[string]string{"go.sum": "go.sum", "go.mod": "go.mod"}
+	for _, p := range append(programs, filepath.Join("testdata", "outside", "main.go")) {
+		files[p] = filepath.Join(filepath.Base(filepath.Dir(p)), "main.go")
+	}
+	for from, to := range files {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -31,14 +39,35 @@ func TestOutsideModule(t *testing.T) {
 			data = []byte(text + "\nrequire github.com/voxsaw/voxsaw v0.0.0\n\nreplace github.com/voxsaw/voxsaw => " +
 				here + "\n")
 		}
-		if err := os.WriteFile(filepath.Join(module, to), data, 0o644); err != nil {
+		path := filepath.Join(module, to)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	build := exec.Command("go", "run", "-mod=mod", ".")
+	bin := filepath.Join(module, "bin") + string(filepath.Separator)
+	build := exec.Command("go", "build", "-mod=mod", "-o", bin, "./...")
 	build.Dir = module
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "done" {
-		t.Errorf("%v\n%s", err, out)
+	build.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := map[string]string{ // what the last line says
+		"network": "2 steps; a label map of [28 24 24]", "outside": "done",
+	}
+	for _, to := range files {
+		name := filepath.Dir(to)
+		if name == "." {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			out, err := exec.Command(filepath.Join(bin, name)).CombinedOutput()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if err != nil || want[name] == "" || lines[len(lines)-1] != want[name] {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }

@@ -79,7 +79,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration from the data: the labels if none were chosen, or their
+// Resolve is what [Finetune] does first, for who wants to see it: it completes the configuration
+// from the data: the labels if none were chosen, or their
 // numbers where names were, their names, the number of classes, the preparation.
 func (c Config) Resolve(store *prepared.Store) (Config, error) {
 	names := store.LabelNames()

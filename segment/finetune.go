@@ -37,7 +37,8 @@ type CaseObserver interface {
 	CaseValidated(id string, dsc float64, prediction, reference *volume.LabelMap)
 }
 
-// Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
+// Finetune trains a network to segment. What its configuration leaves out follows from the data
+// ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
 // as far as they fit and [Config].Load says, the head only where its classes are the run's: a
 // [voxsaw.PartialError] where that is less than nine tenths of the encoder, unless the
@@ -58,7 +59,7 @@ func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 // finetune is [Finetune] as one of several ranks.
 func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions,
 	group train.Group) (summary voxsaw.Summary, loaded voxsaw.Loaded, err error) {
-	if err := c.Check(); err != nil {
+	if c, err = c.Resolve(data.Store); err != nil {
 		return summary, loaded, err
 	}
 	settings, err := config.Marshal(&c)

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -99,7 +100,8 @@ type Predictor struct {
 	largest []bool   // classes of which the largest component is kept; nil: none
 }
 
-// NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
+// NewPredictor loads checkpoints of fine-tuning runs. Of a run's folder it takes the best one, or
+// the last where nothing was validated. Of several, which must have the same network,
 // labels and preparation, the class probabilities are averaged. memory limits the bytes of the
 // network, a scan and the sums over it; 0: no limit.
 func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory int64) (*Predictor, error) {
@@ -109,6 +111,12 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	}
 	if len(checkpoints) == 0 {
 		return nil, errors.New("there is no checkpoint to predict with")
+	}
+	checkpoints = slices.Clone(checkpoints)
+	for n, path := range checkpoints {
+		if checkpoints[n], err = train.CheckpointOf(path); err != nil {
+			return nil, err
+		}
 	}
 	if o, err = o.Named(); err != nil {
 		return nil, err

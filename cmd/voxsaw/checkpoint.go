@@ -28,13 +28,12 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 	case !info.IsDir():
 		return path, nil
 	}
-	for _, file := range []string{train.Best(path), train.Last(path)} {
-		if _, err := os.Stat(file); err == nil {
-			say(stderr, "%s: taking %s", path, file)
-			return file, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
+	switch file, err := train.CheckpointOf(path); {
+	case err == nil:
+		say(stderr, "%s: taking %s", path, file)
+		return file, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
 	}
 	if near := nnunet.Near(path); len(near) > 0 {
 		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",

@@ -221,9 +221,10 @@ func (f *Folder) among(group Group) {
 	f.ranks = group.Size
 }
 
-// hold makes the folder where there is none, and takes it for this process.
+// hold makes the folder where there is none, takes it for this process, and cleans up what one that
+// was killed has left.
 func (f *Folder) hold() (release func(), err error) {
-	return outdir.Hold(f.path, func() error { return atomicfile.Clean(f.path, nil) }) // of a run that was killed
+	return outdir.Hold(f.path, func() error { return atomicfile.Clean(f.path, nil) })
 }
 
 // own lists the files of a run that are in its folder.
@@ -467,6 +468,21 @@ func (f *Folder) Last() string { return Last(f.path) }
 
 // Best is the path of the checkpoint with the highest score, of the run in a folder.
 func Best(folder string) string { return filepath.Join(folder, bestFile) }
+
+// CheckpointOf is the checkpoint of a run's folder that predicts: the best one, or the last where
+// nothing was validated. A path that is no folder is the checkpoint itself. A folder without one is
+// an [fs.ErrNotExist].
+func CheckpointOf(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return path, nil // whoever reads it says what is wrong
+	}
+	for _, file := range []string{Best(path), Last(path)} {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return file, err
+		}
+	}
+	return "", fmt.Errorf("%s holds no checkpoint, %s or %s: %w", path, bestFile, lastFile, fs.ErrNotExist)
+}
 
 // Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
 // file; it goes when the run is started over.

@@ -104,9 +104,6 @@ func run(folder string) error {
 
 	s := segment.DefaultConfig()
 	s.Network, s.Crop, s.Labels, s.Train.Steps = network, [3]int{16, 16, 16}, []string{"2"}, 2
-	if s, err = s.Resolve(store); err != nil {
-		return err
-	}
 	organs := filepath.Join(folder, "organs")
 	_, loaded, err := segment.Finetune(ctx, dev, s, segment.Data{Store: store, Train: training},
 		filepath.Join(encoder, "last.safetensors"), voxsaw.RunOptions{Folder: organs})
@@ -116,8 +113,7 @@ func run(folder string) error {
 	if len(loaded.Loaded) == 0 {
 		return fmt.Errorf("nothing was loaded: %v", loaded)
 	}
-	predictor, err := segment.NewPredictor(dev, []string{filepath.Join(organs, "last.safetensors")},
-		segment.DefaultInference(), 0)
+	predictor, err := segment.NewPredictor(dev, []string{organs}, segment.DefaultInference(), 0)
 	if err != nil {
 		return err
 	}
