@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 	"internal/rubik": slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle",
 		"internal/tiles", "internal/rot90"}),
 	"puzzle2d": {
-		".", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device",
+		".", "sample", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device",
 		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
@@ -146,7 +146,7 @@ var mayImport = map[string][]string{
 	"internal/report":      {"eval", "internal/table", "volume"},
 	"internal/tensorboard": {},
 
-	"examples/network": {".", "network", "segment", "volume", "volume/phantom", "volume/prepared"},
+	"examples/network": {".", "network", "sample", "segment", "volume", "volume/phantom", "volume/prepared"},
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},

@@ -12,9 +12,9 @@ type Mode int
 // A new run refuses a folder that holds one; a resumed run continues it, to the bit, perhaps to
 // more steps than it was started with; force starts over.
 const (
-	New Mode = iota
-	Resume
-	Force
+	ModeNew Mode = iota
+	ModeResume
+	ModeForce
 )
 
 // RunOptions say what a training leaves behind, who watches it and what it may take. All fields may

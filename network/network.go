@@ -4,7 +4,8 @@
 // Pretraining, fine-tuning and prediction then work with it as with any other. A [Network] is
 // written with the operators of a [Graph], which differentiates it and runs it on every device.
 //
-// It leaves out what only the networks of this module need; those are written with the graph itself.
+// It leaves out what only the networks of this module need; those are written with the graph
+// itself.
 package network
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// A Network is an encoder, which learns features, and a decoder, which makes a segmentation of them.
-// All sizes are along (i, j, k), the last axis of a tensor first.
+// A Network is an encoder, which learns features, and a decoder, which makes a segmentation of
+// them. All sizes are along (i, j, k), the last axis of a tensor first.
 type Network interface {
 	// Settings are the network's, with every value written out. Networks of equal settings have the
 	// same weights.

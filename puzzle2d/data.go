@@ -6,9 +6,9 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // smallerBatch is what is left where batches cannot be divided.
@@ -32,7 +32,7 @@ func (d Data) identity(kind string, settings any) (train.Identity, error) {
 }
 
 // named is the data by the photographs' names.
-func (d Data) named() pretext.Data {
+func (d Data) named() sample.Data {
 	names := func(photographs []int) []string {
 		list := make([]string, len(photographs))
 		for i, n := range photographs {
@@ -40,7 +40,7 @@ func (d Data) named() pretext.Data {
 		}
 		return list
 	}
-	return pretext.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
+	return sample.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
 }
 
 // open checks the roles of the photographs.

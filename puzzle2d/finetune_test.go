@@ -145,7 +145,7 @@ func TestFinetuneResumes(t *testing.T) {
 			t.Fatalf("%s: stopped after 3 steps: %v", name, err)
 		}
 		if _, err := c.Run(context.Background(), dev, data,
-			voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
+			voxsaw.RunOptions{Folder: parts, Mode: voxsaw.ModeResume}); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {

@@ -18,7 +18,7 @@ const kind = "photo-jigsaw"
 // last round, of puzzles of the held-out photographs.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
-// [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
+// [voxsaw.InterruptedError]; the same call with [voxsaw.ModeResume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
 func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,

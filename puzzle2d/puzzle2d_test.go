@@ -283,11 +283,11 @@ func TestResume(t *testing.T) {
 	other := c
 	other.Mirror = false
 	if _, err := Pretrain(context.Background(), dev, other, data,
-		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); !errors.As(err, new(*voxsaw.ChangedError)) {
+		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.ModeResume}); !errors.As(err, new(*voxsaw.ChangedError)) {
 		t.Errorf("other settings: %v", err)
 	}
 	if _, err := Pretrain(context.Background(), dev, c, data,
-		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
+		voxsaw.RunOptions{Folder: parts, Mode: voxsaw.ModeResume}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"last.safetensors", "best.safetensors"} {

@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -104,9 +105,17 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration: the size of a patch, the network's own values, how the cases
-// were prepared.
-func (c Config) Resolve(p volume.Preparation) (Config, error) {
+// Resolve is what [Pretrain] does first, for who wants to see it: it completes the configuration by
+// the size of a patch, the network's own values, and how the cases were prepared.
+func (c Config) Resolve(of sample.Store) (Config, error) {
+	if scans, ok := of.(interface{ Preparation() volume.Preparation }); ok {
+		return c.resolve(scans.Preparation())
+	}
+	return c.resolve(c.Preparation)
+}
+
+// resolve is [Config.Resolve] by how the cases were prepared.
+func (c Config) resolve(p volume.Preparation) (Config, error) {
 	c.Preparation, c.Network.Inputs = p, p.Inputs()
 	b, err := backbone.Of(c.Network)
 	if err != nil {

@@ -37,11 +37,11 @@ func ExamplePretrain() {
 	c := puzzle3d.DefaultConfig()
 	c.Network.Channels, c.Network.Levels = 4, 1
 	c.Grid, c.Crop, c.Features, c.Train.Steps = [3]int{2, 2, 2}, [3]int{24, 20, 20}, 32, 3
-	if c, err = c.Resolve(store.Preparation()); err != nil {
+	if c, err = c.Resolve(store); err != nil {
 		log.Fatal(err)
 	}
 	run := filepath.Join(folder, "run")
-	data := puzzle3d.Data{Store: store, Train: []string{"patient_1", "patient_2", "patient_3"},
+	data := sample.Data{Store: store, Train: []string{"patient_1", "patient_2", "patient_3"},
 		Validate: []string{"patient_4"}}
 	summary, err := puzzle3d.Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: run})
 	if err != nil {

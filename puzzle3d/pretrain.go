@@ -12,30 +12,32 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// Data is samples, such as prepared cases, by their role. No labels are used.
-type Data struct {
-	Store    sample.Store
-	Train    []string // names
-	Validate []string // of those held out; may be empty
-}
-
-// Pretrain trains encoder and head to solve puzzles. The configuration is a resolved one
-// ([Config.Resolve]). The score of a validation is the share of patches in their place after the
-// last round, of puzzles of the held-out cases.
+// Pretrain trains encoder and head to solve puzzles. What the configuration leaves out follows from
+// the data ([Config.Resolve]). The score of a validation is the share of patches in their place
+// after the last round, of puzzles of the held-out cases.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
-// [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
+// [voxsaw.InterruptedError]; the same call with [voxsaw.ModeResume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,
+func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary,
 	error) {
 	return pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
+// EstimateMemory is the memory that [Pretrain] would need, and trains nothing.
+func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data,
+	o voxsaw.RunOptions) (need voxsaw.MemoryNeed, err error) {
+	o.Need = &need
+	_, err = Pretrain(ctx, dev, c, data, o)
+	return need, err
+}
+
 // pretrain is [Pretrain] as one of several ranks.
-func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions,
+func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions,
 	group train.Group) (voxsaw.Summary, error) {
-	if err := c.Check(); err != nil {
+	c, err := c.Resolve(data.Store)
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	network, restoring, err := c.learns()
@@ -52,7 +54,7 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
 			return newLearner(c, game, network, restoring, w)
 		},
-	}, pretext.Data(data), o, group)
+	}, data, o, group)
 }
 
 // learner is pretraining with puzzles of cases.

@@ -33,15 +33,15 @@ func tiny() Config {
 
 func resolved(t testing.TB, c Config) Config {
 	t.Helper()
-	c, err := c.Resolve(volume.DefaultPreparation())
+	c, err := c.resolve(volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func data(cache *prepared.Store, held int) Data {
-	d := Data{Store: cache}
+func data(cache *prepared.Store, held int) sample.Data {
+	d := sample.Data{Store: cache}
 	for i, info := range slices.Collect(cache.Records()) {
 		if i < held {
 			d.Validate = append(d.Validate, info.ID)
@@ -88,7 +88,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		spoil(&c)
-		if _, err := c.Resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	cache, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), tiny()
 	c.Train.Steps = 1
 	c = resolved(t, c)
-	for want, d := range map[string]Data{
+	for want, d := range map[string]sample.Data{
 		"nothing to pretrain on": {Store: cache, Validate: []string{"case00"}},
 		"is both to train":       {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
 		"no case \"x\"":          {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
@@ -261,30 +261,30 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 		return Pretrain(ctx, dev, c, data(cache, 2), voxsaw.RunOptions{Folder: path, Mode: mode, Observer: watch})
 	}
 	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
-	summary, err := run(through, voxsaw.New, t.Context(), &observer{})
+	summary, err := run(through, voxsaw.ModeNew, t.Context(), &observer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var interrupted *voxsaw.InterruptedError
-	if _, err := run(stopped, voxsaw.New, ctx, &observer{step: 5, cancel: cancel}); !errors.As(err, &interrupted) {
+	if _, err := run(stopped, voxsaw.ModeNew, ctx, &observer{step: 5, cancel: cancel}); !errors.As(err, &interrupted) {
 		t.Fatalf("error %v", err)
 	}
 	var changed *voxsaw.ChangedError
 	other := c
 	other.Train.LR *= 2
 	if _, err := Pretrain(t.Context(), dev, other, data(cache, 2),
-		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); !errors.As(err, &changed) {
 		t.Errorf("another learning rate: %v", err)
 	}
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1),
-		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); !errors.As(err, &changed) {
 		t.Errorf("other cases: %v", err)
 	}
-	if _, err := run(stopped, voxsaw.Resume, t.Context(), &observer{}); err != nil {
+	if _, err := run(stopped, voxsaw.ModeResume, t.Context(), &observer{}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := run(stopped, voxsaw.Resume, t.Context(),
+	if again, err := run(stopped, voxsaw.ModeResume, t.Context(),
 		&observer{step: 1, cancel: func() { t.Error("a finished run took a step") }}); err != nil || again.Step != 8 ||
 		math.Abs(again.Validation.Score-summary.Validation.Score) > 1e-6 {
 		t.Errorf("a finished run: %+v, %v", again, err)
@@ -459,7 +459,7 @@ func TestKWayLearns(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	if _, err := Pretrain(t.Context(), dev, c, data(store, 8),
-		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
+		voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(through, "last.safetensors"), filepath.Join(stopped, "last.safetensors"), 0)
@@ -506,7 +506,7 @@ func TestPuzzlesOfAirAreNamed(t *testing.T) {
 		config.Train.Steps = 1
 		o := &observer{}
 		_, err := Pretrain(t.Context(), testDevice(t), resolved(t, config), data(store, 0),
-			voxsaw.RunOptions{Folder: t.TempDir(), Mode: voxsaw.Force, Observer: o})
+			voxsaw.RunOptions{Folder: t.TempDir(), Mode: voxsaw.ModeForce, Observer: o})
 		if err != nil {
 			t.Fatal(err)
 		}

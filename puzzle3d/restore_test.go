@@ -248,7 +248,7 @@ func TestRestoreSettingsNameWhatIsWrong(t *testing.T) {
 	} {
 		c := both()
 		spoil(&c)
-		if _, err := c.Resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

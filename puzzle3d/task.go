@@ -40,7 +40,7 @@ func (s *settings) Common() pretext.Common {
 
 // Resolve implements [pretext.Config].
 func (s *settings) Resolve(how volume.Preparation) (err error) {
-	s.Config, err = s.Config.Resolve(how)
+	s.Config, err = s.Config.resolve(how)
 	return err
 }
 
@@ -59,9 +59,9 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 }
 
 // Pretrain implements [pretext.Config].
-func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
-	return Pretrain(ctx, dev, s.Config, Data(data), o)
+	return Pretrain(ctx, dev, s.Config, data, o)
 }
 
 // evaluator is a Player on the list of pretext tasks.

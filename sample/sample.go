@@ -34,6 +34,13 @@ type Store interface {
 	Fingerprint() string
 }
 
+// Data is samples by their role.
+type Data struct {
+	Store    Store
+	Train    []string // names
+	Validate []string // of those held out; may be empty
+}
+
 // Open opens samples.
 func Open(s Store, names []string) ([]Sample, error) {
 	samples := make([]Sample, len(names))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // microBatched is a configuration whose batch of 4 goes through the network in n micro-batches.
@@ -23,7 +24,7 @@ func microBatched(n int) Config {
 // loss of a batch is no mean of its parts' losses.
 func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	data := Data{cache, []string{"case00", "case01"}, []string{"case02"}}
+	data := sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
 	for _, optimizer := range []string{"sgd", "adamw"} {
 		run := func(n int) string {
 			c := microBatched(n)
@@ -48,27 +49,27 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 // A run of micro-batches that is stopped and resumed leaves the bits of one that ran through.
 func TestMicroBatchesResumeToTheBit(t *testing.T) {
 	cache := phantoms(t, 3, [3]int{24, 20, 16})
-	data, c := Data{cache, []string{"case00", "case01"}, nil}, resolved(t, microBatched(2), cache)
+	data, c := sample.Data{Store: cache, Train: []string{"case00", "case01"}}, resolved(t, microBatched(2), cache)
 	folder := t.TempDir()
 	run := func(ctx context.Context, name string, mode voxsaw.Mode, watch voxsaw.Observer) error {
 		_, _, err := Finetune(ctx, directDevice(t), c, data, "", voxsaw.RunOptions{Folder: filepath.Join(folder, name),
 			Mode: mode, Observer: watch})
 		return err
 	}
-	if err := run(t.Context(), "through", voxsaw.New, nil); err != nil {
+	if err := run(t.Context(), "through", voxsaw.ModeNew, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stopped *voxsaw.InterruptedError
-	if err := run(ctx, "stopped", voxsaw.New, &observer{stepped: func(step int) {
+	if err := run(ctx, "stopped", voxsaw.ModeNew, &observer{stepped: func(step int) {
 		if step == 2 {
 			cancel()
 		}
 	}}); !errors.As(err, &stopped) {
 		t.Fatalf("the run was not stopped: %v", err)
 	}
-	if err := run(t.Context(), "stopped", voxsaw.Resume, nil); err != nil {
+	if err := run(t.Context(), "stopped", voxsaw.ModeResume, nil); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(folder, "through", "last.safetensors"),
@@ -84,7 +85,7 @@ func TestMicroBatchesThatCannotBe(t *testing.T) {
 		settings, folder := microBatched(2), filepath.Join(t.TempDir(), "run")
 		c(&settings)
 		_, _, err := Finetune(t.Context(), directDevice(t), resolved(t, settings, cache),
-			Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{Folder: folder})
+			sample.Data{Store: cache, Train: []string{"case00"}}, "", voxsaw.RunOptions{Folder: folder})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -101,7 +102,7 @@ func TestMicroBatchesThatDivergeOnOneRank(t *testing.T) {
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {
 		all.Go(func() {
-			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, Data{cache, []string{"case00"}, nil}, "",
+			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, sample.Data{Store: cache, Train: []string{"case00"}}, "",
 				voxsaw.RunOptions{}, group)
 		})
 	}

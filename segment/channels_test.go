@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // What the second channel alone shows is learnt, with all augmentations, and predicted.
@@ -22,7 +23,7 @@ func TestSecondChannelIsLearnt(t *testing.T) {
 	if c.Network.Inputs != 2 {
 		t.Fatalf("%+v", c.Network)
 	}
-	data := Data{Store: store, Train: []string{"case00", "case01", "case02"}, Validate: []string{"case03"}}
+	data := sample.Data{Store: store, Train: []string{"case00", "case01", "case02"}, Validate: []string{"case03"}}
 	run := filepath.Join(t.TempDir(), "run")
 	summary, _, err := Finetune(t.Context(), traintest.Direct(t), c, data, "", voxsaw.RunOptions{Folder: run})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -82,7 +83,11 @@ func DefaultConfig() Config {
 // Resolve is what [Finetune] does first, for who wants to see it: it completes the configuration
 // from the data: the labels if none were chosen, or their
 // numbers where names were, their names, the number of classes, the preparation.
-func (c Config) Resolve(store *prepared.Store) (Config, error) {
+func (c Config) Resolve(of sample.Store) (Config, error) {
+	store, ok := of.(*prepared.Store)
+	if !ok {
+		return c, errors.New("a segmentation is learnt from prepared cases with labels, and these are others")
+	}
 	names := store.LabelNames()
 	ignored := volume.IgnoredLabels(names)
 	if len(c.Labels) == 0 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -82,7 +83,7 @@ func finetune(dev voxsaw.Device, folder string) (voxsaw.Summary, error) {
 	if c, err = c.Resolve(store); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	data := segment.Data{Store: store, Train: []string{"patient_1", "patient_2"}, Validate: []string{"patient_3"}}
+	data := sample.Data{Store: store, Train: []string{"patient_1", "patient_2"}, Validate: []string{"patient_3"}}
 	summary, _, err := segment.Finetune(context.Background(), dev, c, data, "",
 		voxsaw.RunOptions{Folder: filepath.Join(folder, "run")})
 	return summary, err

@@ -17,15 +17,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// Data is prepared cases by their role.
-type Data struct {
-	Store    *prepared.Store
-	Train    []string // case IDs
-	Validate []string // held-out case IDs; may be empty
+// labelled is prepared cases by their role.
+type labelled struct {
+	Store           *prepared.Store
+	Train, Validate []string
 }
 
 // A CaseObserver is a [voxsaw.Observer] that is given, too, what a validation makes of each
@@ -37,7 +37,8 @@ type CaseObserver interface {
 	CaseValidated(id string, dsc float64, prediction, reference *volume.LabelMap)
 }
 
-// Finetune trains a network to segment. What its configuration leaves out follows from the data
+// Finetune trains a network to segment, on prepared cases: the store of the data is one of package
+// prepared. What its configuration leaves out follows from the data
 // ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
 // as far as they fit and [Config].Load says, the head only where its classes are the run's: a
@@ -48,20 +49,21 @@ type CaseObserver interface {
 // held-out cases.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
-// [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
+// [voxsaw.InterruptedError]; the same call with [voxsaw.ModeResume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string,
+func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, init string,
 	o voxsaw.RunOptions) (voxsaw.Summary, voxsaw.Loaded, error) {
 	return finetune(ctx, dev, c, data, init, o, train.GroupOf(o))
 }
 
 // finetune is [Finetune] as one of several ranks.
-func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions,
+func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, init string, o voxsaw.RunOptions,
 	group train.Group) (summary voxsaw.Summary, loaded voxsaw.Loaded, err error) {
-	if c, err = c.Resolve(data.Store); err != nil {
+	if c, err = c.Resolve(of.Store); err != nil {
 		return summary, loaded, err
 	}
+	data := labelled{of.Store.(*prepared.Store), of.Train, of.Validate} // Resolve takes no other
 	settings, err := config.Marshal(&c)
 	if err != nil {
 		return summary, loaded, err
@@ -96,16 +98,24 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	return summary, loaded, err
 }
 
+// EstimateMemory is the memory that [Finetune] would need, and trains nothing.
+func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions) (need voxsaw.MemoryNeed,
+	err error) {
+	o.Need = &need
+	_, _, err = Finetune(ctx, dev, c, data, "", o)
+	return need, err
+}
+
 // learntWith is what a run learns from, and what the weights that it starts from have learnt from.
 // A run that is resumed, and does without those, says it itself.
-func learntWith(data Data, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
+func learntWith(data labelled, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
 	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train),
 		Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
 	if init == "" {
 		return own, nil
 	}
 	d, err := checkpoint.Read(init)
-	if err != nil && !errors.Is(err, checkpoint.ErrForeign) && o.Mode == voxsaw.Resume && o.Folder != "" {
+	if err != nil && !errors.Is(err, checkpoint.ErrForeign) && o.Mode == voxsaw.ModeResume && o.Folder != "" {
 		if d, err = checkpoint.Read(train.Last(o.Folder)); errors.Is(err, fs.ErrNotExist) {
 			return own, nil // no step was saved: who loads the first weights says what is wrong
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -56,7 +57,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 		c.Network.Classes != 3 {
 		t.Fatalf("resolved to %+v", c)
 	}
-	data := Data{cache, []string{"case00", "case01", "case02", "case03"}, []string{"case04"}}
+	data := sample.Data{Store: cache, Train: []string{"case00", "case01", "case02", "case03"}, Validate: []string{"case04"}}
 	summary, report, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	c.Crop, c.Batch, c.Augment.Spatial = [3]int{8, 8, 8}, 2, 0.5
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 7, 3, 2
 	c = resolved(t, c, cache)
-	data := Data{cache, []string{"case00", "case01"}, []string{"case02"}}
+	data := sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
 	whole := filepath.Join(t.TempDir(), "whole")
 	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: whole}); err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 			t.Fatalf("stopped at %d: %v", stop, err)
 		}
 		if _, _, err := Finetune(t.Context(), dev, c, data, "",
-			voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume}); err != nil {
+			voxsaw.RunOptions{Folder: path, Mode: voxsaw.ModeResume}); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
@@ -175,11 +176,11 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
 	c = resolved(t, c, cache)
-	bare, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
+	bare, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
 	if err != nil || bare.windows != nil || bare.validationBytes() != 0 {
 		t.Fatalf("windows %v, %v", bare.windows, err)
 	}
-	data := Data{cache, []string{"case00"}, []string{"case01"}}
+	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
 	task, err := compiled(t, dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +211,7 @@ func TestNeedOfARun(t *testing.T) {
 	c.Network.Channels, c.Crop, c.Batch, c.Labels = 4, [3]int{16, 16, 16}, 3, []string{"2"}
 	c.Train.Steps, c.Train.Warmup = 1, 0
 	c = resolved(t, c, cache)
-	data := Data{cache, []string{"case00"}, []string{"case01"}}
+	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
 	path := filepath.Join(t.TempDir(), "run")
 	var need voxsaw.MemoryNeed
 	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30,
@@ -264,7 +265,7 @@ func TestInitialWeights(t *testing.T) {
 		return path, params
 	}
 	path, encoder := pretrained(c.Network)
-	data := Data{Store: cache, Train: []string{"case00"}}
+	data := sample.Data{Store: cache, Train: []string{"case00"}}
 	out, o := filepath.Join(t.TempDir(), "run"), &observer{}
 	_, report, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{Folder: out, Observer: o})
 	if err != nil {
@@ -325,7 +326,7 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 }
 
 func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, cache *prepared.Store, c Config) {
-	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
+	task, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +385,7 @@ func TestCropsHaveLittleAir(t *testing.T) {
 	for _, most := range []float64{1, 0.8} {
 		c := tiny()
 		c.Crop, c.Foreground, c.MaxAir, c.Augment, c.Batch = [3]int{16, 16, 16}, 0, most, Augmentation{}, 8
-		task, err := compiled(t, testDevice(t), resolved(t, c, store), Data{Store: store, Train: []string{"a"}}, 0)
+		task, err := compiled(t, testDevice(t), resolved(t, c, store), sample.Data{Store: store, Train: []string{"a"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +417,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 	c := tiny()
 	c.Labels, c.Crop, c.Foreground, c.Augment = []string{"1", "3+4"}, [3]int{8, 8, 8}, 1, Augmentation{}
 	c = resolved(t, c, cache)
-	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, 0)
+	task, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +479,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		t.Errorf("all labels are %v", c.Labels)
 	}
 	c := resolved(t, tiny(), cache)
-	for want, data := range map[string]Data{
+	for want, data := range map[string]sample.Data{
 		"no cases to train on": {Store: cache},
 		"both to train and": {Store: cache, Train: []string{"case00", "case01"},
 			Validate: []string{"case01"}},
@@ -493,7 +494,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil ||
+	if _, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil ||
 		strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
 		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
@@ -517,7 +518,7 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
 	c = resolved(t, c, cache)
-	for _, data := range []Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}},
+	for _, data := range []sample.Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}},
 		{Train: []string{"a", "d"}, Validate: []string{"c"}}} {
 		data.Store = cache
 		_, err := compiled(t, testDevice(t), c, data, 0)
@@ -547,7 +548,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
 	c = resolved(t, c, cache)
-	task, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare", "shown"}}, 0)
+	task, err := compiled(t, testDevice(t), c, sample.Data{Store: cache, Train: []string{"bare", "shown"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,7 +561,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare"}}, 0); err == nil ||
+	if _, err := compiled(t, testDevice(t), c, sample.Data{Store: cache, Train: []string{"bare"}}, 0); err == nil ||
 		!strings.Contains(err.Error(), "none of the 1 training cases") {
 		t.Errorf("no foreground at all: %v", err)
 	}
@@ -574,7 +575,7 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}}} {
 		c := tiny()
 		c.Network, c.Crop, c.Batch, c.Train.Steps = network, [3]int{16, 16, 8}, 4, 4
-		twoRanks(t, Data{cache, []string{"case00", "case01"}, []string{"case02"}}, resolved(t, c, cache))
+		twoRanks(t, sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}, resolved(t, c, cache))
 	}
 }
 
@@ -589,7 +590,7 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "",
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), sample.Data{Store: cache, Train: []string{"case00"}}, "",
 		voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)
@@ -608,7 +609,7 @@ func directDevice(t *testing.T) voxsaw.Device {
 }
 
 // twoRanks compares a run on two ranks with one on a single one.
-func twoRanks(t *testing.T, data Data, c Config) {
+func twoRanks(t *testing.T, data sample.Data, c Config) {
 	alone := filepath.Join(t.TempDir(), "alone")
 	if _, _, err := Finetune(t.Context(), directDevice(t), c, data, "", voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)

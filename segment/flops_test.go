@@ -5,6 +5,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A step's arithmetic is what PyTorch counts, and is recorded. Micro-batches run forward once more.
@@ -15,7 +16,7 @@ func TestFLOPs(t *testing.T) {
 	c = resolved(t, c, cache)
 	forward, step := traintest.FLOPs(t, "..", "finetune")
 	training := func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		s, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "", o)
+		s, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "", o)
 		return s, err
 	}
 	traintest.Counts(t, step, training)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -61,7 +62,7 @@ func TestIgnoredVoxelsCountNowhere(t *testing.T) {
 		t.Helper()
 		s := store(trained, held)
 		c := resolved(t, c, s)
-		learning, err := compiled(t, testDevice(t), c, Data{Store: s, Train: []string{"trained"},
+		learning, err := compiled(t, testDevice(t), c, sample.Data{Store: s, Train: []string{"trained"},
 			Validate: []string{"held"}}, 0)
 		if err != nil {
 			t.Fatal(err)

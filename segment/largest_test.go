@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Validation decides of which labels only the largest component is kept: of those whose DSC on the
@@ -22,7 +23,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
 	c = resolved(t, c, cache)
 	held := []string{"case03", "case04"}
-	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "",
+	if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
 		voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +107,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	// Validations that are to measure only decide nothing.
 	c.Train.Steps++
 	c.MeasureOnly = true
-	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "",
-		voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume, Loaders: 1}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
+		voxsaw.RunOptions{Folder: path, Mode: voxsaw.ModeResume, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := checkpoint.Read(last); err != nil || d.Step != c.Train.Steps || d.Validated != c.Train.Steps ||

@@ -35,7 +35,7 @@ type learner struct {
 }
 
 // open opens the cases.
-func (l *learner) open(c Config, data Data, group train.Group) error {
+func (l *learner) open(c Config, data labelled, group train.Group) error {
 	first, n, err := group.Share(c.Batch)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // wholeNetwork writes a checkpoint of a network, encoder and decoder.
@@ -72,7 +73,7 @@ func TestLoad(t *testing.T) {
 			from := c.Network
 			from.Classes = x.classes
 			c.Load = x.load
-			learner, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
+			learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +133,7 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 		c = resolved(t, c, cache)
 		from := c
 		from.Names = []string{c.Names[0], c.Names[2], c.Names[1]}
-		learner, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
+		learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

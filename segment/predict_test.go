@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -50,7 +51,7 @@ func quick(t testing.TB, dev voxsaw.Device, store *prepared.Store, ids []string,
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{16, 16, 12}, []string{"2", "3+4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = steps, 0.03, 2, 0, steps
 	folder := filepath.Join(t.TempDir(), "run")
-	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), Data{store, ids, nil}, "",
+	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), sample.Data{Store: store, Train: ids}, "",
 		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Gradients that are sent in bfloat16 leave the same weights on all ranks, close to those of
@@ -27,7 +28,7 @@ func TestGradientsSentInBF16(t *testing.T) {
 		for rank, group := range traintest.Ranks(ranks) {
 			dev := directDevice(t)
 			all.Go(func() {
-				_, _, errs[rank] = finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01"}, nil}, "",
+				_, _, errs[rank] = finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
 					voxsaw.RunOptions{Folder: filepath.Join(folder, strconv.Itoa(rank))}, group)
 			})
 		}

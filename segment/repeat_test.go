@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A training with the same number of threads ends with the same bits, whatever the threads do when.
@@ -31,7 +32,7 @@ func TestRepeatable(t *testing.T) {
 		}
 		defer dev.Close()
 		run := filepath.Join(t.TempDir(), "run")
-		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+		if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
 			voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ type sampler struct {
 }
 
 // newSampler opens the cases and looks at what they have.
-func newSampler(c Config, data Data, first, n int) (sampler, error) {
+func newSampler(c Config, data labelled, first, n int) (sampler, error) {
 	s := sampler{config: c, store: data.Store, train: data.Train, first: first, n: n}
 	var err error
 	if s.classes, err = parseClasses(c.Labels); err != nil {
@@ -55,7 +55,7 @@ func newSampler(c Config, data Data, first, n int) (sampler, error) {
 	return s, s.open(data)
 }
 
-func (s *sampler) open(data Data) error {
+func (s *sampler) open(data labelled) error {
 	if len(data.Train) == 0 {
 		return errors.New("there are no cases to train on")
 	}

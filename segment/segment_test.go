@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -32,7 +33,7 @@ func resolved(t testing.TB, c Config, cache *prepared.Store) Config {
 }
 
 // compiled is a fine-tuning that is ready to run.
-func compiled(t testing.TB, dev voxsaw.Device, c Config, data Data, memory int64) (*learner, error) {
+func compiled(t testing.TB, dev voxsaw.Device, c Config, data sample.Data, memory int64) (*learner, error) {
 	t.Helper()
 	d, err := device.From(dev)
 	if err != nil {
@@ -42,7 +43,7 @@ func compiled(t testing.TB, dev voxsaw.Device, c Config, data Data, memory int64
 		return nil, err
 	}
 	var l learner
-	if err := l.open(c, data, train.Group{}); err != nil {
+	if err := l.open(c, labelled{data.Store.(*prepared.Store), data.Train, data.Validate}, train.Group{}); err != nil {
 		return nil, err
 	}
 	w := train.Workbench{Device: d, Params: nn.NewParams(d, c.Train.Seed), Memory: memory}

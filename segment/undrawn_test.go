@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -55,7 +56,7 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 	if got, want := c.UndrawnIn(store, []string{"all", "partly"}), "liver in 1 of 2 (partly)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	l, err := compiled(t, testDevice(t), c, Data{Store: store, Train: []string{"trained"},
+	l, err := compiled(t, testDevice(t), c, sample.Data{Store: store, Train: []string{"trained"},
 		Validate: []string{"all", "partly"}}, 0)
 	if err != nil {
 		t.Fatal(err)

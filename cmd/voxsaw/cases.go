@@ -64,7 +64,8 @@ func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training,
 
 // noteInit says what must be known of the checkpoint to start from: which held-out cases it has
 // seen, and where its scans or its network were others than those of the configuration.
-func noteInit(w io.Writer, path string, data segment.Data, c segment.Config) error {
+func noteInit(w io.Writer, path string, store *prepared.Store, training, held []string,
+	c segment.Config) error {
 	if path == "" {
 		return nil
 	}
@@ -79,18 +80,18 @@ func noteInit(w io.Writer, path string, data segment.Data, c segment.Config) err
 	if d.Lost != "" {
 		say(w, "WARNING: %s: %s: nobody can say whether held-out cases are among them", path, d.Lost)
 	}
-	for _, line := range d.Mismatches(c.Preparation, data.Store.Spacings(data.Train), c.Network) {
+	for _, line := range d.Mismatches(c.Preparation, store.Spacings(training), c.Network) {
 		say(w, "WARNING: %s", line)
 	}
 	seen := d.Seen()
 	var pretrained, trained []string
-	for n, digest := range data.Store.Voxels(data.Validate) {
-		switch scan, found := seen.Find(data.Validate[n], digest); {
+	for n, digest := range store.Voxels(held) {
+		switch scan, found := seen.Find(held[n], digest); {
 		case !found:
 		case scan.Labels:
-			trained = append(trained, scan.Called(data.Validate[n]))
+			trained = append(trained, scan.Called(held[n]))
 		default:
-			pretrained = append(pretrained, scan.Called(data.Validate[n]))
+			pretrained = append(pretrained, scan.Called(held[n]))
 		}
 	}
 	if len(pretrained) > 0 {

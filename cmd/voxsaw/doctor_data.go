@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -61,7 +62,7 @@ func (o doctorOptions) trials(store *prepared.Store, dev voxsaw.Device) ([]trial
 			if err := settings.Resolve(store.Preparation()); err != nil {
 				return err
 			}
-			return second(settings.Pretrain(ctx, dev, pretext.Data{Store: store, Train: ids}, run))
+			return second(settings.Pretrain(ctx, dev, sample.Data{Store: store, Train: ids}, run))
 		}}}
 	if labelled, _ := divideLabelled(store, ids); len(labelled) > 0 {
 		c := segment.DefaultConfig()
@@ -73,7 +74,7 @@ func (o doctorOptions) trials(store *prepared.Store, dev voxsaw.Device) ([]trial
 				if err != nil {
 					return err
 				}
-				_, _, err = segment.Finetune(ctx, dev, c, segment.Data{Store: store, Train: labelled}, "", run)
+				_, _, err = segment.Finetune(ctx, dev, c, sample.Data{Store: store, Train: labelled}, "", run)
 				return err
 			}})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -174,7 +175,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
-	data := segment.Data{Store: cache, Train: training, Validate: held}
+	data := sample.Data{Store: cache, Train: training, Validate: held}
 	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
 		_, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
 		return err
@@ -194,7 +195,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	noteTorn(stderr, o.Cases, training, held)
 	noteUndrawn(stderr, cache, o.Config, training, held)
-	if err := noteInit(stderr, o.Init, data, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
+	err = noteInit(stderr, o.Init, cache, training, held, o.Config)
+	if err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without
 	}
 	run.page.sheet = newHeldOutSheet(cache)

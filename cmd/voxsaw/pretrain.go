@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -89,7 +90,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
-	data := pretext.Data{Store: store, Train: training, Validate: held}
+	data := sample.Data{Store: store, Train: training, Validate: held}
 	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
 		_, err := settings.Pretrain(cmd.Context(), dev, data, options)
 		return err

@@ -137,12 +137,12 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		folder = ""
 	}
 	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard}
-	mode := voxsaw.New
+	mode := voxsaw.ModeNew
 	switch {
 	case r.resume:
-		mode = voxsaw.Resume
+		mode = voxsaw.ModeResume
 	case r.force:
-		mode = voxsaw.Force
+		mode = voxsaw.ModeForce
 	}
 	return voxsaw.RunOptions{
 		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page,

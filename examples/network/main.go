@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/network"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -107,7 +108,7 @@ func run(folder string) error {
 	c.Crop, c.Train.Steps = [3]int{16, 16, 16}, 2
 	trained := filepath.Join(folder, "run")
 	summary, _, err := segment.Finetune(context.Background(), dev, c,
-		segment.Data{Store: store, Train: []string{"patient_1", "patient_2"}}, "", voxsaw.RunOptions{Folder: trained})
+		sample.Data{Store: store, Train: []string{"patient_1", "patient_2"}}, "", voxsaw.RunOptions{Folder: trained})
 	if err != nil {
 		return err
 	}

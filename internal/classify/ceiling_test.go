@@ -12,6 +12,7 @@ import (
 	_ "github.com/voxsaw/voxsaw/internal/rotation"
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -26,7 +27,7 @@ func TestCeilingOfAir(t *testing.T) {
 	}
 	air.Int16[grid.Len()-1] = 0 // in no crop of this test: a scan of air alone cannot be prepared
 	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "air", Image: air})
-	data := pretext.Data{Store: store, Train: []string{"air"}}
+	data := sample.Data{Store: store, Train: []string{"air"}}
 	for name, want := range map[string][]float64{"rotation": {1.0 / 10}, "position": {1.0 / 26},
 		"rubik": {1, 1.0 / 3, 2.0 / 3}} {
 		task, err := pretext.Of(name)

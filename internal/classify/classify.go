@@ -169,7 +169,7 @@ func Declare(c Config, params *nn.Params) error {
 
 // Pretrain trains with settings that are resolved, as one of several ranks or, with an empty group,
 // alone.
-func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data pretext.Data, o voxsaw.RunOptions,
+func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions,
 	group train.Group) (voxsaw.Summary, error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err

@@ -16,6 +16,7 @@ import (
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -63,7 +64,7 @@ func flops(t *testing.T, what string, training func(voxsaw.RunOptions) error) fl
 
 // trial trains on one made-up patient.
 func trial(ctx context.Context, dev voxsaw.Device, c pretext.Config, store *prepared.Store, o voxsaw.RunOptions) error {
-	_, err := c.Pretrain(ctx, dev, pretext.Data{Store: store, Train: []string{"case00"}}, o)
+	_, err := c.Pretrain(ctx, dev, sample.Data{Store: store, Train: []string{"case00"}}, o)
 	return err
 }
 
@@ -90,7 +91,7 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := flops(t, name, func(o voxsaw.RunOptions) error {
-			_, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}},
+			_, _, err := segment.Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: []string{"case00"}},
 				"", o)
 			return err
 		})
@@ -241,7 +242,7 @@ func TestLeaderboardRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			summary, loaded, err := segment.Finetune(t.Context(), dev, c,
-				segment.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
+				sample.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
 			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded,
 				"encoder.4.conv2.weight") {
 				t.Errorf("%s: %s: %+v, %v, %v", name, i.Name, summary, loaded, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -74,7 +75,7 @@ func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int,
 	}
 	c.Batch /= ranks
 	return rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
-		_, _, err := segment.Finetune(ctx, dev, c, segment.Data{Store: cache, Train: t.Train}, "", o)
+		_, _, err := segment.Finetune(ctx, dev, c, sample.Data{Store: cache, Train: t.Train}, "", o)
 		return err
 	})
 }
@@ -112,7 +113,7 @@ func rehearse(steps int, training func(voxsaw.RunOptions) error) (Needs, error) 
 }
 
 // pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.
-func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf, data pretext.Data, err error) {
+func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf, data sample.Data, err error) {
 	data.Store = cache
 	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15,
 		p.SubsetSeed); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -392,7 +393,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
-	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve},
+	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve},
 		init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
@@ -458,9 +459,9 @@ func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observe
 	if r.group.Rank > 0 {
 		return o
 	}
-	o.Folder, o.Mode = folder, voxsaw.Resume
+	o.Folder, o.Mode = folder, voxsaw.ModeResume
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
-		o.Mode = voxsaw.New
+		o.Mode = voxsaw.ModeNew
 	}
 	return o
 }

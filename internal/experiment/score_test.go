@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -64,7 +65,7 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	}
 	trial := Trial{Init: "scratch", Fold: 1, Fraction: 1, Seed: 1}
 	run := trial.Folder(dir)
-	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"train"}}, "",
+	if _, _, err := segment.Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: []string{"train"}}, "",
 		voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -327,7 +327,7 @@ func readResult(path string) (result Result, err error) {
 func (r *runner) train(ctx context.Context, result *Result, task Task, folder string) (checkpoint string, err error) {
 	items, _ := task.Names()
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
-	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.Resume,
+	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: r.Memory})
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score

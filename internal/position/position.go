@@ -72,7 +72,7 @@ func (c *Config) Overridden(before pretext.Config, by config.Section) {
 func (c *Config) Check() error { return c.PatchSettings.Check(grid) }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }

@@ -20,7 +20,7 @@ import (
 // Every task is learnt from scans of two channels, which its network takes both, and done on them.
 func TestTasksOfTwoChannels(t *testing.T) {
 	store := traintest.TwoChannels(t, 3, [3]int{40, 36, 36})
-	data := pretext.Data{Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
+	data := sample.Data{Store: store, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}
 	held, err := sample.Open(store, data.Validate)
 	if err != nil {
 		t.Fatal(err)

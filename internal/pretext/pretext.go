@@ -44,7 +44,7 @@ type Config interface {
 	// says what is wrong.
 	Resolve(how volume.Preparation) error
 	// Pretrain trains with settings that are resolved.
-	Pretrain(ctx context.Context, dev voxsaw.Device, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
+	Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
 }
 
 // An Overridden is a Config in which a setting follows from another one: it is told when [Override]

@@ -17,13 +17,6 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Data is samples by their role. No labels are used.
-type Data struct {
-	Store    sample.Store
-	Train    []string // names
-	Validate []string // of those held out; may be empty
-}
-
 // A Job is a task with its settings, as [Train] carries it out. B is what it needs for one step.
 type Job[B any] struct {
 	Task          string // its name
@@ -47,7 +40,7 @@ type Workbench struct {
 }
 
 // Train carries out a job on prepared cases, as one rank of the group or else of the options'.
-func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o voxsaw.RunOptions,
+func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data sample.Data, o voxsaw.RunOptions,
 	group train.Group) (voxsaw.Summary, error) {
 	settings, err := config.Marshal(j.Settings)
 	if err != nil {
@@ -59,13 +52,13 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 	var w Workbench
 	return train.Job[B]{
 		Identity: train.Identity{
-			Kind: j.Task, Settings: settings, TrainedOn: data.list(data.Train), ValidatedOn: data.list(data.Validate),
+			Kind: j.Task, Settings: settings, TrainedOn: list(data, data.Train), ValidatedOn: list(data, data.Validate),
 			Fingerprint: data.Store.Fingerprint(),
-			Learnt:      data.learnt(),
+			Learnt:      learnt(data),
 		},
 		Options: j.Training, Start: j.Start, Undivided: j.Undivided,
 		Open: func() (notes []string, err error) {
-			w.Train, w.Held, notes, err = data.open(j.Crop, j.ValidateCases)
+			w.Train, w.Held, notes, err = open(data, j.Crop, j.ValidateCases)
 			return notes, err
 		},
 		Declare: j.Declare,
@@ -89,7 +82,7 @@ type summarized interface {
 }
 
 // list is what a checkpoint lists of samples.
-func (data Data) list(names []string) []string {
+func list(data sample.Data, names []string) []string {
 	if of, ok := data.Store.(summarized); ok {
 		return of.Summarize(names)
 	}
@@ -97,7 +90,7 @@ func (data Data) list(names []string) []string {
 }
 
 // learnt is what a checkpoint says of the samples that it was trained on.
-func (data Data) learnt() (l checkpoint.Learnt) {
+func learnt(data sample.Data) (l checkpoint.Learnt) {
 	if of, ok := data.Store.(scans); ok {
 		l.Spacings, l.Scans = of.Spacings(data.Train), checkpoint.ScansOf(data.Train, of.Voxels(data.Train), false)
 	}
@@ -105,7 +98,7 @@ func (data Data) learnt() (l checkpoint.Learnt) {
 }
 
 // open opens the cases.
-func (data Data) open(crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string,
+func open(data sample.Data, crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string,
 	err error) {
 	if len(data.Train) == 0 {
 		return nil, nil, nil, errors.New("there is nothing to pretrain on")

@@ -26,6 +26,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -135,13 +136,13 @@ func checkSettings(s *pretext.Settings) error {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return c.pretrain(ctx, dev, data, o, train.Group{})
 }
 
 // pretrain is Pretrain as one of several ranks.
-func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions,
+func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions,
 	group train.Group) (voxsaw.Summary, error) {
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err

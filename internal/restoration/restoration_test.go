@@ -19,8 +19,8 @@ import (
 )
 
 // roles divides the cases of a store.
-func roles(store *prepared.Store, held int) pretext.Data {
-	d := pretext.Data{Store: store}
+func roles(store *prepared.Store, held int) sample.Data {
+	d := sample.Data{Store: store}
 	for record := range store.Records() {
 		d.Train = append(d.Train, record.ID)
 	}
@@ -63,7 +63,7 @@ type modelOf interface {
 	pretext.Config
 	pretext.Model
 	task() task
-	pretrain(context.Context, voxsaw.Device, pretext.Data, voxsaw.RunOptions, train.Group) (voxsaw.Summary, error)
+	pretrain(context.Context, voxsaw.Device, sample.Data, voxsaw.RunOptions, train.Group) (voxsaw.Summary, error)
 }
 
 // Patients never seen are restored better than by simple answers, and a checkpoint scores the same.

@@ -80,7 +80,7 @@ func (c *Config) Check() error {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }

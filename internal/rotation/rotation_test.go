@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/classify/classifytest"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -100,7 +101,7 @@ func TestFLOPs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, step := traintest.FLOPs(t, "../..", "rotation")
-	data := pretext.Data{Store: traintest.Phantoms(t, 1, [3]int{32, 32, 32}), Train: []string{"case00"}}
+	data := sample.Data{Store: traintest.Phantoms(t, 1, [3]int{32, 32, 32}), Train: []string{"case00"}}
 	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return c.Pretrain(t.Context(), traintest.Direct(t), data, o)
 	})

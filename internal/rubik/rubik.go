@@ -114,7 +114,7 @@ func (c *Config) halves() []rot90.Turn {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data,
+func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }

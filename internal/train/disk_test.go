@@ -61,7 +61,7 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 	}
 	whole, full := t.TempDir(), t.TempDir()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	defer room(t, true)
@@ -75,7 +75,7 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 			room(t, true)
 		}
 	}}
-	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, full, identity, voxsaw.New),
+	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, full, identity, voxsaw.ModeNew),
 		Observer: said})
 	room(t, true)
 	if !atomicfile.NoRoom(err) || !strings.Contains(err.Error(), lastFile) && !strings.Contains(err.Error(),
@@ -94,7 +94,7 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 	}
 	said = &notes{}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, full, identity, voxsaw.Resume), Observer: said}); err != nil {
+		Setup{Options: options, Folder: open(t, full, identity, voxsaw.ModeResume), Observer: said}); err != nil {
 		t.Fatal(err)
 	}
 	if len(said.texts) > 0 {
@@ -120,7 +120,7 @@ func TestRoomAtTheEnd(t *testing.T) {
 	}
 	whole := t.TempDir()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	defer room(t, true)
@@ -136,7 +136,7 @@ func TestRoomAtTheEnd(t *testing.T) {
 		}
 	}}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3), afterStep: end},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said}); err != nil ||
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeNew), Observer: said}); err != nil ||
 		!Finished(folder) {
 		t.Errorf("finished %v, %v", Finished(folder), err)
 	}
@@ -154,13 +154,13 @@ func TestRoomAtTheEnd(t *testing.T) {
 	said = &notes{hear: func(string) { cancel() }}
 	start := time.Now()
 	_, err := runPull(t, ctx, &pull{model: newModel(t, 3), afterStep: end},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said})
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeNew), Observer: said})
 	room(t, true)
 	if !atomicfile.NoRoom(err) || Finished(folder) || time.Since(start) > 30*time.Second {
 		t.Errorf("finished %v, %v", Finished(folder), err)
 	}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || !Finished(folder) {
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}); err != nil || !Finished(folder) {
 		t.Errorf("resumed: finished %v, %v", Finished(folder), err)
 	}
 }
@@ -187,7 +187,7 @@ func TestInterruptedWithoutRoom(t *testing.T) {
 			cancel()
 		}
 	}}
-	_, err := runPull(t, ctx, task, Setup{Options: options, Folder: open(t, t.TempDir(), identity, voxsaw.New)})
+	_, err := runPull(t, ctx, task, Setup{Options: options, Folder: open(t, t.TempDir(), identity, voxsaw.ModeNew)})
 	room(t, true)
 	if !atomicfile.NoRoom(err) || errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "stopped after step 8, which could not be saved") {
@@ -205,7 +205,7 @@ func TestGapAndLeftOvers(t *testing.T) {
 		}
 	}}
 	if _, err := runPull(t, ctx, task, Setup{Options: options,
-		Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, context.Canceled) {
+		Folder: open(t, folder, identity, voxsaw.ModeNew)}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	edit := func(name string, keep func(step string) bool) {
@@ -234,7 +234,7 @@ func TestGapAndLeftOvers(t *testing.T) {
 	}
 	said := &notes{}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil {
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume), Observer: said}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -262,7 +262,7 @@ func TestABatchThatCannotBeMade(t *testing.T) {
 	}
 	defer optimizer.Close()
 	if _, err := Train(t.Context(), task, Setup{Options: options, Optimizer: optimizer,
-		Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
+		Folder: open(t, folder, identity, voxsaw.ModeNew)}); !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
 	}
 	if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); err != nil || d.Step != 9 {
@@ -270,7 +270,7 @@ func TestABatchThatCannotBeMade(t *testing.T) {
 	}
 	said := &notes{}
 	if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume), Observer: said}); err != nil ||
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume), Observer: said}); err != nil ||
 		s.Step != 20 || len(said.texts) > 0 {
 		t.Errorf("%+v, %v, %q", s, err, said.texts)
 	}
@@ -297,7 +297,7 @@ func (b *brokenBatch) Batch(ctx context.Context, step int) (targets, error) {
 func TestAValidationThatFails(t *testing.T) {
 	straight := t.TempDir()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, straight, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, straight, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("case 7 has no label")
@@ -315,14 +315,14 @@ func TestAValidationThatFails(t *testing.T) {
 			return broken
 		}
 		if _, err := runPull(t, t.Context(), task,
-			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
+			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeNew)}); !errors.Is(err, broken) {
 			t.Fatalf("got %v", err)
 		}
 		if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); err != nil || d.Step != at || d.Validated == at {
 			t.Errorf("step %d, validated %d, %v", d.Step, d.Validated, err)
 		}
 		if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || s.Step != 20 {
+			Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}); err != nil || s.Step != 20 {
 			t.Errorf("%+v, %v", s, err)
 		}
 		if want, got := tensors(t, filepath.Join(straight, lastFile)),

@@ -190,13 +190,13 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 		if err := f.checkForeign(); err != nil {
 			return nil, err
 		}
-		if mode == voxsaw.Resume {
+		if mode == voxsaw.ModeResume {
 			f.notes = append(f.notes, path+" holds no run: starting one")
 		}
-	case mode == voxsaw.Force:
+	case mode == voxsaw.ModeForce:
 	case err != nil:
 		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
-	case mode == voxsaw.New:
+	case mode == voxsaw.ModeNew:
 		return nil, old.taken(path)
 	default:
 		if err := f.checkSame(old, mayDiffer); err != nil {
@@ -287,7 +287,7 @@ func (r record) taken(path string) error {
 // checkForeign refuses a folder without a run where somebody else's files have the names of a
 // run's, unless the run is to be started there whatever there is.
 func (f *Folder) checkForeign() error {
-	if f.mode == voxsaw.Force {
+	if f.mode == voxsaw.ModeForce {
 		return nil
 	}
 	err := claimant.Check(f.path)
@@ -301,7 +301,7 @@ func (f *Folder) checkForeign() error {
 // says what this one is. The folder is held, and was perhaps taken by another run between
 // OpenFolder and now.
 func (f *Folder) claim() error {
-	if f.mode != voxsaw.Force {
+	if f.mode != voxsaw.ModeForce {
 		switch other, err := readRecord(f.path); {
 		case err == nil:
 			return other.taken(f.path)

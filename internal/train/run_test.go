@@ -92,7 +92,7 @@ func TestFolderIsHeld(t *testing.T) {
 	path := t.TempDir()
 	second := func() error {
 		_, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-			Setup{Options: options, Folder: open(t, path, identity, voxsaw.Force)})
+			Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeForce)})
 		return err
 	}
 	first := &pull{model: newModel(t, 3)}
@@ -104,7 +104,7 @@ func TestFolderIsHeld(t *testing.T) {
 			t.Errorf("a second run in the same folder: %v", err)
 		}
 	}
-	want, err := runPull(t, t.Context(), first, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
+	want, err := runPull(t, t.Context(), first, Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 	if err != nil || want.Step != 20 {
 		t.Fatalf("%+v, %v", want, err)
 	}
@@ -117,9 +117,9 @@ func TestFolderIsHeld(t *testing.T) {
 // leaves it alone.
 func TestFolderTakenMeanwhile(t *testing.T) {
 	path := t.TempDir()
-	late := open(t, path, identity, voxsaw.New)
+	late := open(t, path, identity, voxsaw.ModeNew)
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(filepath.Join(path, lastFile))
@@ -148,7 +148,7 @@ func TestResumedRunEqualsUninterrupted(t *testing.T) {
 func testResume(t *testing.T, options voxsaw.Training, every int) {
 	whole := t.TempDir()
 	task := &pull{model: newModel(t, 3)}
-	want, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)})
+	want, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,14 +175,14 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 					}
 				}
 			}
-			_, err := runPull(t, ctx, interrupted, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
+			_, err := runPull(t, ctx, interrupted, Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 			var stopped *voxsaw.InterruptedError
 			if err != nil && (!errors.As(err, &stopped) || !errors.Is(err, context.Canceled)) {
 				t.Fatalf("stopped at %d: %v", stop, err)
 			}
 			resumed := &pull{model: newModel(t, 3)}
 			got, err := runPull(t, t.Context(), resumed,
-				Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume), Loaders: 1 + stop%3})
+				Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeResume), Loaders: 1 + stop%3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		}}
 	}
 	if _, err := runPull(t, t.Context(), stops(12),
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, stop) {
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeNew)}); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{metricsFile, validationFile, lastFile, bestFile, configFile, runFile} {
@@ -256,7 +256,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		if err := os.WriteFile(path, changed, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		setup := Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}
+		setup := Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}
 		var damaged *atomicfile.DamagedError
 		if _, err := runPull(t, t.Context(), stops(0), setup); !errors.As(err, &damaged) || damaged.Path != path {
 			t.Errorf("%s: %v", name, err)
@@ -269,7 +269,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runPull(t, t.Context(), stops(0),
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil {
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}); err != nil {
 		t.Error(err)
 	}
 	if listed, err := atomicfile.Compare(folder); err != nil || len(listed) < 6 {
@@ -281,7 +281,7 @@ func TestResumeComparesFiles(t *testing.T) {
 func TestResumeAfterACrash(t *testing.T) {
 	whole, crashed := t.TempDir(), t.TempDir()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("the power went")
@@ -297,7 +297,7 @@ func TestResumeAfterACrash(t *testing.T) {
 				t.Fatal(p)
 			}
 		}()
-		_, err := runPull(t, t.Context(), dies, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.New)})
+		_, err := runPull(t, t.Context(), dies, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.ModeNew)})
 		t.Fatalf("it went on: %v", err)
 	}()
 	if m, err := checkpoint.Read(filepath.Join(crashed, lastFile)); err != nil || m.Step != 10 {
@@ -313,7 +313,7 @@ func TestResumeAfterACrash(t *testing.T) {
 	}
 	f.Close()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.Resume)}); err != nil {
+		Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.ModeResume)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{metricsFile, validationFile} {
@@ -331,7 +331,7 @@ func TestResumeAfterACrash(t *testing.T) {
 func TestInfiniteLossKeepsTheLastCheckpoint(t *testing.T) {
 	path := t.TempDir()
 	task := &pull{model: newModel(t, 3), badStep: 8}
-	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
+	_, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 	var diverged *voxsaw.DivergedError
 	if !errors.As(err, &diverged) || diverged.Step != 8 || diverged.Path != filepath.Join(path, lastFile) ||
 		!strings.Contains(err.Error(), "case 8") {
@@ -349,14 +349,14 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 		t.Error("an empty folder is finished")
 	}
 	first, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)})
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !Finished(path) {
 		t.Error("not finished")
 	}
-	f := open(t, path, identity, voxsaw.Resume)
+	f := open(t, path, identity, voxsaw.ModeResume)
 	if s, err := f.Summary(); !f.Finished() || err != nil || s.Best != first.Best || s.Step != 20 ||
 		math.Abs(s.Validation.Score-first.Validation.Score) > 1e-6 {
 		t.Errorf("finished %v, %+v, %v", f.Finished(), s, err)
@@ -376,10 +376,10 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 func TestFolderRefuses(t *testing.T) {
 	path := t.TempDir()
 	// nothing to resume: starts
-	if err := open(t, path, identity, voxsaw.Resume).claim(); err != nil {
+	if err := open(t, path, identity, voxsaw.ModeResume).claim(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenFolder(path, identity, voxsaw.New)
+	_, err := OpenFolder(path, identity, voxsaw.ModeNew)
 	if err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("a second run: %v", err)
 	}
@@ -392,59 +392,59 @@ func TestFolderRefuses(t *testing.T) {
 	} {
 		id := identity
 		change(&id)
-		if _, err := OpenFolder(path, id, voxsaw.Resume); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenFolder(path, id, voxsaw.ModeResume); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 	other := identity
 	other.Version, other.Run = "v2", "# the same\ntrain: {lr: 0.1}\n"
-	if f := open(t, path, other, voxsaw.Resume); len(f.drifts) != 1 {
+	if f := open(t, path, other, voxsaw.ModeResume); len(f.drifts) != 1 {
 		t.Errorf("notes %q", f.drifts)
 	}
 	other.Run = "train:\n  lr: 0.2\nthreads: 2\n"
-	if _, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err == nil ||
+	if _, err := OpenFolder(path, other, voxsaw.ModeResume, "threads"); err == nil ||
 		strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
 		t.Errorf("a setting that may differ and one that may not: %v", err)
 	}
 	other = identity
 	other.Run += "threads: 2\n"
-	if f, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err != nil ||
+	if f, err := OpenFolder(path, other, voxsaw.ModeResume, "threads"); err != nil ||
 		!slices.Equal(f.notes, []string{"threads: not set in the run, 2 now: the run goes on with it"}) {
 		t.Errorf("a setting that may differ: %+v, %v", f, err)
 	}
-	if _, err := OpenFolder(filepath.Join(path, configFile), identity, voxsaw.New); err == nil ||
+	if _, err := OpenFolder(filepath.Join(path, configFile), identity, voxsaw.ModeNew); err == nil ||
 		!strings.Contains(err.Error(), "is a file") {
 		t.Errorf("a file as a folder: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(path, runFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFolder(path, identity, voxsaw.Resume); err == nil {
+	if _, err := OpenFolder(path, identity, voxsaw.ModeResume); err == nil {
 		t.Error("a damaged run was resumed")
 	}
-	open(t, path, identity, voxsaw.Force)
+	open(t, path, identity, voxsaw.ModeForce)
 }
 
 // A run that cannot start takes no folder; one that starts over loses nothing of the old run until
 // it starts.
 func TestFolderIsClaimedByTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
-	open(t, path, identity, voxsaw.New)
+	open(t, path, identity, voxsaw.ModeNew)
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder that was only looked at: %v", err)
 	}
 	impossible := options
 	impossible.Schedule = "never"
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: impossible, Folder: open(t, path, identity, voxsaw.New)}); err == nil {
+		Setup{Options: impossible, Folder: open(t, path, identity, voxsaw.ModeNew)}); err == nil {
 		t.Fatal("a run of no known schedule")
 	}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	before := tensors(t, filepath.Join(path, bestFile))
-	again := open(t, path, identity, voxsaw.Force)
+	again := open(t, path, identity, voxsaw.ModeForce)
 	if again.Started() {
 		t.Error("starting over continues")
 	}
@@ -469,11 +469,11 @@ func TestFolderIsClaimedByTheRun(t *testing.T) {
 func TestResumeRefusesAnotherNetwork(t *testing.T) {
 	path := t.TempDir()
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, path, identity, voxsaw.New)}); err != nil {
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 4)},
-		Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume)}); err == nil ||
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeResume)}); err == nil ||
 		!strings.Contains(err.Error(), `"head"`) {
 		t.Errorf("got %v", err)
 	}
@@ -531,7 +531,7 @@ func TestListsOfCasesAreWritten(t *testing.T) {
 		return list
 	}
 	f := open(t, filepath.Join(t.TempDir(), "run"), checkpoint.Description{Kind: "test", TrainedOn: names("a")},
-		voxsaw.New)
+		voxsaw.ModeNew)
 	f.validatedOn = names("b")
 	if err := atomicfile.MakeFolder(f.path); err != nil {
 		t.Fatal(err)

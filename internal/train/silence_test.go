@@ -60,7 +60,7 @@ func TestSilenceEndsTheRun(t *testing.T) {
 			m := newModel(t, c.head)
 			m.dev = c.dev
 			path := t.TempDir()
-			setup := Setup{Options: o, Folder: open(t, path, identity, voxsaw.New)}
+			setup := Setup{Options: o, Folder: open(t, path, identity, voxsaw.ModeNew)}
 			var err error
 			if setup.Optimizer, err = NewOptimizer(m, o, nil, false); err != nil {
 				t.Fatal(err)

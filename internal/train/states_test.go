@@ -177,7 +177,7 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 			}
 			// Its square is no float32: batch norm makes zeros of all voxels, whose gradient is
 			// none.
-			n, err := run(path, voxsaw.New, 1e25)
+			n, err := run(path, voxsaw.ModeNew, 1e25)
 			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last ||
 				!numbers.Finite(diverged.Loss) || numbers.Finite(diverged.GradNorm) ||
 				diverged.Path != train.Last(path) {
@@ -186,11 +186,11 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 			if d, err := checkpoint.Read(train.Last(path)); err != nil || d.Step != n.last {
 				t.Fatalf("the last checkpoint is of step %d, %v; want %d", d.Step, err, n.last)
 			}
-			resumed, err := run(path, voxsaw.Resume, 0)
+			resumed, err := run(path, voxsaw.ModeResume, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole, err := run(filepath.Join(t.TempDir(), "run"), voxsaw.New, 0)
+			whole, err := run(filepath.Join(t.TempDir(), "run"), voxsaw.ModeNew, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 	if err := Untouched(dir); err != nil {
 		return err
 	}
-	if err := outdir.Take(dir, Owner, names...); err != nil {
+	if err := (outdir.Owner{Name: Owner, Files: names}).Take(dir); err != nil {
 		return err
 	}
 	for _, k := range first {

@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -84,7 +85,7 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := filepath.Join(t.TempDir(), "run")
-	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00", "case01"}},
+	if _, _, err := segment.Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: []string{"case00", "case01"}},
 		"", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

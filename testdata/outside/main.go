@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
@@ -88,13 +89,10 @@ func run(folder string) error {
 
 	p := puzzle3d.DefaultConfig()
 	p.Network, p.Grid, p.Crop, p.Features, p.Train.Steps = network, [3]int{2, 2, 2}, [3]int{24, 20, 20}, 16, 2
-	if p, err = p.Resolve(store.Preparation()); err != nil {
-		return err
-	}
 	w := &watch{}
 	training, held := []string{"case_0", "case_1", "case_2"}, []string{"case_3"}
 	encoder := filepath.Join(folder, "encoder")
-	if _, err := puzzle3d.Pretrain(ctx, dev, p, puzzle3d.Data{Store: store, Train: training, Validate: held},
+	if _, err := puzzle3d.Pretrain(ctx, dev, p, sample.Data{Store: store, Train: training, Validate: held},
 		voxsaw.RunOptions{Folder: encoder, Observer: w}); err != nil {
 		return err
 	}
@@ -105,7 +103,7 @@ func run(folder string) error {
 	s := segment.DefaultConfig()
 	s.Network, s.Crop, s.Labels, s.Train.Steps = network, [3]int{16, 16, 16}, []string{"2"}, 2
 	organs := filepath.Join(folder, "organs")
-	_, loaded, err := segment.Finetune(ctx, dev, s, segment.Data{Store: store, Train: training},
+	_, loaded, err := segment.Finetune(ctx, dev, s, sample.Data{Store: store, Train: training},
 		filepath.Join(encoder, "last.safetensors"), voxsaw.RunOptions{Folder: organs})
 	if err != nil {
 		return err

@@ -59,8 +59,8 @@ func Open(t testing.TB, s *prepared.Store, ids ...string) (cases []sample.Sample
 }
 
 // data holds the first cases out.
-func data(s *prepared.Store, held int) pretext.Data {
-	d := pretext.Data{Store: s}
+func data(s *prepared.Store, held int) sample.Data {
+	d := sample.Data{Store: s}
 	for record := range s.Records() {
 		if len(d.Validate) < held {
 			d.Validate = append(d.Validate, record.ID)

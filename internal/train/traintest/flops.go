@@ -35,7 +35,7 @@ func FLOPs(t testing.TB, root, name string) (forward, step float64) {
 func Counts(t testing.TB, step float64, training func(voxsaw.RunOptions) (voxsaw.Summary, error)) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "run")
-	for _, mode := range []voxsaw.Mode{voxsaw.New, voxsaw.Resume} {
+	for _, mode := range []voxsaw.Mode{voxsaw.ModeNew, voxsaw.ModeResume} {
 		summary, err := training(voxsaw.RunOptions{Folder: folder, Mode: mode})
 		if err != nil {
 			t.Fatal(err)

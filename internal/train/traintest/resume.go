@@ -43,7 +43,7 @@ func Resumes(t testing.TB, step int, training func(context.Context, voxsaw.RunOp
 		&interrupted) {
 		t.Fatalf("stopped after step %d: error %v", step, err)
 	}
-	if _, err := training(t.Context(), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
+	if _, err := training(t.Context(), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.ModeResume}); err != nil {
 		t.Fatal(err)
 	}
 	SameFiles(t, through, stopped, files...)
