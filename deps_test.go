@@ -106,6 +106,8 @@ var mayImport = map[string][]string{
 	"internal/classify": slices.Concat(guest, []string{"internal/patches"}),
 	"internal/classify/classifytest": slices.Concat(guest, []string{"volume/prepared", "internal/classify",
 		"internal/train/traintest"}),
+	"task": {".", "sample", "volume", "internal/backbone", "internal/classify", "internal/nn", "internal/pretext",
+		"internal/train"},
 	"internal/position":    slices.Concat(guest, []string{"internal/classify", "internal/puzzle", "internal/tiles"}),
 	"internal/rotation":    slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/rot90"}),
 	"internal/restoration": slices.Concat(guest, []string{"internal/tiles"}),
@@ -146,6 +148,11 @@ var mayImport = map[string][]string{
 	"internal/report":      {"eval", "internal/table", "volume"},
 	"internal/tensorboard": {},
 
+	"examples/evaluation": {"eval", "volume/phantom"},
+	"examples/format":     {"volume", "volume/dataset", "volume/format", "volume/phantom"},
+	"examples/intensity":  {"volume", "volume/phantom", "volume/prepared"},
+	"examples/task": {".", "sample", "segment", "task", "volume", "volume/phantom",
+		"volume/prepared"},
 	"examples/network": {".", "network", "sample", "segment", "volume", "volume/phantom", "volume/prepared"},
 
 	"scripts/changelog": {},

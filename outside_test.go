@@ -55,7 +55,9 @@ func TestOutsideModule(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := map[string]string{ // what the last line says
-		"network": "2 steps; a label map of [28 24 24]", "outside": "done",
+		"evaluation": "liver 0.5", "format": "1 scan prepared", "outside": "done",
+		"intensity": "a network sees values from 0.00 to 1.00", "network": "2 steps; a label map of [28 24 24]",
+		"task": "40 tensors come from pretraining",
 	}
 	for _, to := range files {
 		name := filepath.Dir(to)

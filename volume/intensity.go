@@ -40,7 +40,25 @@ type scheme struct {
 	// sees 0 there, whatever the levels are.
 	mask bool
 	// levels of a part of a scan that was cut out already; nil: the preparation says them
-	ofScan func(found measured) (Levels, error)
+	ofScan func(found Measured) (Levels, error)
+}
+
+// RegisterScheme adds a scheme that goes by the scan, in an init function: levels gives those of
+// what was measured of the part of a scan that is prepared. Values are clipped to the levels' ends
+// if clip says so; a network sees them to 1/1024. A name that is taken is a panic. Prepared cases
+// are read by programs alone that have registered their scheme.
+func RegisterScheme(name string, clip bool, levels func(Measured) (Levels, error)) {
+	if name == "" || slices.Contains(Schemes(), name) {
+		panic(fmt.Sprintf("volume: the scheme of intensities %q is there already, or has no name", name))
+	}
+	schemes = append(schemes, scheme{name: name, step: 1.0 / (1 << 10), clip: clip, ofScan: func(found Measured) (Levels,
+		error) {
+		l, err := levels(found)
+		if err == nil {
+			err = l.check()
+		}
+		return l, err
+	}})
 }
 
 // schemes is the list of them. How each is called in nnU-Net's plans, and the formula, is in
@@ -51,10 +69,10 @@ var schemes = []scheme{
 	// CTNormalization. At most 1 of 200 voxels lie above the upper percentile, so that it is less
 	// than sqrt(200) = 14.2 standard deviations off the mean, and the lower one is, too.
 	{name: CTPercentiles, step: 1.0 / (1 << 11), clip: true},
-	{name: ZScore, step: 1.0 / (1 << 10), ofScan: measured.zscore}, // ZScoreNormalization
+	{name: ZScore, step: 1.0 / (1 << 10), ofScan: Measured.zscore}, // ZScoreNormalization
 	// ... use_mask_for_norm
-	{name: ZScoreNonzero, step: 1.0 / (1 << 10), ofScan: measured.zscore, mask: true},
-	{name: Percentiles, step: 1.0 / (1 << 14), ofScan: measured.percentiles, clip: true},
+	{name: ZScoreNonzero, step: 1.0 / (1 << 10), ofScan: Measured.zscore, mask: true},
+	{name: Percentiles, step: 1.0 / (1 << 14), ofScan: Measured.percentiles, clip: true},
 }
 
 // The percentiles that schemes and levels go by.
@@ -145,8 +163,10 @@ func (p Preparation) DescribeIntensities() string {
 		return "values standardised scan by scan"
 	case ZScoreNonzero:
 		return "values but 0 standardised scan by scan"
+	case Percentiles:
+		return fmt.Sprintf("the %g to %g percentile of each scan", lowPercent, highPercent)
 	}
-	return fmt.Sprintf("the %g to %g percentile of each scan", lowPercent, highPercent)
+	return "values by scheme " + p.Scheme() + ", scan by scan"
 }
 
 // checkIntensities says what is wrong with the settings of intensities.
@@ -285,29 +305,29 @@ func (i Intensities) Of(number int16) float32 { return i.Scale*float32(number) +
 // Denormalise is the inverse of [Intensities.Normalise], as a number that need not be whole.
 func (i Intensities) Denormalise(x float32) float32 { return (x - i.Shift) / i.Scale }
 
-// measured is what a scheme that goes by the scan asks of a part of it: its voxels that are finite,
+// Measured is what a scheme that goes by the scan asks of a part of it: its voxels that are finite,
 // and that the mask has, if there is one.
-type measured struct {
-	voxels    int
-	mean, sd  float64
-	low, high float64 // percentiles
+type Measured struct {
+	Voxels    int
+	Mean, SD  float64
+	Low, High float64 // the 0.5 and 99.5 percentile
 }
 
-func (m measured) zscore() (Levels, error) {
+func (m Measured) zscore() (Levels, error) {
 	// Of a float32's digits, so that they are the same in whatever order the voxels were added up.
-	l := Levels{Centre: float64(float32(m.mean)), Width: float64(float32(m.sd)), Low: m.low, High: m.high}
+	l := Levels{Centre: float64(float32(m.Mean)), Width: float64(float32(m.SD)), Low: m.Low, High: m.High}
 	if l.High <= l.Low { // nearly all voxels are alike
 		l.High = l.Low + l.Width
 	}
 	return l, nil
 }
 
-func (m measured) percentiles() (Levels, error) {
-	if m.low == m.high {
+func (m Measured) percentiles() (Levels, error) {
+	if m.Low == m.High {
 		return Levels{},
-			fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes by the others", m.low, ZScoreNonzero)
+			fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes by the others", m.Low, ZScoreNonzero)
 	}
-	return Levels{Centre: (m.low + m.high) / 2, Width: (m.high - m.low) / 2, Low: m.low, High: m.high}, nil
+	return Levels{Centre: (m.Low + m.High) / 2, Width: (m.High - m.Low) / 2, Low: m.Low, High: m.High}, nil
 }
 
 // A BlankError says that there is nothing to see in a scan.
@@ -324,18 +344,18 @@ func (e *BlankError) Error() string {
 }
 
 // measure looks at the voxels of a scan, or at those of the mask alone.
-func measure(v *Volume, mask []bool) (m measured, err error) {
+func measure(v *Volume, mask []bool) (m Measured, err error) {
 	s := sumOf(v, mask, 0)
 	if s.n == 0 {
 		return m, &BlankError{None: true}
 	}
-	m.voxels, m.mean = s.n, s.sum/float64(s.n)
+	m.Voxels, m.Mean = s.n, s.sum/float64(s.n)
 	if s.low == s.high {
 		return m, &BlankError{Value: s.low}
 	}
-	m.sd = math.Sqrt(sumOf(v, mask, m.mean).squares / float64(s.n))
+	m.SD = math.Sqrt(sumOf(v, mask, m.Mean).squares / float64(s.n))
 	quantiles := quantilesOf(v, mask, s.n, lowPercent/100, highPercent/100)
-	m.low, m.high = quantiles[0], quantiles[1]
+	m.Low, m.High = quantiles[0], quantiles[1]
 	return m, nil
 }
 

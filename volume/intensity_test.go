@@ -104,9 +104,9 @@ func TestSchemesAreNNUNets(t *testing.T) {
 				compare(scheme+" of whole numbers", p, v.wholeNumbers(), want, half[scheme])
 			}
 		}
-		if found, err := measure(v, nil); err != nil || math.Abs(found.low-s.Low) > 1e-4 ||
-			math.Abs(found.high-s.High) > 1e-4 {
-			t.Errorf("percentiles %v and %v, want %v and %v, %v", found.low, found.high, s.Low, s.High, err)
+		if found, err := measure(v, nil); err != nil || math.Abs(found.Low-s.Low) > 1e-4 ||
+			math.Abs(found.High-s.High) > 1e-4 {
+			t.Errorf("percentiles %v and %v, want %v and %v, %v", found.Low, found.High, s.Low, s.High, err)
 		}
 		inside := 0
 		for _, is := range v.present() {

@@ -1,0 +1,147 @@
+// Package task makes pretext tasks of other modules: something that a network learns from scans
+// without labels, before it learns to segment.
+//
+// Start at [Task]: it says how patches are made of a crop, and a network learns to tell which of
+// some classes was made. [Task.Pretrain] trains, [Task.Evaluate] says how well unseen cases are told
+// apart, and package segment starts from the checkpoints as from any others.
+//
+// It leaves out tasks whose answer is no class.
+package task
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/classify"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A Task is what is different about a pretext task.
+type Task struct {
+	Name    string // the kind of its checkpoints
+	Classes int    // of which the network tells one; they are drawn with equal probabilities
+	// Make writes what the network sees, (channels, D, H, W) with D = size[2], of the crop at an
+	// origin of a case, such that the class is right about it. A nil generator stands for no
+	// variation: held-out cases are shown so. It is called on several goroutines at once.
+	Make func(dst []float32, of sample.Sample, origin, size [3]int, class int, r *rand.Rand) error
+}
+
+// Settings are those of a training. Sizes are along (i, j, k).
+type Settings struct {
+	Network       voxsaw.Network
+	Train         voxsaw.Training
+	Crop          [3]int
+	Batch         int
+	MaxAir        float64 // crops with at most this share of air are preferred
+	ValidateCases int     // held-out cases to validate on; 0: all
+	Features      int     // width of a crop's feature, which the class is told by
+}
+
+// DefaultSettings are a start, with crops of 64^3 voxels.
+func DefaultSettings() Settings {
+	s := classify.DefaultSettings(64, 4)
+	return Settings{s.Network, s.Train, s.Crop, s.Batch, s.MaxAir, s.ValidateCases, s.Features}
+}
+
+// Pretrain trains encoder and head to do the task. The score of a validation is the share of the
+// held-out cases' classes that are told right. Contexts and errors are those of
+// [github.com/voxsaw/voxsaw/puzzle3d.Pretrain].
+func (t Task) Pretrain(ctx context.Context, dev voxsaw.Device, s Settings, data sample.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	c, err := t.config(s)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	how := c.Preparation
+	if scans, ok := data.Store.(interface{ Preparation() volume.Preparation }); ok {
+		how = scans.Preparation()
+	}
+	if err := c.Resolve(how); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	return c.Pretrain(ctx, dev, data, o)
+}
+
+// Evaluate is the share, from 0 to 1, of the classes that a checkpoint of the task tells right: the
+// crop in the middle of each case is shown in every class once.
+func (t Task) Evaluate(ctx context.Context, dev voxsaw.Device, checkpoint string, cases []sample.Sample) (float64,
+	error) {
+	path, err := train.CheckpointOf(checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	c, err := t.config(DefaultSettings())
+	if err != nil {
+		return 0, err
+	}
+	e, err := classify.Open(dev, path, t.Name, c, nil, pretext.OpenOptions{})
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	done, err := e.Evaluate(ctx, cases)
+	if err != nil {
+		return 0, err
+	}
+	return done.Final()[0], nil
+}
+
+// config is the task with settings, as package classify carries it out.
+type config struct {
+	classify.Settings `yaml:",inline"`
+	task              Task
+}
+
+func (t Task) config(s Settings) (*config, error) {
+	if t.Name == "" || t.Classes < 2 || t.Make == nil {
+		return nil, errors.New("a task needs a name, at least two classes, and Make")
+	}
+	c := &config{task: t}
+	c.Network, c.Train, c.Crop, c.Batch, c.MaxAir = s.Network, s.Train, s.Crop, s.Batch, s.MaxAir
+	c.ValidateCases, c.Features = s.ValidateCases, s.Features
+	return c, nil
+}
+
+// Resolve implements [pretext.Config].
+func (c *config) Resolve(how volume.Preparation) error {
+	if _, err := c.Prepare(how); err != nil {
+		return err
+	}
+	return c.Check()
+}
+
+// Check implements [pretext.Model].
+func (c *config) Check() error {
+	b, err := c.Settings.Check()
+	if err != nil {
+		return err
+	}
+	return backbone.Fits(b, c.Crop)
+}
+
+// Pretrain implements [pretext.Config].
+func (c *config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
+	o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
+}
+
+// Declare implements [pretext.Model].
+func (c *config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
+
+// Task implements [classify.Config]: the whole crop is the patch.
+func (c *config) Task() (classify.Task, error) {
+	return classify.Task{
+		Name: c.task.Name, Patches: 1, Patch: c.Crop,
+		Targets: []classify.Target{{Name: "class", Classes: c.task.Classes, Weight: 1}},
+		Cut: func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
+			return c.task.Make(dst, of, origin, c.Crop, truth[0], r)
+		},
+	}, nil
+}
