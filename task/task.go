@@ -2,8 +2,8 @@
 // without labels, before it learns to segment.
 //
 // Start at [Task]: it says how patches are made of a crop, and a network learns to tell which of
-// some classes was made. [Task.Pretrain] trains, [Task.Evaluate] says how well unseen cases are told
-// apart, and package segment starts from the checkpoints as from any others.
+// some classes was made. [Task.Pretrain] trains, [Task.Evaluate] says how well that is told of
+// unseen cases, and package segment starts from the checkpoints as from any others.
 //
 // It leaves out tasks whose answer is no class.
 package task
