@@ -16,6 +16,7 @@ import (
 var opens = map[string]string{
 	"cmd/voxsaw/bench_read.go":                 "two bytes",
 	"cmd/voxsaw/tensorboard.go":                "is written",
+	"examples/format/main.go":                  "scans, by their headers",
 	"internal/atomicfile/atomicfile.go":        "folders, and files that are written",
 	"internal/atomicfile/seal.go":              "whatever was written, for its digest",
 	"internal/atomicfile/hold.go":              "locks",
