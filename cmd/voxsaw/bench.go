@@ -48,11 +48,12 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 		Args: verbMistake,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	for task, short := range map[string]string{
-		"pretrain": "One pretraining step: encoder, head, solver, gradients, SGD",
-		"segment":  "One step of the whole VNet: cross-entropy and Dice, gradients, SGD",
-		"infer":    "One forward pass of the whole VNet",
+	for _, v := range [][2]string{
+		{"pretrain", "One pretraining step: encoder, head, solver, gradients, SGD"},
+		{"segment", "One step of the whole VNet: cross-entropy and Dice, gradients, SGD"},
+		{"infer", "One forward pass of the whole VNet"},
 	} {
+		task, short := v[0], v[1]
 		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, benchNetwork: defaultBenchNetwork(),
 			Machine: defaultDevice()}
 		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -152,6 +153,74 @@ func TestConfigurations(t *testing.T) {
 		if !named {
 			t.Errorf("%s does not say which command it is for, in a line such as \"#   voxsaw crossval --config %s\"",
 				path, filepath.Base(path))
+		}
+	}
+}
+
+// --help has fifteen settings at most, on one line each; --help-all has them all.
+func TestHelpIsShort(t *testing.T) {
+	used := map[string]bool{}
+	root := newRoot()
+	for _, cmd := range verbs(root)[1:] {
+		if cmd.HasSubCommands() {
+			continue
+		}
+		path := strings.TrimPrefix(cmd.CommandPath(), "voxsaw ")
+		var brief, all bytes.Buffer
+		cmd.InitDefaultHelpFlag()
+		for flag, out := range map[string]*bytes.Buffer{"--help-all=false": &brief, "--help-all": &all} {
+			cmd.SetOut(out)
+			if err := errors.Join(cmd.ParseFlags([]string{flag}), cmd.Help()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, settings, _ := strings.Cut(brief.String(), "\nExamples:\n")
+		_, settings, _ = strings.Cut(settings, "\n\n")
+		flags := 0
+		for line := range strings.Lines(settings) {
+			if strings.HasPrefix(line, "      --") || strings.HasPrefix(line, "  -c, --") {
+				flags++
+			}
+			if strings.HasPrefix(line, "         ") {
+				t.Errorf("%s --help goes on to a second line: add a shorter text to help_table.go: %q", path, line)
+			}
+		}
+		if flags == 0 || flags > 15 {
+			t.Errorf("%s --help shows %d settings", path, flags)
+		}
+		if !strings.Contains(settings, path+" --help-all shows all ") {
+			t.Errorf("%s --help does not say that there is more", path)
+		}
+		for _, f := range settingsOf(cmd) {
+			if !regexp.MustCompile(`(?m)^ .*--` + f.Name + `\b`).Match(all.Bytes()) {
+				t.Errorf("%s --help-all leaves out --%s", path, f.Name)
+			}
+			used[shortOf(f).long] = true
+		}
+	}
+	for _, s := range shorts {
+		if !used[s.long] {
+			t.Errorf("no flag has the help %q", s.long)
+		}
+	}
+	for path := range touched {
+		if cmd, _, err := root.Find(strings.Fields(path)); err != nil || cmd.CommandPath() != "voxsaw "+path {
+			t.Errorf("there is no command %q", path)
+		}
+	}
+}
+
+// What only some tasks have is under each of these, with its default there.
+func TestHelpOfTasks(t *testing.T) {
+	var out bytes.Buffer
+	if code := run([]string{"pretrain", "--help-all"}, &out, os.Stderr); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	for task, want := range map[string]string{"jigsaw": "(default 3x3x3)", "rubik": "(default 2x2x2)"} {
+		_, section, _ := strings.Cut(out.String(), "\nOnly with --task "+task+":\n")
+		section, _, _ = strings.Cut(section, "\n\n")
+		if _, grid, _ := strings.Cut(section, "--grid AxBxC"); !strings.Contains(grid[:min(len(grid), 200)], want) {
+			t.Errorf("--grid of %s: no %s in\n%s", task, want, section)
 		}
 	}
 }

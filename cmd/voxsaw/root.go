@@ -17,6 +17,7 @@ import (
 
 // newRoot is the command line: one verb a file.
 func newRoot() *cobra.Command {
+	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
 		Use:   "voxsaw",
 		Short: "Pretrain 3D networks on unlabelled CT with jigsaw puzzles, then segment organs",
@@ -60,6 +61,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	add("machine", newDoctor(), newTune(), newBench())
 	helpOnVerbs(root)
 	eachCommand(root, completeFlags)
+	eachCommand(root, helpOf)
 	return root
 }
 

@@ -33,7 +33,7 @@ This page is made from the program: ` + "`go test ./cmd/voxsaw -run TestSettings
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| flag | key | default | |\n|---|---|---|---|\n", cmd.CommandPath(),
 			cmd.Short)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == "help" || f.Hidden {
+			if f.Name == "help" || f.Name == helpAllFlag || f.Hidden {
 				return
 			}
 			key, standard := "", ""

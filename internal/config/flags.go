@@ -34,6 +34,23 @@ func Choices(flag *pflag.Flag) []string {
 	return nil
 }
 
+// A Variant is a setting as one option of a [OneOf] has it.
+type Variant struct{ Option, Help, Default string }
+
+// Variants lists a flag's setting option by option, and the dotted key that chooses among these; nil
+// where the setting is not of a [OneOf].
+func Variants(flag *pflag.Flag) (key string, all []Variant) {
+	v, ok := flag.Value.(*variantFlag)
+	if !ok {
+		return "", nil
+	}
+	for _, a := range v.alternatives {
+		all = append(all, Variant{a.option, a.field.usage(), a.field.text()})
+	}
+	first := v.alternatives[0]
+	return first.path + first.of.key, all
+}
+
 // Bind makes one flag for every leaf of the struct that cfg points to, with the leaf's current
 // value as the default, and the flag --config. It panics where two leaves want the same flag: one
 // of them needs a flag tag. Call [Resolve] after the flags were parsed.
@@ -49,7 +66,7 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 	alternatives := map[string][]alternative{} // of flags that only some options have
 	for _, o := range placed {
 		o.eachLeaf(func(option, name, where string, f field) {
-			alternatives[name] = append(alternatives[name], alternative{o.OneOf, option, where, f})
+			alternatives[name] = append(alternatives[name], alternative{o.OneOf, o.path, option, where, f})
 		})
 	}
 	add := func(name, where string, value pflag.Value, usage string, isBool bool) {
@@ -144,6 +161,7 @@ func eachLeaf(list []field, path, prefix string, leaf func(name, where string, f
 // An alternative is a leaf of one option of a [OneOf].
 type alternative struct {
 	of     *OneOf
+	path   string // what its dotted keys begin with
 	option string
 	where  string
 	field  field

@@ -94,7 +94,7 @@ func table(w io.Writer, t TableData, columns int) error {
 			writeRow(b, row, width, right)
 		}
 		if remarks[i] != "" {
-			for _, line := range wrap(remarks[i], max(columns-len(gap), 12)) {
+			for _, line := range Wrap(remarks[i], max(columns-len(gap), 12)) {
 				b.WriteString(gap + line + "\n")
 			}
 		}
@@ -158,7 +158,7 @@ func writeRow(b *bufio.Writer, row []string, width []int, right []bool) {
 	lines := 1
 	cells := make([][]string, len(width))
 	for c := range row {
-		cells[c] = wrap(row[c], width[c])
+		cells[c] = Wrap(row[c], width[c])
 		lines = max(lines, len(cells[c]))
 	}
 	for i := range lines {
@@ -182,9 +182,9 @@ func writeRow(b *bufio.Writer, row []string, width []int, right []bool) {
 	}
 }
 
-// wrap breaks a text into lines of at most the width: between words, and inside those that are
+// Wrap breaks a text into lines of at most the width: between words, and inside those that are
 // longer.
-func wrap(text string, width int) (lines []string) {
+func Wrap(text string, width int) (lines []string) {
 	if runewidth.StringWidth(text) <= width {
 		return []string{text}
 	}
