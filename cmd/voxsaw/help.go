@@ -250,7 +250,8 @@ func withoutWords(f *pflag.Flag, text string) string {
 	return text
 }
 
-// oneLine is the short help of a flag, but for its default: what the table has, or the first clause.
+// oneLine is the short help of a flag, but for its default: what the table has, or the first
+// clause.
 func oneLine(f *pflag.Flag) string {
 	text := shortOf(f).text
 	if text == "" {

@@ -1,7 +1,7 @@
 package main
 
-// touched are the settings that people touch, by command: fifteen at most, in groups. A command that
-// is not here shows all that it has, but for how the machine computes.
+// touched are the settings that people touch, by command: fifteen at most, in groups. A command
+// that is not here shows all that it has, but for how the machine computes.
 var touched = map[string]string{
 	"prepare": `
 Data set: layout labels pairs structures unlabelled
@@ -75,8 +75,8 @@ Pretraining: pretrain-task pretrain-backbone pretrain-grid pretrain-steps pretra
 Run: out json device config`,
 }
 
-// A short is the help of a flag on one line, for all flags whose long help begins so: what it takes,
-// if its type does not tell, and what it is for. Without that, the first clause of the long help is
+// A short is the help of a flag on one line, for all flags whose long help begins so: what it
+// takes, if its type does not tell, and what it is for. Without that, the first clause of the long help is
 // shown.
 type short struct{ long, takes, text string }
 
@@ -140,7 +140,8 @@ var shorts = []short{
 	{"write over label maps", "", "replace label maps; segment scans of another modality, too"},
 	{"distances of a label", "", "a missed label is off by the image's diagonal, not infinity"},
 	{"references without", "HOW", "references without a prediction: error, missed, left-out"},
-	{"folder of the DICOM series", "FOLDER", "series that DICOM SEG objects refer to"},
+	{"folder of the scans", "FOLDER", "scans, for pictures and for DICOM SEG objects"},
+	{"new folder for the tables", "FOLDER", "new folder for tables, pictures and label maps"},
 	{"folder for scores.csv", "FOLDER", "scores as CSV, JSON and Markdown, and a page of plots"},
 	{"share of the patients that is set", "", "share of the patients for pretraining, without labels"},
 	{"list the trials", "", "list the trials and the cases of each, and stop"},

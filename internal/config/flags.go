@@ -37,8 +37,8 @@ func Choices(flag *pflag.Flag) []string {
 // A Variant is a setting as one option of a [OneOf] has it.
 type Variant struct{ Option, Help, Default string }
 
-// Variants lists a flag's setting option by option, and the dotted key that chooses among these; nil
-// where the setting is not of a [OneOf].
+// Variants lists a flag's setting option by option, and the dotted key that chooses among these;
+// nil where the setting is not of a [OneOf].
 func Variants(flag *pflag.Flag) (key string, all []Variant) {
 	v, ok := flag.Value.(*variantFlag)
 	if !ok {
