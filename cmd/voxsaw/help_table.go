@@ -76,8 +76,8 @@ Run: out json device config`,
 }
 
 // A short is the help of a flag on one line, for all flags whose long help begins so: what it
-// takes, if its type does not tell, and what it is for. Without that, the first clause of the long help is
-// shown.
+// takes, if its type does not tell, and what it is for. Without that, the first clause of the long
+// help is shown.
 type short struct{ long, takes, text string }
 
 // shorts are the short helps. %s stands for the words that the flag chooses from.
