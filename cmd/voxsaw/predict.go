@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/predict"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
@@ -32,6 +34,7 @@ type predictOptions struct {
 	Probabilities bool   `yaml:"probabilities" help:"write NAME_probabilities.nii.gz, too: float32, a volume for each class, background first"`
 	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
 	Agreement     bool   `yaml:"agreement" help:"write into quality.csv how alike the label maps are that each checkpoint makes alone, or with --mirror those with and without mirror images; takes as long again"`
+	Calibration   string `yaml:"calibration" help:"calibration.csv of voxsaw next: quality.csv then has an estimate of DSC, by label maps of the same checkpoints whose DSC is known"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
 	Series   string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
@@ -65,6 +68,25 @@ shows the most unusual ones.`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
+}
+
+// known reads the label maps whose DSC is known.
+func (o predictOptions) known() ([]quality.Case, error) {
+	if o.Calibration == "" {
+		return nil, nil
+	}
+	text, err := readWritten(o.Calibration)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := quality.ReadTable(bytes.NewReader(text))
+	if err == nil && quality.NewEstimator(cases) == nil {
+		err = errors.New("no structure has its DSC in at least ten cases: nothing can be estimated by it")
+	}
+	if err != nil {
+		return nil, withHint(fmt.Errorf("%s: %w", o.Calibration, err), "give it the calibration.csv that voxsaw next has written for these checkpoints")
+	}
+	return cases, nil
 }
 
 // maps says which numbers of the network are written.
@@ -101,9 +123,13 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 			return err
 		}
 	}
+	known, err := o.known()
+	if err != nil {
+		return err
+	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(),
+		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Known: known,
 		Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume,
 			LabelsAsScans: o.Masks},
 	})

@@ -44,11 +44,14 @@ var extensions = map[string]string{NIfTI: ".nii.gz", DICOMSEG: ".dcm"}
 type Options struct {
 	Out    string // a folder, or the one file to write
 	Format string
-	Force  bool // write over label maps that are there already
-	Maps   segment.MapOptions
-	Find   dataset.Options
-	Read   dataset.ReadOptions
-	Ranks  voxsaw.Ranks // that share out the scans; nil: this process has all
+	// Known are label maps of the same model whose DSC is known, by which that of others is
+	// estimated.
+	Known []quality.Case
+	Force bool // write over label maps that are there already
+	Maps  segment.MapOptions
+	Find  dataset.Options
+	Read  dataset.ReadOptions
+	Ranks voxsaw.Ranks // that share out the scans; nil: this process has all
 	// Channels names those of a scan that the model wants, where these are several.
 	Channels []string
 }

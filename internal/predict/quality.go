@@ -84,7 +84,7 @@ func (b *Batch) writeTable(all outcome, watch Observer) error {
 		cases = append(cases, all.Cases[n])
 	}
 	set := quality.NewSet(cases)
-	if err := atomicfile.Write(path, quality.Table(cases, set, nil).CSV); err != nil {
+	if err := atomicfile.Write(path, quality.Table(cases, set, quality.NewEstimator(b.options.Known)).CSV); err != nil {
 		return err
 	}
 	var odd []string

@@ -16,46 +16,54 @@ type Estimate struct{ DSC, Low, High float64 }
 
 // An Estimator tells DSC from what is seen of a label map, by cases in which both are known. nil
 // tells nothing.
-type Estimator struct{ of map[string]*steps }
+type Estimator struct {
+	set *Set // those cases
+	of  map[string]*steps
+}
 
-// seen is the number that DSC rises with: the agreement of networks or of mirror images where that
-// is known, and the volume on the scale of the set otherwise, an unusual one being a bad sign
-// whatever its direction.
-func seen(c Case, one Structure, s *Set) float64 {
-	if x, known := c.Agreement[one.Label]; known {
-		return x
+// seen is the number that DSC rises with: the agreement of networks or of mirror images, or how
+// near the volume is to what is usual among the cases of known DSC. known is false where it is the
+// agreement, and nobody asked for that.
+func (e *Estimator) seen(c Case, one Structure, agreement bool) (x float64, known bool) {
+	if agreement {
+		x, known = c.Agreement[one.Label]
+		return x, known
 	}
-	return -math.Abs(s.VolumeZ(one))
+	return -math.Abs(e.set.VolumeZ(one)), true
 }
 
 // NewEstimator learns from cases whose DSC is known, a curve for each structure that enough of them
-// have; nil where none has.
-func NewEstimator(cases []Case, s *Set) *Estimator {
-	e := &Estimator{of: map[string]*steps{}}
-	type pairs struct{ x, y []float64 }
-	all := map[string]*pairs{}
-	for _, c := range cases {
-		for _, one := range c.Structures {
-			dsc, known := c.DSC[one.Label]
-			if !known || math.IsNaN(dsc) {
-				continue
+// have: by agreement, where all of these know it. It is nil where no structure has enough.
+func NewEstimator(cases []Case) *Estimator {
+	e := &Estimator{set: NewSet(cases), of: map[string]*steps{}}
+	for key := range e.set.structures {
+		agreement := true
+		var x, y []float64
+		each := func(visit func(c Case, one Structure, dsc float64)) {
+			for _, c := range cases {
+				for _, one := range c.Structures {
+					if dsc, known := c.DSC[one.Label]; known && one.Key() == key && !math.IsNaN(dsc) {
+						visit(c, one, dsc)
+					}
+				}
 			}
-			if all[one.Key()] == nil {
-				all[one.Key()] = &pairs{}
-			}
-			p := all[one.Key()]
-			p.x, p.y = append(p.x, seen(c, one, s)), append(p.y, dsc)
 		}
-	}
-	for key, p := range all {
-		if len(p.x) < fewestCalibrated {
+		each(func(c Case, one Structure, _ float64) {
+			_, known := c.Agreement[one.Label]
+			agreement = agreement && known
+		})
+		each(func(c Case, one Structure, dsc float64) {
+			number, _ := e.seen(c, one, agreement)
+			x, y = append(x, number), append(y, dsc)
+		})
+		if len(x) < fewestCalibrated {
 			continue
 		}
-		curve := isotonic(p.x, p.y)
-		for n := range p.x { // each as if it had not been there
-			x, y := slices.Delete(slices.Clone(p.x), n, n+1), slices.Delete(slices.Clone(p.y), n, n+1)
-			left := isotonic(x, y)
-			curve.errors = append(curve.errors, p.y[n]-left.at(p.x[n]))
+		curve := isotonic(x, y)
+		curve.agreement = agreement
+		for n := range x { // each as if it had not been there
+			left := isotonic(slices.Delete(slices.Clone(x), n, n+1), slices.Delete(slices.Clone(y), n, n+1))
+			curve.errors = append(curve.errors, y[n]-left.at(x[n]))
 		}
 		slices.Sort(curve.errors)
 		e.of[key] = curve
@@ -67,12 +75,16 @@ func NewEstimator(cases []Case, s *Set) *Estimator {
 }
 
 // Of estimates the DSC of a structure; false where nothing is known.
-func (e *Estimator) Of(c Case, one Structure, s *Set) (Estimate, bool) {
+func (e *Estimator) Of(c Case, one Structure) (Estimate, bool) {
 	if e == nil || e.of[one.Key()] == nil {
 		return Estimate{}, false
 	}
 	curve := e.of[one.Key()]
-	dsc := curve.at(seen(c, one, s))
+	x, known := e.seen(c, one, curve.agreement)
+	if !known {
+		return Estimate{}, false
+	}
+	dsc := curve.at(x)
 	clip := func(x float64) float64 { return min(max(x, 0), 1) }
 	n := len(curve.errors)
 	out := (n + 1) / 20 // at each end
@@ -80,7 +92,11 @@ func (e *Estimator) Of(c Case, one Structure, s *Set) (Estimate, bool) {
 }
 
 // steps is a function that never falls: y[n] at x[n], ascending, linear between.
-type steps struct{ x, y, errors []float64 }
+type steps struct {
+	x, y      []float64
+	agreement bool      // x is one
+	errors    []float64 // of cases that were left out, ascending
+}
 
 // isotonic is the function that never falls with the least squared error, by pooling adjacent
 // violators; points of one x are averaged first.

@@ -1,11 +1,13 @@
 package quality
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,20 +96,29 @@ func TestIsotonicFollowsScikitLearn(t *testing.T) {
 func TestEstimates(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int) (cases []Case) {
-		for range n {
+		for n := range n {
 			x := r.Float64()
-			cases = append(cases, Case{Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
-				Agreement: map[uint16]float64{1: x}, DSC: map[uint16]float64{1: x*x + 0.1*(r.Float64()-0.5)}})
+			dsc := min(max(x*x+0.1*(r.Float64()-0.5), 0), 1)
+			cases = append(cases, Case{ID: strconv.Itoa(n), Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
+				Agreement: map[uint16]float64{1: x}, DSC: map[uint16]float64{1: dsc}})
 		}
 		return cases
 	}
 	calibration := draw(100)
 	set := NewSet(calibration)
-	e := NewEstimator(calibration, set)
+	var file bytes.Buffer
+	if err := Table(calibration, set, nil).CSV(&file); err != nil || !IsTable(file.Bytes()) {
+		t.Fatal(err)
+	}
+	read, err := ReadTable(&file)
+	if err != nil || len(read) != len(calibration) {
+		t.Fatal(len(read), err)
+	}
+	e := NewEstimator(read)
 	within, tests := 0, draw(1000)
 	for _, c := range tests {
-		got, known := e.Of(c, c.Structures[0], set)
-		dsc := min(max(c.DSC[1], 0), 1)
+		got, known := e.Of(c, c.Structures[0])
+		dsc := c.DSC[1]
 		if !known || math.Abs(got.DSC-dsc) > 0.2 {
 			t.Fatalf("%+v, is %g", got, dsc)
 		}
@@ -118,7 +129,7 @@ func TestEstimates(t *testing.T) {
 	if within < 850 || within > 960 {
 		t.Errorf("%d of %d within the interval of 90 %%", within, len(tests))
 	}
-	if _, known := NewEstimator(calibration[:9], set).Of(tests[0], tests[0].Structures[0], set); known {
+	if _, known := NewEstimator(calibration[:9]).Of(tests[0], tests[0].Structures[0]); known {
 		t.Error("nine cases say nothing")
 	}
 }

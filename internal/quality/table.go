@@ -2,9 +2,15 @@ package quality
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -16,7 +22,7 @@ var columns = []table.Column{
 	{Key: "volume_ml", Title: "volume (ml)", Digits: 1}, {Key: "height_mm", Title: "height (mm)", Digits: 1},
 	{Key: "components", Title: "components"}, {Key: "largest_share"}, {Key: "edges"},
 	{Key: "volume_z", Title: "z", Digits: 1}, {Key: "height_z", Title: "z of height", Digits: 1},
-	{Key: "agreement", Title: "agreement", Digits: 3}, {Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2},
+	{Key: "agreement", Title: "agreement", Digits: 3}, {Key: "dsc", Title: "DSC", Digits: 2}, {Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2},
 	{Key: "dsc_low"}, {Key: "dsc_high"}, {Key: "flag", Title: "what is unusual"},
 }
 
@@ -37,15 +43,18 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 			return strings.Join(reasons, "; ")
 		}
 		for _, one := range c.Structures {
-			var agreement, dsc, low, high any
+			var agreement, truth, dsc, low, high any
 			if x, known := c.Agreement[one.Label]; known {
 				agreement = x
 			}
-			if e, known := estimate.Of(c, one, s); known {
+			if x, known := c.DSC[one.Label]; known {
+				truth = 100 * x
+			}
+			if e, known := estimate.Of(c, one); known {
 				dsc, low, high = 100*e.DSC, 100*e.Low, 100*e.High
 			}
 			t.Rows = append(t.Rows, []any{c.ID, int(one.Label), one.Name, one.Voxels, one.Volume, one.Height,
-				one.Components, one.Largest, one.Cut, s.VolumeZ(one), s.HeightZ(one), agreement, dsc, low, high,
+				one.Components, one.Largest, one.Cut, s.VolumeZ(one), s.HeightZ(one), agreement, truth, dsc, low, high,
 				about(one.Key())})
 		}
 		for len(found) > 0 { // what is not there
@@ -63,4 +72,45 @@ func IsTable(content []byte) bool {
 	var header bytes.Buffer
 	err := table.Table{Columns: columns}.CSV(&header)
 	return err == nil && bytes.HasPrefix(content, header.Bytes())
+}
+
+// ReadTable reads the cases back, but for where their structures lie.
+func ReadTable(r io.Reader) ([]Case, error) {
+	rows, err := table.Read(r, "quality of label maps", "case", "label", "structure", "volume_ml", "height_mm", "components",
+		"largest_share", "edges", "agreement", "dsc")
+	if err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for line, row := range rows {
+		if row["label"] == "" { // what is missing
+			continue
+		}
+		number := func(key string, most float64) float64 {
+			x, e := strconv.ParseFloat(row[key], 64)
+			if e != nil || !(x >= 0 && x <= most) {
+				err = cmp.Or(err, fmt.Errorf("row %d: %s is %q, and must be a number from 0 to %g", line+1, key, safetext.Text(row[key]), most))
+			}
+			return x
+		}
+		const much = 1e9
+		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"], Volume: number("volume_ml", much),
+			Height: number("height_mm", much), Components: int(number("components", much)),
+			Largest: number("largest_share", 1), Cut: row["edges"]}
+		if one.Volume == 0 {
+			err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))
+		}
+		if n := len(cases); n == 0 || cases[n-1].ID != row["case"] {
+			cases = append(cases, Case{ID: row["case"], Agreement: map[uint16]float64{}, DSC: map[uint16]float64{}})
+		}
+		c := &cases[len(cases)-1]
+		c.Structures = append(c.Structures, one)
+		if row["agreement"] != "" {
+			c.Agreement[one.Label] = number("agreement", 1)
+		}
+		if row["dsc"] != "" {
+			c.DSC[one.Label] = number("dsc", 100) / 100
+		}
+	}
+	return cases, err
 }

@@ -186,6 +186,25 @@ type csvFile struct {
 	lines []int
 }
 
+// Read reads the cells of some columns of a table, which must be there, by their keys.
+func Read(r io.Reader, what string, columns ...string) (rows []map[string]string, err error) {
+	f, err := readCSV(r, what)
+	if err == nil {
+		err = f.want(columns...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for n := range f.rows {
+		row := map[string]string{}
+		for _, key := range columns {
+			row[key] = fromCSV(f.cell(n, key))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // longestHeader is how long the first line of a table may be: what has none is no table.
 const longestHeader = 1 << 16
 

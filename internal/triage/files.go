@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -37,6 +38,10 @@ func Untouched(dir string) error {
 func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 	first := r.Cases[:min(count, len(r.Cases))]
 	names := []string{"next.csv", quality.File}
+	tables := []table.Table{r.Table(), r.Quality()}
+	if !r.options.Drawn {
+		names, tables = append(names, "calibration.csv"), append(tables, r.Calibration())
+	}
 	for _, k := range first {
 		names = append(names, k.ID+".png", k.ID+".nii.gz")
 	}
@@ -56,8 +61,8 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 			return fmt.Errorf("case %s: %w", k.ID, err)
 		}
 	}
-	for n, write := range []func(io.Writer) error{r.Table().CSV, r.Quality().CSV} {
-		if err := atomicfile.Write(filepath.Join(dir, names[n]), write); err != nil {
+	for n, t := range tables {
+		if err := atomicfile.Write(filepath.Join(dir, names[n]), t.CSV); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,7 @@ type Ranking struct {
 	store    *prepared.Store
 	set      *quality.Set
 	estimate *quality.Estimator
+	known    []quality.Case // whose DSC is known, and which the network has not learnt from
 }
 
 // Ranked is a case with its place in the order.
@@ -126,7 +127,8 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	r.set.Networks(candidates)
 	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
 	if !o.Drawn {
-		r.estimate = quality.NewEstimator(pick(known), r.set)
+		r.known = pick(known)
+		r.estimate = quality.NewEstimator(r.known)
 	}
 	for _, c := range candidates {
 		r.Cases = append(r.Cases, r.ranked(c))
@@ -198,7 +200,7 @@ func (r *Ranking) ranked(c quality.Case) Ranked {
 	for _, one := range c.Structures {
 		k.Unusual = max(k.Unusual, math.Abs(r.set.VolumeZ(one)), math.Abs(r.set.HeightZ(one)))
 		k.Agreement += c.Agreement[one.Label]
-		if e, known := r.estimate.Of(c, one, r.set); known {
+		if e, known := r.estimate.Of(c, one); known {
 			k.DSC += e.DSC
 		} else {
 			k.DSC = math.NaN()
@@ -297,3 +299,7 @@ func (r *Ranking) Quality() table.Table {
 	}
 	return quality.Table(cases, r.set, r.estimate)
 }
+
+// Calibration lists what the network makes of labelled cases that it has not learnt from, with
+// their DSC.
+func (r *Ranking) Calibration() table.Table { return quality.Table(r.known, r.set, nil) }
