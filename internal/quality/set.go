@@ -230,7 +230,8 @@ func (s *Set) Judge(c Case) []Finding {
 		add(key, certain, "missing, and %d of %d others have it", s.Has(key), s.Cases)
 	}
 	slices.SortFunc(found, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(y.Unusual, x.Unusual), strings.Compare(x.Key, y.Key), strings.Compare(x.Reason, y.Reason))
+		return cmp.Or(cmp.Compare(y.Unusual, x.Unusual), strings.Compare(x.Key, y.Key),
+			strings.Compare(x.Reason, y.Reason))
 	})
 	return found
 }

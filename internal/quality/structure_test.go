@@ -99,8 +99,9 @@ func TestEstimates(t *testing.T) {
 		for n := range n {
 			x := r.Float64()
 			dsc := min(max(x*x+0.1*(r.Float64()-0.5), 0), 1)
-			cases = append(cases, Case{ID: strconv.Itoa(n), Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
-				Agreement: map[uint16]float64{1: x}, DSC: map[uint16]float64{1: dsc}})
+			cases = append(cases, Case{ID: strconv.Itoa(n),
+				Structures: []Structure{{Label: 1, Volume: 20, Components: 1}},
+				Agreement:  map[uint16]float64{1: x}, DSC: map[uint16]float64{1: dsc}})
 		}
 		return cases
 	}

@@ -22,7 +22,8 @@ var columns = []table.Column{
 	{Key: "volume_ml", Title: "volume (ml)", Digits: 1}, {Key: "height_mm", Title: "height (mm)", Digits: 1},
 	{Key: "components", Title: "components"}, {Key: "largest_share"}, {Key: "edges"},
 	{Key: "volume_z", Title: "z", Digits: 1}, {Key: "height_z", Title: "z of height", Digits: 1},
-	{Key: "agreement", Title: "agreement", Digits: 3}, {Key: "dsc", Title: "DSC", Digits: 2}, {Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2},
+	{Key: "agreement", Title: "agreement", Digits: 3}, {Key: "dsc", Title: "DSC", Digits: 2},
+	{Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2},
 	{Key: "dsc_low"}, {Key: "dsc_high"}, {Key: "flag", Title: "what is unusual"},
 }
 
@@ -76,7 +77,8 @@ func IsTable(content []byte) bool {
 
 // ReadTable reads the cases back, but for where their structures lie.
 func ReadTable(r io.Reader) ([]Case, error) {
-	rows, err := table.Read(r, "quality of label maps", "case", "label", "structure", "volume_ml", "height_mm", "components",
+	rows, err := table.Read(r, "quality of label maps", "case", "label", "structure", "volume_ml", "height_mm",
+		"components",
 		"largest_share", "edges", "agreement", "dsc")
 	if err != nil {
 		return nil, err
@@ -89,13 +91,14 @@ func ReadTable(r io.Reader) ([]Case, error) {
 		number := func(key string, most float64) float64 {
 			x, e := strconv.ParseFloat(row[key], 64)
 			if e != nil || !(x >= 0 && x <= most) {
-				err = cmp.Or(err, fmt.Errorf("row %d: %s is %q, and must be a number from 0 to %g", line+1, key, safetext.Text(row[key]), most))
+				err = cmp.Or(err, fmt.Errorf("row %d: %s is %q, and must be a number from 0 to %g", line+1, key,
+					safetext.Text(row[key]), most))
 			}
 			return x
 		}
 		const much = 1e9
-		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"], Volume: number("volume_ml", much),
-			Height: number("height_mm", much), Components: int(number("components", much)),
+		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"],
+			Volume: number("volume_ml", much), Height: number("height_mm", much), Components: int(number("components", much)),
 			Largest: number("largest_share", 1), Cut: row["edges"]}
 		if one.Volume == 0 {
 			err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))

@@ -122,7 +122,8 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	}
 	held := "the labels of " + numbers.Count(len(drawn), "case")
 	if r.set = quality.NewSet(drawn); len(drawn) < quality.Fewest {
-		r.set, held = quality.NewSet(candidates), "each other, for fewer than "+fmt.Sprint(quality.Fewest)+" have labels"
+		r.set, held = quality.NewSet(candidates),
+			"each other, for fewer than "+fmt.Sprint(quality.Fewest)+" have labels"
 	}
 	r.set.Networks(candidates)
 	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
