@@ -220,11 +220,13 @@ func (c Config) sameChannels(path string) error {
 
 // leftHead are the parameters that a run does not take over, because they say what other outputs
 // mean than its own, and why: those of a pretext task, or of a segmentation into other classes.
-// Those of another program's file may go on to mean what they mean.
+// Those of another program's file may go on to mean what they mean, but for nnU-Net's.
 func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string, why string,
 	err error) {
 	d, err := checkpoint.Read(path)
 	switch {
+	case errors.Is(err, checkpoint.ErrForeign) && checkpoint.IsPyTorch(path):
+		why, err = "the last layer of nnU-Net's labels", nil
 	case errors.Is(err, checkpoint.ErrForeign):
 		return nil, "", nil
 	case err != nil:

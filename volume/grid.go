@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
@@ -88,8 +89,22 @@ func distance(p, q [3]float64) float64 {
 	return math.Sqrt((p[0]-q[0])*(p[0]-q[0]) + (p[1]-q[1])*(p[1]-q[1]) + (p[2]-q[2])*(p[2]-q[2]))
 }
 
+// ofFile turns codes of a grid's own axes, such as "jik", into letters of the patient.
+func (g Grid) ofFile(codes string) string {
+	if !isFile(codes) {
+		return codes
+	}
+	own := g.Axcodes()
+	return string([]byte{own[codes[0]-'i'], own[codes[1]-'i'], own[codes[2]-'i']})
+}
+
+// isFile says whether codes are an order of the axes i, j and k.
+func isFile(codes string) bool {
+	return len(codes) == 3 && strings.Contains(codes, "i") && strings.Contains(codes, "j") && strings.Contains(codes, "k")
+}
+
 // Oriented returns the grid of the same voxels with the axes permuted and turned to grow along
-// codes, such as "RAS".
+// codes, such as "RAS", or permuted alone as in "kji".
 func (g Grid) Oriented(codes string) (Grid, error) {
 	o, _, _, err := g.orient(codes)
 	return o, err
@@ -101,7 +116,7 @@ func (g Grid) orient(codes string) (o Grid, from [3]int, flip [3]bool, err error
 	if err := g.Check(); err != nil {
 		return o, from, flip, err
 	}
-	wantAxis, wantSign, err := parseAxcodes(codes)
+	wantAxis, wantSign, err := parseAxcodes(g.ofFile(codes))
 	if err != nil {
 		return o, from, flip, err
 	}

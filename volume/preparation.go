@@ -17,7 +17,7 @@ import (
 type Preparation struct {
 	// Crop is empty in what older versions wrote: they took the whole scan.
 	Crop    string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
-	Axcodes string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
+	Axcodes string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to; or the axes of each file as they are, in an order, such as ijk"`
 	Spacing [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along each axis; own, or 0: each scan keeps its own" words:"own=0 median=-1"`
 	// Modality is empty for CT, and Intensity for ct-window: older versions knew nothing else.
 	Modality      string     `yaml:"modality,omitempty" json:"modality,omitempty" help:"what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json, names and values say. Of a set of several modalities, the cases of this one are prepared"`
@@ -72,7 +72,7 @@ func (p Preparation) Check() error {
 	if !slices.Contains([]string{"", CropNone, CropBody, CropAuto}, p.Crop) {
 		return fmt.Errorf("crop %q: must be body, none or auto", p.Crop)
 	}
-	if _, _, err := parseAxcodes(p.Axcodes); err != nil {
+	if _, _, err := parseAxcodes(p.Axcodes); err != nil && !isFile(p.Axcodes) {
 		return err
 	}
 	for _, s := range p.Spacing {

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
@@ -24,7 +25,8 @@ import (
 type finetuneOptions struct {
 	segment.Config `yaml:",inline"`
 	Data           string            `yaml:"data" help:"folder of prepared, labelled cases"`
-	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or the folder of its run, or a safetensors file of MONAI's VNet, with --preset and --channels; empty: from scratch"`
+	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or the folder of its run, or a safetensors file of MONAI's VNet, with --preset and --channels, or a model of nnU-Net, a folder or a .pth file; empty: from scratch"`
+	Plans          string            `yaml:"plans,omitempty" help:"plans.json of nnU-Net, whose network is trained on crops of its patch size; plans.json:3d_lowres chooses a configuration"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
 	Memory         gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
@@ -40,14 +42,19 @@ func newFinetune() *cobra.Command {
 as there, but for what flags and --config say, and what was loaded is told, what was not and why. --load encoder
 takes its encoder alone; a pretext task that trains the decoder, too, gives both without it. A safetensors file of another program does not say
 what it is of: the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset monai --channels 16 for those of MONAI's VNet
-or of vnet.pytorch. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
+or of vnet.pytorch. A model of nnU-Net (its folder, or a .pth file) brings the network of its plans.json, and begins with a head for the labels of the data. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
   voxsaw finetune --resume --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if o.Init != "" {
+			switch {
+			case nnunet.IsModel(o.Init):
+				if err := o.startNNUNet(cmd); err != nil {
+					return err
+				}
+			case o.Init != "":
 				if err := o.start(cmd, *run, defaults); err != nil {
 					return err
 				}
@@ -137,6 +144,13 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
+	if resumed(cmd) == "" {
+		plan, err := planned(&o.Network, o.Plans)
+		if err != nil {
+			return err
+		}
+		cropOfPlan(cmd, plan, &o.Crop)
+	}
 	if o.Load != "" && o.Init == "" {
 		return withHint(usagef("--load %s without a checkpoint to load from", o.Load),
 			"add --init CHECKPOINT, or leave --load out to start from scratch")

@@ -28,6 +28,7 @@ import (
 type prepareOptions struct {
 	Out         string                 `yaml:"out" help:"folder for the prepared cases"`
 	Dataset     dataset.Options        `yaml:"dataset"`
+	Plans       string                 `yaml:"plans,omitempty" help:"plans.json of nnU-Net, by which scans are prepared: axes, spacing, intensities; plans.json:3d_lowres chooses a configuration"`
 	Preparation volume.Preparation     `yaml:"preparation"`
 	Work        dataset.PrepareOptions `yaml:"work"`
 	Memory      gibibytes              `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has, of which the cases prepared at once take 4 GiB, or one case alone what it needs. A case that needs more than the limit fails, and the others go on"`
@@ -54,7 +55,8 @@ removed with --force, and cases that were prepared with other settings, or that 
 replaced with --force.
 
 --part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
-folder, which is the same as one run makes. A part that was killed is run again; --merge finishes where the last one was killed.`,
+folder, which is the same as one run makes. --plans prepares for the networks of an nnU-Net: the axes of the files as the plans order them,
+their spacing and intensities. A part that was killed is run again; --merge finishes where the last one was killed.`,
 		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1
   voxsaw prepare labelled unlabelled --out prepared`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPrepare(cmd, *o, args) })
@@ -63,6 +65,9 @@ folder, which is the same as one run makes. A part that was killed is run again;
 func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if o.Out == "" {
 		return withHint(usagef("no folder for the prepared cases"), "add --out FOLDER")
+	}
+	if err := likePlan(cmd, o.Plans, &o.Preparation); err != nil {
+		return err
 	}
 	if err := o.Preparation.Choose([3]float64{}).Check(); err != nil {
 		return &usageError{err}

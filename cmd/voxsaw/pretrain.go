@@ -32,7 +32,7 @@ unseen patients are solved: Correct (whole puzzles), D<=2 (at most two patches m
 --task chooses something else to learn from scans without labels.
 
 Cases are held out of the labelled ones, so that the same --fold or --hold-out holds out the same cases here and in voxsaw finetune; cases without labels are
-all trained on. If less than two cases are labelled, cases are held out of all.
+all trained on. --network plans.json pretrains the network of an nnU-Net, on data that voxsaw prepare --plans made. If less than two cases are labelled, cases are held out of all.
 
 The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid 3x3x3 has cells of 40 and patches of 32,
 --grid 2x2x2 cells of 60 and patches of 48. The paper's head (--head paper) wants many cases and very many steps.
@@ -80,6 +80,9 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	o.TrainedOn = checkpoint.ListForConfig(training)
 	task, settings := pretext.Chosen(&o.Task)
+	if _, err := planned(settings.Common().Network, ""); err != nil {
+		return err
+	}
 	batch := newAutoBatch(settings.Common().Batch, task.Items, settings.Common().Train.Accumulate)
 	if err := settings.Resolve(store.Preparation()); err != nil {
 		return &usageError{err}

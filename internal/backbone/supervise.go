@@ -2,13 +2,14 @@ package backbone
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// A Supervision is the losses of a network's logits, which may be there at half the resolution, a
-// quarter and so on, too: then each level's loss counts half as much as the one before, and the
-// weights sum to 1 (deep supervision as nnU-Net has it, Isensee et al. 2021).
+// A Supervision is the losses of a network's logits, which may be there at coarser resolutions,
+// such as a half and a quarter, too: then each level's loss counts half as much as the one before, and
+// the weights sum to 1 (deep supervision as nnU-Net has it, Isensee et al. 2021).
 type Supervision struct {
 	Loss *nn.Node
 	// Statistics are those of the loss of the whole resolution: see [nn.Graph.Loss].
@@ -16,15 +17,16 @@ type Supervision struct {
 
 	weights []float32
 	n       int
-	size    [3]int // along (i, j, k)
+	sizes   [][3]int // of each resolution, along (i, j, k)
 }
 
 // Supervise adds the losses to the graph of a network on n crops of a size along (i, j, k), and the
 // inputs that [Supervision.Set] sets.
 func Supervise(g *nn.Graph, logits []*nn.Node, n int, size [3]int, o nn.LossOptions) *Supervision {
-	s := &Supervision{n: n, size: size, weights: LevelWeights(len(logits))}
+	s := &Supervision{n: n, weights: LevelWeights(len(logits)), sizes: Sizes(g, logits, size)}
 	for level, y := range logits {
-		target := g.Input(targetName(level), n, size[2]>>level, size[1]>>level, size[0]>>level)
+		size := s.sizes[level]
+		target := g.Input(targetName(level), n, size[2], size[1], size[0])
 		loss, statistics := g.Loss(y, target, o)
 		if len(logits) > 1 {
 			loss = g.Scale(loss, s.weights[level])
@@ -61,10 +63,9 @@ func targetName(level int) string {
 
 // Set sets the class of each voxel, (n, D, H, W), at every resolution.
 func (s *Supervision) Set(p *nn.Program, targets []float32) error {
-	size := s.size
 	for level := range s.weights {
 		if level > 0 {
-			targets, size = Half(targets, s.n, size)
+			targets = Thin(targets, s.n, s.sizes[level-1], s.sizes[level])
 		}
 		if err := p.Set(targetName(level), targets); err != nil {
 			return err
@@ -85,20 +86,32 @@ func (s *Supervision) Sum(losses []float64) (sum float64) {
 	return sum
 }
 
-// Half takes every second voxel of n crops along each axis, the first among them: where the centre
-// of a strided convolution lies. It gives the new size, too.
-func Half(values []float32, n int, size [3]int) ([]float32, [3]int) {
-	out := make([]float32, 0, len(values)/8)
+// Sizes are those of logits, along (i, j, k), the first of them of the given size.
+func Sizes(g *nn.Graph, logits []*nn.Node, size [3]int) [][3]int {
+	sizes := slices.Repeat([][3]int{size}, len(logits))
+	for level := 1; level < len(logits) && g.Err() == nil; level++ {
+		s := logits[level].Shape()
+		sizes[level] = [3]int{s[4], s[3], s[2]}
+	}
+	return sizes
+}
+
+// Thin takes of n crops of a size the voxels that are left of it at a coarser one, of whose extents
+// it is a multiple: every second, for example, the first among them, where the centre of a strided
+// convolution lies.
+func Thin(values []float32, n int, size, to [3]int) []float32 {
+	out := make([]float32, 0, n*to[0]*to[1]*to[2])
+	step := [3]int{size[0] / to[0], size[1] / to[1], size[2] / to[2]}
 	for item := range n {
 		crop := values[item*size[0]*size[1]*size[2]:]
-		for k := 0; k < size[2]; k += 2 {
-			for j := 0; j < size[1]; j += 2 {
+		for k := 0; k < size[2]; k += step[2] {
+			for j := 0; j < size[1]; j += step[1] {
 				row := crop[size[0]*(j+size[1]*k):][:size[0]]
-				for i := 0; i < size[0]; i += 2 {
+				for i := 0; i < size[0]; i += step[0] {
 					out = append(out, row[i])
 				}
 			}
 		}
 	}
-	return out, [3]int{size[0] / 2, size[1] / 2, size[2] / 2}
+	return out
 }

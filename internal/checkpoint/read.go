@@ -5,17 +5,22 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
 // Read reads what a checkpoint says about itself.
 func Read(path string) (Description, error) {
+	if IsPyTorch(path) {
+		return Description{}, fmt.Errorf("%s: %w: PyTorch has written it", path, ErrForeign)
+	}
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return Description{}, err
@@ -148,14 +153,11 @@ func LoadRenamed(path string, weights Weights, rename func(name string) string) 
 // LoadPart is [LoadRenamed] of a part of the network: leave says why a parameter keeps the value
 // that it has, and "" where it does not.
 func LoadPart(path string, weights Weights, rename, leave func(name string) string) (voxsaw.Loaded, error) {
-	f, err := safetensors.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return voxsaw.Loaded{Path: path}, err
 	}
 	defer f.Close()
-	if _, err := verify(path, f); err != nil {
-		return voxsaw.Loaded{Path: path}, err
-	}
 	l := loading{file: f, weights: weights, leave: leave, known: map[string]bool{}, found: map[string]bool{},
 		Loaded: voxsaw.Loaded{Path: path}}
 	for _, name := range weights.Names() {
@@ -213,9 +215,39 @@ func CheckWhole(l voxsaw.Loaded, encoder []string) error {
 	return nil
 }
 
+// tensors is a file of weights, of this program's or another's.
+type tensors interface {
+	Names() []string
+	Has(name string) bool
+	Shape(name string) []int
+	ReadInto(name string, values []float32) ([]float32, error)
+	Close() error
+}
+
+// IsPyTorch says whether a file is called like one that PyTorch writes.
+func IsPyTorch(path string) bool {
+	return slices.Contains([]string{".pth", ".pt"}, strings.ToLower(filepath.Ext(path)))
+}
+
+// open opens a file of weights, which must not be damaged.
+func open(path string) (tensors, error) {
+	if IsPyTorch(path) {
+		return pytorch.OpenWeights(path)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := verify(path, f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // loading is the weights of a file on their way to a network.
 type loading struct {
-	file    *safetensors.File
+	file    tensors
 	weights Weights
 	leave   func(name string) (why string)
 	known   map[string]bool // the network's parameters and states
@@ -246,7 +278,7 @@ func (l *loading) meanBehind(name string) string {
 
 // shift takes a bias away from the running mean.
 func (l *loading) shift(b bias) error {
-	values, err := l.file.Read(b.name)
+	values, err := l.file.ReadInto(b.name, nil)
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,9 @@ func (m *Model) Digest() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// First is the checkpoint of the first fold.
+func (m *Model) First() string { return m.checkpoints[0] }
+
 // IsModel says whether a path is what nnU-Net writes: a folder with plans.json, or a .pth file.
 func IsModel(path string) bool {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

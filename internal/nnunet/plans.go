@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,30 +57,7 @@ type configurationFile struct {
 	Data                  resampling `json:"resampling_fn_data_kwargs"`
 	Probabilities         resampling `json:"resampling_fn_probabilities_kwargs"`
 
-	Architecture *struct {
-		Class string `json:"network_class_name"`
-		Args  struct {
-			Stages       int             `json:"n_stages"`
-			Features     json.RawMessage `json:"features_per_stage"`
-			Conv         string          `json:"conv_op"`
-			Kernels      json.RawMessage `json:"kernel_sizes"`
-			Strides      json.RawMessage `json:"strides"`
-			Blocks       json.RawMessage `json:"n_blocks_per_stage"`
-			Convs        json.RawMessage `json:"n_conv_per_stage"`
-			DecoderConvs json.RawMessage `json:"n_conv_per_stage_decoder"`
-			Bias         bool            `json:"conv_bias"`
-			Norm         string          `json:"norm_op"`
-			NormArgs     struct {
-				Epsilon *float64 `json:"eps"`
-				Affine  *bool    `json:"affine"`
-			} `json:"norm_op_kwargs"`
-			Dropout *string `json:"dropout_op"`
-			Act     string  `json:"nonlin"`
-			ActArgs struct {
-				Slope *float64 `json:"negative_slope"`
-			} `json:"nonlin_kwargs"`
-		} `json:"arch_kwargs"`
-	} `json:"architecture"`
+	Architecture json.RawMessage `json:"architecture"`
 
 	// as before nnU-Net 2.4
 	OldClass    string   `json:"UNet_class_name"`
@@ -135,6 +112,29 @@ func readJSON(path string, into any) error {
 	}
 	return nil
 }
+
+// defaultConfiguration is the one that nnU-Net plans for every set of three dimensions.
+const defaultConfiguration = "3d_fullres"
+
+// IsPlans says whether a text names a plans.json, perhaps with a configuration.
+func IsPlans(text string) bool {
+	path, _ := splitPlans(text)
+	return strings.EqualFold(filepath.Ext(path), ".json")
+}
+
+// splitPlans takes a configuration off the name of a file: plans.json:3d_lowres.
+func splitPlans(text string) (path, configuration string) {
+	if at := strings.LastIndex(text, ".json:"); at >= 0 {
+		return text[:at+len(".json")], text[at+len(".json:"):]
+	}
+	return text, defaultConfiguration
+}
+
+// PlanOf reads plans.json, of the configuration 3d_fullres or the one behind a colon.
+func PlanOf(text string) (*Plan, error) { return readPlan(splitPlans(text)) }
+
+// PatchSize is the patch along the axes (i, j, k) of what [Plan.Prepare] says.
+func (p *Plan) PatchSize() [3]int { return [3]int{p.Patch[2], p.Patch[1], p.Patch[0]} }
 
 // readPlan reads one configuration of a plans.json.
 func readPlan(path, configuration string) (*Plan, error) {
@@ -299,64 +299,11 @@ func (p *Plan) channels(file plansFile, c *configurationFile) error {
 }
 
 // network reads the architecture, as it is written since nnU-Net 2.4 or was before.
-func (c *configurationFile) network() (s unet.Settings, err error) {
-	s.Bias, s.Epsilon, s.Slope = true, 1e-5, 0.01
+func (c *configurationFile) network() (unet.Settings, error) {
 	if c.Architecture == nil {
-		return c.oldNetwork(s)
+		return c.oldNetwork(unet.Settings{Bias: true, Epsilon: 1e-5, Slope: 0.01})
 	}
-	switch class := path.Ext("." + c.Architecture.Class); class {
-	case ".PlainConvUNet":
-	case ".ResidualEncoderUNet":
-		s.Residual = true
-	default:
-		return s, fmt.Errorf(
-			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet",
-			c.Architecture.Class,
-		)
-	}
-	a := c.Architecture.Args
-	switch {
-	case !strings.HasSuffix(a.Conv, ".Conv3d"):
-		return s, fmt.Errorf("its convolutions are %s, not Conv3d", a.Conv)
-	case !strings.HasSuffix(a.Norm, ".InstanceNorm3d"):
-		return s, fmt.Errorf("its norm is %q: only InstanceNorm3d is known", a.Norm)
-	case a.Dropout != nil:
-		return s, fmt.Errorf("it has dropout (%s)", *a.Dropout)
-	case a.Act != "" && !strings.HasSuffix(a.Act, ".LeakyReLU"):
-		return s, fmt.Errorf("its activation is %s: only LeakyReLU is known", a.Act)
-	case a.NormArgs.Affine != nil && !*a.NormArgs.Affine:
-		return s, fmt.Errorf("its norms have no weights")
-	case a.Stages < 2 || a.Stages > 16:
-		return s, fmt.Errorf("it has %d stages", a.Stages)
-	}
-	s.Bias = a.Bias
-	if a.NormArgs.Epsilon != nil {
-		s.Epsilon = *a.NormArgs.Epsilon
-	}
-	if a.ActArgs.Slope != nil {
-		s.Slope = *a.ActArgs.Slope
-	}
-	blocks := a.Convs
-	if s.Residual {
-		blocks = a.Blocks
-	}
-	n := a.Stages
-	if s.Features, err = each[int](a.Features, n); err != nil {
-		return s, fmt.Errorf("features_per_stage: %w", err)
-	}
-	if s.Blocks, err = each[int](blocks, n); err != nil {
-		return s, fmt.Errorf("blocks of its stages: %w", err)
-	}
-	if s.DecoderConvs, err = each[int](a.DecoderConvs, n-1); err != nil {
-		return s, fmt.Errorf("n_conv_per_stage_decoder: %w", err)
-	}
-	if s.Kernels, err = eachAxis(a.Kernels, n); err != nil {
-		return s, fmt.Errorf("kernel_sizes: %w", err)
-	}
-	if s.Strides, err = eachAxis(a.Strides, n); err != nil {
-		return s, fmt.Errorf("strides: %w", err)
-	}
-	return s, nil
+	return unet.Parse(c.Architecture)
 }
 
 // oldNetwork reads what plans had before nnU-Net 2.4.
@@ -376,37 +323,4 @@ func (c *configurationFile) oldNetwork(s unet.Settings) (unet.Settings, error) {
 	}
 	s.Blocks, s.DecoderConvs, s.Kernels, s.Strides = c.OldConvs, c.OldDecoder, c.OldKernels, c.OldPool
 	return s, nil
-}
-
-// each reads a value for each stage: a list, or one number for all.
-func each[T any](text json.RawMessage, n int) ([]T, error) {
-	var list []T
-	if err := json.Unmarshal(text, &list); err == nil {
-		if len(list) != n {
-			return nil, fmt.Errorf("%d values for %d stages", len(list), n)
-		}
-		return list, nil
-	}
-	var all T
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	return slices.Repeat([]T{all}, n), nil
-}
-
-// eachAxis reads a value for each stage and axis: lists of three, or a number for all three.
-func eachAxis(text json.RawMessage, n int) ([][3]int, error) {
-	raw, err := each[json.RawMessage](text, n)
-	if err != nil {
-		return nil, err
-	}
-	values := make([][3]int, n)
-	for stage, r := range raw {
-		axes, err := each[int](r, 3)
-		if err != nil {
-			return nil, err
-		}
-		values[stage] = [3]int(axes)
-	}
-	return values, nil
 }

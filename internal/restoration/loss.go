@@ -65,13 +65,14 @@ func (l classLoss) compare(p *nn.Program, group train.Group, _ *batch) (loss flo
 type squaredError struct {
 	weights []float32 // of the resolutions, the whole one first
 	n       int       // channels of all crops
-	size    [3]int
+	sizes   [][3]int
 }
 
 // newSquaredError adds what was restored to the outputs of a program, and the inputs of its
 // gradient to the graph. weight is that of the loss in a step.
 func newSquaredError(t task, g *nn.Graph, restored []*nn.Node, n int, weight float32, o *nn.Options) *squaredError {
-	l := &squaredError{weights: backbone.LevelWeights(len(restored)), n: n * t.Network.InputChannels(), size: t.Crop}
+	l := &squaredError{weights: backbone.LevelWeights(len(restored)), n: n * t.Network.InputChannels(),
+		sizes: backbone.Sizes(g, restored, t.Crop)}
 	if o.Outputs == nil {
 		o.Outputs = map[string]*nn.Node{}
 	}
@@ -100,11 +101,11 @@ func (*squaredError) set(*nn.Program, *batch) error { return nil }
 func (l *squaredError) compare(p *nn.Program, group train.Group, b *batch) (loss float64, parts []float64, err error) {
 	gradients := make([][]float32, len(l.weights))
 	sums := make([]float32, 2*len(l.weights)) // of each resolution the squares, and the voxels
-	targets, counts, size := b.targets, b.counts, l.size
+	targets, counts := b.targets, b.counts
 	for level := range l.weights {
 		if level > 0 {
-			targets, _ = backbone.Half(targets, l.n, size)
-			counts, size = backbone.Half(counts, l.n, size)
+			targets = backbone.Thin(targets, l.n, l.sizes[level-1], l.sizes[level])
+			counts = backbone.Thin(counts, l.n, l.sizes[level-1], l.sizes[level])
 		}
 		gradients[level] = make([]float32, len(targets))
 		if err := p.Read(restoredName(level), gradients[level]); err != nil {

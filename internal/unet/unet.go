@@ -2,8 +2,8 @@
 // ResidualEncoderUNet of dynamic_network_architectures, with any kernels, strides, widths and
 // numbers of convolutions, by axis and by stage.
 //
-// Start at [Settings]. Parameters are called as in PyTorch; [Canonical] knows the names that
-// PyTorch has twice. Sizes, kernels and strides are in the order of a tensor's axes, (D, H, W).
+// Start at [Settings], and at backbone.go for the kind that is trained here. Parameters
+// are called as in PyTorch; [Canonical] knows the names that PyTorch has twice. Sizes, kernels and strides are in the order of a tensor's axes, (D, H, W).
 //
 // It leaves out what no plan of nnU-Net has: batch norm, dropout, bottleneck blocks, squeeze and
 // excitation.
@@ -146,7 +146,12 @@ func (s Settings) Logits(g *nn.Graph, x *nn.Node) []*nn.Node {
 		return []*nn.Node{x}
 	}
 	b := &builder{s, g}
-	skips := b.encoder(x)
+	return b.decoder(b.encoder(x))
+}
+
+// decoder returns the logits, the finest first.
+func (b *builder) decoder(skips []*nn.Node) []*nn.Node {
+	s, g := b.Settings, b.g
 	n := len(skips)
 	var logits []*nn.Node
 	y := skips[n-1]

@@ -186,7 +186,8 @@ func (s *Summary) sameScans() string {
 
 // directions are the axes of a patient in words.
 var directions = map[byte]string{'L': "from right to left", 'R': "from left to right", 'A': "from back to front",
-	'P': "from front to back", 'S': "from feet to head", 'I': "from head to feet"}
+	'P': "from front to back", 'S': "from feet to head", 'I': "from head to feet",
+	'i': "along the file's first axis", 'j': "along the file's second axis", 'k': "along the file's third axis"}
 
 // mixedSpacings says whether voxels that were left as they are differ much between cases, and what
 // spacing would suit all: the median, or "".

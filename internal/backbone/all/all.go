@@ -4,5 +4,6 @@ package all
 
 import (
 	_ "github.com/voxsaw/voxsaw/internal/resenc" // nnU-Net's residual encoder U-Net
+	_ "github.com/voxsaw/voxsaw/internal/unet"   // networks that nnU-Net planned
 	_ "github.com/voxsaw/voxsaw/vnet"            // VNet
 )

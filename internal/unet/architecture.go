@@ -1,0 +1,175 @@
+package unet
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// This file: a network as nnU-Net's plans.json has it since version 2.4, the section "architecture".
+
+// architecture is that section.
+type architecture struct {
+	Class   string    `json:"network_class_name"`
+	Args    arguments `json:"arch_kwargs"`
+	Imports []string  `json:"_kw_requires_import"`
+}
+
+type arguments struct {
+	Stages       int             `json:"n_stages"`
+	Features     json.RawMessage `json:"features_per_stage"`
+	Conv         string          `json:"conv_op"`
+	Kernels      json.RawMessage `json:"kernel_sizes"`
+	Strides      json.RawMessage `json:"strides"`
+	Blocks       json.RawMessage `json:"n_blocks_per_stage,omitempty"`
+	Convs        json.RawMessage `json:"n_conv_per_stage,omitempty"`
+	DecoderConvs json.RawMessage `json:"n_conv_per_stage_decoder"`
+	Bias         bool            `json:"conv_bias"`
+	Norm         string          `json:"norm_op"`
+	NormArgs     struct {
+		Epsilon *float64 `json:"eps,omitempty"`
+		Affine  *bool    `json:"affine,omitempty"`
+	} `json:"norm_op_kwargs"`
+	Dropout     *string         `json:"dropout_op"`
+	DropoutArgs json.RawMessage `json:"dropout_op_kwargs"`
+	Act         string          `json:"nonlin"`
+	ActArgs     struct {
+		InPlace bool     `json:"inplace"`
+		Slope   *float64 `json:"negative_slope,omitempty"`
+	} `json:"nonlin_kwargs"`
+}
+
+// classes is where nnU-Net has its networks.
+const classes = "dynamic_network_architectures.architectures.unet."
+
+// Architecture is the section of the network: [Parse] reads it, and so does nnU-Net. Inputs and
+// classes are not in it.
+func (s Settings) Architecture() []byte {
+	list := func(values any) json.RawMessage {
+		text, err := json.Marshal(values)
+		if err != nil {
+			panic(err) // whole numbers
+		}
+		return text
+	}
+	yes := true
+	a := arguments{
+		Stages: len(s.Features), Features: list(s.Features), Kernels: list(s.Kernels), Strides: list(s.Strides),
+		DecoderConvs: list(s.DecoderConvs), Bias: s.Bias,
+		Conv: "torch.nn.modules.conv.Conv3d", Norm: "torch.nn.modules.instancenorm.InstanceNorm3d",
+		Act: "torch.nn.LeakyReLU",
+	}
+	a.NormArgs.Epsilon, a.NormArgs.Affine = &s.Epsilon, &yes
+	a.ActArgs.InPlace = true
+	if s.Slope != defaultSlope {
+		a.ActArgs.Slope = &s.Slope
+	}
+	class := "PlainConvUNet"
+	if a.Convs = list(s.Blocks); s.Residual {
+		class, a.Convs, a.Blocks = "ResidualEncoderUNet", nil, a.Convs
+	}
+	return list(architecture{classes + class, a, []string{"conv_op", "norm_op", "dropout_op", "nonlin"}})
+}
+
+// What plans leave out.
+const (
+	defaultEpsilon = 1e-5
+	defaultSlope   = 0.01
+)
+
+// Parse reads the section, or says what of it is not known.
+func Parse(text []byte) (s Settings, err error) {
+	var file architecture
+	if err := json.Unmarshal(text, &file); err != nil {
+		return s, fmt.Errorf("architecture: %w", err)
+	}
+	a := file.Args
+	s.Epsilon, s.Slope = defaultEpsilon, defaultSlope
+	switch class := path.Ext("." + file.Class); class {
+	case ".PlainConvUNet":
+	case ".ResidualEncoderUNet":
+		s.Residual = true
+	default:
+		return s, fmt.Errorf(
+			"its network %s is not known, only PlainConvUNet and ResidualEncoderUNet",
+			file.Class,
+		)
+	}
+	switch {
+	case !strings.HasSuffix(a.Conv, ".Conv3d"):
+		return s, fmt.Errorf("its convolutions are %s, not Conv3d", a.Conv)
+	case !strings.HasSuffix(a.Norm, ".InstanceNorm3d"):
+		return s, fmt.Errorf("its norm is %q: only InstanceNorm3d is known", a.Norm)
+	case a.Dropout != nil:
+		return s, fmt.Errorf("it has dropout (%s)", *a.Dropout)
+	case a.Act != "" && !strings.HasSuffix(a.Act, ".LeakyReLU"):
+		return s, fmt.Errorf("its activation is %s: only LeakyReLU is known", a.Act)
+	case a.NormArgs.Affine != nil && !*a.NormArgs.Affine:
+		return s, fmt.Errorf("its norms have no weights")
+	case a.Stages < 2 || a.Stages > 16:
+		return s, fmt.Errorf("it has %d stages", a.Stages)
+	}
+	s.Bias = a.Bias
+	if a.NormArgs.Epsilon != nil {
+		s.Epsilon = *a.NormArgs.Epsilon
+	}
+	if a.ActArgs.Slope != nil {
+		s.Slope = *a.ActArgs.Slope
+	}
+	blocks := a.Convs
+	if s.Residual {
+		blocks = a.Blocks
+	}
+	n := a.Stages
+	if s.Features, err = each[int](a.Features, n); err != nil {
+		return s, fmt.Errorf("features_per_stage: %w", err)
+	}
+	if s.Blocks, err = each[int](blocks, n); err != nil {
+		return s, fmt.Errorf("blocks of its stages: %w", err)
+	}
+	if s.DecoderConvs, err = each[int](a.DecoderConvs, n-1); err != nil {
+		return s, fmt.Errorf("n_conv_per_stage_decoder: %w", err)
+	}
+	if s.Kernels, err = eachAxis(a.Kernels, n); err != nil {
+		return s, fmt.Errorf("kernel_sizes: %w", err)
+	}
+	if s.Strides, err = eachAxis(a.Strides, n); err != nil {
+		return s, fmt.Errorf("strides: %w", err)
+	}
+	return s, nil
+}
+
+// each reads a value for each stage: a list, or one number for all.
+func each[T any](text json.RawMessage, n int) ([]T, error) {
+	var list []T
+	if err := json.Unmarshal(text, &list); err == nil {
+		if len(list) != n {
+			return nil, fmt.Errorf("%d values for %d stages", len(list), n)
+		}
+		return list, nil
+	}
+	var all T
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]T{all}, n), nil
+}
+
+// eachAxis reads a value for each stage and axis: lists of three, or a number for all three.
+func eachAxis(text json.RawMessage, n int) ([][3]int, error) {
+	raw, err := each[json.RawMessage](text, n)
+	if err != nil {
+		return nil, err
+	}
+	values := make([][3]int, n)
+	for stage, r := range raw {
+		axes, err := each[int](r, 3)
+		if err != nil {
+			return nil, err
+		}
+		values[stage] = [3]int(axes)
+	}
+	return values, nil
+}

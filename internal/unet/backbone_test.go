@@ -1,0 +1,111 @@
+package unet
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+func thick() Settings {
+	return Settings{Residual: true, Features: []int{4, 6, 8}, Kernels: [][3]int{{1, 3, 3}, {3, 3, 3}, {3, 3, 3}},
+		Strides: [][3]int{{1, 1, 1}, {1, 2, 2}, {2, 2, 1}}, Blocks: []int{1, 2, 1}, DecoderConvs: []int{1, 2},
+		Bias: true, Epsilon: 1e-5, Slope: 0.01}
+}
+
+// What is written as the section of plans.json is read as the same network.
+func TestArchitecture(t *testing.T) {
+	for _, residual := range []bool{true, false} {
+		for _, slope := range []float64{0.01, 0.2} {
+			s := thick()
+			s.Residual, s.Slope = residual, slope
+			got, err := Parse(s.Architecture())
+			if err != nil || !reflect.DeepEqual(got, s) {
+				t.Errorf("%v, %v\n%s", got, err, s.Architecture())
+			}
+		}
+	}
+}
+
+// Settings that are written out make the same network, and nothing but the plans says what it is.
+func TestBackbone(t *testing.T) {
+	n := thick().Network()
+	n.Classes, n.Inputs = 3, 2
+	b, err := backbone.Of(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := backbone.Of(b.Settings())
+	if err != nil || !again.Settings().Equal(b.Settings()) {
+		t.Errorf("%v, %v", again, err)
+	}
+	if m := b.Multiple(); m != [3]int{2, 4, 2} {
+		t.Errorf("multiples of %v along (i, j, k)", m)
+	}
+	for _, other := range []func(*voxsaw.Network){
+		func(n *voxsaw.Network) { n.Architecture = "" },
+		func(n *voxsaw.Network) { n.Architecture = `{"network_class_name": "Primus"}` },
+		func(n *voxsaw.Network) { n.Channels = 5 },
+		func(n *voxsaw.Network) { n.Norm = "batch" },
+		func(n *voxsaw.Network) { n.Dropout = 0.5 },
+	} {
+		wrong := b.Settings()
+		other(&wrong)
+		if _, err := backbone.Of(wrong); err == nil {
+			t.Errorf("no error for %+v", wrong)
+		}
+	}
+}
+
+// Strides that differ by axis make resolutions that do, and the classes of voxels follow them.
+func TestSupervision(t *testing.T) {
+	n := thick().Network()
+	n.Classes = 3
+	b, err := backbone.Of(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g := nn.NewGraph(nn.Train, dev.Activations())
+	size := [3]int{8, 8, 4}
+	logits := b.Decoder(g, b.Encoder(g, backbone.Input(g, "image", b, 1, size)))
+	if g.Err() != nil {
+		t.Fatal(g.Err())
+	}
+	if len(logits) != 1 {
+		t.Fatalf("%d resolutions of a decoder of two stages, whose coarsest has none", len(logits))
+	}
+	names := strings.Join(backbone.Kinds(), " ")
+	if !strings.Contains(names, Kind) {
+		t.Errorf("kinds %s", names)
+	}
+	values := make([]float32, 8*8*4)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	thin := backbone.Thin(values, 1, size, [3]int{4, 8, 2})
+	if len(thin) != 64 || thin[1] != 2 || thin[4] != 8 || thin[32] != 128 {
+		t.Errorf("%v", thin)
+	}
+}
+
+// The names that PyTorch has twice are those of one parameter here, in both directions.
+func TestRename(t *testing.T) {
+	for name, want := range map[string]string{
+		"module.decoder.encoder.stem.convs.0.all_modules.0.weight": "encoder.stem.convs.0.conv.weight",
+		"encoder.stages.0.blocks.0.conv1.all_modules.1.bias":       "encoder.stages.0.blocks.0.conv1.norm.bias",
+		"decoder.transpconvs.0.weight":                             "decoder.transpconvs.0.weight",
+	} {
+		if got := Canonical(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
