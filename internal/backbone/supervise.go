@@ -8,8 +8,8 @@ import (
 )
 
 // A Supervision is the losses of a network's logits, which may be there at coarser resolutions,
-// such as a half and a quarter, too: then each level's loss counts half as much as the one before, and
-// the weights sum to 1 (deep supervision as nnU-Net has it, Isensee et al. 2021).
+// such as a half and a quarter, too: then each level's loss counts half as much as the one before,
+// and the weights sum to 1 (deep supervision as nnU-Net has it, Isensee et al. 2021).
 type Supervision struct {
 	Loss *nn.Node
 	// Statistics are those of the loss of the whole resolution: see [nn.Graph.Loss].

@@ -2,8 +2,9 @@
 // ResidualEncoderUNet of dynamic_network_architectures, with any kernels, strides, widths and
 // numbers of convolutions, by axis and by stage.
 //
-// Start at [Settings], and at backbone.go for the kind that is trained here. Parameters
-// are called as in PyTorch; [Canonical] knows the names that PyTorch has twice. Sizes, kernels and strides are in the order of a tensor's axes, (D, H, W).
+// Start at [Settings], and at backbone.go for the kind that is trained here. Parameters are called
+// as in PyTorch; [Canonical] knows the names that PyTorch has twice. Sizes, kernels and strides are
+// in the order of a tensor's axes, (D, H, W).
 //
 // It leaves out what no plan of nnU-Net has: batch norm, dropout, bottleneck blocks, squeeze and
 // excitation.
