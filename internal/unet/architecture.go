@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// This file: a network as nnU-Net's plans.json has it since version 2.4, the section "architecture".
+// This file: a network as nnU-Net's plans.json has it since version 2.4, the section
+// "architecture".
 
 // architecture is that section.
 type architecture struct {
