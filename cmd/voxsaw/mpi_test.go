@@ -274,9 +274,9 @@ func (s mpiSite) predict(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, ".nii.gz") != 6 {
 		t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
-	want, err := filepath.Glob(s.in("predicted-alone/*")) // the digests, too
-	if err != nil || len(want) != 13 {
-		t.Fatalf("%d files, %v", len(want), err)
+	want, err := filepath.Glob(s.in("predicted-alone/*")) // the digests, quality.csv and the page, too
+	if err != nil || len(want) != 15 {
+		t.Fatalf("%d files, %v: %q", len(want), err, want)
 	}
 	for _, path := range want {
 		a, errA := os.ReadFile(path)
