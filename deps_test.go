@@ -147,6 +147,7 @@ var mayImport = map[string][]string{
 	"internal/table":       {"eval"},
 	"internal/report":      {"eval", "internal/table", "volume"},
 	"internal/tensorboard": {},
+	"internal/viewer":      {"volume", "volume/nifti"},
 
 	"examples/evaluation": {"eval", "volume/phantom"},
 	"examples/format":     {"volume", "volume/dataset", "volume/format", "volume/phantom"},

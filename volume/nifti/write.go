@@ -29,18 +29,33 @@ func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 	if err := v.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
+	datatype, fill := voxels(v)
+	return write(path, v.Grid, datatype, noIntent, extensions, fill)
+}
+
+// Encode writes what [Write] does, uncompressed, to a writer.
+func Encode(w io.Writer, v *volume.Volume) error {
+	if err := v.Check(); err != nil {
+		return err
+	}
+	datatype, fill := voxels(v)
+	return writeTo(w, v.Grid, 1, datatype, noIntent, nil, fill)
+}
+
+// voxels is a volume as it lies in a file.
+func voxels(v *volume.Volume) (datatype int32, fill func(dst []byte, first int)) {
 	if v.Int16 != nil {
-		return write(path, v.Grid, gonii.DT_INT16, noIntent, extensions, func(dst []byte, first int) {
+		return gonii.DT_INT16, func(dst []byte, first int) {
 			for n, x := range v.Int16[first : first+len(dst)/2] {
 				binary.LittleEndian.PutUint16(dst[2*n:], uint16(x))
 			}
-		})
+		}
 	}
-	return write(path, v.Grid, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
+	return gonii.DT_FLOAT32, func(dst []byte, first int) {
 		for n, x := range v.Float32[first : first+len(dst)/4] {
 			binary.LittleEndian.PutUint32(dst[4*n:], math.Float32bits(x))
 		}
-	})
+	}
 }
 
 // WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8,
@@ -58,18 +73,33 @@ func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) er
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
+	datatype, fill := labels(l)
+	return write(path, l.Grid, datatype, gonii.NIFTI_INTENT_LABEL, extensions, fill)
+}
+
+// EncodeLabels writes a label map like [Encode], without names.
+func EncodeLabels(w io.Writer, l *volume.LabelMap) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	datatype, fill := labels(l)
+	return writeTo(w, l.Grid, 1, datatype, gonii.NIFTI_INTENT_LABEL, nil, fill)
+}
+
+// labels is a label map as it lies in a file.
+func labels(l *volume.LabelMap) (datatype int32, fill func(dst []byte, first int)) {
 	if slices.Max(l.Labels) <= math.MaxUint8 {
-		return write(path, l.Grid, gonii.DT_UINT8, gonii.NIFTI_INTENT_LABEL, extensions, func(dst []byte, first int) {
+		return gonii.DT_UINT8, func(dst []byte, first int) {
 			for n, x := range l.Labels[first : first+len(dst)] {
 				dst[n] = uint8(x)
 			}
-		})
+		}
 	}
-	return write(path, l.Grid, gonii.DT_UINT16, gonii.NIFTI_INTENT_LABEL, extensions, func(dst []byte, first int) {
+	return gonii.DT_UINT16, func(dst []byte, first int) {
 		for n, x := range l.Labels[first : first+len(dst)/2] {
 			binary.LittleEndian.PutUint16(dst[2*n:], x)
 		}
-	})
+	}
 }
 
 // WriteChannels writes several volumes on one grid as the volumes of a 4D file, in float32: channel

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/viewer"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+type viewOptions struct {
+	Predictions string              `yaml:"predictions" help:"folder of label maps to show with the cases: what voxsaw predict wrote, or a trial of crossval keeps in predictions/"`
+	Scores      string              `yaml:"scores" help:"scores of these predictions: a folder of voxsaw evaluate --out, or its scores.csv; the lowest mean DSC comes first"`
+	Port        int                 `yaml:"port" help:"of this machine to listen on; 0: any that is free" range:"[0,65535]"`
+	Read        dataset.ReadOptions `yaml:"read"`
+}
+
+func newView() *cobra.Command {
+	o := &viewOptions{Read: dataset.DefaultReadOptions()}
+	return verb("view RUN|SCANS|PREPARED", "Show curves, scans and label maps in the browser of this machine",
+		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out cases, the scans of a folder or a data
+set, or prepared cases; with the labels that are there, and the predictions of --predictions. With --scores the worst case comes first.
+The page is for this machine alone: it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
+Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down another case, P prediction, R reference,
+O outlines, V planes, S screenshot, C curves. A scan that is dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP.`,
+		`  voxsaw view runs/organs
+  voxsaw view imagesTs/ --predictions labels/ --scores scores/`,
+		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runView(cmd, *o, args[0]) })
+}
+
+func runView(cmd *cobra.Command, o viewOptions, path string) error {
+	site := viewer.Site{Title: filepath.Base(filepath.Clean(path))}
+	data := path
+	run := train.Begun(path)
+	if run {
+		site.Curves = func(w io.Writer) error { return pageOfRun(path, w) }
+		var err error
+		if data, err = dataOfRun(path); err != nil {
+			return err
+		}
+	}
+	store, err := prepared.Open(data)
+	switch {
+	case err == nil:
+		defer store.Close()
+		var held []string
+		if run {
+			held = heldOutOf(path, store)
+		}
+		site.Cases = preparedCases(store, held)
+	case run:
+		say(cmd.ErrOrStderr(), "without the cases of the run: %v", err)
+	default:
+		found, why := dataset.Detect(path, dataset.Options{})
+		if why != nil {
+			return withHint(why, "name the folder of a run, of scans, or of prepared cases")
+		}
+		site.Cases = o.scans(found)
+	}
+	if err := o.addPredictions(site.Cases); err != nil {
+		return err
+	}
+	if site.Cases, err = o.worstFirst(site.Cases); err != nil {
+		return err
+	}
+	var failed error
+	err = viewer.Serve(cmd.Context(), o.Port, site, func(address string) {
+		_, failed = fmt.Fprintln(cmd.OutOrStdout(), address)
+		say(cmd.ErrOrStderr(), "%s to be seen at this address, on this machine alone; Ctrl-C ends it",
+			numbers.Count(len(site.Cases), "case"))
+	})
+	return cmp.Or(err, failed)
+}
+
+// pageOfRun writes the page on a run as it is now, which looks for no news by itself.
+func pageOfRun(folder string, w io.Writer) error {
+	run, state, _, err := readRun(folder)
+	if err != nil {
+		return err
+	}
+	page, err := report.Runs(filepath.Base(filepath.Clean(folder)), state, []report.Run{run})
+	if err != nil {
+		return err
+	}
+	return page.HTML(w)
+}
+
+// dataOfRun says where the prepared cases of a run lie.
+func dataOfRun(folder string) (string, error) {
+	settings, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
+	if err != nil {
+		return "", err
+	}
+	var values map[string]any
+	if err := config.Unmarshal(train.ConfigOf(folder), settings, &values); err != nil {
+		return "", err
+	}
+	data := fmt.Sprint(values["data"])
+	if !isThere(data) {
+		data = cmp.Or(fromStart(folder, data), data)
+	}
+	return data, nil
+}
+
+// heldOutOf are the held-out cases of a fine-tuning; none of another run, whose cases are all shown.
+func heldOutOf(folder string, store *prepared.Store) []string {
+	o := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
+	if config.Load(train.ConfigOf(folder), &o) != nil {
+		return nil
+	}
+	ids, err := caseIDs(store, true, false)
+	if err != nil {
+		return nil
+	}
+	o.Cases.Patients = dataset.PatientsOf(store.Records())
+	_, held, err := o.Cases.Choose(ids)
+	if err != nil {
+		return nil
+	}
+	return held
+}
+
+// preparedCases are the cases of a store, or those that are wanted.
+func preparedCases(store *prepared.Store, wanted []string) (cases []viewer.Case) {
+	how, names := store.Preparation(), store.LabelNames()
+	for r := range store.Records() {
+		if len(wanted) > 0 && !slices.Contains(wanted, r.ID) {
+			continue
+		}
+		c := viewer.Case{Name: r.ID, Labels: names, Scan: func() (*volume.Volume, error) {
+			c, err := store.Open(r.ID)
+			if err != nil {
+				return nil, err
+			}
+			return c.Volume()
+		}}
+		if opened, err := store.Open(r.ID); err == nil {
+			c.Window = report.Shown(how.Channel(0), opened.Intensities(0))
+		}
+		if len(r.Sources) > 0 {
+			c.Path = r.Sources[0].Path
+		}
+		if r.HasLabels {
+			c.Reference = func() (*volume.LabelMap, error) {
+				c, err := store.Open(r.ID)
+				if err != nil {
+					return nil, err
+				}
+				return c.LabelMap()
+			}
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// scans are the cases of a data set.
+func (o viewOptions) scans(found *dataset.Dataset) (cases []viewer.Case) {
+	for _, c := range found.Cases {
+		one := viewer.Case{Name: c.ID, Path: c.Image, Labels: found.LabelNames, Scan: func() (*volume.Volume, error) {
+			v, _, err := c.ReadImage(o.Read)
+			return v, err
+		}}
+		if c.Labels != "" {
+			one.Reference = func() (*volume.LabelMap, error) {
+				_, l, _, err := c.Read(o.Read, found.LabelNames)
+				return l, err
+			}
+		}
+		cases = append(cases, one)
+	}
+	return cases
+}
+
+// addPredictions gives cases the label maps that have their names.
+func (o viewOptions) addPredictions(cases []viewer.Case) error {
+	if o.Predictions == "" {
+		return nil
+	}
+	files, err := labelFiles(o.Predictions)
+	if err != nil {
+		return err
+	}
+	given := 0
+	for n := range cases {
+		path, ok := files[dataset.FileName(cases[n].Name)]
+		if !ok {
+			continue
+		}
+		given++
+		cases[n].Prediction = func() (*volume.LabelMap, error) {
+			l, _, _, err := dataset.ReadPair(dataset.Labels{Path: path}, dataset.Labels{Path: path}, nil, o.Read)
+			return l, err
+		}
+		if h, err := nifti.ReadHeader(path); err == nil && len(cases[n].Labels) == 0 {
+			cases[n].Labels = h.LabelNames()
+		}
+	}
+	if given == 0 {
+		return withHint(fmt.Errorf("no label map in %s has the name of a case", o.Predictions),
+			"a prediction is called after its case, such as %s.nii.gz", dataset.FileName(cases[0].Name))
+	}
+	return nil
+}
+
+// worstFirst puts the cases in the order of their scores, those without any at the end.
+func (o viewOptions) worstFirst(cases []viewer.Case) ([]viewer.Case, error) {
+	if o.Scores == "" {
+		return cases, nil
+	}
+	path := o.Scores
+	if isDir(path) {
+		path = filepath.Join(path, "scores.csv")
+	}
+	text, err := smallfile.Read(path, smallfile.List)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := table.ReadScores(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	order, means := report.WorstFirst(scores)
+	at := map[string]int{}
+	for n, name := range order {
+		at[name] = n
+	}
+	for n := range cases {
+		if dsc, ok := means[cases[n].Name]; ok {
+			cases[n].Text = "DSC " + table.Rounded(dsc, 4)
+		}
+	}
+	place := func(c viewer.Case) int {
+		if n, ok := at[c.Name]; ok {
+			return n
+		}
+		return len(at)
+	}
+	slices.SortStableFunc(cases, func(a, b viewer.Case) int { return place(a) - place(b) })
+	return cases, nil
+}

@@ -1,0 +1,73 @@
+// Looks at voxsaw view in headless Chromium: a click moves the crosshair, an overlay is toggled, the
+// curve of a running training grows, a page from another origin gets nothing.
+//
+//	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
+//
+// VOXSAW is the program, DEMO a folder of voxsaw demo --quick, chromium in the PATH.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createRequire } from "node:module";
+
+const { chromium } = createRequire(join(process.cwd(), "x.js"))("playwright-core");
+const [voxsaw, demo] = process.argv.slice(2);
+const work = mkdtempSync(join(tmpdir(), "view-"));
+const children = [];
+const start = (...args) => { const c = spawn(voxsaw, args); children.push(c); return c; };
+const view = (...args) => new Promise((done, fail) => {
+  const c = start("view", ...args);
+  c.stdout.once("data", (line) => done(String(line).trim()));
+  c.once("exit", () => fail(new Error("voxsaw view has ended")));
+});
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium",
+  args: ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"] });
+try {
+  const page = await browser.newPage({ viewport: { width: 1200, height: 800 } });
+  const asked = [];
+  page.on("request", (r) => asked.push(r.url()));
+  page.on("pageerror", (err) => { throw err; });
+  const address = await view(join(demo, "scans"), "--predictions", join(demo, "scans/labelsTr"));
+  await page.goto(address);
+  await page.waitForSelector("body[data-shown]");
+  const where = () => page.evaluate(() => [...window.nv.scene.crosshairPos]);
+  const before = await where();
+  await page.mouse.click(520, 620);
+  const after = await where();
+  assert.notDeepEqual(after, before, "a click does not move the crosshair");
+  const opacity = () => page.evaluate(() => window.nv.volumes.find((v) => v.name === "prediction").opacity);
+  const shown = await opacity();
+  await page.keyboard.press("p");
+  assert.ok(shown > 0 && (await opacity()) === 0, "P does not hide the prediction");
+  await page.keyboard.press("p");
+  await page.keyboard.press("o");
+  await page.screenshot({ path: join(work, "case.png") });
+  const first = await page.evaluate(() => document.body.dataset.shown);
+  await page.keyboard.press("ArrowDown");
+  await page.waitForFunction((name) => document.body.dataset.shown !== name, first);
+  assert.ok(asked.every((url) => url.startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
+
+  const run = join(work, "run");
+  const training = start("finetune", "--data", join(demo, "prepared"), "--crop", "32", "--levels", "3", "--channels", "4",
+    "--steps", "400", "--checkpoint-every", "5", "--out", run);
+  await new Promise((done) => training.stderr.on("data", (text) => /2\d\/400/.test(text) && done()));
+  await page.goto(await view(run));
+  const curve = async () => (await page.frameLocator("#frame").locator("svg path[stroke=currentColor]").first().getAttribute("d")).length;
+  const short = await curve();
+  await page.waitForTimeout(9000);
+  assert.ok((await curve()) > short, "the curve does not grow");
+  await page.screenshot({ path: join(work, "curves.png") });
+
+  const other = http.createServer((_, answer) => answer.end("<p>another page</p>")).listen(0, "127.0.0.1");
+  await page.goto(`http://127.0.0.1:${other.address().port}/`);
+  const got = await page.evaluate((url) => fetch(url + "site.json").then((a) => a.text()).catch(() => "nothing"), address);
+  assert.equal(got, "nothing", "another page reads the site");
+  other.close();
+  console.log(`voxsaw view does what it should; pictures in ${work}`);
+} finally {
+  await browser.close();
+  for (const c of children) c.kill("SIGINT");
+}
