@@ -61,7 +61,8 @@ try {
   assert.ok((await curve()) > short, "the curve does not grow");
   await page.screenshot({ path: join(work, "curves.png") });
 
-  const other = http.createServer((_, answer) => answer.end("<p>another page</p>")).listen(0, "127.0.0.1");
+  const other = http.createServer((_, answer) => answer.end("<p>another page</p>"));
+  await new Promise((done) => other.listen(0, "127.0.0.1", done));
   await page.goto(`http://127.0.0.1:${other.address().port}/`);
   const got = await page.evaluate((url) => fetch(url + "site.json").then((a) => a.text()).catch(() => "nothing"), address);
   assert.equal(got, "nothing", "another page reads the site");

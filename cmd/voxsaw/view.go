@@ -118,7 +118,8 @@ func dataOfRun(folder string) (string, error) {
 	return data, nil
 }
 
-// heldOutOf are the held-out cases of a fine-tuning; none of another run, whose cases are all shown.
+// heldOutOf are the held-out cases of a fine-tuning; none of another run, whose cases are all
+// shown.
 func heldOutOf(folder string, store *prepared.Store) []string {
 	o := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
 	if config.Load(train.ConfigOf(folder), &o) != nil {

@@ -1,5 +1,5 @@
-// Package viewer is a page in the browser of the machine that it runs on: curves of a training, cases
-// with their label maps, drawn by NiiVue.
+// Package viewer is a page in the browser of the machine that it runs on: curves of a training,
+// cases with their label maps, drawn by NiiVue.
 //
 // Start at [Serve]. Nothing but this page gets anything: the address has a token that nobody can
 // guess, requests of other pages and for other names of the machine are refused, and the page may
