@@ -25,8 +25,8 @@ import (
 )
 
 type viewOptions struct {
-	Predictions string              `yaml:"predictions" help:"folder of label maps to show with the cases: what voxsaw predict wrote, or a trial of crossval keeps in predictions/"`
-	Scores      string              `yaml:"scores" help:"scores of these predictions: a folder of voxsaw evaluate --out, or its scores.csv; the lowest mean DSC comes first"`
+	Predictions string              `yaml:"predictions" help:"folder of label maps to show with the cases"`
+	Scores      string              `yaml:"scores" help:"folder of evaluate --out, or scores.csv: worst first"`
 	Port        int                 `yaml:"port" help:"of this machine to listen on; 0: any that is free" range:"[0,65535]"`
 	Read        dataset.ReadOptions `yaml:"read"`
 }
