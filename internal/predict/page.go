@@ -36,16 +36,21 @@ func (b *Batch) writePage(all outcome, p Model, watch Observer) error {
 	if path == "" || len(all.Cases) == 0 || all.Stopped || all.Machine {
 		return nil
 	}
-	set := quality.NewSet(slices.Collect(maps.Values(all.Cases)))
+	order := slices.Sorted(maps.Keys(all.Cases))
+	cases := make([]quality.Case, len(order))
+	for i, n := range order {
+		cases[i] = all.Cases[n]
+	}
+	set := quality.NewSet(cases)
 	var sheet report.Sheet
-	for _, n := range slices.Sorted(maps.Keys(all.Cases)) {
+	for _, n := range order {
 		value, text := worthALook(all.Cases[n], set)
 		err := sheet.Add(b.scans[n].ID, value, text, func() (image.Image, error) { return b.draw(n, p) })
 		if err != nil {
 			watch.Note(fmt.Sprintf("%s: no picture of it in %s: %v", b.scans[n].ID, path, err))
 		}
 	}
-	page := report.Report{Title: "Predictions", Subtitle: numbers.Count(len(all.Cases), "label map") + " of " + b.options.Out}
+	page := report.Report{Title: "Predictions", Subtitle: numbers.Count(len(all.Cases), "label map")}
 	page.Sections = sheet.Section("Worth a look first", "The slices with the largest area of structures. First come label maps that are unusual beside the others, then those whose structures are in most pieces; "+quality.File+" measures all. Nothing here says how right they are.")
 	var text bytes.Buffer
 	if err := page.HTML(&text); err != nil {
