@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"internal/atomicfile":  {},
 	"internal/ballot":      {},
 	"internal/childtest":   {},
+	"internal/cluster":     {},
 	"internal/outdir":      {},
 	"internal/numbers":     {},
 	"internal/memory":      {},

@@ -7,12 +7,10 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
-
-// mostAuto is the largest batch that --batch auto takes.
-const mostAuto = 1024
 
 // An autoBatch is the batch of a run whose settings leave it to the program: --batch auto.
 type autoBatch struct {
@@ -55,7 +53,7 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 		}
 		return n, err
 	}
-	n, taken, err := largestBatch(need)
+	n, taken, err := planning.LargestBatch(need)
 	if err != nil {
 		return err
 	}
@@ -87,40 +85,4 @@ func (r *runFlags) recorded(key string) (value string, ok bool) {
 	}
 	s := config.NewSection(string(text))
 	return s.Lookup(key)
-}
-
-// largestBatch is the largest batch that fits, and what it needs; the least one where not even that
-// fits: then the run itself saves memory, or says what is missing. The least is 1, or 2 of networks
-// that cannot take one alone, as batch normalisation of one voxel cannot. The need grows with the
-// batch almost by a line, along which the next guess lies.
-func largestBatch(need func(batch int) (voxsaw.MemoryNeed, error)) (int, voxsaw.MemoryNeed, error) {
-	least := 1
-	first, err := need(least)
-	if err != nil {
-		if two, wrong := need(2); wrong == nil {
-			least, first, err = 2, two, nil
-		}
-	}
-	if err != nil || !first.Fits() || first.Limit <= 0 {
-		return least, first, err
-	}
-	fits, atFits, tooLarge := least, first, mostAuto+1
-	for guess, tries := least+1, 0; fits+1 < tooLarge; tries++ {
-		n, err := need(guess)
-		if err != nil {
-			return least, n, err
-		}
-		each := max(1, (n.Bytes-first.Bytes)/int64(guess-least))
-		if n.Fits() {
-			fits, atFits = guess, n
-		} else {
-			tooLarge = guess
-		}
-		guess = (fits + tooLarge) / 2
-		if tries < 6 {
-			guess = int(min(mostAuto, int64(least)+(first.Limit-first.Bytes)/each))
-		}
-		guess = max(fits+1, min(guess, tooLarge-1))
-	}
-	return fits, atFits, nil
 }

@@ -9,11 +9,11 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
-	"text/template"
 	"unicode"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -24,80 +24,9 @@ import (
 // This file: crossval --write, which leaves what a cluster's own scheduler needs in the
 // experiment's folder. A person reads it, changes it, and submits it.
 
-// slurmScript is a job array with a task for each trial, on one process or on several ranks.
-var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
-# The trials of an experiment, a task each. Read this, change it, and submit it:
-#
-#   cd {{.Folder}}
-#   sbatch {{.Script}}
-#
-# Trials that start from the same encoder wait for the first of them to pretrain it. When all tasks
-# have ended, the same command{{if .Together}} on one process{{else}} without --trial{{end}} makes the table and the report:
-#
-#   {{.Again}}
-#
-{{.Estimate}}
-#
-#SBATCH --job-name=voxsaw
-#SBATCH --array=1-{{.Trials}}
-{{- if .Together}}
-# the ranks of a trial, on as many nodes as that takes; --nodes says how many
-#SBATCH --ntasks={{.Ranks}}
-#SBATCH --cpus-per-task={{.Cores}}
-{{- else}}
-#SBATCH --nodes=1
-#SBATCH --ntasks=1
-#SBATCH --cpus-per-task={{.Cores}}
-{{- end}}
-{{- if .PerCore}}
-#SBATCH --mem-per-cpu={{.PerCore}}
-{{- else}}
-# on each node
-#SBATCH --mem={{.Memory}}
-{{- end}}
-# at most so long; a task that was stopped goes on where it stopped when it is submitted again
-#SBATCH --time={{.Hours}}:00:00
-#SBATCH --requeue
-# two minutes before the end the program is told to save
-#SBATCH --signal={{if .Together}}USR1{{else}}B:TERM{{end}}@120
-#SBATCH --output={{.Logs}}
-#SBATCH --open-mode=append
-
-{{if .Together -}}
-# pmi2 is for MPICH and what descends from it; for Open MPI it is --mpi=pmix
-exec srun --mpi=pmi2 --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
-  {{.Again}} --threads "$SLURM_CPUS_PER_TASK" --ranks {{.Ranks}} --trial "$SLURM_ARRAY_TASK_ID"
-{{- else -}}
-exec {{.Again}} --threads "${SLURM_CPUS_PER_TASK:-{{.Cores}}}" --trial "$SLURM_ARRAY_TASK_ID"
-{{- end}}
-`))
-
-// A cluster is a scheduler that a script can be written for.
-type cluster struct {
-	script scriptFile // for trials of one process
-	ranks  scriptFile // for trials of several ranks
-	submit string     // the command before the file's name
-	unit   string     // of memory, in MiB
-	// the folder that the command is run in is all that pods have of this machine
-	folderAlone bool
-}
-
-// A scriptFile is a script and its name in the experiment's folder.
-type scriptFile struct {
-	template *template.Template
-	name     string
-}
-
-var clusters = map[string]cluster{
-	"slurm": {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch",
-		"M", false},
-	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"},
-		scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", true},
-}
-
 // checkWrite refuses what --write would leave out of account.
 func (f crossvalFlags) checkWrite(j *job) error {
-	if _, known := clusters[f.write]; !known {
+	if _, known := cluster.Schedulers[f.write]; !known {
 		return usagef("--write %s: there are slurm and kubernetes", f.write)
 	}
 	for _, other := range []struct {
@@ -117,11 +46,11 @@ func (f crossvalFlags) checkWrite(j *job) error {
 }
 
 // checkPaths refuses paths that trials would not find, and such as a script cannot hold.
-func (to cluster) checkPaths(o crossvalOptions, out string) error {
+func checkPaths(to cluster.Scheduler, o crossvalOptions, out string) error {
 	if strings.ContainsFunc(out, unicode.IsControl) {
 		return usagef("--out %q: a script cannot hold the name: take one without line breaks and tabs", out)
 	}
-	if !to.folderAlone {
+	if !to.FolderAlone {
 		return nil
 	}
 	paths := [][2]string{{"--out", out}, {"data", o.Data}, {"splits", o.Splits}}
@@ -193,8 +122,8 @@ func sizeOf(ctx context.Context, o crossvalOptions, ranks int) (s size, err erro
 
 // writeCluster writes the script for a scheduler, and the settings that it names.
 func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossvalFlags) error {
-	to := clusters[f.write]
-	if err := to.checkPaths(o, f.out); err != nil {
+	to := cluster.Schedulers[f.write]
+	if err := checkPaths(to, o, f.out); err != nil {
 		return err
 	}
 	preview, err := experiment.Look(o.Plan, f.out)
@@ -212,68 +141,31 @@ func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossva
 	if err != nil {
 		return err
 	}
-	file := to.script
-	if f.together() > 1 {
-		file = to.ranks
-	}
 	path := filepath.Join(f.out, "crossval.yaml")
-	script := filepath.Join(f.out, file.name)
 	here, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
-	again := []string{"voxsaw", "crossval", "--config", quoted(path), "--out", quoted(f.out)}
+	again := []string{"voxsaw", "crossval", "--config", cluster.Quoted(path), "--out", cluster.Quoted(f.out)}
 	if f.local.folder != "" {
-		again = append(again, "--local", quoted(f.local.folder), "--local-size", f.local.size.String())
+		again = append(again, "--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String())
 	}
-	perCore := ""
 	if o.Memory > 0 {
 		again = append(again, "--memory", o.Memory.String())
-	} else if f.together() > 1 { // who knows how many ranks a node has
-		perCore = fmt.Sprintf("%d%s", size.memory>>20/int64(size.cores)+1, to.unit)
 	}
-	var text strings.Builder
-	trials := make([]int, len(preview.Trials))
-	for n := range trials {
-		trials[n] = n + 1
-	}
-	if err := file.template.Execute(&text, map[string]any{
-		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Numbers": trials,
-		"Cores": size.cores, "Memory": fmt.Sprintf("%d%s", size.memory>>20, to.unit), "PerCore": perCore,
-		"Hours": size.hours, "Seconds": size.hours * 3600, "Estimate": size.estimate,
-		"Ranks": f.together(), "Together": f.together() > 1,
-		"Logs": slurmLogs(f.out), "Again": strings.Join(again, " "),
-	}); err != nil {
+	script, text, err := to.Script(cluster.Job{Folder: here, Out: f.out, Again: again, Trials: len(preview.Trials),
+		Ranks: f.together(), Cores: size.cores, Memory: size.memory, PerCore: o.Memory <= 0 && f.together() > 1,
+		Hours: size.hours, Estimate: size.estimate})
+	if err != nil {
 		return err
 	}
-	if err := cmp.Or(spare(path, theText(settings)), spare(script, theText([]byte(text.String())))); err != nil {
+	if err := cmp.Or(spare(path, theText(settings)), spare(script, theText([]byte(text)))); err != nil {
 		return err
 	}
 	if err := errors.Join(atomicfile.WriteBytes(path, settings),
-		atomicfile.WriteBytes(script, []byte(text.String()))); err != nil {
+		atomicfile.WriteBytes(script, []byte(text))); err != nil {
 		return err
 	}
-	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))
+	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.Submit, cluster.Quoted(script))
 	return nil
-}
-
-// slurmLogs is the name of a task's log as sbatch reads it: between double quotes a backslash makes
-// the next character an ordinary one, and a percent sign stands for itself where there are two.
-func slurmLogs(out string) string {
-	name := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(out)
-	name = filepath.Join(name, "slurm-%A_%a.log")
-	if quoted(out) == out {
-		return name
-	}
-	return `"` + name + `"`
-}
-
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

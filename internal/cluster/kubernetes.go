@@ -1,8 +1,8 @@
-package main
+package cluster
 
 import "text/template"
 
-// This file: what crossval --write kubernetes writes. A test in a module of its own
+// This file: the scripts for Kubernetes. A test in a module of its own
 // (testdata/kubernetes) decodes it strictly into the types of k8s.io/api and of Kubeflow's
 // mpi-operator.
 

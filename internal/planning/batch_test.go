@@ -1,4 +1,4 @@
-package main
+package planning
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ func TestLargestBatch(t *testing.T) {
 		limit int64
 		want  int
 	}{{0, 1}, {500, 1}, {1099, 1}, {1100, 1}, {1200, 2}, {5000, 40}, {5100, 40}, {35_099, 40}, {35_100, 41},
-		{51_000, 200}, {1 << 40, mostAuto}} {
+		{51_000, 200}, {1 << 40, mostBatch}} {
 		tries := 0
-		n, need, err := largestBatch(func(n int) (voxsaw.MemoryNeed, error) {
+		n, need, err := LargestBatch(func(n int) (voxsaw.MemoryNeed, error) {
 			tries++
 			return voxsaw.MemoryNeed{Bytes: 1000 + int64(100*n) + jump(n), Limit: c.limit}, nil
 		})
@@ -47,11 +47,11 @@ func TestLargestBatchOfTwoOrMore(t *testing.T) {
 		}
 	}
 	for from, want := range map[int]int{1: 10, 2: 10} {
-		if n, need, err := largestBatch(least(from)); n != want || need.Bytes != int64(100*want) || err != nil {
+		if n, need, err := LargestBatch(least(from)); n != want || need.Bytes != int64(100*want) || err != nil {
 			t.Errorf("from %d: a batch of %d, which needs %d, %v", from, n, need.Bytes, err)
 		}
 	}
-	if _, _, err := largestBatch(least(1000)); !errors.Is(err, alone) {
+	if _, _, err := LargestBatch(least(1000)); !errors.Is(err, alone) {
 		t.Errorf("error %v", err)
 	}
 }
