@@ -21,7 +21,7 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		return path, nil // whoever reads it says what is wrong
 	case nnunet.IsModel(path) && info.IsDir():
 		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path),
-			"voxsaw predict takes such models; nothing else does")
+			"voxsaw predict takes such models, and --init of finetune and pretrain")
 	case nnunet.IsModel(path):
 		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path),
 			"voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")

@@ -274,7 +274,8 @@ func (s mpiSite) predict(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, ".nii.gz") != 6 {
 		t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
-	want, err := filepath.Glob(s.in("predicted-alone/*")) // the digests, quality.csv and the page, too
+	// the digests, quality.csv and the page, too
+	want, err := filepath.Glob(s.in("predicted-alone/*"))
 	if err != nil || len(want) != 15 {
 		t.Fatalf("%d files, %v: %q", len(want), err, want)
 	}
