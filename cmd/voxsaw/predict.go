@@ -28,7 +28,7 @@ type predictOptions struct {
 	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it"`
 	Folds      []string          `yaml:"folds,flow" help:"nnU-Net's models: which folds predict together; empty: all that are there"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
-	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
+	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg or rtstruct (contours), which refer to the DICOM series that was segmented, so that a PACS files them with the study" oneof:"nifti dicom-seg rtstruct"`
 	Inference  segment.Inference `yaml:"inference"`
 
 	Probabilities bool   `yaml:"probabilities" help:"write NAME_probabilities.nii.gz, too: float32, a volume for each class, background first"`
@@ -58,7 +58,7 @@ func newPredict() *cobra.Command {
 		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	cmd := verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
-or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
+or with --format dicom-seg a DICOM SEG object, with --format rtstruct an RT structure set, on the slices of its series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless

@@ -36,9 +36,10 @@ import (
 const (
 	NIfTI    = "nifti"
 	DICOMSEG = "dicom-seg"
+	RTSTRUCT = "rtstruct"
 )
 
-var extensions = map[string]string{NIfTI: ".nii.gz", DICOMSEG: ".dcm"}
+var extensions = map[string]string{NIfTI: ".nii.gz", DICOMSEG: ".dcm", RTSTRUCT: ".dcm"}
 
 // Options say what to make.
 type Options struct {
@@ -166,16 +167,17 @@ func dropChannel(cases []dataset.Case) {
 // place says which file each label map goes into.
 func (b *Batch) place() error {
 	out, format := b.options.Out, b.options.Format
-	if format == DICOMSEG && nifti.IsName(out) {
+	if format != NIfTI && nifti.IsName(out) {
 		return refuse("", "%s is a NIfTI file's name: with --format %s label maps are .dcm files", out, format)
 	}
 	if format == NIfTI && isDICOM(out) {
 		return refuse("add --format "+DICOMSEG, "%s is a DICOM file's name", out)
 	}
-	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format == DICOMSEG &&
+	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format != NIfTI &&
 		at >= 0 {
 		return refuse("--format "+NIfTI+" writes NIfTI",
-			"%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
+			"%s is not DICOM: with --format %s the file refers to the DICOM series that was segmented",
+			b.scans[at].Image, format)
 	}
 	oneFile := nifti.IsName(out) || isDICOM(out)
 	if stat, err := os.Stat(out); !oneFile && (err == nil && !stat.IsDir() || err != nil && isOtherFile(out)) {
@@ -205,6 +207,9 @@ var otherFiles = strings.Fields(".nrrd .nhdr .mha .mhd .img .raw .gz .gipl .mgz 
 func isOtherFile(path string) bool {
 	return slices.Contains(otherFiles, strings.ToLower(filepath.Ext(path)))
 }
+
+// isLabels tells whether a DICOM file holds labels.
+func isLabels(path string) bool { return dicom.IsSegmentation(path) || dicom.IsStructureSet(path) }
 
 func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
 
@@ -262,9 +267,9 @@ func (b *Batch) spareScans() error {
 					target, c.Image)
 			}
 		}
-		if isDICOM(target) && !dicom.IsSegmentation(target) {
+		if isDICOM(target) && !isLabels(target) {
 			return refuse("choose another --out",
-				"%s is there already and no DICOM SEG object: it would be written over", target)
+				"%s is there already and no DICOM SEG object or RT structure set: it would be written over", target)
 		}
 	}
 	return nil
@@ -306,7 +311,7 @@ func (b *Batch) spareLabels() error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if !nifti.IsName(path) && !(isDICOM(path) && dicom.IsSegmentation(path)) {
+		if !nifti.IsName(path) && !(isDICOM(path) && isLabels(path)) {
 			continue
 		}
 		if _, stamped := provenance.Read(path); !stamped {
@@ -581,7 +586,7 @@ func (b *Batch) sayMet(watch Observer) {
 func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	c, target := b.scans[n], b.targets[n]
 	var series *dicom.Series
-	if b.options.Format == DICOMSEG { // before the work: not every series can be referred to
+	if b.options.Format != NIfTI { // before the work: not every series can be referred to
 		var err error
 		if series, err = c.DICOM(); err != nil {
 			return err
@@ -667,7 +672,11 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err != nil {
 		return err
 	}
-	err = dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
+	write := dicom.WriteSegmentation
+	if b.options.Format == RTSTRUCT {
+		write = dicom.WriteStructureSet
+	}
+	err = write(target, labels, series, dicom.WriteOptions{
 		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(),
 		Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
 	})

@@ -86,6 +86,8 @@ func texts(path string) (found [][]byte) {
 	if !nifti.IsName(path) {
 		if s, err := dicom.OpenSegmentation(path); err == nil {
 			found = append(found, []byte(s.Parameters))
+		} else if s, err := dicom.OpenStructureSet(path); err == nil {
+			found = append(found, []byte(s.Description))
 		}
 		return found
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/structures"
 )
 
@@ -23,7 +24,9 @@ type StructureSet struct {
 	Number     string // SeriesNumber, its own, "" if it has none
 	Structures []Structure
 	Problems   []string // what is odd about its names
-	set        *structures.Set
+	// Description is its StructureSetDescription; "" if it has none.
+	Description string
+	set         *structures.Set
 }
 
 // Structure is a region of interest of a structure set.
@@ -50,7 +53,8 @@ func OpenStructureSet(path string) (*StructureSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, Problems: set.Doubts, set: set}
+	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, Problems: set.Doubts,
+		Description: set.Description, set: set}
 	for _, s := range set.Structures {
 		g.Structures = append(g.Structures, Structure{Name: s.Name, Type: s.Type, Drawn: s.Drawn})
 	}
@@ -116,4 +120,23 @@ func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*vol
 	}
 	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), Rank: o.Overlap.Rank,
 		Words: o.Overlap.Words(), Note: o.Note})
+}
+
+// WriteStructureSet writes a label map as an RT structure set that refers to a series: each label
+// is a structure of its number, with contours along the borders of its pixels on each slice. A hole
+// is a contour within another. What is copied of the series, and how labels lie on it, is as
+// [WriteSegmentation] has it. Parameters become the StructureSetDescription, of at most 1024
+// characters.
+func WriteStructureSet(path string, l *volume.LabelMap, s *Series, o WriteOptions) error {
+	if err := o.Read.defaults(); err != nil {
+		return err
+	}
+	return segmentation.WriteContours(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm,
+		Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
+}
+
+// IsStructureSet reports whether a file is an RT structure set.
+func IsStructureSet(path string) bool {
+	_, err := structures.Open(path)
+	return err == nil
 }

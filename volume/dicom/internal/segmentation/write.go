@@ -43,6 +43,9 @@ func Write(path string, l *volume.LabelMap, s *stack.Stack, o WriteOptions) erro
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
+	if err := w.describe(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
 	return atomicfile.Write(path, w.write)
 }
 
@@ -68,8 +71,9 @@ func Referable(s *stack.Stack) error {
 type segWriter struct {
 	stack   *stack.Stack
 	options WriteOptions
-	labels  []uint16 // of the pixels of all slices, rows in DICOM's order
-	wanted  []uint16 // the segments' labels
+	labels  []uint16          // of the pixels of all slices, rows in DICOM's order
+	wanted  []uint16          // the segments' labels
+	present []map[uint16]bool // the labels of each slice
 	names   map[uint16]string
 	frames  []segOutFrame
 	head    element.Encoder // all elements but the pixels
@@ -96,14 +100,14 @@ func newSegWriter(l *volume.LabelMap, s *stack.Stack, o WriteOptions) (*segWrite
 	if err := sample(l, s, w.labels); err != nil {
 		return nil, err
 	}
-	present := make([]map[uint16]bool, len(s.Slices))
+	w.present = make([]map[uint16]bool, len(s.Slices))
 	labels := map[uint16]bool{}
-	for k := range present {
-		present[k] = map[uint16]bool{}
+	for k := range w.present {
+		w.present[k] = map[uint16]bool{}
 		last := uint16(0)
 		for _, label := range w.labels[k*area:][:area] {
 			if label != last {
-				present[k][label], labels[label], last = true, true, label
+				w.present[k][label], labels[label], last = true, true, label
 			}
 		}
 	}
@@ -119,22 +123,7 @@ func newSegWriter(l *volume.LabelMap, s *stack.Stack, o WriteOptions) (*segWrite
 	if len(w.wanted) == 0 {
 		return nil, errors.New("there is no label: a DICOM SEG needs one segment at least")
 	}
-	for n, label := range w.wanted {
-		for k := range present {
-			if present[k][label] {
-				w.frames = append(w.frames, segOutFrame{n, k})
-			}
-		}
-	}
-	if len(w.frames) == 0 {
-		// An object must have a frame. An empty one says that nothing was found.
-		w.frames = []segOutFrame{{0, 0}}
-	}
-	if len(w.frames) > maxSegFrames || int64(len(w.frames))*int64(area)/8 >= math.MaxUint32-16 {
-		return nil, fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames),
-			first.Columns, first.Rows)
-	}
-	return w, w.describe()
+	return w, nil
 }
 
 // sample gives each pixel of the slices the label that has the largest share of it, by linear
@@ -233,6 +222,22 @@ func (w *segWriter) hash() (sum [sha256.Size]byte) {
 // describe makes all elements except the pixels.
 func (w *segWriter) describe() error {
 	s, first := w.stack, &w.stack.Slices[0]
+	area := first.Image.Rows * first.Image.Columns
+	for n, label := range w.wanted {
+		for k := range w.present {
+			if w.present[k][label] {
+				w.frames = append(w.frames, segOutFrame{n, k})
+			}
+		}
+	}
+	if len(w.frames) == 0 {
+		// An object must have a frame. An empty one says that nothing was found.
+		w.frames = []segOutFrame{{0, 0}}
+	}
+	if len(w.frames) > maxSegFrames || int64(len(w.frames))*int64(area)/8 >= math.MaxUint32-16 {
+		return fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames),
+			first.Image.Columns, first.Image.Rows)
+	}
 	carried, err := carry(first.Image.Path)
 	if err != nil {
 		return err
@@ -320,13 +325,18 @@ func (w *segWriter) describe() error {
 	return nil
 }
 
+// name is that of a label, for people.
+func (w *segWriter) name(label uint16) string {
+	if name := w.names[label]; name != "" && name != strconv.Itoa(int(label)) {
+		return name
+	}
+	return fmt.Sprintf("label %d", label)
+}
+
 // segment describes a label.
 func (w *segWriter) segment(number int, label uint16) *element.Encoder {
 	e := &element.Encoder{}
-	name := w.names[label]
-	if name == "" || name == strconv.Itoa(int(label)) {
-		name = fmt.Sprintf("label %d", label)
-	}
+	name := w.name(label)
 	kind := CodesOf(name)
 	e.Short(tag.SegmentNumber, uint16(number))
 	e.Name(tag.SegmentLabel, name)
@@ -433,12 +443,11 @@ func reference(im *stack.Image, number int) *element.Encoder {
 	return e
 }
 
-// write writes the file.
-func (w *segWriter) write(to io.Writer) error {
-	out := bufio.NewWriterSize(to, 1<<16)
+// writeHead writes all elements but the pixels of an object of a class.
+func (w *segWriter) writeHead(out *bufio.Writer, class string) {
 	meta := &element.Encoder{}
 	meta.Bytes(tag.FileMetaInformationVersion, "OB", []byte{0, 1})
-	meta.Text(tag.MediaStorageSOPClassUID, "UI", stack.ClassSEG)
+	meta.Text(tag.MediaStorageSOPClassUID, "UI", class)
 	meta.Text(tag.MediaStorageSOPInstanceUID, "UI", w.head.Value(tag.SOPInstanceUID))
 	meta.Text(tag.TransferSyntaxUID, "UI", element.ExplicitLittle)
 	meta.Text(tag.ImplementationClassUID, "UI", implementation)
@@ -450,7 +459,12 @@ func (w *segWriter) write(to io.Writer) error {
 	out.Write(length.Encode())
 	out.Write(meta.Encode())
 	out.Write(w.head.Encode())
+}
 
+// write writes the file.
+func (w *segWriter) write(to io.Writer) error {
+	out := bufio.NewWriterSize(to, 1<<16)
+	w.writeHead(out, stack.ClassSEG)
 	first := w.stack.Slices[0].Image
 	area := first.Rows * first.Columns
 	size := (int64(area)*int64(len(w.frames)) + 7) / 8

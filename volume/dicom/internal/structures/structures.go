@@ -30,6 +30,8 @@ type Set struct {
 	Space      []string // frames of reference that it names
 	Structures []Structure
 	Doubts     []string // about its texts
+	// Description is its StructureSetDescription.
+	Description string
 }
 
 // doubt notes what is odd about the set's texts, once.
@@ -113,6 +115,8 @@ func (p *parser) top(w *element.Walker, e element.Element) (err error) {
 	case tag.SeriesNumber:
 		s.Number, err = w.Text(e)
 		s.Number = element.IntegerString(s.Number)
+	case tag.StructureSetDescription:
+		s.Description, err = w.Text(e)
 	case tag.SpecificCharacterSet:
 		p.text, err = w.Charset(e, s.doubt)
 	case tag.ReferencedFrameOfReferenceSequence:
