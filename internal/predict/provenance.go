@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,9 @@ func (b *Batch) checkOther(n int, own origin, watch Observer) error {
 	for _, path := range b.files(target) {
 		if _, err := os.Stat(path); err != nil {
 			continue
+		}
+		if filepath.Ext(path) == ".dcm" && dicom.IsSegmentation(path) != (b.options.Format == DICOMSEG) {
+			return refuse(hint, "%s is there already, and is no %s", path, b.options.Format)
 		}
 		made, ok := readProvenance(path)
 		if !ok {

@@ -20,7 +20,8 @@ import (
 // classRTSTRUCT is the SOP class of RT Structure Set Storage.
 const classRTSTRUCT = "1.2.840.10008.5.1.4.1.1.481.3"
 
-// mostPoints bounds a contour: three numbers of at most 16 characters each, in an element of 64 KiB.
+// mostPoints bounds a contour: three numbers of at most 16 characters each, in an element of 64
+// KiB.
 const mostPoints = 1200
 
 // WriteContours writes a label map as an RT structure set that refers to a stack; see
@@ -89,7 +90,8 @@ func (w *segWriter) outline() error {
 	series, study, space := &element.Encoder{}, &element.Encoder{}, &element.Encoder{}
 	series.Text(tag.SeriesInstanceUID, "UI", first.Series)
 	series.Sequence(tag.ContourImageSequence, images...)
-	study.Text(tag.ReferencedSOPClassUID, "UI", "1.2.840.10008.3.1.2.3.1") // Detached Study Management
+	// Detached Study Management
+	study.Text(tag.ReferencedSOPClassUID, "UI", "1.2.840.10008.3.1.2.3.1")
 	study.Text(tag.ReferencedSOPInstanceUID, "UI", first.Study)
 	study.Sequence(tag.RTReferencedSeriesSequence, series)
 	space.Text(tag.FrameOfReferenceUID, "UI", frame)
@@ -198,7 +200,8 @@ func (m mask) loops(first, last int) (all [][][2]int) {
 					done[at] = true
 				}
 				at = [2]int{at[0] + steps[way][0], at[1] + steps[way][1]}
-				next := (way + 1) % 4 // a turn to the right keeps pixels that meet in a corner apart
+				// a turn to the right keeps pixels that meet in a corner apart
+				next := (way + 1) % 4
 				for !border(at, next) {
 					next = (next + 3) % 4
 				}
