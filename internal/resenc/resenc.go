@@ -3,7 +3,7 @@
 //
 // Start at network.go, which adds the network to a graph. The package registers the kind "resenc"
 // with package backbone; nobody calls it by name. Parameters are called as in PyTorch, so that the
-// weights of an nnU-Net load: see [unet.Rename] for the names that PyTorch has twice.
+// weights of an nnU-Net load: see [backbone.Rename] for names that PyTorch has twice.
 //
 // It leaves out what nnU-Net's default networks for isotropic scans do not have: strides and
 // kernels that differ along the axes, bottleneck blocks, and several convolutions a stage in the
