@@ -117,7 +117,7 @@ var mayImport = map[string][]string{
 	"puzzle2d": {
 		".", "sample", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config", "internal/device",
 		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
-		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
+		"internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/outdir",
 		"internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},

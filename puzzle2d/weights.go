@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
 // Random is what is said for a file of weights where there is none: the network begins with random
@@ -41,6 +42,13 @@ type Source struct {
 func ReadSource(path string, asked Network) (Source, error) {
 	if path == "" || path == Random {
 		return Source{Network: asked}, nil
+	}
+	if checkpoint.IsPyTorch(path) { // which no network of photographs is read from
+		f, err := safetensors.Open(path)
+		if err != nil {
+			return Source{}, err // says how to make one that is
+		}
+		f.Close()
 	}
 	network, input, err := readNetwork(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
