@@ -84,8 +84,12 @@ func (w wrong) Encoder(g Graph, x Node) []Node { return w.encoder(g, x) }
 // Mistakes of a network are errors that say which, and no panics.
 func TestMistakes(t *testing.T) {
 	for want, encoder := range map[string]func(Graph, Node) []Node{
-		`norm "layer"`:       func(g Graph, x Node) []Node { return []Node{g.Activate("a", x, Activation{Norm: "layer"})} },
-		`activation "gelu"`:  func(g Graph, x Node) []Node { return []Node{g.Activate("a", x, Activation{Act: "gelu"})} },
+		`norm "layer"`: func(g Graph, x Node) []Node {
+			return []Node{g.Activate("a", x, Activation{Norm: "layer"})}
+		},
+		`activation "gelu"`: func(g Graph, x Node) []Node {
+			return []Node{g.Activate("a", x, Activation{Act: "gelu"})}
+		},
 		"no output":          func(Graph, Node) []Node { return nil },
 		"is no node":         func(g Graph, x Node) []Node { return []Node{g.Add(x, Node{})} },
 		"result of the netw": func(Graph, Node) []Node { return []Node{{}} },

@@ -102,7 +102,8 @@ func TestMicroBatchesThatDivergeOnOneRank(t *testing.T) {
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {
 		all.Go(func() {
-			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, sample.Data{Store: cache, Train: []string{"case00"}}, "",
+			_, _, errs[rank] = finetune(t.Context(), devices[rank], c,
+				sample.Data{Store: cache, Train: []string{"case00"}}, "",
 				voxsaw.RunOptions{}, group)
 		})
 	}

@@ -14,7 +14,8 @@ import (
 // there are several checkpoints, or windows are mirrored.
 func (p *Predictor) CanAgree() error {
 	if len(p.members) < 2 && p.options.Mirror == "" {
-		return errors.New("agreement is that of several checkpoints, or of windows with their mirror images: there is one checkpoint, and no axis to mirror along")
+		return errors.New("agreement is that of several checkpoints, or of windows with their mirror images: " +
+			"there is one checkpoint, and no axis to mirror along")
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 }
 
 // EstimateMemory is the memory that [Finetune] would need, and trains nothing.
-func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions) (need voxsaw.MemoryNeed,
+func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data,
+	o voxsaw.RunOptions) (need voxsaw.MemoryNeed,
 	err error) {
 	o.Need = &need
 	_, _, err = Finetune(ctx, dev, c, data, "", o)

@@ -57,7 +57,8 @@ func TestFinetuneAndPredict(t *testing.T) {
 		c.Network.Classes != 3 {
 		t.Fatalf("resolved to %+v", c)
 	}
-	data := sample.Data{Store: cache, Train: []string{"case00", "case01", "case02", "case03"}, Validate: []string{"case04"}}
+	data := sample.Data{Store: cache, Train: []string{"case00", "case01", "case02", "case03"},
+		Validate: []string{"case04"}}
 	summary, report, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -385,7 +386,8 @@ func TestCropsHaveLittleAir(t *testing.T) {
 	for _, most := range []float64{1, 0.8} {
 		c := tiny()
 		c.Crop, c.Foreground, c.MaxAir, c.Augment, c.Batch = [3]int{16, 16, 16}, 0, most, Augmentation{}, 8
-		task, err := compiled(t, testDevice(t), resolved(t, c, store), sample.Data{Store: store, Train: []string{"a"}}, 0)
+		task, err := compiled(t, testDevice(t), resolved(t, c, store), sample.Data{Store: store, Train: []string{"a"}},
+			0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -575,7 +577,8 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}}} {
 		c := tiny()
 		c.Network, c.Crop, c.Batch, c.Train.Steps = network, [3]int{16, 16, 8}, 4, 4
-		twoRanks(t, sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}}, resolved(t, c, cache))
+		twoRanks(t, sample.Data{Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case02"}},
+			resolved(t, c, cache))
 	}
 }
 
@@ -590,7 +593,8 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), sample.Data{Store: cache, Train: []string{"case00"}}, "",
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), sample.Data{Store: cache, Train: []string{"case00"}},
+		"",
 		voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)

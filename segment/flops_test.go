@@ -16,7 +16,8 @@ func TestFLOPs(t *testing.T) {
 	c = resolved(t, c, cache)
 	forward, step := traintest.FLOPs(t, "..", "finetune")
 	training := func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		s, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "", o)
+		s, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+			o)
 		return s, err
 	}
 	traintest.Counts(t, step, training)

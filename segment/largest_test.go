@@ -23,7 +23,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
 	c = resolved(t, c, cache)
 	held := []string{"case03", "case04"}
-	if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
+	if _, _, err := Finetune(t.Context(), dev, c,
+		sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
 		voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	// Validations that are to measure only decide nothing.
 	c.Train.Steps++
 	c.MeasureOnly = true
-	if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
+	if _, _, err := Finetune(t.Context(), dev, c,
+		sample.Data{Store: cache, Train: []string{"case00", "case01", "case02"}, Validate: held}, "",
 		voxsaw.RunOptions{Folder: path, Mode: voxsaw.ModeResume, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

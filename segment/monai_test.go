@@ -41,7 +41,8 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 	c.Network = voxsaw.Network{Preset: "monai", Channels: 1, Dropout: -1}
 	c.Crop, c.Labels, c.Train.Steps = [3]int{32, 32, 32}, []string{"1"}, 1
 	dev, folder := testDevice(t), filepath.Join(t.TempDir(), "run")
-	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), sample.Data{Store: store, Train: []string{"a"}}, "",
+	if _, _, err := Finetune(t.Context(), dev, resolved(t, c, store), sample.Data{Store: store, Train: []string{"a"}},
+		"",
 		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

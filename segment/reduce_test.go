@@ -28,7 +28,8 @@ func TestGradientsSentInBF16(t *testing.T) {
 		for rank, group := range traintest.Ranks(ranks) {
 			dev := directDevice(t)
 			all.Go(func() {
-				_, _, errs[rank] = finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+				_, _, errs[rank] = finetune(t.Context(), dev, c,
+					sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
 					voxsaw.RunOptions{Folder: filepath.Join(folder, strconv.Itoa(rank))}, group)
 			})
 		}

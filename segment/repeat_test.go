@@ -32,7 +32,8 @@ func TestRepeatable(t *testing.T) {
 		}
 		defer dev.Close()
 		run := filepath.Join(t.TempDir(), "run")
-		if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}}, "",
+		if _, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: []string{"case00", "case01"}},
+			"",
 			voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,8 @@ func (g Grid) ofFile(codes string) string {
 
 // isFile says whether codes are an order of the axes i, j and k.
 func isFile(codes string) bool {
-	return len(codes) == 3 && strings.Contains(codes, "i") && strings.Contains(codes, "j") && strings.Contains(codes, "k")
+	return len(codes) == 3 && strings.Contains(codes, "i") && strings.Contains(codes, "j") &&
+		strings.Contains(codes, "k")
 }
 
 // Oriented returns the grid of the same voxels with the axes permuted and turned to grow along

@@ -51,14 +51,15 @@ func RegisterScheme(name string, clip bool, levels func(Measured) (Levels, error
 	if name == "" || slices.Contains(Schemes(), name) {
 		panic(fmt.Sprintf("volume: the scheme of intensities %q is there already, or has no name", name))
 	}
-	schemes = append(schemes, scheme{name: name, step: 1.0 / (1 << 10), clip: clip, ofScan: func(found Measured) (Levels,
-		error) {
-		l, err := levels(found)
-		if err == nil {
-			err = l.check()
-		}
-		return l, err
-	}})
+	schemes = append(schemes, scheme{name: name, step: 1.0 / (1 << 10), clip: clip,
+		ofScan: func(found Measured) (Levels,
+			error) {
+			l, err := levels(found)
+			if err == nil {
+				err = l.check()
+			}
+			return l, err
+		}})
 }
 
 // schemes is the list of them. How each is called in nnU-Net's plans, and the formula, is in
@@ -325,7 +326,8 @@ func (m Measured) zscore() (Levels, error) {
 func (m Measured) percentiles() (Levels, error) {
 	if m.Low == m.High {
 		return Levels{},
-			fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes by the others", m.Low, ZScoreNonzero)
+			fmt.Errorf("99 %% of its voxels are %g, so that its percentiles are the same: --intensity %s goes "+
+				"by the others", m.Low, ZScoreNonzero)
 	}
 	return Levels{Centre: (m.Low + m.High) / 2, Width: (m.High - m.Low) / 2, Low: m.Low, High: m.High}, nil
 }

@@ -4,7 +4,8 @@ import "testing"
 
 // Axes of the file are put in an order, and none is turned.
 func TestOrientFile(t *testing.T) {
-	v := &Volume{Grid: Grid{Shape: [3]int{2, 3, 4}, Affine: Affine{{0, 0, 5, 1}, {-1, 0, 0, 2}, {0, -3, 0, 3}, {0, 0, 0, 1}}}}
+	v := &Volume{Grid: Grid{Shape: [3]int{2, 3, 4}, Affine: Affine{{0, 0, 5, 1}, {-1, 0, 0, 2}, {0, -3, 0, 3},
+		{0, 0, 0, 1}}}}
 	for n := range v.Len() {
 		v.Int16 = append(v.Int16, int16(n))
 	}

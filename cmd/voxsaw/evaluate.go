@@ -123,7 +123,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 			failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
 	} else if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores,
-			pairs.remarks(), sheetOfPairs(pairs.both, scores, references, o, func(text string) { say(stderr, "%s", text) }).
+			pairs.remarks(), sheetOfPairs(pairs.both, scores, references, o,
+				func(text string) { say(stderr, "%s", text) }).
 				Section("Worst cases first", "The slices with the largest errors. "+filled)...)
 		err = writeScores(o.Out, perCase, perLabel, page)
 	}

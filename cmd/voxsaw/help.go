@@ -64,7 +64,8 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	if all != nil && all.asked {
 		showSettings(w, everySetting(cmd))
 		if cmd.Flags().Lookup(config.FileFlag) != nil {
-			fmt.Fprintln(w, "\nA file of --config holds the same settings: docs/settings.md lists the key of each flag.")
+			fmt.Fprintln(w,
+				"\nA file of --config holds the same settings: docs/settings.md lists the key of each flag.")
 		}
 		return
 	}

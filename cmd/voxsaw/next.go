@@ -24,11 +24,13 @@ type nextOptions struct {
 func newNext() *cobra.Command {
 	o := &nextOptions{Count: 10, Inference: segment.DefaultInference(), Machine: defaultDevice()}
 	return verb("next PREPARED", "Say which scan to label next, or which labels to look at again",
-		`Segments the prepared cases that have no labels and ranks them by what is doubtful about the label maps: volumes and heights unlike those of
-the labelled cases, missing structures, components, a partner on the other side that differs, an edge of the scan that cuts a structure, checkpoints
-that disagree. Where labelled cases are there that the network has not learnt from, they tell how much DSC such label maps have. --drawn does the same
-to labels that people drew, with a network or without.
-A folder gets next.csv, quality.csv (a row for each structure), and pictures and label maps to correct of the first cases.`,
+		`Segments the prepared cases that have no labels and ranks them by what is doubtful about the label maps:
+volumes and heights unlike those of the labelled cases, missing structures, components, a partner on the
+other side that differs, an edge of the scan that cuts a structure, checkpoints that disagree. Where
+labelled cases are there that the network has not learnt from, they tell how much DSC such label maps have.
+--drawn does the same to labels that people drew, with a network or without.
+A folder gets next.csv, quality.csv (a row for each structure), and pictures and label maps to correct of
+the first cases.`,
 		`  voxsaw next prepared --checkpoint runs/a,runs/b --out next
   voxsaw next prepared --drawn --out doubts`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runNext(cmd, *o, args[0]) })
@@ -43,7 +45,8 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
 	if err := triage.Untouched(o.Out); err != nil {
-		return withHint(&usageError{err}, "what an earlier run left there was changed, perhaps corrected: choose a new folder for --out")
+		return withHint(&usageError{err},
+			"what an earlier run left there was changed, perhaps corrected: choose a new folder for --out")
 	}
 	stderr := cmd.ErrOrStderr()
 	store, err := openCache(data)

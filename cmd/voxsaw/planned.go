@@ -47,7 +47,8 @@ func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
 	if plans == "" {
 		return nil
 	}
-	for _, name := range []string{"axcodes", "spacing", "intensity", "foreground", "interpolation", "crop", "modality"} {
+	for _, name := range []string{"axcodes", "spacing", "intensity", "foreground", "interpolation", "crop",
+		"modality"} {
 		if cmd.Flags().Changed(name) {
 			return usagef("--%s beside --plans, which says it already: leave one of them out", name)
 		}

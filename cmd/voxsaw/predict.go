@@ -58,11 +58,13 @@ func newPredict() *cobra.Command {
 		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	cmd := verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
-or with --format dicom-seg a DICOM SEG object, with --format rtstruct an RT structure set, on the slices of its series, which shows the patient and the study as the series does.
+or with --format dicom-seg a DICOM SEG object, with --format rtstruct an RT structure set, on the slices of its
+series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
---force says so. quality.csv beside them tells volume, height and components of each structure, and which are unusual in this batch; predictions.html
+--force says so. quality.csv beside them tells volume, height and components of each structure, and which are
+unusual in this batch; predictions.html
 shows the most unusual ones.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
@@ -84,7 +86,8 @@ func (o predictOptions) known() ([]quality.Case, error) {
 		err = errors.New("no structure has its DSC in at least ten cases: nothing can be estimated by it")
 	}
 	if err != nil {
-		return nil, withHint(fmt.Errorf("%s: %w", o.Calibration, err), "give it the calibration.csv that voxsaw next has written for these checkpoints")
+		return nil, withHint(fmt.Errorf("%s: %w", o.Calibration, err),
+			"give it the calibration.csv that voxsaw next has written for these checkpoints")
 	}
 	return cases, nil
 }

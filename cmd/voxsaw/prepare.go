@@ -55,7 +55,8 @@ removed with --force, and cases that were prepared with other settings, or that 
 replaced with --force.
 
 --part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
-folder, which is the same as one run makes. --plans prepares for the networks of an nnU-Net: the axes of the files as the plans order them,
+folder, which is the same as one run makes. --plans prepares for the networks of an nnU-Net: the axes of the
+files as the plans order them,
 their spacing and intensities. A part that was killed is run again; --merge finishes where the last one was killed.`,
 		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1
   voxsaw prepare labelled unlabelled --out prepared`,

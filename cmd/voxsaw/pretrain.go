@@ -32,7 +32,8 @@ unseen patients are solved: Correct (whole puzzles), D<=2 (at most two patches m
 --task chooses something else to learn from scans without labels.
 
 Cases are held out of the labelled ones, so that the same --fold or --hold-out holds out the same cases here and in voxsaw finetune; cases without labels are
-all trained on. --network plans.json pretrains the network of an nnU-Net, on data that voxsaw prepare --plans made. If less than two cases are labelled, cases are held out of all.
+all trained on. --network plans.json pretrains the network of an nnU-Net, on data that voxsaw prepare --plans
+made. If less than two cases are labelled, cases are held out of all.
 
 The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid 3x3x3 has cells of 40 and patches of 32,
 --grid 2x2x2 cells of 60 and patches of 48. The paper's head (--head paper) wants many cases and very many steps.

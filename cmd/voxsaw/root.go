@@ -56,7 +56,8 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	}
 	add("data", newInspect(), newPlan(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newView(), newVerify(),
+	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
+		newView(), newVerify(),
 		newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	helpOnVerbs(root)

@@ -34,11 +34,13 @@ type viewOptions struct {
 func newView() *cobra.Command {
 	o := &viewOptions{Read: dataset.DefaultReadOptions()}
 	return verb("view RUN|SCANS|PREPARED", "Show curves, scans and label maps in the browser of this machine",
-		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out cases, the scans of a folder or a data
-set, or prepared cases; with the labels that are there, and the predictions of --predictions. With --scores the worst case comes first.
-The page is for this machine alone: it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
-Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down another case, P prediction, R reference,
-O outlines, V planes, S screenshot, C curves. A scan that is dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP.`,
+		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out
+cases, the scans of a folder or a data set, or prepared cases; with the labels that are there, and the
+predictions of --predictions. With --scores the worst case comes first. The page is for this machine alone:
+it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
+Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down
+another case, P prediction, R reference, O outlines, V planes, S screenshot, C curves. A scan that is
+dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP.`,
 		`  voxsaw view runs/organs
   voxsaw view imagesTs/ --predictions labels/ --scores scores/`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runView(cmd, *o, args[0]) })

@@ -99,20 +99,18 @@ func labels(path string, o format.Options) (*volume.LabelMap, error) {
 }
 
 func main() {
-	folder, err := os.MkdirTemp("", "format")
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := run(folder); err != nil {
-		log.Print(err)
-		os.RemoveAll(folder)
-		os.Exit(1)
 	}
 }
 
 // run writes the scan of a made-up patient, and prepares the folder as voxsaw prepare does.
-func run(folder string) error {
+func run() error {
+	folder, err := os.MkdirTemp("", "format")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	scan, _, err := phantom.New(1, phantom.Options{Shape: [3]int{28, 24, 20}})
 	if err != nil {
 		return err

@@ -22,19 +22,17 @@ func init() {
 }
 
 func main() {
-	folder, err := os.MkdirTemp("", "intensity")
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := run(folder); err != nil {
-		log.Print(err)
-		os.RemoveAll(folder)
-		os.Exit(1)
 	}
 }
 
-func run(folder string) error {
+func run() error {
+	folder, err := os.MkdirTemp("", "intensity")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	scan, _, err := phantom.New(1, phantom.Options{Shape: [3]int{28, 24, 20}})
 	if err != nil {
 		return err

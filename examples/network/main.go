@@ -78,20 +78,18 @@ func (u unet) Decoder(g network.Graph, stages []network.Node) []network.Node {
 }
 
 func main() {
-	folder, err := os.MkdirTemp("", "network")
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := run(folder); err != nil {
-		log.Print(err)
-		os.RemoveAll(folder)
-		os.Exit(1)
 	}
 }
 
 // run fine-tunes two steps, and makes a label map.
-func run(folder string) error {
+func run() error {
+	folder, err := os.MkdirTemp("", "network")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	store, err := patients(filepath.Join(folder, "prepared"))
 	if err != nil {
 		return err

@@ -45,20 +45,18 @@ func mirrored(dst []float32, of sample.Sample, origin, size [3]int, class int, _
 }
 
 func main() {
-	folder, err := os.MkdirTemp("", "task")
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := run(folder); err != nil {
-		log.Print(err)
-		os.RemoveAll(folder)
-		os.Exit(1)
 	}
 }
 
 // run pretrains two steps, tries what was learnt, and fine-tunes from it.
-func run(folder string) error {
+func run() error {
+	folder, err := os.MkdirTemp("", "task")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	store, err := patients(filepath.Join(folder, "prepared"))
 	if err != nil {
 		return err

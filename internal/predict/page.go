@@ -51,7 +51,10 @@ func (b *Batch) writePage(all outcome, p Model, watch Observer) error {
 		}
 	}
 	page := report.Report{Title: "Predictions", Subtitle: numbers.Count(len(all.Cases), "label map")}
-	page.Sections = sheet.Section("Worth a look first", "The slices with the largest area of structures. First come label maps that are unusual beside the others, then those whose structures are in most pieces; "+quality.File+" measures all. Nothing here says how right they are.")
+	page.Sections = sheet.Section("Worth a look first",
+		"The slices with the largest area of structures. First come label maps that are unusual beside the "+
+			"others, then those whose structures are in most pieces; "+quality.File+" measures all. Nothing "+
+			"here says how right they are.")
 	var text bytes.Buffer
 	if err := page.HTML(&text); err != nil {
 		return err

@@ -98,8 +98,9 @@ func ReadTable(r io.Reader) ([]Case, error) {
 		}
 		const much = 1e9
 		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"],
-			Volume: number("volume_ml", much), Height: number("height_mm", much), Components: int(number("components", much)),
-			Largest: number("largest_share", 1), Cut: row["edges"]}
+			Volume: number("volume_ml", much), Height: number("height_mm", much),
+			Components: int(number("components", much)),
+			Largest:    number("largest_share", 1), Cut: row["edges"]}
 		if one.Volume == 0 {
 			err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))
 		}

@@ -58,7 +58,8 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 	}
 	if len(sheets) > 0 {
 		r.Sections = append(r.Sections, Section{Title: "Held-out cases, the worst first", Blocks: []Block{
-			Text("At the last validation: the slices with the largest errors. Filled: the network's labels. Outline: the reference."),
+			Text("At the last validation: the slices with the largest errors. Filled: the network's labels. " +
+				"Outline: the reference."),
 			sheets}})
 	}
 	r.Sections = append(r.Sections, made)

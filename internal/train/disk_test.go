@@ -160,7 +160,8 @@ func TestRoomAtTheEnd(t *testing.T) {
 		t.Errorf("finished %v, %v", Finished(folder), err)
 	}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}); err != nil || !Finished(folder) {
+		Setup{Options: options, Folder: open(t, folder, identity, voxsaw.ModeResume)}); err != nil ||
+		!Finished(folder) {
 		t.Errorf("resumed: finished %v, %v", Finished(folder), err)
 	}
 }

@@ -104,7 +104,8 @@ func TestFolderIsHeld(t *testing.T) {
 			t.Errorf("a second run in the same folder: %v", err)
 		}
 	}
-	want, err := runPull(t, t.Context(), first, Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
+	want, err := runPull(t, t.Context(), first,
+		Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 	if err != nil || want.Step != 20 {
 		t.Fatalf("%+v, %v", want, err)
 	}
@@ -148,7 +149,8 @@ func TestResumedRunEqualsUninterrupted(t *testing.T) {
 func testResume(t *testing.T, options voxsaw.Training, every int) {
 	whole := t.TempDir()
 	task := &pull{model: newModel(t, 3)}
-	want, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)})
+	want, err := runPull(t, t.Context(), task,
+		Setup{Options: options, Folder: open(t, whole, identity, voxsaw.ModeNew)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +177,8 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 					}
 				}
 			}
-			_, err := runPull(t, ctx, interrupted, Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
+			_, err := runPull(t, ctx, interrupted,
+				Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeNew)})
 			var stopped *voxsaw.InterruptedError
 			if err != nil && (!errors.As(err, &stopped) || !errors.Is(err, context.Canceled)) {
 				t.Fatalf("stopped at %d: %v", stop, err)
@@ -297,7 +300,8 @@ func TestResumeAfterACrash(t *testing.T) {
 				t.Fatal(p)
 			}
 		}()
-		_, err := runPull(t, t.Context(), dies, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.ModeNew)})
+		_, err := runPull(t, t.Context(), dies,
+			Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.ModeNew)})
 		t.Fatalf("it went on: %v", err)
 	}()
 	if m, err := checkpoint.Read(filepath.Join(crashed, lastFile)); err != nil || m.Step != 10 {

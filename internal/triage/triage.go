@@ -62,7 +62,9 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		return nil, errors.New("cases without labels are ranked by the label maps of a network, and there is none")
 	}
 	if o.Network != nil && o.Network.Preparation() != store.Preparation() {
-		return nil, errors.New("the cases were prepared in another way than those that the network was trained on: prepare the scans as these were, or take another checkpoint")
+		return nil,
+			errors.New("the cases were prepared in another way than those that the network was trained on: " +
+				"prepare the scans as these were, or take another checkpoint")
 	}
 	var labelled, wanted []string
 	for c := range store.Records() {
@@ -261,7 +263,8 @@ func (r *Ranking) Warning() string {
 	if len(odd) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("WARNING: labels unlike those of the other cases: %d of %s: %s; voxsaw next --drawn shows them all, with pictures",
+	return fmt.Sprintf("WARNING: labels unlike those of the other cases: %d of %s: %s; voxsaw next --drawn "+
+		"shows them all, with pictures",
 		len(odd), numbers.Count(len(r.Cases), "case"), safetext.List(odd))
 }
 

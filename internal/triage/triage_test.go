@@ -85,7 +85,8 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := filepath.Join(t.TempDir(), "run")
-	if _, _, err := segment.Finetune(t.Context(), dev, c, sample.Data{Store: store, Train: []string{"case00", "case01"}},
+	if _, _, err := segment.Finetune(t.Context(), dev, c,
+		sample.Data{Store: store, Train: []string{"case00", "case01"}},
 		"", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}

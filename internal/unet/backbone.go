@@ -13,7 +13,9 @@ import (
 const Kind = "nnunet"
 
 func init() {
-	backbone.Register(backbone.Kind{Name: Kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }})
+	backbone.Register(backbone.Kind{Name: Kind, New: func(n voxsaw.Network) (backbone.Backbone, error) {
+		return resolve(n)
+	}})
 }
 
 // network is one whose settings are complete.
@@ -48,7 +50,9 @@ func resolve(n voxsaw.Network) (*network, error) {
 	switch {
 	case n.Preset != "" || n.Activation != "" || len(n.Blocks) > 0 || n.Norm != "" && n.Norm != backbone.NormInstance ||
 		n.Dropout > 0 || n.Channels != 0 && n.Channels != s.Features[0] || n.Levels != 0 && n.Levels != levels:
-		return nil, errors.New("a network that nnU-Net planned is as its plans.json says: leave preset, channels, levels, blocks, norm, activation and dropout out")
+		return nil,
+			errors.New("a network that nnU-Net planned is as its plans.json says: leave preset, channels, " +
+				"levels, blocks, norm, activation and dropout out")
 	case n.Classes < 0:
 		return nil, fmt.Errorf("%d classes: want 1 or more", n.Classes)
 	case n.Classes == 0:

@@ -56,7 +56,8 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 		}
 		for what, change := range map[string]func(*http.Request){
 			"another origin": header("Origin", "https://elsewhere.example"), "no origin": header("Origin", "null"),
-			"another port": header("Origin", "http://127.0.0.1:4001"), "another site": header("Sec-Fetch-Site", "cross-site"),
+			"another port": header("Origin", "http://127.0.0.1:4001"), "another site": header("Sec-Fetch-Site",
+				"cross-site"),
 			"another port's page": header("Sec-Fetch-Site", "same-site"),
 			"another name":        func(r *http.Request) { r.Host = "elsewhere.example:4000" },
 			"another token":       func(r *http.Request) { r.URL.Path = strings.Replace(path, "SECRET", "SECREU", 1) },

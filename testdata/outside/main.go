@@ -23,12 +23,7 @@ import (
 )
 
 func main() {
-	folder, err := os.MkdirTemp("", "outside")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	if err := run(folder); err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("done")
@@ -43,7 +38,12 @@ func (w *watch) Validated(int, voxsaw.Validation, bool) {}
 func (w *watch) Saved(string, int)                      {}
 func (w *watch) Note(string)                            {}
 
-func run(folder string) error {
+func run() error {
+	folder, err := os.MkdirTemp("", "outside")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
 	ctx := context.Background()
 	scans := filepath.Join(folder, "scans")
 	for n := range 4 {
