@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -90,11 +91,11 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", data, err)
 	}
-	if err := ranking.Write(cmd.Context(), o.Out, o.Count); err != nil {
-		return err
-	}
+	failed := ranking.Write(cmd.Context(), o.Out, o.Count) // which does not cost the table
 	if o.JSON {
-		return ranking.Table().JSON(cmd.OutOrStdout())
+		err = ranking.Table().JSON(cmd.OutOrStdout())
+	} else {
+		err = printTable(cmd.OutOrStdout(), ranking.Table())
 	}
-	return printTable(cmd.OutOrStdout(), ranking.Table())
+	return cmp.Or(failed, err)
 }

@@ -351,7 +351,7 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		ids, means := report.WorstFirst(run.Scores)
 		for _, id := range ids {
 			dsc := means[id]
-			text := fmt.Sprintf("%s from %s, fold %d, %s of the training cases, seed %d; the slices with the " +
+			text := fmt.Sprintf("%s from %s, fold %d, %s of the training cases, seed %d; the slices with the "+
 				"largest errors",
 				report.MeanDSC(dsc), run.Initialisation, run.Fold, table.Percent(run.Fraction), run.Seed)
 			err := worst.Add("Test case "+id, dsc, text, func() (image.Image, error) {

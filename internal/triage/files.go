@@ -2,6 +2,7 @@ package triage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image/png"
 	"io"
@@ -56,15 +57,23 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 	if err := (outdir.Owner{Name: Owner, Files: names}).Take(dir); err != nil {
 		return err
 	}
-	for _, k := range first {
-		if err := r.writeCase(ctx, dir, k); err != nil {
-			return fmt.Errorf("case %s: %w", k.ID, err)
-		}
-	}
+	// the tables first: they took the longest, and a picture must not cost them
 	for n, t := range tables {
 		if err := atomicfile.Write(filepath.Join(dir, names[n]), t.CSV); err != nil {
 			return err
 		}
+	}
+	var failed []error
+	for _, k := range first {
+		if err := r.writeCase(ctx, dir, k); err != nil {
+			failed = append(failed, fmt.Errorf("case %s: %w", k.ID, err))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
 	}
 	return atomicfile.Seal(dir, names...)
 }
