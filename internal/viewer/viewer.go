@@ -164,7 +164,7 @@ func (s Site) file(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	c := s.Cases[n]
-	encode := func(io.Writer) error { return nil }
+	var encode func(io.Writer) error
 	switch {
 	case name == "scan.nii" && c.Scan != nil:
 		var v *volume.Volume
