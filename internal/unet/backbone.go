@@ -29,15 +29,6 @@ func (s Settings) Network() voxsaw.Network {
 	return voxsaw.Network{Kind: Kind, Dropout: -1, Architecture: string(s.Architecture())}
 }
 
-// Of are the settings of a backbone of this kind.
-func Of(n voxsaw.Network) (Settings, error) {
-	r, err := resolve(n)
-	if err != nil {
-		return Settings{}, err
-	}
-	return r.unet, nil
-}
-
 func resolve(n voxsaw.Network) (*network, error) {
 	if n.Kind = Kind; n.Architecture == "" {
 		return nil, errors.New("network nnunet is one that nnU-Net planned: say which by its plans.json")
