@@ -297,9 +297,11 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	if err := comparison.Take(o.Out); err != nil {
+	release, err := comparison.Enter(o.Out)
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err := writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV); err != nil {
 		return err
 	}

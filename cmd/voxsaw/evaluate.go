@@ -164,9 +164,11 @@ var evaluation = outdir.Owner{Name: "voxsaw evaluate",
 
 // writeScores writes the scores into a folder.
 func writeScores(folder string, perCase, perLabel table.Table, page report.Report) error {
-	if err := evaluation.Take(folder); err != nil {
+	release, err := evaluation.Enter(folder)
+	if err != nil {
 		return err
 	}
+	defer release()
 	writers := []func(io.Writer) error{
 		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
 	}

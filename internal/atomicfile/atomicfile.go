@@ -219,7 +219,7 @@ func Clean(dir string, wanted func(name string) bool) error {
 			return err
 		}
 	}
-	return nil
+	return cleanLock(dir)
 }
 
 // CleanAll is [Clean] for a folder and all below it, of all files.

@@ -74,6 +74,19 @@ func changing(dir string) (done func(), err error) {
 	}
 }
 
+// cleanLock removes the lock of a list that a process has left which was killed while it changed
+// the list.
+func cleanLock(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, sumsLock)); err != nil {
+		return nil
+	}
+	done, err := changing(dir)
+	if err == nil {
+		done()
+	}
+	return err
+}
+
 // isStill says whether an open file still has its name.
 func isStill(path string, f *os.File) bool {
 	named, err := os.Stat(path)

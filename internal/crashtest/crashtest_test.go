@@ -9,6 +9,7 @@ import "testing"
 func TestTorture(t *testing.T) {
 	b := work(t)
 	t.Run("Kills", b.testKills)
+	t.Run("Leftovers", b.testLeftovers)
 	t.Run("Faults", b.testFaults)
 	t.Run("Folders", b.testFolders)
 	t.Run("Order", b.testOrder)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 func (b *bench) testKills(t *testing.T) {
@@ -51,6 +53,44 @@ func (b *bench) testKills(t *testing.T) {
 		t.Logf("%s: %s", s.name, strings.Join(history, ", "))
 		b.end(t, s, dir, strings.Join(history, ", "))
 	}
+}
+
+// What a process leaves that is killed while it writes any of its files, the last one of a whole run
+// too, is gone when the verb is called again.
+func (b *bench) testLeftovers(t *testing.T) {
+	for _, s := range b.stories {
+		dir := t.TempDir()
+		if out, err := b.command(dir, s.args).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", s.name, err, out)
+		}
+		var left []string
+		for name := range s.want {
+			path := filepath.Join(dir, "out", name)
+			left = append(left, filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".77.tmp"))
+			if sums := filepath.Join(filepath.Dir(path), atomicfile.SumsFile); exists(sums) {
+				left = append(left, sums+".lock")
+			}
+		}
+		if exists(filepath.Join(dir, "out", "report.html")) {
+			left = append(left, filepath.Join(dir, "out", ".report.html.77.tmp"))
+		}
+		for _, path := range left {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.end(t, s, dir, "files left half-written")
+		for _, path := range left {
+			if exists(path) {
+				t.Errorf("%s: left over: %s", s.name, path)
+			}
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Two processes that want the same folder: one is refused, or both do their part; nothing is mixed.

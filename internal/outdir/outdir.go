@@ -4,7 +4,7 @@
 // Start at [Owner], a command with the names of its files. It takes them ([Owner.Take]) before it
 // writes the first, so that the next run, after whatever ended this one, knows its own files from a
 // user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder
-// that one process has at a time; locks and digests themselves are package atomicfile's.
+// that one process has at a time, and [Owner.Enter] for one that several share; locks and digests themselves are package atomicfile's.
 package outdir
 
 import (
@@ -51,6 +51,21 @@ func Hold(dir string, clean func() error) (release func(), err error) {
 		return nil, err
 	}
 	if err := clean(); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// Enter is [Owner.Take] for a folder that several processes may write into, which is shared with
+// others until it is released. Who is alone there removes what killed processes have left of the
+// owner's files.
+func (o Owner) Enter(dir string) (release func(), err error) {
+	release, err = atomicfile.Enter(dir, func(name string) bool { return name == File || slices.Contains(o.Files, name) })
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Take(dir); err != nil {
 		release()
 		return nil, err
 	}

@@ -227,6 +227,15 @@ func (f *Folder) hold() (release func(), err error) {
 	return outdir.Hold(f.path, func() error { return atomicfile.Clean(f.path, nil) })
 }
 
+// tidy cleans up what a process has left that was killed after the last step, while it wrote the
+// page on the run. The run is whole without it: where the folder is another process's, or cannot be
+// written, it stays.
+func (f *Folder) tidy() {
+	if release, err := f.hold(); err == nil {
+		release()
+	}
+}
+
 // own lists the files of a run that are in its folder.
 func own(folder string) ([]string, error) {
 	lists, err := checkpoint.Lists(folder)

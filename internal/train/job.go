@@ -84,6 +84,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		if folder == nil {
 			return voxsaw.Summary{}, nil
 		}
+		folder.tidy()
 		folder.Tell(o.Observer)
 		return folder.Summary()
 	}

@@ -7,7 +7,6 @@ import (
 	"image/png"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
@@ -46,15 +45,12 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 	for _, k := range first {
 		names = append(names, k.ID+".png", k.ID+".nii.gz")
 	}
-	release, err := atomicfile.Enter(dir, func(name string) bool { return slices.Contains(names, name) })
+	release, err := outdir.Owner{Name: Owner, Files: names}.Enter(dir)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if err := Untouched(dir); err != nil {
-		return err
-	}
-	if err := (outdir.Owner{Name: Owner, Files: names}).Take(dir); err != nil {
 		return err
 	}
 	// the tables first: they took the longest, and a picture must not cost them
