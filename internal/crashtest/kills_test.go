@@ -55,8 +55,8 @@ func (b *bench) testKills(t *testing.T) {
 	}
 }
 
-// What a process leaves that is killed while it writes any of its files, the last one of a whole run
-// too, is gone when the verb is called again.
+// What a process leaves that is killed while it writes any of its files, the last one of a whole
+// run too, is gone when the verb is called again.
 func (b *bench) testLeftovers(t *testing.T) {
 	for _, s := range b.stories {
 		dir := t.TempDir()

@@ -2,9 +2,10 @@
 // process has the folder.
 //
 // Start at [Owner], a command with the names of its files. It takes them ([Owner.Take]) before it
-// writes the first, so that the next run, after whatever ended this one, knows its own files from a
-// user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder
-// that one process has at a time, and [Owner.Enter] for one that several share; locks and digests themselves are package atomicfile's.
+// writes the first, so that the next run, after whatever ended this one, knows its own files from
+// a user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder
+// that one process has at a time, and [Owner.Enter] for one that several share; locks and digests
+// themselves are package atomicfile's.
 package outdir
 
 import (
