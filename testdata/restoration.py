@@ -1,11 +1,8 @@
-"""Makes restoration.json: what the pretext tasks genesis, fusion and mae make of a crop, by numpy.
-
-Curves are those of Models Genesis: Bernstein polynomials at 100000 points, sorted, and numpy.interp
-on intensities from 0 to 1. Arrays are indexed [k, j, i].
+"""Makes restoration.json: what the pretext tasks fusion and mae make of a crop, by numpy. Arrays are
+indexed [k, j, i].
 """
 
 import json
-import math
 import pathlib
 
 import numpy as np
@@ -16,28 +13,9 @@ first = np.sin(numbers * 0.7).astype(np.float32)
 second = np.cos(numbers * 0.3).astype(np.float32)
 
 
-def curve(a, b, inverted, values):
-    points = np.array([(0, 0), a, b, (1, 1)], float)
-    t = np.linspace(0, 1, 100000)
-    weights = np.array([math.comb(3, i) * t ** (3 - i) * (1 - t) ** i for i in range(4)])
-    x, y = points[:, 0] @ weights, points[:, 1] @ weights  # from (1, 1) to (0, 0)
-    x = np.sort(x)
-    if not inverted:
-        y = np.sort(y)
-    return 2 * np.interp((values + 1) / 2, x, y) - 1
-
-
 def listed(array):
     return np.asarray(array, np.float64).ravel().tolist()
 
-
-values = np.linspace(-1, 1, 40)  # without 0, where the third curve is vertical
-curves = []
-for a, b in [((0.2, 0.9), (0.8, 0.1)), ((0.1, 0.1), (0.3, 0.95)), ((1, 0), (0, 1)), ((0.9, 0.3), (0.2, 0.6))]:
-    for inverted in (False, True):
-        curves.append(dict(a=a, b=b, inverted=inverted, values=listed(curve(a, b, inverted, values))))
-
-flips = [listed(np.flip(first, axis=2 - axis)) for axis in range(3)]
 
 # boxes as (origin i, j, k), (size i, j, k), class
 boxes = [((1, 0, 2), (5, 3, 8), 3), ((4, 1, 0), (4, 2, 6), 1), ((0, 2, 5), (2, 2, 7), 4), ((3, 0, 4), (3, 4, 2), 0)]
@@ -53,6 +31,6 @@ grid.ravel()[masked] = 1
 mask = np.kron(grid, np.ones([block] * 3))
 mae = dict(block=block, masked=masked, mask=listed(mask), input=listed(first * (1 - mask)))
 
-out = dict(size=shape[::-1], first=listed(first), second=listed(second), values=listed(values), curves=curves, flips=flips, fusion=fusion, mae=mae)
+out = dict(size=shape[::-1], first=listed(first), second=listed(second), fusion=fusion, mae=mae)
 path = pathlib.Path(__file__).with_suffix(".json")
 path.write_text(json.dumps(out, separators=(",", ":")) + "\n")

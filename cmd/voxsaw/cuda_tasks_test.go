@@ -97,7 +97,6 @@ func TestTasksOnGPU(t *testing.T) {
 		"position": "--crop 16 --task position --hidden 16 --features 16",
 		"rubik":    "--crop 16 --task rubik --grid 2x2x2 --patch 4 --hidden 16 --classes 10 --features 16",
 		"mae":      "--crop 8 --task mae --mask-block 4",
-		"genesis":  "--crop 16 --task genesis",
 		"fusion":   "--crop 8 --task fusion --smallest-box 2 --batch 2",
 	} {
 		t.Run(name, func(t *testing.T) {

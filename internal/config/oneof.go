@@ -24,6 +24,7 @@ type OneOf struct {
 
 	key, help string
 	options   []Option
+	removed   map[string]string
 }
 
 // An Option is one of the structs of a [OneOf].
@@ -41,6 +42,14 @@ func NewOneOf(key, help string, options ...Option) OneOf {
 		pointee(o.Value)
 	}
 	return OneOf{Chosen: options[0].Name, key: key, help: help, options: options}
+}
+
+// Remove says of a name that was a choice in earlier versions why it is none, for the error.
+func (o *OneOf) Remove(name, why string) {
+	if o.removed == nil {
+		o.removed = map[string]string{}
+	}
+	o.removed[name] = why
 }
 
 // Value is the pointer to the chosen struct.
@@ -87,7 +96,8 @@ var oneOf = reflect.TypeFor[OneOf]()
 
 // selector is the key that chooses.
 func (o *OneOf) selector() field {
-	return field{key: o.key, help: o.help, choice: o.Names(), value: reflect.ValueOf(o).Elem().FieldByName("Chosen")}
+	return field{key: o.key, help: o.help, choice: o.Names(), removed: o.removed,
+		value: reflect.ValueOf(o).Elem().FieldByName("Chosen")}
 }
 
 // choices lists the OneOfs of a struct, those of inlined structs among them.

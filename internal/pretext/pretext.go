@@ -146,8 +146,26 @@ func Names() []string {
 	return names
 }
 
+// removed are the tasks that the program had once, and why each is gone.
+var removed = map[string]string{
+	"genesis": "it followed a program whose licence allows no commercial use (docs/pretexts.md)",
+}
+
+// goneError tells of a task that the program had once, and is nil for any other name.
+func goneError(name string) error {
+	why, ok := removed[name]
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("task %q is no longer in the program: %s; choose one of %s", name, why,
+		strings.Join(Names(), ", "))
+}
+
 // Of finds a task by its name.
 func Of(name string) (Task, error) {
+	if err := goneError(name); err != nil {
+		return Task{}, err
+	}
 	for _, t := range tasks {
 		if t.Name == name {
 			return t, nil
@@ -168,7 +186,11 @@ func Choice() config.OneOf {
 		options = append(options, config.Option{Name: name, Value: t.New()})
 		help = append(help, fmt.Sprintf("%s (%s)", name, t.Short))
 	}
-	return config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
+	choice := config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
+	for name := range removed {
+		choice.Remove(name, goneError(name).Error())
+	}
+	return choice
 }
 
 // Chosen is the task that was chosen, and its settings.
@@ -211,6 +233,9 @@ func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, err
 // Open brings the checkpoint of any task back.
 func Open(dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description, Evaluator, error) {
 	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw pretrain", Names()...)
+	if gone := goneError(d.Kind); gone != nil {
+		err = fmt.Errorf("%s: %w; voxsaw finetune --init takes its weights", path, gone)
+	}
 	if err != nil {
 		return Task{}, d, nil, err
 	}

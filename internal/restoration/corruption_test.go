@@ -16,14 +16,7 @@ import (
 type golden struct {
 	Size          [3]int
 	First, Second []float32
-	Values        []float32
-	Curves        []struct {
-		A, B     [2]float64
-		Inverted bool
-		Values   []float64
-	}
-	Flips  [][]float32
-	Fusion struct {
+	Fusion        struct {
 		Boxes []struct {
 			Origin, Size [3]int
 			Cls          int
@@ -64,35 +57,6 @@ func farthest(t *testing.T, got, want []float32) (d float64) {
 		d = max(d, math.Abs(float64(got[i]-want[i])))
 	}
 	return d
-}
-
-func TestCurvesAreNumpys(t *testing.T) {
-	g := readGolden(t)
-	if len(g.Curves) < 8 || len(g.Values) < 30 {
-		t.Fatal("the golden file is empty")
-	}
-	for _, c := range g.Curves {
-		values := slices.Clone(g.Values)
-		newCurve(c.A, c.B, c.Inverted).apply(values)
-		for i, v := range values {
-			// the third curve is steep without bounds: what float32 knows of it
-			if d := math.Abs(float64(v) - c.Values[i]); d > 2e-3 {
-				t.Errorf("curve %v %v, inverted %v, of %.2f: %v, want %v", c.A, c.B, c.Inverted, g.Values[i], v,
-					c.Values[i])
-			}
-		}
-	}
-}
-
-func TestFlipsAreNumpys(t *testing.T) {
-	g := readGolden(t)
-	for axis, want := range g.Flips {
-		x := slices.Clone(g.First)
-		flip(x, g.Size, axis)
-		if !slices.Equal(x, want) {
-			t.Errorf("axis %d", axis)
-		}
-	}
 }
 
 func TestMixedCropsAreNumpys(t *testing.T) {
@@ -180,7 +144,7 @@ func TestBoxesAreDrawn(t *testing.T) {
 	var least, most [3]int
 	r := seed.Rand(1, "boxes")
 	for n := range 2000 {
-		b := drawBox(r, size, [3]int{8, 8, 8}, f.most(size), 0)
+		b := drawBox(r, size, [3]int{8, 8, 8}, f.most(size))
 		for axis := range 3 {
 			if b.origin[axis] < 0 || b.origin[axis]+b.size[axis] > size[axis] {
 				t.Fatalf("box %+v in a crop of %v", b, size)
@@ -209,138 +173,4 @@ func TestBoxesAreDrawn(t *testing.T) {
 	if len(seen) != 5 || seen[0] < seen[1] {
 		t.Errorf("voxels of each class: %v", seen)
 	}
-}
-
-// What is shuffled stays near: a window is at most a tenth of the crop's side.
-func TestShufflingIsLocal(t *testing.T) {
-	size := [3]int{40, 20, 60}
-	x := patient(size)
-	y := slices.Clone(x)
-	shuffle(seed.Rand(1, "shuffle"), [][]float32{y}, [][]float32{x}, size, 2000)
-	moved := 0
-	for i := range y {
-		from, _ := slices.BinarySearch(x, y[i]) // intensities rise with the index
-		if x[from] != y[i] {
-			t.Fatalf("voxel %d has an intensity that is nowhere", i)
-		}
-		if from != i {
-			moved++
-		}
-		for axis, stride := range []int{1, 40, 800} {
-			if d := from/stride%size[axis] - i/stride%size[axis]; max(d, -d) >= size[axis]/10 {
-				t.Fatalf("a voxel moved by %d along axis %d", d, axis)
-			}
-		}
-	}
-	if moved < len(x)/10 {
-		t.Errorf("%d of %d voxels moved", moved, len(x))
-	}
-	one := slices.Clone(x)
-	shuffle(seed.Rand(3, "shuffle"), [][]float32{one}, [][]float32{x}, size, 1)
-	if slices.Sort(one); !slices.Equal(one, x) {
-		t.Error("one window has other voxels than before")
-	}
-}
-
-// In-painting leaves the voxels outside of up to five boxes, out-painting those inside of up to
-// five windows; both keep away from the faces.
-func TestPainting(t *testing.T) {
-	size := [3]int{42, 42, 42}
-	x := patient(size)
-	edge := func(i int) bool {
-		for _, at := range [3]int{i % 42, i / 42 % 42, i / 42 / 42} {
-			if at < 3 || at >= 39 {
-				return true
-			}
-		}
-		return false
-	}
-	for n := range 30 {
-		inner, outer := slices.Clone(x), slices.Clone(x)
-		paintInner(seed.Rand(1, "inner", uint64(n)), [][]float32{inner}, size)
-		paintOuter(seed.Rand(1, "outer", uint64(n)), [][]float32{outer}, size)
-		painted, left := 0, 0
-		for i := range x {
-			if inner[i] != x[i] {
-				if painted++; edge(i) {
-					t.Fatal("in-painting reaches a face")
-				}
-			}
-			if outer[i] == x[i] {
-				if left++; edge(i) {
-					t.Fatal("out-painting leaves a voxel at a face")
-				}
-			}
-			if v := inner[i]; !(v >= -1 && v <= 1) {
-				t.Fatalf("noise of %v", v)
-			}
-		}
-		if painted > 5*14*14*14 {
-			t.Errorf("%d voxels are painted over, at most 5 boxes of 14^3 may be", painted)
-		}
-		if left < 18*18*18 || left > 5*24*24*24 { // windows of 42 - 24 to 42 - 18
-			t.Errorf("%d voxels are left by out-painting", left)
-		}
-	}
-}
-
-// Genesis restores the crop as it was, flipped or not; each distortion alone does what it says, and
-// happens about as often as it is told to.
-func TestGenesisKeepsTheTarget(t *testing.T) {
-	size := [3]int{20, 20, 20}
-	x := patient(size)
-	count := func(g Genesis, same func(e example) bool) (n int) {
-		for draw := range 200 {
-			e := newExample(size)
-			g.corrupt(seed.Rand(1, "genesis", uint64(draw)), [][]float32{slices.Clone(x)}, e)
-			if sorted := slices.Clone(e.target); !slices.IsSorted(sorted) {
-				slices.Sort(sorted)
-				if !slices.Equal(sorted, x) {
-					t.Fatal("the target has other voxels than the crop")
-				}
-			}
-			if slices.Min(e.counts) != 1 {
-				t.Fatal("voxels do not count")
-			}
-			if !same(e) {
-				n++
-			}
-		}
-		return n
-	}
-	changed := func(e example) bool { return slices.Equal(e.input, e.target) }
-	for _, c := range []struct {
-		name      string
-		task      Genesis
-		low, high int
-	}{
-		{"nothing", Genesis{}, 0, 0},
-		{"nonlinear", Genesis{Nonlinear: 0.9}, 165, 195},
-		{"shuffle", Genesis{Shuffle: 0.5, ShuffleWindows: 100}, 75, 125},
-		{"paint", Genesis{Paint: 0.9, PaintOuter: 0.8}, 160, 195},
-		{"flip", Genesis{Flip: 0.4}, 0, 0},
-	} {
-		if n := count(c.task, changed); n < c.low || n > c.high {
-			t.Errorf("%s: %d of 200 crops are changed, want %d to %d", c.name, n, c.low, c.high)
-		}
-	}
-	// a flip along one axis and again along the same one undoes it
-	if n := count(Genesis{Flip: 0.4}, func(e example) bool { return slices.Equal(e.target, x) }); n < 50 || n > 95 {
-		t.Errorf("%d of 200 crops are flipped, want some 72", n)
-	}
-}
-
-// Voxels that are not finite neither crash a distortion nor spread to others.
-func TestVoxelsThatAreNotFinite(t *testing.T) {
-	size := [3]int{20, 20, 20}
-	x := patient(size)
-	x[7], x[500], x[900] = float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))
-	newCurve([2]float64{0.2, 0.7}, [2]float64{0.4, 0.9}, false).apply(x)
-	for i, v := range x {
-		if (v < -1 || v > 1 || v != v) && i != 7 {
-			t.Errorf("voxel %d is %v", i, v)
-		}
-	}
-	Genesis{Nonlinear: 1, Shuffle: 1, ShuffleWindows: 50, Paint: 1, PaintOuter: 0.5,
-		Flip: 0.4}.corrupt(seed.Rand(1, "x"), [][]float32{x}, newExample(size))
 }

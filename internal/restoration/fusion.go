@@ -71,7 +71,7 @@ func (f Fusion) corrupt(r *rand.Rand, crops [][]float32, e example) {
 	boxes := make([]classBox, between(r, f.FewestBoxes, f.MostBoxes))
 	least := [3]int{f.SmallestBox, f.SmallestBox, f.SmallestBox}
 	for n := range boxes {
-		boxes[n] = classBox{drawBox(r, e.size, least, f.most(e.size), 0), r.IntN(f.Coefficients)}
+		boxes[n] = classBox{drawBox(r, e.size, least, f.most(e.size)), r.IntN(f.Coefficients)}
 	}
 	f.mix(boxes, crops, e)
 }

@@ -1,8 +1,6 @@
 // Package restoration holds the pretext tasks in which the whole network learns, decoder and
 // encoder: something is done to a crop, and the network says of each voxel what it was before.
 //
-//   - genesis: a crop that was distorted in several ways is restored (Zhou et al., Models Genesis,
-//     Medical Image Analysis 2021);
 //   - mae: a crop of which most blocks are masked is restored (He et al., Masked Autoencoders,
 //     CVPR 2022; in 3D as nnssl has it, Wald et al. 2025);
 //   - fusion: two crops were mixed, and the network tells each voxel's share of the first (Wang et

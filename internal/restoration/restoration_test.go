@@ -28,7 +28,7 @@ func roles(store *prepared.Store, held int) sample.Data {
 	return d
 }
 
-var names = []string{"genesis", "mae", "fusion"}
+var names = []string{"mae", "fusion"}
 
 // tiny are settings of a task that a test can afford, before they are resolved.
 func tiny(t testing.TB, name string) pretext.Config {
@@ -284,9 +284,6 @@ func TestMistakesAreNamed(t *testing.T) {
 	shared := func(spoil func(pretext.Common)) func(pretext.Config) {
 		return func(c pretext.Config) { spoil(c.Common()) }
 	}
-	genesis := func(spoil func(*Genesis)) func(pretext.Config) {
-		return func(c pretext.Config) { spoil(&c.(*Config[Genesis]).Task) }
-	}
 	masked := func(spoil func(*Masked)) func(pretext.Config) {
 		return func(c pretext.Config) { spoil(&c.(*Config[Masked]).Task) }
 	}
@@ -297,20 +294,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		want, task string
 		spoil      func(pretext.Config)
 	}{
-		{"multiples of 2", "genesis", shared(func(c pretext.Common) { *c.Crop = [3]int{17, 16, 16} })},
-		{"sides of 16 or more", "genesis", shared(func(c pretext.Common) { *c.Crop = [3]int{16, 16, 14} })},
+		{"multiples of 2", "mae", shared(func(c pretext.Common) { *c.Crop = [3]int{17, 16, 16} })},
 		{"batch is 0", "mae", shared(func(c pretext.Common) { *c.Batch = 0 })},
 		{"validate_cases is -1", "mae", shared(func(c pretext.Common) { *c.ValidateCases = -1 })},
 		{"max_air is NaN", "fusion", shared(func(c pretext.Common) { *c.MaxAir = math.NaN() })},
 		{"no network \"u\"", "fusion", shared(func(c pretext.Common) { c.Network.Kind = "u" })},
-		{"there is no schedu", "genesis", shared(func(c pretext.Common) { c.Train.Schedule = "x" })},
-		{"nonlinear is 1.5", "genesis", genesis(func(g *Genesis) { g.Nonlinear = 1.5 })},
-		{"shuffle is -1", "genesis", genesis(func(g *Genesis) { g.Shuffle = -1 })},
-		{"shuffle_windows is -1", "genesis", genesis(func(g *Genesis) { g.ShuffleWindows = -1 })},
-		{"paint is 2", "genesis", genesis(func(g *Genesis) { g.Paint = 2 })},
-		{"paint_outer is NaN", "genesis", genesis(func(g *Genesis) { g.PaintOuter = math.NaN() })},
-		{"flip is 2", "genesis", genesis(func(g *Genesis) { g.Flip = 2 })},
-		{"nothing would be left", "genesis", genesis(func(g *Genesis) { *g = Genesis{Flip: 0.4} })},
+		{"there is no schedu", "fusion", shared(func(c pretext.Common) { c.Train.Schedule = "x" })},
 		{"mask_share is 1:", "mae", masked(func(m *Masked) { m.MaskShare = 1 })},
 		{"masks 0 of the 64", "mae", masked(func(m *Masked) { m.MaskShare = 0.01 })},
 		{"mask_share is 1.2", "mae", masked(func(m *Masked) { m.MaskShare = 1.2 })},
