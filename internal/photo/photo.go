@@ -124,10 +124,3 @@ func checkSize(width, height int) error {
 	}
 	return nil
 }
-
-// RGB gives all pixels: Height rows of Width red, green and blue bytes.
-func (p *Photo) RGB() []byte {
-	dst := make([]byte, 3*p.Width*p.Height)
-	NewResizer(p.Width, p.Height, Warp).Resize(dst, p)
-	return dst
-}
