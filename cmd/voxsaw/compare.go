@@ -50,6 +50,49 @@ Any table with the columns initialisation, fold, fraction, seed, case, label and
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runCompare(cmd, *o, args) })
 }
 
+// readStudies reads the files of the command line. spare is asked about their paths first.
+func readStudies(args []string, spare func(paths []string) error) (s experiment.Studies, paths []string, err error) {
+	var names []string
+	for _, arg := range args {
+		name, path := nameOf(arg)
+		if path == "" {
+			return s, nil, usagef("%q names no file", arg)
+		}
+		if strings.Contains(name, "/") {
+			return s, nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations",
+				name), "give the experiment a name without one: NAME=%s", path)
+		}
+		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
+			path = filepath.Join(path, experiment.ScoresFile)
+		}
+		names, paths = append(names, name), append(paths, path)
+	}
+	if err := spare(paths); err != nil {
+		return s, nil, err
+	}
+	for n, path := range paths {
+		runs, err := readRuns(path)
+		if err != nil {
+			return s, nil, err
+		}
+		if err := s.Add(names[n], path, runs); err != nil {
+			return s, nil, err
+		}
+	}
+	return s, paths, nil
+}
+
+// nameOf takes NAME=FILE apart; a file may have a name with an equals sign.
+func nameOf(arg string) (name, path string) {
+	if _, err := os.Stat(arg); err == nil {
+		return "", arg
+	}
+	if name, path, named := strings.Cut(arg, "="); named && name != "" {
+		return name, path
+	}
+	return "", arg
+}
+
 // comparison has the files of a report of voxsaw compare.
 var comparison = outdir.Owner{Name: "voxsaw compare", Files: experiment.ReportFiles()}
 
@@ -58,16 +101,16 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	studies, err := readStudies(args, o.spareInputs)
+	studies, paths, err := readStudies(args, o.spareInputs)
 	if err != nil {
 		return err
 	}
-	scored := experiment.Scored{Runs: studies.runs, Baseline: o.Baseline}
+	scored := experiment.Scored{Runs: studies.Runs, Baseline: o.Baseline}
 	left, err := o.choose(&scored)
 	if err != nil {
 		return err
 	}
-	tests, err := sameTests(scored, o.Label)
+	tests, err := scored.SameTests(o.Label)
 	if err != nil {
 		return err
 	}
@@ -81,7 +124,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		return withHint(fmt.Errorf("no run has %s of label %d", o.Metric, o.Label),
 			"label 0 is the mean over all; what is measured, the header of a file says")
 	}
-	notes := slices.Concat(studies.notes, tests, scored.Warnings())
+	notes := slices.Concat(studies.Notes, tests, scored.Warnings())
 	if len(left) > 0 {
 		notes = append(notes,
 			fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
@@ -100,7 +143,7 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if o.Out == "" {
 		return printed
 	}
-	if err := o.write(cmd, scored, studies.paths, left); err != nil {
+	if err := o.write(cmd, scored, paths, left); err != nil {
 		return errors.Join(printed, fmt.Errorf("%w (the tables are printed)", err))
 	}
 	if o.JSON || printed != nil {

@@ -49,9 +49,9 @@ func complaint(err error) (text, hint string) {
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return "", ""
 	}
-	var hinted *hintError
+	var hinted interface{ Advice() string }
 	if errors.As(err, &hinted) {
-		hint = hinted.hint
+		hint = hinted.Advice()
 	}
 	return message(err), hint
 }
@@ -110,6 +110,9 @@ type hintError struct {
 }
 
 func (e *hintError) Unwrap() error { return e.error }
+
+// Advice says what to run instead.
+func (e *hintError) Advice() string { return e.hint }
 
 func withHint(err error, format string, args ...any) error {
 	if err == nil {

@@ -1,16 +1,13 @@
-package main
+package experiment
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -18,80 +15,45 @@ import (
 
 // This file: the runs of several files become those of one comparison, where they can be compared.
 
-// studies are the runs of several files.
-type studies struct {
-	names, paths []string // of each file, whose experiment may have no name
-	runs         []eval.Trial
-	from         []int // the file of each run
-	notes        []string
+// Studies are the runs of several files.
+type Studies struct {
+	Runs  []eval.Trial
+	Notes []string // what there is to say of them
+	from  []string // the file of each run
 }
 
-// readStudies reads the files of the command line. spare is asked about their paths first.
-func readStudies(args []string, spare func(paths []string) error) (*studies, error) {
-	s := &studies{}
-	for _, arg := range args {
-		name, path := nameOf(arg)
-		if path == "" {
-			return nil, usagef("%q names no file", arg)
-		}
-		if strings.Contains(name, "/") {
-			return nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations",
-				name), "give the experiment a name without one: NAME=%s", path)
-		}
-		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
-			path = filepath.Join(path, experiment.ScoresFile)
-		}
-		s.names, s.paths = append(s.names, name), append(s.paths, path)
-	}
-	if err := spare(s.paths); err != nil {
-		return nil, err
-	}
-	for n, path := range s.paths {
-		runs, err := readRuns(path)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.add(n, runs); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// nameOf takes NAME=FILE apart; a file may have a name with an equals sign.
-func nameOf(arg string) (name, path string) {
-	if _, err := os.Stat(arg); err == nil {
-		return "", arg
-	}
-	if name, path, named := strings.Cut(arg, "="); named && name != "" {
-		return name, path
-	}
-	return "", arg
-}
-
-// add adds the runs of file n. One that is there already must be the same.
-func (s *studies) add(n int, runs []eval.Trial) error {
+// Add adds the runs of a file, with the experiment's name before their initialisations where it has
+// one. A run that is there already must have the same scores, and counts once.
+func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 	shared := 0
 	for _, r := range runs {
-		r.Initialisation = experiment.InStudy(s.names[n], r.Initialisation)
-		at := indexOf(s.runs, r)
+		r.Initialisation = InStudy(name, r.Initialisation)
+		at := indexOf(s.Runs, r)
 		if at < 0 {
-			s.runs, s.from = append(s.runs, r), append(s.from, n)
+			s.Runs, s.from = append(s.Runs, r), append(s.from, path)
 			continue
 		}
-		if !equalScores(s.runs[at].Scores, r.Scores) {
-			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n],
-				describe(r)),
-				"if these are two experiments, name them: a=%s b=%s", s.paths[s.from[at]], s.paths[n])
+		if !equalScores(s.Runs[at].Scores, r.Scores) {
+			return &hinted{fmt.Errorf("%s and %s have other scores of %s", s.from[at], path, describe(r)),
+				fmt.Sprintf("if these are two experiments, name them: a=%s b=%s", s.from[at], path)}
 		}
 		shared++
 	}
 	if shared > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once",
-			s.paths[n], numbers.Count(shared, "run")))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once",
+			path, numbers.Count(shared, "run")))
 	}
 	return nil
 }
+
+// hinted is an error that says what to do.
+type hinted struct {
+	error
+	hint string
+}
+
+// Advice says what to do.
+func (e *hinted) Advice() string { return e.hint }
 
 // indexOf is where the run with the same initialisation, fold, share and seed is, -1 where none is.
 func indexOf(runs []eval.Trial, r eval.Trial) int {
@@ -123,16 +85,16 @@ func equalScores(a, b []eval.Score) bool {
 	return maps.Equal(of(a), of(b))
 }
 
-// sameTests makes sure that each run and those it is compared with were tested on the same cases.
+// SameTests makes sure that each run and those it is compared with were tested on the same cases.
 // Where some differ, those that both have are compared, which it says once for each fold, or, of
 // runs with more labelled cases, each initialisation. Means over other structures are told, too.
-func sameTests(s experiment.Scored, label int) (notes []string, err error) {
+func (s Scored) SameTests(label int) (notes []string, err error) {
 	names := map[uint16]string{}
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {
 			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
-				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label,
-					safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike")
+				return nil, &hinted{fmt.Errorf("label %d is %s in some runs and %s in others", score.Label,
+					safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike"}
 			}
 			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}
@@ -153,8 +115,9 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 		}
 		t := testsOf(r, s.Runs[at])
 		if t.shared == 0 {
-			return nil,
-				withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
+			return nil, &hinted{fmt.Errorf(
+				"no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r),
+				s.Baseline), "compare runs whose folds test on the same cases"}
 		}
 		tell(fmt.Sprint("cases of fold ", r.Fold), t.cases(describe(r), s.Baseline))
 		if label == 0 {
