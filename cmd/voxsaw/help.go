@@ -48,7 +48,7 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "%s\n\nUsage:\n", reflow(cmp.Or(cmd.Long, cmd.Short+".")))
 	if cmd.Runnable() && !cmd.HasSubCommands() {
-		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
+		fmt.Fprintf(w, "  %s\n", asCalled(cmd, cmd.UseLine()))
 	} else {
 		fmt.Fprintf(w, "  %s COMMAND [flags]\n", cmd.CommandPath())
 	}
@@ -72,8 +72,8 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	groups, hidden := settingsTouched(cmd)
 	showSettings(w, groups)
 	if hidden {
-		fmt.Fprintf(w, "\n%s --%s shows all %d settings, and says more about each.\n", cmd.CommandPath(), helpAllFlag,
-			len(settingsOf(cmd)))
+		fmt.Fprintf(w, "\n%s --%s shows all %d settings, and says more about each.\n",
+			asCalled(cmd, cmd.CommandPath()), helpAllFlag, len(settingsOf(cmd)))
 	}
 }
 

@@ -37,7 +37,11 @@ func run(args []string, toOut, toErr io.Writer) int {
 	defer stop()
 
 	root := newRoot()
-	root.SetArgs(forPhotos(args))
+	line := forPhotos(args)
+	if len(line) > len(args) {
+		root.Annotations = map[string]string{withoutGroup: "yes"}
+	}
+	root.SetArgs(line)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return j.end(ctx, root.ExecuteContext(ctx))

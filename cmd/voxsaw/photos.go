@@ -56,6 +56,17 @@ func forPhotos(args []string) []string {
 	return append([]string{"2d"}, args...)
 }
 
+// withoutGroup is an annotation of the root: the verb on photographs was called without "2d".
+const withoutGroup = "without 2d"
+
+// asCalled is a command's path or usage, without "2d" where the command line has none.
+func asCalled(cmd *cobra.Command, path string) string {
+	if cmd.Root().Annotations[withoutGroup] == "" {
+		return path
+	}
+	return strings.Replace(path, " 2d ", " ", 1)
+}
+
 // describePhotos says in a line what a folder of photographs is.
 func describePhotos(s *photos.Set) string {
 	sides := map[string]int{}

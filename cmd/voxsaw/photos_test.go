@@ -54,7 +54,9 @@ func TestVerbsForPhotos(t *testing.T) {
 	}
 	out.Reset()
 	if code := run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK ||
-		!bytes.Contains(out.Bytes(), []byte("voxsaw 2d pretrain")) {
+		!bytes.Contains(out.Bytes(), []byte("\n  voxsaw pretrain [flags]\n")) ||
+		!bytes.Contains(out.Bytes(), []byte("\nvoxsaw pretrain --help-all shows")) ||
+		!bytes.Contains(out.Bytes(), []byte("photographs")) {
 		t.Errorf("pretrain --help for photographs: exit code %d: %s", code, out.String())
 	}
 }
