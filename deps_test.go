@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/backbone":              {".", "internal/nn"},
 	"internal/backbone/backbonetest": {"internal/backbone", "internal/device", "internal/nn"},
 	"internal/backbone/all":          {"vnet", "internal/resenc", "internal/unet"},
-	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn"},
+	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn", "internal/unet"},
 	"internal/unet":                  {".", "internal/backbone", "internal/device", "internal/nn"},
 	"internal/nnunet": {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn",
 		"internal/pytorch", "internal/unet"},

@@ -73,6 +73,7 @@ type configurationFile struct {
 // arrays after [Plan.Forward]: the last one is the fastest.
 type Plan struct {
 	Dataset, Name, Configuration string
+	Turned                       bool   // to RAS first; otherwise axes are the file's
 	Forward                      [3]int // axis a of the arrays is axis Forward[a] of (k, j, i)
 	Patch                        [3]int
 	Spacing                      [3]float64 // in mm
@@ -98,8 +99,17 @@ const (
 	schemeNone    = "NoNormalization"
 )
 
-// defaultResampling is nnU-Net's name for what it resamples with.
-const defaultResampling = "resample_data_or_seg_to_shape"
+// nnU-Net's names for what it resamples with, and of its preprocessor.
+const (
+	defaultResampling   = "resample_data_or_seg_to_shape"
+	defaultPreprocessor = "DefaultPreprocessor"
+)
+
+// nnU-Net's readers of files: the usual one keeps the file's axes, the other turns them to RAS.
+const (
+	usualReader   = "SimpleITKIO"
+	turningReader = "NibabelIOWithReorient"
+)
 
 // readJSON reads a small file of JSON.
 func readJSON(path string, into any) error {
@@ -156,6 +166,7 @@ func readPlan(path, configuration string) (*Plan, error) {
 		Dataset:       file.DatasetName,
 		Name:          file.PlansName,
 		Configuration: configuration,
+		Turned:        file.Reader == turningReader,
 		data:          c.Data,
 		probabilities: c.Probabilities,
 	}
@@ -175,8 +186,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 			len(c.Spacing),
 			len(file.Forward),
 		)
-	case c.Preprocessor != "" && c.Preprocessor != "DefaultPreprocessor":
-		return unsupported("its preprocessor %s is not known, only DefaultPreprocessor", c.Preprocessor)
+	case c.Preprocessor != "" && c.Preprocessor != defaultPreprocessor:
+		return unsupported("its preprocessor %s is not known, only %s", c.Preprocessor, defaultPreprocessor)
 	case c.ResampleData != "" && c.ResampleData != defaultResampling ||
 		c.ResampleProbabilities != "" && c.ResampleProbabilities != defaultResampling:
 		return unsupported(
@@ -185,7 +196,7 @@ func readPlan(path, configuration string) (*Plan, error) {
 			c.ResampleProbabilities,
 			defaultResampling,
 		)
-	case strings.Contains(file.Reader, "Reorient"):
+	case strings.Contains(file.Reader, "Reorient") && file.Reader != turningReader:
 		return unsupported(
 			"it reads images by %s, which turns their axes: only readers that do not are known",
 			file.Reader,

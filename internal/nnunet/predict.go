@@ -82,6 +82,9 @@ func (p *Predictor) Bytes() int64 { return p.program.Bytes() + p.params.Bytes() 
 // Need is the memory in bytes that a scan of a shape (i, j, k) and a spacing along these axes takes
 // beside the network, at most, its voxels taking so many bytes in each channel as they were read.
 func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
+	if turned, err := g.Oriented(turnedAxes); p.Turned && err == nil {
+		g, voxelBytes = turned, 2*voxelBytes
+	}
 	scan, channels := int64(g.Len()), int64(len(p.Plan.Channels))
 	spacing := permuted(fileSpacing(g), p.Forward)
 	shape := permuted([3]int{g.Shape[2], g.Shape[1], g.Shape[0]}, p.Forward)
@@ -188,6 +191,17 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if err := p.check(channels); err != nil {
 		return nil, err
 	}
+	own := channels[0].Grid
+	if p.Turned {
+		turned := make([]*volume.Volume, len(channels))
+		for n, v := range channels {
+			var err error
+			if turned[n], err = v.Orient(turnedAxes); err != nil {
+				return nil, err
+			}
+		}
+		channels = turned
+	}
 	scan, err := p.prepare(channels)
 	if err != nil {
 		return nil, err
@@ -207,8 +221,18 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if err := f.over(ctx, p.Heads(), d.plane); err != nil {
 		return nil, err
 	}
-	return &volume.LabelMap{Grid: channels[0].Grid, Labels: labels.values, Names: p.Names()}, nil
+	l := &volume.LabelMap{Grid: channels[0].Grid, Labels: labels.values, Names: p.Names()}
+	if p.Turned {
+		if l, err = l.Orient(own.Axcodes()); err != nil {
+			return nil, err
+		}
+		l.Grid = own
+	}
+	return l, nil
 }
+
+// turnedAxes are where axes grow to that are turned.
+const turnedAxes = "RAS"
 
 // progress counts the windows of all folds.
 func (p *Predictor) progress(shape [3]int) func() {

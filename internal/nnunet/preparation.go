@@ -24,11 +24,19 @@ var schemesOf = []struct {
 	{schemeZScore, true, volume.ZScoreNonzero},
 }
 
+// axes are those of the arrays before they are transposed, the first first.
+func (p *Plan) axes() string {
+	if p.Turned {
+		return "SAR"
+	}
+	return "kji"
+}
+
 // Preparation is what the plan does to scans, in the place of what other settings say of it.
 func (p *Plan) Preparation(of volume.Preparation) (volume.Preparation, error) {
 	var axes [3]byte
 	for a := range 3 {
-		axes[a], of.Spacing[a] = "kji"[p.Forward[2-a]], p.Spacing[2-a]
+		axes[a], of.Spacing[a] = p.axes()[p.Forward[2-a]], p.Spacing[2-a]
 	}
 	of.Axcodes, of.Interpolation, of.Crop = string(axes[:]), "cubic", volume.CropNone
 	if p.data.Order < 3 {

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	plans "github.com/voxsaw/voxsaw/internal/unet"
 )
 
 // Kind is what network.kind says.
@@ -140,6 +141,23 @@ func (u *unet) Settings() voxsaw.Network {
 	n := u.Network
 	n.Blocks = slices.Clone(n.Blocks)
 	return n
+}
+
+// Planned implements [plans.Planned]: dropout, which predictions do without, is left out.
+func (u *unet) Planned() (plans.Settings, error) {
+	if u.Norm != backbone.NormInstance || u.Activation != "leaky" {
+		return plans.Settings{}, fmt.Errorf("norm %s and activation %s: nnU-Net's plans have instance and leaky",
+			u.Norm, u.Activation)
+	}
+	s := plans.Settings{Residual: true, In: u.InputChannels(), Classes: u.Classes, Blocks: slices.Clone(u.Blocks),
+		DecoderConvs: slices.Repeat([]int{1}, u.Levels), Bias: true, Epsilon: 1e-5, Slope: leak}
+	for stage := range u.Blocks {
+		stride := min(stage, 1) + 1
+		s.Features = append(s.Features, u.channels(stage))
+		s.Kernels = append(s.Kernels, [3]int{3, 3, 3})
+		s.Strides = append(s.Strides, [3]int{stride, stride, stride})
+	}
+	return s, s.Check()
 }
 
 // Describe implements [backbone.Backbone].

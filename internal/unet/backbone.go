@@ -18,6 +18,13 @@ func init() {
 	}})
 }
 
+// Planned is a backbone that is one of nnU-Net's networks, whatever its kind is called.
+type Planned interface {
+	backbone.Backbone
+	// Planned are its settings, or why no plan of nnU-Net's says this network.
+	Planned() (Settings, error)
+}
+
 // network is one whose settings are complete.
 type network struct {
 	voxsaw.Network
@@ -57,6 +64,9 @@ func resolve(n voxsaw.Network) (*network, error) {
 
 // Settings implements [backbone.Backbone].
 func (n *network) Settings() voxsaw.Network { return n.Network }
+
+// Planned implements [Planned].
+func (n *network) Planned() (Settings, error) { return n.unet, nil }
 
 // Describe implements [backbone.Backbone].
 func (n *network) Describe() string { return n.unet.Describe() }

@@ -133,9 +133,39 @@ func Canonical(name string) string {
 	return strings.NewReplacer(".all_modules.0.", ".conv.", ".all_modules.1.", ".norm.").Replace(name)
 }
 
+// twice turns a name of a convolution's or a norm's parameter into the one that the list of its
+// layer gives it.
+var twice = strings.NewReplacer(".conv.", ".all_modules.0.", ".norm.", ".all_modules.1.")
+
+// Names are all names that PyTorch has for a parameter, its name here first: [Canonical] is the way
+// back of each.
+func Names(name string) []string {
+	all := []string{name}
+	if second := twice.Replace(name); second != name {
+		all = append(all, second)
+	}
+	if strings.HasPrefix(name, "encoder.") {
+		for _, n := range all {
+			all = append(all, "decoder."+n)
+		}
+	}
+	return all
+}
+
 type builder struct {
 	Settings
 	g *nn.Graph
+}
+
+// Declare adds all parameters that nnU-Net's network has to the graph: those of [Settings.Logits]
+// in training, and a head of the coarsest stage of the decoder, which nothing is computed with.
+func (s Settings) Declare(g *nn.Graph) {
+	m := s.Multiple()
+	s.Logits(g, g.Input("image", 1, s.In, 2*m[0], 2*m[1], 2*m[2]))
+	if coarsest := len(s.Features) - 2; coarsest > 0 && g.Err() == nil {
+		g.Param("decoder.seg_layers.0.weight", nn.KaimingNormal(s.Slope), s.Classes, s.Features[coarsest], 1, 1, 1)
+		g.Param("decoder.seg_layers.0.bias", nn.Constant(0), s.Classes)
+	}
 }
 
 // Logits adds the network to the graph of x (N, In, D, H, W) and returns the logits (N, Classes, D,
