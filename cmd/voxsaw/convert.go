@@ -53,7 +53,7 @@ nnunet-pretrained: one file of such a network, pretrained or fine-tuned, for nnU
 and for nnUNetv2_train_pretrained.`,
 		`  voxsaw convert runs/organs --to monai --out vnet.safetensors
   voxsaw convert runs/organs --to nnunet --out nnUNet_results/Dataset001_Organs/nnUNetTrainer__nnUNetPlans__3d_fullres
-  voxsaw convert runs/genesis --to nnunet-pretrained --out genesis.pth`,
+  voxsaw convert runs/puzzles --to nnunet-pretrained --out puzzles.pth`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
 			if o.Out == "" {
 				return withHint(usagef("nowhere to write"), "add --out FILE, or with --to nnunet a folder")
