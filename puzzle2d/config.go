@@ -67,6 +67,12 @@ type Config struct {
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
 
+	// BinaryWeight and the three below are the paper's own ways where ours differ; zero is ours.
+	BinaryWeight   float64 `yaml:"binary_weight,omitempty" help:"weight of a binary term beside a unary one, in the loss and in solving; 1: equation 1 of the paper; 0: the loss adds the mean over pairs to the mean over patches, and solving weighs both alike" range:"[0,1000000]"`
+	LinearFeatures bool    `yaml:"linear_features,omitempty" help:"no ReLU after the linear layer that makes a patch's feature, as the paper has it"`
+	SearchOnce     bool    `yaml:"search_once,omitempty" help:"the search with binary terms takes the best within the distance of the assignment, as the paper has it, and does not go on from there"`
+	PaperRounds    bool    `yaml:"paper_rounds,omitempty" help:"rounds end as the paper has it: a puzzle that is solved is not shown again in its right order, and one that goes in circles is played on"`
+
 	// Layers and AttentionHeads are zero where the head is another.
 	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2" range:"[0,)"`
 	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4" range:"[0,)"`
@@ -200,6 +206,8 @@ func (c Config) game() (jigsaw.Config, error) {
 		Distance:  c.Distance,
 		ColumnSum: c.ColSum, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
 		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
+		BinaryWeight: c.BinaryWeight, LinearFeatures: c.LinearFeatures, SearchOnce: c.SearchOnce,
+		PaperRounds: c.PaperRounds,
 	}
 	var err error
 	if game.Grids, err = jigsaw.ReadGrids(c.Grids, len(c.Grid)); err != nil || c.Head != HeadKWay {

@@ -13,8 +13,10 @@ type Choice struct{ Setting, Value, Source string }
 func PaperNames() []string { return []string{"U", "UM", "UBM", "UBM-2x2"} }
 
 // Paper replaces the settings that the paper's Table 1 has for a row: U (unary terms), UM (patches
-// mirrored), UBM (binary terms too), UBM-2x2 (four patches). The backbone stays. The choices are
-// what the paper leaves open, with the source of our value.
+// mirrored), UBM (binary terms too), UBM-2x2 (four patches), and takes the paper's own ways where
+// ours differ: the weight of equation 1, features without a ReLU, one look of the search, and its
+// end of the rounds. The backbone stays. The choices are what the paper leaves open, with the
+// source of our value.
 func Paper(c Config, name string) (Config, []Choice, error) {
 	if !slices.Contains(PaperNames(), name) {
 		return c, nil, fmt.Errorf("the paper has no row %q: choose one of %s", name, strings.Join(PaperNames(), ", "))
@@ -46,7 +48,10 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 	c.Distance = 3
 	note("distance", c.Distance,
 		"ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
-	note("weight of binary terms", 1, "ours: the sum of the two losses, as equation 1 has the two costs")
+	c.BinaryWeight, c.LinearFeatures, c.SearchOnce, c.PaperRounds = 1, true, true, true
+	note("loss", "equation 1 of a puzzle, divided by its patches",
+		fmt.Sprintf("ours; for the sum itself --lr %v --weight-decay %.3g are the same steps",
+			c.Train.LR*float64(c.grid().Cells()), c.Train.WeightDecay/float64(c.grid().Cells())))
 	note("loss of the rounds", "their mean", "the paper averages them; a puzzle counts while it is being solved")
 	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell,
 		c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")

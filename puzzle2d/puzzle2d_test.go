@@ -385,7 +385,8 @@ func TestPaper(t *testing.T) {
 			}
 			if c.Patch != 64 || c.Cell != 85 || c.Rounds != 20 || c.Batch != 256 || c.Mirror == (name == "U") ||
 				c.Binary != strings.HasPrefix(name, "UBM") || c.Head != HeadPaper ||
-				(c.Grid[0] == 2) != (name == "UBM-2x2") {
+				(c.Grid[0] == 2) != (name == "UBM-2x2") || c.BinaryWeight != 1 || !c.LinearFeatures ||
+				!c.SearchOnce || !c.PaperRounds {
 				t.Errorf("%s: %+v", name, c)
 			}
 			if len(open) < 8 {

@@ -29,8 +29,8 @@ func newPhotoPretrain() *cobra.Command {
 		`Cuts each photograph into cells, takes a patch of each, shuffles the patches, and trains the network and a head to put them back. Held-out photographs tell
 how well puzzles are solved: Correct (whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
 
---preset-paper sets what the paper's Table 1 has for a row (U: unary terms, UM: patches mirrored, UBM: binary terms, too, UBM-2x2), and prints what the paper
-does not state and where our value comes from. Flags and --config win over it.
+--preset-paper sets what the paper's Table 1 has for a row (U: unary terms, UM: patches mirrored, UBM: binary terms, too, UBM-2x2), with the paper's own ways
+where ours differ (docs/paper.md), and prints what the paper does not state and where our value comes from. Flags and --config win over it.
 
 --head kway chooses one of --classes orders, as the puzzle that the paper compares itself with; --orders FILE takes those of the Context Free Network
 (permutations_*.bin) or of VISSL (.npy). --task chooses something else to learn.

@@ -33,6 +33,7 @@ func newReferee(c Config) *referee {
 	n := c.cells()
 	r := &referee{config: c, table: c.Grid.RelationTable(), unary: make([]float64, n*n),
 		answer: make(puzzle.Configuration, n)}
+	r.solver.Once = c.SearchOnce
 	if c.missing() > 0 {
 		r.empty = make([]bool, n)
 	}
@@ -45,7 +46,9 @@ func newReferee(c Config) *referee {
 func (r *referee) newGame(shuffles []puzzle.Configuration, p []pieces, rounds int) *game {
 	g := &game{config: r.config, shuffles: shuffles, pieces: p, referee: r}
 	for range shuffles {
-		g.puzzles = append(g.puzzles, solver.NewIteration(r.config.cells(), rounds))
+		it := solver.NewIteration(r.config.cells(), rounds)
+		it.Circles = r.config.PaperRounds
+		g.puzzles = append(g.puzzles, it)
 	}
 	return g
 }
@@ -85,6 +88,11 @@ func (r *referee) answerTo(h *head, board int) error {
 	terms := solver.Terms{Unary: r.unary, Missing: r.empty}
 	if classes := r.config.Grid.Relations(); h.pairs != nil {
 		solver.Costs(r.pairs, h.pairs[board*n*n*classes:][:n*n*classes], classes)
+		if w := r.config.BinaryWeight; w > 0 {
+			for i := range r.pairs {
+				r.pairs[i] *= w
+			}
+		}
 		terms.Binary, terms.Relation, terms.Classes = r.pairs, r.table, classes
 	}
 	if r.config.Orders != nil {

@@ -57,6 +57,21 @@ type Config struct {
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
 
+	// BinaryWeight is what a binary term weighs beside a unary one, in the loss and in solving: 1
+	// is equation 1 of Wei et al. 2019, whose sum the loss is then, divided by the number of
+	// patches.
+	// 0: the loss is the mean over patches plus the mean over pairs, and a puzzle is solved by
+	// equation 1.
+	BinaryWeight float64
+	// LinearFeatures leaves out the ReLU after the linear layer that makes a patch's feature.
+	LinearFeatures bool
+	// SearchOnce is [solver.Solver.Once].
+	SearchOnce bool
+	// PaperRounds ends the rounds where Wei et al. end them: a puzzle that is solved is not shown
+	// again in its right order, unless it was given so, and one that goes in circles is played
+	// on.
+	PaperRounds bool
+
 	Layers         int // of the attention head
 	AttentionHeads int // of each layer; they divide Hidden
 
@@ -106,6 +121,9 @@ func (c Config) Check() error {
 	}
 	if !(c.ColumnSum >= 0) || math.IsInf(c.ColumnSum, 1) {
 		return fmt.Errorf("column_sum is %v, must be a number from 0 up", c.ColumnSum)
+	}
+	if !(c.BinaryWeight >= 0 && c.BinaryWeight <= 1e6) {
+		return fmt.Errorf("binary_weight is %v, must be from 0 to 1000000", c.BinaryWeight)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package jigsaw
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -58,11 +59,14 @@ func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Par
 	for p, shuffle := range b.Shuffles {
 		left := shuffle.Clone() // left[s]: where the patch in slot s belongs
 		seen := map[string]bool{}
-		for round, solved := 0, false; round < c.Rounds && !solved && !seen[fmt.Sprint(left)]; round++ {
+		for round, solved := 0, false; round < c.Rounds && !solved && (c.PaperRounds || !seen[fmt.Sprint(left)]); round++ {
 			solved = true
 			for s, patch := range left {
 				solved = solved && (isMissing(b, p, patch) || s == patch ||
 					c.Identical && b.Alike[p][s] == b.Alike[p][patch])
+			}
+			if c.PaperRounds && round > 0 && solved {
+				break
 			}
 			seen[fmt.Sprint(left)] = true
 			inputs := boardOf(c, e, b, p, left)
@@ -79,7 +83,11 @@ func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Par
 				all[name] = values
 			}
 			positions++
-			left = left.Rearranged(answerOf(t, c, b, p, left, unary, pairs))
+			answer := answerOf(t, c, b, p, left, unary, pairs)
+			if answer.Solved() {
+				break
+			}
+			left = left.Rearranged(answer)
 		}
 	}
 	program, _, _ := compileNaive(t, dev, c, e, params, positions, all)
@@ -105,6 +113,9 @@ func answerOf(t *testing.T, c Config, b *Batch, p int, left puzzle.Configuration
 	if c.Binary {
 		terms.Binary, terms.Relation, terms.Classes = make([]float64, n*n*27), c.Grid.RelationTable(), 27
 		solver.Costs(terms.Binary, pairs, 27)
+		for i := range terms.Binary {
+			terms.Binary[i] *= cmp.Or(c.BinaryWeight, 1)
+		}
 	}
 	if b.Missing != nil {
 		terms.Missing = make([]bool, n)
@@ -179,8 +190,11 @@ func compileNaive(t *testing.T, dev device.Device, c Config, e Backbone, params 
 	t.Helper()
 	n := c.cells()
 	g := nn.NewGraph(nn.Train, device.Float32)
-	f := g.ReLU(g.Linear("puzzle.feature", e.Encode(g, g.Input("patches", patches(e, boards*c.present())...)),
-		c.Features, true))
+	f := g.Linear("puzzle.feature", e.Encode(g, g.Input("patches", patches(e, boards*c.present())...)), c.Features,
+		true)
+	if !c.LinearFeatures {
+		f = g.ReLU(f)
+	}
 	h := c.head(g, f, boards)
 	o := nn.Options{Outputs: map[string]*nn.Node{"unary": h.unary}, Loss: h.loss}
 	if c.Binary {

@@ -28,7 +28,11 @@ func (c Config) encoderGraph(b Backbone, mode nn.Mode, t device.Type, n int) (*n
 	if g.Err() != nil {
 		return g, nil
 	}
-	return g, g.ReLU(g.Linear("puzzle.feature", x, c.Features, true))
+	f := g.Linear("puzzle.feature", x, c.Features, true)
+	if !c.LinearFeatures {
+		f = g.ReLU(f)
+	}
+	return g, f
 }
 
 // headNodes are what a head program computes.
@@ -93,7 +97,11 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 		first := g.Linear("puzzle.first", slots(f), relations, true)
 		second := g.Linear("puzzle.second", slots(f), relations, false)
 		h.pairs = g.PairSum(first, second, boards)
-		l, _ := g.Loss(h.pairs, g.Input("relations", boards*n*n), nn.LossOptions{CE: 1})
+		weight := float32(1)
+		if c.BinaryWeight > 0 { // each patch has a pair with each of the others
+			weight = float32(c.BinaryWeight) * float32(c.present()-1)
+		}
+		l, _ := g.Loss(h.pairs, g.Input("relations", boards*n*n), nn.LossOptions{CE: weight})
 		h.loss = g.Add(h.loss, l)
 	}
 	if c.ColumnSum > 0 {

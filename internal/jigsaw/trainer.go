@@ -295,8 +295,10 @@ func (t *Trainer) play(g *game) (h *head, positions int, loss float64, err error
 		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
 		for p := range g.puzzles {
 			patches := g.arranged(p)
-			plays := g.puzzles[p].End() == solver.Going && !solved[p]
-			solved[p] = solved[p] || g.pieces[p].solved(patches)
+			right := g.pieces[p].solved(patches)
+			plays := g.puzzles[p].End() == solver.Going && !solved[p] &&
+				!(right && t.config.PaperRounds && len(rounds) > 0)
+			solved[p] = solved[p] || right
 			h.place(p, g.pieces[p], patches, plays, t.referee.table)
 			if plays {
 				now[p] = patches

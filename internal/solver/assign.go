@@ -38,6 +38,10 @@ func (e *CostError) Error() string {
 
 // A Solver solves one problem at a time in memory of its own. The zero Solver is ready for use.
 type Solver struct {
+	// Once says that [Solver.Search] takes the cheapest configuration within the distance of the
+	// one it is given, as Wei et al. 2019 have it, and does not search on from there.
+	Once bool
+
 	// The assignment of rows to columns, and what proves it optimal: cost[i][j] - v[j] is smallest,
 	// in row i, at its column.
 	column []int     // the column of a row

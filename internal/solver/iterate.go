@@ -24,6 +24,9 @@ func (e End) String() string { return [...]string{"going", "resting", "cycling",
 // al. 2019, section 3.3). It never sees the truth: what it keeps is where the patches of the first
 // arrangement have gone.
 type Iteration struct {
+	// Circles says that a puzzle that goes in circles is played on.
+	Circles bool
+
 	now puzzle.Configuration // now[s] is the slot in which the patch in slot s lay at first
 	// answer[s] is the position at which the patch that lay in slot s at first is now
 	answer puzzle.Configuration
@@ -81,7 +84,7 @@ func (it *Iteration) Move(step puzzle.Configuration) {
 		it.answer[first] = s
 	}
 	switch {
-	case !it.visit():
+	case !it.visit() && !it.Circles:
 		it.end = Cycling
 	case it.rounds == 0:
 		it.end = Stopped

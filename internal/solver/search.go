@@ -175,8 +175,8 @@ func (s *Solver) Choose(answer []int, t Terms, among []puzzle.Configuration) err
 
 // Search improves a configuration in place and returns its cost: of all configurations within a
 // Hamming distance of it, which is 2 (all swaps of two patches) or 3 (all three-cycles too), it
-// takes the cheapest, and repeats from there until none is cheaper. The unary costs of the
-// configuration must not be forbidden.
+// takes the cheapest, and repeats from there until none is cheaper, unless the solver looks only
+// once. The unary costs of the configuration must not be forbidden.
 //
 // A round of swaps takes O(n^2) time and one of three-cycles O(n^3): that is one step for each
 // candidate. For this the solver keeps, for every patch and position, what the patch would cost
@@ -208,7 +208,9 @@ func (s *Solver) Search(c []int, t Terms, distance int) (float64, error) {
 			break
 		}
 		l.apply(move)
-		cost = t.Cost(c)
+		if cost = t.Cost(c); s.Once {
+			break
+		}
 	}
 	return cost, nil
 }
