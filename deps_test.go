@@ -155,6 +155,7 @@ var mayImport = map[string][]string{
 
 	"examples/evaluation": {"eval", "volume/phantom"},
 	"examples/format":     {"volume", "volume/dataset", "volume/format", "volume/phantom"},
+	"examples/graph":      {".", "network", "puzzle3d", "sample"},
 	"examples/intensity":  {"volume", "volume/phantom", "volume/prepared"},
 	"examples/task": {".", "sample", "segment", "task", "volume", "volume/phantom",
 		"volume/prepared"},

@@ -57,7 +57,7 @@ func TestOutsideModule(t *testing.T) {
 	want := map[string]string{ // what the last line says
 		"evaluation": "liver 0.5", "format": "1 scan prepared", "outside": "done",
 		"intensity": "a network sees values from 0.00 to 1.00", "network": "2 steps; a label map of [28 24 24]",
-		"task": "40 tensors come from pretraining",
+		"task": "40 tensors come from pretraining", "graph": "more than half of the graphs in order: true",
 	}
 	for _, to := range files {
 		name := filepath.Dir(to)
