@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"internal/train/traintest": {".", "internal/seed", "volume", "volume/phantom", "volume/prepared",
 		"internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw": {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle",
-		"internal/seed", "internal/solver", "internal/train"},
+		"internal/seed", "internal/solver", "internal/tiles", "internal/train"},
 	"internal/sliding": {"volume", "volume/prepared", "internal/backbone", "internal/device",
 		"internal/nn", "internal/train"},
 	"internal/pretext": {".", "sample", "volume", "internal/backbone", "internal/checkpoint",

@@ -1,63 +1,34 @@
 package puzzle2d
 
 import (
-	"fmt"
 	"image"
 
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
 // The picture of a puzzle, as the paper's Figure 3: the arrangements side by side, from the
-// shuffled one to the truth; patches that lie where they do not belong have a red frame. The slots
-// of missing patches are empty, with a thin frame.
+// shuffled one to the truth, with the number of each patch, which is that of its place; patches
+// that lie where they do not belong have a red frame. The slots of missing patches are empty, with
+// a thin frame.
 
 // Sizes in pixels.
 const (
-	tileSize  = 64
-	tileGap   = 3
-	columnGap = 30
-	margin    = 24
-	titleRoom = 50
-	frame     = 3
-	// maxColumns bounds the picture's width: of a longer iteration the first rounds and the last
-	// are drawn.
-	maxColumns = 7
+	tileSize   = 64
+	tileGap    = 3
+	frame      = 3
+	numberSize = 14
 )
 
-// A column is one arrangement with its titles.
-type column struct {
-	title, count string
-	patches      puzzle.Configuration
-	solved       bool
+// columns lists what is drawn.
+func (p Play) columns() []jigsaw.Column {
+	return p.play().Columns(p.All.ofGrid(puzzle.Grid(p.Grid[:])))
 }
 
-// columns lists what is drawn.
-func (p Play) columns() []column {
-	n := p.Grid[0] * p.Grid[1]
-	there := n
-	for patch := range n {
-		if p.missing(patch) {
-			there--
-		}
-	}
-	last := len(p.Arrangements) - 1
-	var list []column
-	for r, patches := range p.Arrangements {
-		if r >= maxColumns-2 && r < last {
-			continue
-		}
-		title := fmt.Sprintf("after round %d", r)
-		if r == 0 {
-			title = "shuffled"
-		}
-		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches,
-			p.Misplaced(r) == 0})
-	}
-	if p.Misplaced(last) > 0 {
-		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", there, there), puzzle.Identity(n), false})
-	}
-	return list
+// play is what package jigsaw knows of the play.
+func (p Play) play() jigsaw.Play {
+	return jigsaw.Play{Missing: p.Missing, Arrangements: p.Arrangements}
 }
 
 // Picture draws the play, rounds side by side.
@@ -65,27 +36,19 @@ func (p Play) Picture() image.Image {
 	grid := puzzle.Grid(p.Grid[:])
 	columns := p.columns()
 	const step = tileSize + tileGap
-	width := max(p.Grid[1]*step-tileGap, 130) // room for the title
-	page := tiles.NewPage(2*margin+len(columns)*(width+columnGap)-columnGap, 2*margin+titleRoom+p.Grid[0]*step-tileGap)
-	titles, counts := tiles.NewFace(17), tiles.NewFace(14)
+	page, corners := jigsaw.Strip(image.Pt(p.Grid[1]*step-tileGap, p.Grid[0]*step-tileGap), columns)
+	numbers := tiles.NewFace(numberSize)
 	var at [2]int
 	for x, c := range columns {
-		corner := image.Pt(margin+x*(width+columnGap), margin)
-		page.Write(titles, tiles.Ink, corner.Add(image.Pt(0, 16)), c.title)
-		tint := tiles.Faint
-		if c.solved {
-			tint = tiles.Right
-		}
-		page.Write(counts, tint, corner.Add(image.Pt(0, 36)), c.count)
-		corner.Y += titleRoom
-		for slot, patch := range c.patches {
+		for slot, patch := range c.Patches {
 			grid.Coordinates(at[:], slot)
-			place := image.Rect(0, 0, tileSize, tileSize).Add(corner).Add(image.Pt(at[1]*step, at[0]*step))
-			if p.missing(patch) {
+			place := image.Rect(0, 0, tileSize, tileSize).Add(corners[x]).Add(image.Pt(at[1]*step, at[0]*step))
+			if p.play().Missed(patch) {
 				page.Frame(place, 1, tiles.Pale)
 				continue
 			}
 			page.Tile(place, p.image(patch))
+			page.Number(numbers, place, patch)
 			if patch != slot {
 				page.Frame(place, frame, tiles.Wrong)
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -58,8 +59,11 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 				fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
 					path, c.Classes)
 		}
-		if game.Orders, err = c.orders(o.Only); err != nil {
-			return nil, err
+		if game.Orders, err = c.orders(o.Only); err == nil {
+			err = game.Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--only-classes %d: %w", o.Only, err)
 		}
 	}
 	network, err := c.Network.net(c.Patch, c.Patch)
@@ -143,6 +147,24 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 	return out, nil
 }
 
+// ofGrid is what package jigsaw knows of an evaluation: of several grids, on this one.
+func (e *Evaluation) ofGrid(grid puzzle.Grid) *jigsaw.Evaluation {
+	if e == nil {
+		return nil
+	}
+	puzzles, rounds := e.Puzzles, e.Rounds
+	for _, g := range e.Grids {
+		if g.Grid == grid.String() {
+			puzzles, rounds = g.Puzzles, g.Rounds
+		}
+	}
+	of := &jigsaw.Evaluation{Puzzles: puzzles}
+	for _, m := range rounds {
+		of.Rounds = append(of.Rounds, jigsaw.Metrics(m))
+	}
+	return of
+}
+
 func metricsOf(rounds []jigsaw.Metrics) []Metrics {
 	list := make([]Metrics, len(rounds))
 	for i, m := range rounds {
@@ -179,21 +201,12 @@ type Play struct {
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
+	// All is what became of all puzzles, which the picture has under the rounds; nil: it has not.
+	All *Evaluation
 }
 
 // Misplaced is how many patches lie wrong after a round, of those that are there.
-func (p Play) Misplaced(round int) int {
-	wrong := 0
-	for slot, patch := range p.Arrangements[round] {
-		if patch != slot && !p.missing(patch) {
-			wrong++
-		}
-	}
-	return wrong
-}
-
-// missing says whether a patch was left out.
-func (p Play) missing(patch int) bool { return p.Missing != nil && p.Missing[patch] }
+func (p Play) Misplaced(round int) int { return p.play().Misplaced(round) }
 
 // Play plays the first puzzle that the seed makes of a photograph, of several grids on the finest,
 // and keeps every arrangement until the iteration ends.

@@ -1,59 +1,35 @@
 package puzzle3d
 
 import (
-	"fmt"
 	"image"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
-// The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a
-// column the grid in slabs ([tiles.Slabs]), whose tiles show the middle slice of the patch that
-// lies there. Patches that lie where they do not belong have a red frame; a thin one if the patch
-// that belongs there is the same voxel for voxel, such as air. The slots of missing patches are
-// empty, with a thin frame.
+// The picture of a puzzle, as the paper's Figure 3: a column for each arrangement, from the
+// shuffled one to the truth; in a column the grid in slabs ([tiles.Slabs]), whose tiles show the
+// middle slice of the patch that lies there and its number, which is that of its place. Patches
+// that lie where they do not belong have a red frame; a thin one if the patch that belongs there is
+// the same voxel for voxel, such as air. The slots of missing patches are empty, with a thin frame.
 
 // Sizes in pixels.
 const (
-	tileSize  = 64 // the longer side of a tile
-	columnGap = 30
-	margin    = 24
-	titleRoom = 50
-	frame     = 3
-	// maxColumns bounds the picture's width: of a longer iteration the first rounds and the last
-	// are drawn.
-	maxColumns = 7
+	tileSize   = 64 // the longer side of a tile
+	frame      = 3
+	numberSize = 14
 )
 
-// A column is one arrangement with its titles.
-type column struct {
-	title, count string
-	patches      puzzle.Configuration
-	solved       bool
+// columns lists what is drawn.
+func (p Play) columns() []jigsaw.Column {
+	return p.play().Columns(p.All.ofGrid(puzzle.Grid(p.Grid[:])))
 }
 
-// columns lists what is drawn.
-func (p Play) columns() []column {
-	n := p.Grid[0] * p.Grid[1] * p.Grid[2]
-	last, there := len(p.Arrangements)-1, p.present()
-	var list []column
-	for r, patches := range p.Arrangements {
-		if r >= maxColumns-2 && r < last {
-			continue
-		}
-		title := fmt.Sprintf("after round %d", r)
-		if r == 0 {
-			title = "shuffled"
-		}
-		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches,
-			p.Misplaced(r) == 0})
-	}
-	if p.Misplaced(last) > 0 {
-		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", there, there), puzzle.Identity(n), true})
-	}
-	return list
+// play is what package jigsaw knows of the play.
+func (p Play) play() jigsaw.Play {
+	return jigsaw.Play{Missing: p.Missing, Arrangements: p.Arrangements}
 }
 
 // Picture draws the play, rounds side by side.
@@ -61,28 +37,19 @@ func (p Play) Picture() image.Image {
 	grid := puzzle.Grid(p.Grid[:])
 	columns := p.columns()
 	slabs := tiles.NewSlabs(p.Grid, p.Patch, tileSize)
-	width := max(slabs.Size().X, 130) // room for the title
-	size := image.Pt(2*margin+len(columns)*(width+columnGap)-columnGap, 2*margin+titleRoom+slabs.Size().Y)
-	page := tiles.NewPage(size.X, size.Y)
-	titles, counts := tiles.NewFace(17), tiles.NewFace(14)
+	page, corners := jigsaw.Strip(slabs.Size(), columns)
+	numbers := tiles.NewFace(numberSize)
 	var at [3]int
 	for x, c := range columns {
-		corner := image.Pt(margin+x*(width+columnGap), margin)
-		page.Write(titles, tiles.Ink, corner.Add(image.Pt(0, 16)), c.title)
-		tint := tiles.Faint
-		if c.solved && c.title != "truth" {
-			tint = tiles.Right
-		}
-		page.Write(counts, tint, corner.Add(image.Pt(0, 36)), c.count)
-		corner.Y += titleRoom
-		for slot, patch := range c.patches {
+		for slot, patch := range c.Patches {
 			grid.Coordinates(at[:], slot)
-			place := slabs.Place(at).Add(corner)
-			if p.missing(patch) {
+			place := slabs.Place(at).Add(corners[x])
+			if p.play().Missed(patch) {
 				page.Frame(place, 1, tiles.Pale)
 				continue
 			}
 			page.Tile(place, tiles.Slice(p.voxels(patch), p.Patch, p.Shown))
+			page.Number(numbers, place, patch)
 			switch {
 			case patch == slot:
 			case p.same(patch, slot):

@@ -2,10 +2,12 @@ package puzzle3d
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 )
@@ -20,9 +22,15 @@ type Player struct {
 
 // PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.
 type PlayOptions struct {
-	Rounds   int   // at most
-	Shuffles int   // puzzles that are made of each case
-	Memory   int64 // limit in bytes of the network; 0: none
+	Rounds   int // at most
+	Shuffles int // puzzles that are made of each case
+	// Only is a number of orders: puzzles are shuffled by these alone, and the cheapest of them is
+	// the answer, as a K-way puzzle has it; 0: all n!. They are those of a K-way head with the same
+	// seed.
+	Only int
+	// Unary leaves the binary terms out, of a network that was trained with them.
+	Unary  bool
+	Memory int64 // limit in bytes of the network; 0: none
 }
 
 // Open prepares a player with the weights of a pretraining checkpoint and the configuration that is
@@ -38,12 +46,30 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if o.Shuffles > 0 {
 		c.ValidateShuffles = o.Shuffles
 	}
+	if o.Unary && !c.Binary {
+		return nil, fmt.Errorf("%s: the network was trained without binary terms: leave --unary out", path)
+	}
+	c.Binary = c.Binary && !o.Unary
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	game, err := c.game()
 	if err != nil {
 		return nil, err
+	}
+	if o.Only > 0 {
+		if c.Head == KWay {
+			return nil,
+				fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
+					path, c.Classes)
+		}
+		if game.Orders, err = jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), o.Only, c.Criterion,
+			nil); err == nil {
+			err = game.Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--only-classes %d: %w", o.Only, err)
+		}
 	}
 	encoder, err := c.encoder()
 	if err != nil {
@@ -133,6 +159,24 @@ func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []sampl
 	return out, nil
 }
 
+// ofGrid is what package jigsaw knows of an evaluation: of several grids, on this one.
+func (e *Evaluation) ofGrid(grid puzzle.Grid) *jigsaw.Evaluation {
+	if e == nil {
+		return nil
+	}
+	puzzles, rounds := e.Puzzles, e.Rounds
+	for _, g := range e.Grids {
+		if g.Grid == grid.String() {
+			puzzles, rounds = g.Puzzles, g.Rounds
+		}
+	}
+	of := &jigsaw.Evaluation{Puzzles: puzzles}
+	for _, m := range rounds {
+		of.Rounds = append(of.Rounds, jigsaw.Metrics(m))
+	}
+	return of
+}
+
 func metricsOf(rounds []jigsaw.Metrics) []Metrics {
 	list := make([]Metrics, len(rounds))
 	for i, m := range rounds {
@@ -151,32 +195,12 @@ type Play struct {
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
+	// All is what became of all puzzles, which the picture has under the rounds; nil: it has not.
+	All *Evaluation
 }
 
 // Misplaced is how many patches lie wrong after a round, of those that are there.
-func (p Play) Misplaced(round int) int {
-	wrong := 0
-	for slot, patch := range p.Arrangements[round] {
-		if patch != slot && !p.missing(patch) {
-			wrong++
-		}
-	}
-	return wrong
-}
-
-// missing says whether a patch was left out.
-func (p Play) missing(patch int) bool { return p.Missing != nil && p.Missing[patch] }
-
-// present is the number of patches that are there.
-func (p Play) present() int {
-	n := 0
-	for patch := range p.Arrangements[0] {
-		if !p.missing(patch) {
-			n++
-		}
-	}
-	return n
-}
+func (p Play) Misplaced(round int) int { return p.play().Misplaced(round) }
 
 // Play plays the first puzzle that the seed makes of a case, of several grids on the finest, and
 // keeps every arrangement until the iteration ends.

@@ -19,7 +19,7 @@ const name = "jigsaw"
 func init() {
 	pretext.Register(pretext.Task{
 		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles",
-		Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place",
+		Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place", Searched: true,
 		New: func() pretext.Config { return &settings{DefaultConfig()} },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
 			return openEvaluator(dev, path, o)
@@ -69,14 +69,16 @@ type evaluator struct {
 	*Player
 	options  pretext.OpenOptions
 	restorer *restoration.Restorer // nil: the network has learnt puzzles alone
+	played   *Evaluation           // the last one
 }
 
 func openEvaluator(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-	p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Memory: o.Memory})
+	p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Only: o.Only, Unary: o.Unary,
+		Memory: o.Memory})
 	if err != nil {
 		return nil, err
 	}
-	e := evaluator{Player: p, options: o}
+	e := &evaluator{Player: p, options: o}
 	restoring, err := p.config.restoring()
 	if err == nil && restoring != nil {
 		e.restorer, err = restoring.Open(dev, path, o.Memory)
@@ -89,7 +91,7 @@ func openEvaluator(dev voxsaw.Device, path string, o pretext.OpenOptions) (prete
 }
 
 // Close implements [pretext.Evaluator].
-func (e evaluator) Close() {
+func (e *evaluator) Close() {
 	if e.restorer != nil {
 		e.restorer.Close()
 	}
@@ -97,8 +99,10 @@ func (e evaluator) Close() {
 }
 
 // Notes implements [pretext.Evaluator].
-func (e evaluator) Notes() []string {
+func (e *evaluator) Notes() []string {
 	switch {
+	case e.options.Only > 0 && e.options.Rounds > 1:
+		return []string{"an answer among some orders is given at once: one round is played"}
 	case e.options.Rounds > 1 && e.config.Head == Symmetric:
 		return []string{"the symmetric head gives the same answer every round: one is played"}
 	case e.options.Rounds > 1 && e.config.Head == KWay:
@@ -108,11 +112,12 @@ func (e evaluator) Notes() []string {
 }
 
 // Evaluate implements [pretext.Evaluator].
-func (e evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
+func (e *evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretext.Evaluation, error) {
 	played, err := e.evaluateAmong(ctx, e.options.Group(), cases)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
+	e.played = &played
 	out := pretext.Evaluation{
 		Cases: played.Cases, Items: played.Puzzles, Score: 2,
 		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"},
@@ -158,14 +163,16 @@ func shares(all Metrics, grids []GridEvaluation, of func(GridEvaluation) Metrics
 }
 
 // Picture implements [pretext.Evaluator].
-func (e evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
+func (e *evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
 	play, err := e.Play(c)
 	if err != nil {
 		return pretext.Picture{}, err
 	}
-	return pretext.Picture{
-		Image: play.Picture(),
-		Caption: fmt.Sprintf("A %v puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.",
-			e.config.grid(), play.Case),
-	}, nil
+	play.All = e.played
+	caption := fmt.Sprintf("A %v puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.",
+		e.config.grid(), play.Case)
+	if e.played != nil {
+		caption += " Below: what became of all puzzles of unseen cases."
+	}
+	return pretext.Picture{Image: play.Picture(), Caption: caption}, nil
 }

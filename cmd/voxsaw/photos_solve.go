@@ -32,7 +32,8 @@ func newPhotoSolve() *cobra.Command {
 	return verb("solve",
 		"Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their cells) and solves them: Correct, D<=2 and the share of patches
-in their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.
+in their place after each round, beside chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its place,
+misplaced ones are marked, and under each round stands what became of all puzzles.
 
 --only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
 		`  voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
@@ -85,6 +86,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	}
 	play, wrong := player.Play(store, numbers[0])
 	if wrong == nil {
+		play.All = &e
 		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) })
 	}
 	return errors.Join(err, withoutPicture(wrong))

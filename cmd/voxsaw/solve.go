@@ -26,24 +26,30 @@ import (
 )
 
 type solveOptions struct {
-	Data       string        `yaml:"data" help:"folder of prepared cases"`
-	Checkpoint string        `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain, or the folder of its run (its best one)"`
-	Cases      []string      `yaml:"cases" help:"cases to solve puzzles of; empty: those that the checkpoint was not trained on"`
-	All        bool          `yaml:"all" help:"solve puzzles of all cases, those that the checkpoint was trained on among them"`
-	Rounds     int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
-	Shuffles   int           `yaml:"shuffles" help:"puzzles made of each case; 0: as in training"`
-	Picture    string        `yaml:"picture" help:"file for a puzzle of the first case, round by round: .png or .jpg"`
-	JSON       bool          `yaml:"json" help:"print as JSON"`
-	Machine    deviceOptions `yaml:"machine"`
+	Data       string   `yaml:"data" help:"folder of prepared cases"`
+	Checkpoint string   `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain, or the folder of its run (its best one)"`
+	Cases      []string `yaml:"cases" help:"cases to solve puzzles of; empty: those that the checkpoint was not trained on"`
+	All        bool     `yaml:"all" help:"solve puzzles of all cases, those that the checkpoint was trained on among them"`
+	Rounds     int      `yaml:"rounds" help:"rounds at most; 0: as in training"`
+	Shuffles   int      `yaml:"shuffles" help:"puzzles made of each case; 0: as in training"`
+	// OnlyClasses and Unary are of puzzles.
+	OnlyClasses int           `yaml:"only_classes,omitempty" help:"shuffle by this many orders alone and look for the answer among them, as a K-way puzzle; 0: all orders"`
+	Unary       bool          `yaml:"unary,omitempty" help:"leave out the binary terms of a network that was trained with them"`
+	Picture     string        `yaml:"picture" help:"file for a puzzle of the first case, round by round: .png or .jpg"`
+	JSON        bool          `yaml:"json" help:"print as JSON"`
+	Machine     deviceOptions `yaml:"machine"`
 }
 
 func newSolve() *cobra.Command {
 	o := &solveOptions{Machine: defaultDevice()}
 	cmd := verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
-their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked. Checkpoints of other pretext tasks are
-put to their own task.`,
-		`  voxsaw solve --data prepared --checkpoint runs/puzzles --cases pt_001,pt_002 --picture puzzle.png`,
+their place after each round, beside chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its place,
+misplaced ones are marked, and under each round stands what became of all puzzles. Checkpoints of other pretext tasks are put to their own task.
+
+--only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
+		`  voxsaw solve --data prepared --checkpoint runs/puzzles --cases pt_001,pt_002 --picture puzzle.png
+  voxsaw solve --data prepared --checkpoint runs/puzzles --only-classes 1000`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
@@ -69,8 +75,9 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	}
 	defer closeDevice()
 	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint,
-		pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available() / int64(memorySharers),
-			Ranks: ranks.ranks()})
+		pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary,
+			Memory: memory.Available() / int64(memorySharers),
+			Ranks:  ranks.ranks()})
 	if err != nil {
 		return err
 	}
@@ -148,7 +155,9 @@ func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepar
 		return err
 	}
 	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
-		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles),
+		"version": voxsaw.Version(),
+		"puzzles": fmt.Sprintf("%d rounds, %d of each case, %d orders, unary %v", o.Rounds, o.Shuffles, o.OnlyClasses,
+			o.Unary),
 		"checkpoint": fmt.Sprintf("%s, step %d, weights %.16s", d.Kind, d.Step, weights),
 		"data set":   "fingerprint " + store.Fingerprint(), "cases": fmt.Sprintf("%d, digest %.16x", len(cases),
 			names.Sum(nil)),

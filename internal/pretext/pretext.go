@@ -29,6 +29,9 @@ type Task struct {
 	Items string // what is learnt from, for speeds: "puzzles"
 	Title string // of its section in a report: "Puzzles of unseen cases"
 	Score string // what the score of a validation is: "patches of held-out cases in place"
+	// Searched says that an answer is searched for among configurations, so that [OpenOptions] may
+	// say among which, and by what.
+	Searched bool
 	// New makes the default settings.
 	New func() Config
 	// Open brings a checkpoint of the task back, to see how well it is done.
@@ -73,6 +76,8 @@ func (c Common) Set(from Common) {
 type OpenOptions struct {
 	Rounds int   // at most; for tasks that are solved round by round
 	Items  int   // that are made of each case
+	Only   int   // of a searched task: the orders that there are; 0: all
+	Unary  bool  // of a searched task: without binary terms
 	Memory int64 // limit in bytes of the network; 0: none
 	// Ranks are processes that share out the cases of an [Evaluator.Evaluate]; nil: this one has
 	// all.
@@ -242,6 +247,10 @@ func Open(dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Descr
 	t, err := Of(d.Kind)
 	if err != nil {
 		return t, d, nil, err
+	}
+	if !t.Searched && (o.Only != 0 || o.Unary) {
+		return t, d, nil, fmt.Errorf("%s: --only-classes and --unary are for puzzles, and this is of task %s", path,
+			t.Name)
 	}
 	e, err := t.Open(dev, path, o)
 	return t, d, e, err
