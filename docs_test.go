@@ -130,3 +130,27 @@ func TestDependenciesAreTold(t *testing.T) {
 		}
 	}
 }
+
+// Each relative link of a page at the root leads to a file. scripts/site.sh checks those of docs/.
+func TestLinksLeadSomewhere(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			links++
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s: no file is at %s", page, m[1])
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("only %d links were found: is the search broken?", links)
+	}
+}
