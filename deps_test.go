@@ -129,7 +129,9 @@ var mayImport = map[string][]string{
 	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",
 		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
 		"internal/sliding", "internal/train"},
-	"internal/quality": {"volume", "volume/prepared", "internal/table"},
+	// for tests alone
+	"internal/miniature": {"volume", "volume/nifti", "volume/phantom"},
+	"internal/quality":   {"volume", "volume/prepared", "internal/table"},
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/outdir", "internal/photo"},
 

@@ -44,11 +44,15 @@ work on. With --ranks 4 the four ranks of an MPI job carry out each trial togeth
 --write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each. With --ranks, trials of so many
 ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator for each trial.
 
+--data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table3.yaml: what is there, prepared or as published, what is
+missing, and how long all will take. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the plan alone.
+
 A study.yaml, of which every key but data may be left out:
 
 `+exampleStudy,
 		`  voxsaw crossval --config study.yaml --plan
-  voxsaw crossval --config study.yaml --out runs/study`,
+  voxsaw crossval --config study.yaml --out runs/study
+  voxsaw crossval --config configs/paper-table3.yaml --data-root /data --plan`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if f.out == "" && !f.dry {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
@@ -57,6 +61,8 @@ A study.yaml, of which every key but data may be left out:
 		})
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
 	f.local.bind(cmd)
+	cmd.Flags().StringVar(&f.root, "data-root", "",
+		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().BoolVar(&f.finished, "finished", false,
@@ -98,6 +104,7 @@ type crossvalFlags struct {
 	trial       count
 	ranks       count
 	write       string
+	root        string // of the data sets
 }
 
 const ranksFlag = "ranks"
@@ -139,8 +146,16 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	o.Plan.Follow()
+	if f.root != "" {
+		o.Plan.Below(f.root)
+	}
 	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
 		return &usageError{err}
+	}
+	if f.root != "" {
+		if ready, err := f.findSources(cmd, o); err != nil || !ready {
+			return err
+		}
 	}
 	if f.dry {
 		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
@@ -272,7 +287,11 @@ func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON 
 	if asJSON {
 		return t.JSON(w)
 	}
-	err = errors.Join(printTable(w, t), printTable(w, scored.Postprocessing()), printDistances(w, r))
+	err = printTable(w, t)
+	if len(scored.Published.Scores) > 0 {
+		err = errors.Join(err, printTable(w, scored.Published.Beside(folds)))
+	}
+	err = errors.Join(err, printTable(w, scored.Postprocessing()), printDistances(w, r))
 	if len(compute.Columns) > 0 {
 		err = errors.Join(err, printTable(w, compute))
 	}

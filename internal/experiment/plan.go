@@ -59,7 +59,10 @@ type Plan struct {
 	Curve      int              `yaml:"curve" help:"points of the learning curves: so often in a run, the network is validated on training cases of the fold that the run does not learn from; 0: no curves"`
 	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most" range:"[1,)"`
 	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
-	Baseline   string           `yaml:"baseline,omitempty" help:"initialisation that the others are compared with; left out: scratch, or the first where there is no scratch"`
+	// Published and Sources change no result.
+	Published string   `yaml:"published,omitempty" help:"whose table the published scores of the initialisations are from"`
+	Sources   []Source `yaml:"sources,omitempty" help:"the data sets that the prepared cases are made of, which --data-root looks for"`
+	Baseline  string   `yaml:"baseline,omitempty" help:"initialisation that the others are compared with; left out: scratch, or the first where there is no scratch"`
 
 	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
 	Finetune  segment.Config    `yaml:"finetune" flag:"finetune"`
@@ -82,6 +85,8 @@ type Initialisation struct {
 	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
 	Encoder    string         `yaml:"encoder,omitempty" help:"name of another initialisation, whose encoders this one starts from, to compare settings of fine-tuning"`
 	Finetune   config.Section `yaml:"finetune,omitempty" help:"settings of fine-tuning that differ from those of the plan's section finetune, such as a learning rate or more steps"`
+	// Published changes no result.
+	Published map[float64]float64 `yaml:"published,omitempty" help:"mean DSC in percent that others published, by the share of the training cases: shown in grey beside ours"`
 }
 
 func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
@@ -161,6 +166,9 @@ func (p Plan) Check() error {
 			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}
 		seen[i.Name] = true
+	}
+	if err := p.checkSources(); err != nil {
+		return err
 	}
 	if p.Baseline != "" && !seen[p.Baseline] {
 		return fmt.Errorf("baseline is %q, which is no initialisation of the plan", p.Baseline)
@@ -267,6 +275,7 @@ func (p Plan) changes(before Plan) ([]string, error) {
 			plan.Folds, plan.FoldScheme = 0, ""
 		}
 		plan.Data, plan.RunFolds, plan.Fractions, plan.Seeds, plan.Inits, plan.Baseline = "", nil, nil, nil, nil, ""
+		plan.Published, plan.Sources = "", nil
 		text, err := config.Marshal(&plan)
 		if err != nil {
 			return nil, err
@@ -291,6 +300,7 @@ func (p Plan) changes(before Plan) ([]string, error) {
 
 // changes lists the settings that differ from those of before.
 func (i Initialisation) changes(before Initialisation) ([]string, error) {
+	i.Published, before.Published = nil, nil
 	old, err := config.Marshal(&before)
 	if err != nil {
 		return nil, err

@@ -184,7 +184,7 @@ func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 // apart divides the cases of another folder: those that may be looked at, and those that are, by
 // their name, their voxels or the files they came from, among the tested. Another patient of the
 // same name is left out too: nothing tells the two apart for certain, and a case fewer costs less
-// than a result that is wrong.
+// than a result that is wrong. Those that the data set holds back for testing are neither.
 func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, left []string) {
 	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {
@@ -195,6 +195,9 @@ func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, lef
 	}
 	delete(hashes, "") // of sources that nobody has read, and scans of earlier versions
 	for c := range cases {
+		if c.Group != "" {
+			continue // the data set holds it back
+		}
 		if names[c.ID] || hashes[c.Scan] ||
 			slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
 			left = append(left, c.ID)

@@ -21,12 +21,25 @@ type Scored struct {
 	Curves   []eval.LearningCurve // DSC in percent; may be none
 	Baseline string               // the initialisation that the others are compared with
 	About    string               // what else is known of the runs, for the report; may be empty
+	// Published are scores of others to show beside these; none without scores.
+	Published table.Published
 }
 
 // Scored are the runs that are finished, without their learning curves.
 func (r *Result) Scored() Scored {
-	return Scored{Runs: r.Runs, Baseline: r.baseline(),
+	return Scored{Runs: r.Runs, Baseline: r.baseline(), Published: r.Plan.published(),
 		About: "Test cases were not looked at in training: the networks are those after the last step."}
+}
+
+// published are the scores that the plan has of others.
+func (p Plan) published() table.Published {
+	of := table.Published{By: p.Published, Scores: map[string]map[float64]float64{}}
+	for _, i := range p.Inits {
+		if len(i.Published) > 0 {
+			of.Scores[i.Name] = i.Published
+		}
+	}
+	return of
 }
 
 // Table is the table of the runs in the shape of the paper's Table 3: DSC in percent, a row a
@@ -141,7 +154,7 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text(about + s.About),
-		report.Folds{FoldTable: folds, Others: others},
+		report.Folds{FoldTable: folds, Others: others, Published: s.Published},
 	}}
 	for _, warning := range s.Warnings() {
 		section.Blocks = append(section.Blocks, report.Text(warning+"."))

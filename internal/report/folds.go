@@ -16,6 +16,8 @@ import (
 type Folds struct {
 	eval.FoldTable
 	Others []eval.FoldTable
+	// Published are scores of others, which stand in grey below ours; may be none.
+	Published table.Published
 }
 
 // column says how the metric is called and rounded.
@@ -101,6 +103,9 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	for _, other := range f.others(at) {
 		line(other)
 	}
+	if text := f.published(at); text != "" {
+		line(text)
+	}
 	b.WriteString("</td>")
 }
 
@@ -143,7 +148,20 @@ func (f Folds) markdownCell(at cell) string {
 		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.difference(c.Comparison), table.Interval(c.Interval, digits),
 			f.test(c.Comparison)))
 	}
-	return strings.Join(append(parts, f.others(at)...), "; ")
+	parts = append(parts, f.others(at)...)
+	if text := f.published(at); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// published is what others have in a cell.
+func (f Folds) published(at cell) string {
+	score, ok := f.Published.Of(f.Initialisations[at.initialisation], f.Fractions[at.fraction])
+	if !ok {
+		return ""
+	}
+	return "published: " + table.Rounded(score, f.column().Digits)
 }
 
 // notes are those of the table, and of the other metrics, and how it marks a difference with a p
@@ -159,6 +177,9 @@ func (f Folds) notes(mark string) []string {
 	}
 	if len(f.Initialisations) > 1 {
 		all = append(all, mark)
+	}
+	if len(f.Published.Scores) > 0 {
+		all = append(all, "Published: "+f.Published.By+".")
 	}
 	return all
 }

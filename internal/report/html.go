@@ -135,19 +135,29 @@ func (f Figures) html(b *strings.Builder) error {
 	return nil
 }
 
+// png is the picture's file. The best compression makes it hardly smaller, and takes many times as
+// long where much of it is of one colour.
+func (p Picture) png() ([]byte, error) {
+	if p.Image == nil {
+		return nil, fmt.Errorf("picture %q has no image", p.Caption)
+	}
+	var data bytes.Buffer
+	if err := png.Encode(&data, p.Image); err != nil {
+		return nil, fmt.Errorf("picture %q: %w", p.Caption, err)
+	}
+	return data.Bytes(), nil
+}
+
 func (p Pictures) html(b *strings.Builder) error {
 	for _, picture := range p {
-		if picture.Image == nil {
-			return fmt.Errorf("picture %q has no image", picture.Caption)
-		}
-		var data bytes.Buffer
-		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&data, picture.Image); err != nil {
-			return fmt.Errorf("picture %q: %w", picture.Caption, err)
+		data, err := picture.png()
+		if err != nil {
+			return err
 		}
 		size := picture.Image.Bounds().Size()
 		fmt.Fprintf(b,
 			"<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
-			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data.Bytes()),
+			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data),
 			escape(picture.Caption))
 	}
 	return nil

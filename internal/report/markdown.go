@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
-	"image/png"
 	"regexp"
 	"strings"
 
@@ -105,14 +103,11 @@ func (f Figures) markdown(m *markdown) error {
 
 func (p Pictures) markdown(m *markdown) error {
 	for _, picture := range p {
-		if picture.Image == nil {
-			return fmt.Errorf("picture %q has no image", picture.Caption)
+		data, err := picture.png()
+		if err != nil {
+			return err
 		}
-		var data bytes.Buffer
-		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&data, picture.Image); err != nil {
-			return fmt.Errorf("picture %q: %w", picture.Caption, err)
-		}
-		m.picture(data.Bytes(), "png", picture.Caption)
+		m.picture(data, "png", picture.Caption)
 		fmt.Fprintf(m, "\n%s\n\n", paragraph(picture.Caption))
 	}
 	return nil

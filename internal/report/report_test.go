@@ -54,7 +54,7 @@ func sample(t *testing.T) Report {
 		t.Fatal(err)
 	}
 	return Report{Title: "A & B", Subtitle: "<script>alert(1)</script>", Sections: []Section{
-		{"Result", []Block{Folds{folds, []eval.FoldTable{hd95}}, Figures{Differences(folds), Ranks{"Ranks", ranking},
+		{"Result", []Block{Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}}, Figures{Differences(folds), Ranks{"Ranks", ranking},
 			RunBoxes(runs, 0.1, metric, "scratch")}, Text("one\n\ntwo <b>")}},
 		{"More", []Block{
 			Facts{{"version", "1 < 2"}, {"Fingerprint", strings.Repeat("0a", 32)}},

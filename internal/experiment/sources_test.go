@@ -1,0 +1,96 @@
+package experiment
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/miniature"
+)
+
+// A plan's sources are found wherever they lie below a folder, by what they hold.
+func TestSourcesAreFound(t *testing.T) {
+	root := t.TempDir()
+	if err := miniature.NIH(filepath.Join(root, "fetched", "manifest-1"), []int{1, 21}); err != nil {
+		t.Fatal(err)
+	}
+	if err := miniature.MSD(filepath.Join(root, "decathlon"), 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	p := DefaultPlan()
+	p.Data = "nih"
+	p.Sources = []Source{{Data: "nih", What: "NIH", Layout: "nih", Cases: 2}}
+	p.Inits[1].Data = "msd"
+	p.Sources = append(p.Sources, Source{Data: "msd", What: "MSD", Layout: "msd", Named: "Task07", Cases: 281},
+		Source{Data: "other", What: "liver", Layout: "msd", Named: "Task03", Cases: 131})
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), `data is "other"`) {
+		t.Errorf("a source that nothing uses: %v", err)
+	}
+	p.Inits = append(p.Inits, Initialisation{Name: "liver", Data: "other", Pretrain: config.NewSection("{}\n")})
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p.Below(root)
+	found, err := p.Find(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []Found{
+		{State: SourceRaw, There: 2, Folder: filepath.Join(root, "nih"),
+			Raw:    filepath.Join(root, "fetched", "manifest-1", "Pancreas-CT"),
+			Labels: filepath.Join(root, "fetched", "manifest-1", "TCIA_pancreas_labels-02-05-2017")},
+		{State: SourceRaw, There: 2, Folder: filepath.Join(root, "msd"),
+			Raw: filepath.Join(root, "decathlon", "Task07_Pancreas"), Note: "2 cases, published are 281"},
+		{State: SourceMissing, Folder: filepath.Join(root, "other")},
+	} {
+		got := found[n]
+		got.Source = Source{}
+		if got.State != want.State || got.There != want.There || got.Folder != want.Folder || got.Raw != want.Raw ||
+			got.Labels != want.Labels || got.Note != want.Note {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if _, err := p.Find(t.Context(), filepath.Join(root, "nowhere")); err == nil {
+		t.Error("a folder that is not there")
+	}
+	if err := os.MkdirAll(p.Sources[0].Data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if found, err = p.Find(t.Context(), root); err != nil || found[0].State != SourceRaw {
+		t.Errorf("beside an empty folder: %+v, %v", found[0], err)
+	}
+}
+
+// The arithmetic of a rehearsal is that of its trainings, and needs no data.
+func TestRehearsal(t *testing.T) {
+	p := DefaultPlan()
+	p.Data, p.RunFolds, p.Fractions, p.Seeds = "nowhere", []int{1, 3}, []float64{0.5, 1}, []uint64{1, 2, 3}
+	p.Finetune.Network = voxsaw.Network{Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"}
+	p.Finetune.Crop, p.Finetune.Train.Steps = [3]int{16, 16, 16}, 7
+	pretrain := "{network: {channels: 2, levels: 1, norm: instance}, crop: [24, 24, 24], grid: [2, 2, 2], features: 8, train: {steps: 5}}"
+	p.Inits = []Initialisation{{Name: Scratch}, {Name: "own", Pretrain: config.NewSection(pretrain)},
+		{Name: "other", Data: "elsewhere", Pretrain: config.NewSection(pretrain)}}
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	r, err := p.Rehearse(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Trials != 36 || r.Encoders != 2+1 || !(r.Rate > 1e6) || !(r.Time() > 0) {
+		t.Errorf("%+v", r)
+	}
+	p.Finetune.Train.Steps, p.Seeds = 14, []uint64{1}
+	half, err := p.Rehearse(t.Context(), dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if half.Trials != 12 || 3*half.Finetuning != 2*r.Finetuning || half.Pretraining != r.Pretraining {
+		t.Errorf("%+v, of other steps %+v", r, half)
+	}
+}
