@@ -4,35 +4,54 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"path/filepath"
-	"strings"
-	"unicode"
+
+	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/experiment"
-	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
-// This file: crossval --write, which leaves what a cluster's own scheduler needs in the
-// experiment's folder. A person reads it, changes it, and submits it.
+// studyFlags are what the plan of a study does not say.
+type studyFlags struct {
+	out      string
+	asJSON   bool
+	finished bool
+	trial    count
+	write    string
+}
 
-// checkWrite refuses what --write would leave out of account.
-func (f crossvalFlags) checkWrite(j *job) error {
+// bind makes the flags of a study that several processes may share.
+func (f *studyFlags) bind(cmd *cobra.Command, of string) {
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of the "+of)
+	cmd.Flags().BoolVar(&f.finished, "finished", false,
+		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
+	cmd.Flags().Var(&f.trial, "trial",
+		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
+	cmd.Flags().StringVar(&f.write, "write", "",
+		"write the script that runs the "+of+" on a cluster, and stop: slurm or kubernetes")
+	cmd.Annotations = map[string]string{asClaimed: "yes"}
+}
+
+// check refuses flags that do not go together, and what --write would leave out of account.
+func (f studyFlags) check(j *job, plan bool) error {
+	if f.finished && (f.trial > 0 || f.write != "" || plan) {
+		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
+	}
+	if f.write == "" {
+		return nil
+	}
 	if _, known := cluster.Schedulers[f.write]; !known {
 		return usagef("--write %s: there are slurm and kubernetes", f.write)
 	}
 	for _, other := range []struct {
 		flag  string
 		given bool
-	}{{"plan", f.dry}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
+	}{{"plan", plan}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
 		if other.given {
 			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out",
 				other.flag)
@@ -45,127 +64,62 @@ func (f crossvalFlags) checkWrite(j *job) error {
 	return nil
 }
 
-// checkPaths refuses paths that trials would not find, and such as a script cannot hold.
-func checkPaths(to cluster.Scheduler, o crossvalOptions, out string) error {
-	if strings.ContainsFunc(out, unicode.IsControl) {
-		return usagef("--out %q: a script cannot hold the name: take one without line breaks and tabs", out)
+// noteElsewhere says of how many trials the table is not.
+func (f studyFlags) noteElsewhere(stderr io.Writer, others, done int) {
+	switch {
+	case others > 0 && f.finished:
+		say(stderr, "not finished: %d of %s", others, numbers.Count(others+done, "trial"))
+	case others > 0:
+		say(stderr, "%s with other processes: the same command, once they have ended, makes the whole table",
+			numbers.Count(others, "trial"))
 	}
-	if !to.FolderAlone {
-		return nil
-	}
-	paths := [][2]string{{"--out", out}, {"data", o.Data}, {"splits", o.Splits}}
-	for _, i := range o.Inits {
-		paths = append(paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
-			[2]string{"data of initialisation " + i.Name, i.Data})
-	}
-	for _, p := range paths {
-		if p[1] != "" && !filepath.IsLocal(p[1]) {
-			return withHint(usagef("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]), "run it in the folder that holds all of the study, and name what lies there by its path below that folder")
-		}
-	}
-	return nil
 }
 
-// What an estimate is made of.
-const (
-	// coreRate is the arithmetic of training that a core does in a second: a slow one, or one with
-	// a small network. docs/benchmarks.md has 700 to 1300 GFLOP/s with 16 channels; with 4, on
-	// crops of 32^3, a core that other programs shared did 30.
-	coreRate = 100e9
-	// slack is for slower machines, validations and reading.
-	slack = 3
-	// voxelBytes are for scoring a scan, see --memory.
-	voxelBytes = 50
-	leastBytes = 2 << 30
-)
-
-// size is the resources of one process of a trial.
-type size struct {
-	cores    int
-	memory   int64 // bytes
-	hours    int
-	estimate string // how it came about, a comment for a script
-}
-
-// sizeOf estimates what a process of a trial needs.
-func sizeOf(ctx context.Context, o crossvalOptions, ranks int) (s size, err error) {
-	s.cores = cmp.Or(o.Machine.Threads, 8)
+// writeCluster writes a job for the scheduler, with the settings o, in the study's folder: a person
+// reads it, changes it, and submits it. needs rehearses the trials.
+func (f studyFlags) writeCluster(cmd *cobra.Command, o any, machine deviceOptions, memory gibibytes, j cluster.Job,
+	needs func(context.Context, voxsaw.Device) (cluster.Needs, error)) error {
+	to := cluster.Schedulers[f.write]
+	j.Verb, j.Out, j.Cores, j.Limit = section(cmd), f.out, cmp.Or(machine.Threads, 8), memory.bytes()
+	if memory > 0 {
+		j.Flags = append(j.Flags, "--memory", memory.String())
+	}
+	var err error
+	if j.Settings, err = config.Marshal(o); err != nil {
+		return err
+	}
+	if j.Folder, err = filepath.Abs("."); err != nil {
+		return err
+	}
 	// A processor's memory is planned by the same rules on any machine.
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: s.cores, Conv: o.Machine.Conv})
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: j.Cores, Conv: machine.Conv})
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer dev.Close()
-	needs, err := o.Plan.Needs(ctx, dev, ranks)
-	if err != nil {
-		return s, err
+	if err := to.Check(j); err != nil {
+		return &usageError{err}
 	}
-	if limit := o.Memory.bytes(); limit > 0 {
-		s.memory = limit + limit/5
-		s.estimate = "--memory, and a fifth more for scans"
-	} else {
-		scoring := int64(needs.Voxels) * voxelBytes
-		s.memory = max((needs.Memory+memory.Own+scoring)/5*6, leastBytes)
-		s.estimate = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least",
-			terminal.Bytes(needs.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
-	}
-	computing := needs.FLOPs / coreRate / float64(s.cores) / 3600
-	s.hours = int(math.Ceil(1 + slack*computing))
-	s.estimate = fmt.Sprintf(`# Memory of a process: %s.
-# Time: the largest trial, with the pretraining of its encoder, is %.1f TFLOP for a process. At %.0f
-# GFLOP/s a core, with %s, that is %.1f hours. It is given %d times that, for slower machines and
-# validations, and an hour for reading and predictions. Both are estimates, change them where you know
-# better: a trial that was stopped goes on where it stopped when it is started again.`,
-		s.estimate, needs.FLOPs/1e12, coreRate/1e9, numbers.Count(s.cores, "core"), computing, slack)
-	return s, nil
-}
-
-// writeCluster writes the script for a scheduler, and the settings that it names.
-func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossvalFlags) error {
-	to := cluster.Schedulers[f.write]
-	if err := checkPaths(to, o, f.out); err != nil {
+	if j.Needs, err = needs(cmd.Context(), dev); err != nil {
 		return err
 	}
-	preview, err := experiment.Look(o.Plan, f.out)
-	if err != nil {
-		return err
-	}
-	size, err := sizeOf(ctx, o, f.together())
+	script, settings, err := to.Files(j)
 	if err != nil {
 		return err
 	}
 	if err := atomicfile.MakeFolder(f.out); err != nil {
 		return err
 	}
-	settings, err := config.Marshal(&o)
-	if err != nil {
+	for _, file := range []cluster.File{settings, script} {
+		if err := spare(file.Path, theText(file.Text)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(atomicfile.WriteBytes(settings.Path, settings.Text),
+		atomicfile.WriteBytes(script.Path, script.Text)); err != nil {
 		return err
 	}
-	path := filepath.Join(f.out, "crossval.yaml")
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return err
-	}
-	again := []string{"voxsaw", "crossval", "--config", cluster.Quoted(path), "--out", cluster.Quoted(f.out)}
-	if f.local.folder != "" {
-		again = append(again, "--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String())
-	}
-	if o.Memory > 0 {
-		again = append(again, "--memory", o.Memory.String())
-	}
-	script, text, err := to.Script(cluster.Job{Folder: here, Out: f.out, Again: again, Trials: len(preview.Trials),
-		Ranks: f.together(), Cores: size.cores, Memory: size.memory, PerCore: o.Memory <= 0 && f.together() > 1,
-		Hours: size.hours, Estimate: size.estimate})
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(spare(path, theText(settings)), spare(script, theText([]byte(text)))); err != nil {
-		return err
-	}
-	if err := errors.Join(atomicfile.WriteBytes(path, settings),
-		atomicfile.WriteBytes(script, []byte(text))); err != nil {
-		return err
-	}
-	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.Submit, cluster.Quoted(script))
+	say(cmd.OutOrStdout(), "%s: %s; %s %s", script.Path, numbers.Count(j.Trials, "trial"), to.Submit,
+		cluster.Quoted(script.Path))
 	return nil
 }

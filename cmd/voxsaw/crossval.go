@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -59,21 +60,15 @@ A study.yaml, of which every key but data may be left out:
 			}
 			return runCrossval(cmd, *o, f)
 		})
-	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
+	f.bind(cmd, "experiment")
 	f.local.bind(cmd)
 	cmd.Flags().StringVar(&f.root, "data-root", "",
 		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
-	cmd.Flags().BoolVar(&f.finished, "finished", false,
-		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
-	cmd.Flags().Var(&f.trial, "trial",
-		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Flags().Var(&f.ranks, ranksFlag,
 		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
-	cmd.Annotations = map[string]string{asClaimed: "yes", asRanks: "yes"}
-	cmd.Flags().StringVar(&f.write, "write", "",
-		"write the script that runs the experiment on a cluster, and stop: slurm or kubernetes")
+	cmd.Annotations[asRanks] = "yes"
 	return cmd
 }
 
@@ -97,14 +92,11 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
 
 // crossvalFlags are what a plan does not say.
 type crossvalFlags struct {
-	out         string
-	local       localFlags
-	dry, asJSON bool
-	finished    bool
-	trial       count
-	ranks       count
-	write       string
-	root        string // of the data sets
+	studyFlags
+	local localFlags
+	dry   bool
+	ranks count
+	root  string // of the data sets
 }
 
 const ranksFlag = "ranks"
@@ -116,6 +108,9 @@ func (f crossvalFlags) together() int { return max(int(f.ranks), 1) }
 // flags alone: it is asked before settings are read.
 func trialsOfRanks(cmd *cobra.Command) bool {
 	ranks, plan, write := cmd.Flags().Lookup(ranksFlag), cmd.Flags().Lookup("plan"), cmd.Flags().Lookup("write")
+	if ranks == nil {
+		return false
+	}
 	n, ok := ranks.Value.(*count)
 	return ok && *n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
 }
@@ -134,13 +129,8 @@ func (f crossvalFlags) checkLauncher(j *job) error {
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
-	if f.finished && (f.trial > 0 || f.write != "" || f.ranks > 0 || f.dry) {
-		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
-	}
-	if f.write != "" {
-		if err := f.checkWrite(jobOf(cmd.Context())); err != nil {
-			return err
-		}
+	if err := f.check(jobOf(cmd.Context()), f.dry || f.finished && f.ranks > 0); err != nil {
+		return err
 	}
 	if err := checkFolds(cmd, &o.Plan); err != nil {
 		return err
@@ -161,7 +151,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
 	}
 	if f.write != "" {
-		return writeCluster(cmd.Context(), cmd.OutOrStdout(), o, f)
+		return o.write(cmd, f)
 	}
 	ranks := jobOf(cmd.Context())
 	if err := f.checkLauncher(ranks); err != nil {
@@ -188,13 +178,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if ranks.silent() { // rank 0 has the scores, and writes; what has failed it tells, too
 		return nil
 	}
-	switch others := len(result.Elsewhere); {
-	case others > 0 && f.finished:
-		say(cmd.ErrOrStderr(), "not finished: %d of %s", others, numbers.Count(others+len(result.Runs), "trial"))
-	case others > 0:
-		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table",
-			numbers.Count(others, "trial"))
-	}
+	f.noteElsewhere(cmd.ErrOrStderr(), len(result.Elsewhere), len(result.Runs))
 	for _, warning := range result.Scored().Warnings() {
 		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
 	}
@@ -206,6 +190,27 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	}
 	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s,
 		f.asJSON)), failed)
+}
+
+// write writes the script that runs the experiment on a cluster.
+func (o crossvalOptions) write(cmd *cobra.Command, f crossvalFlags) error {
+	j := cluster.Job{Ranks: f.together(), Paths: [][2]string{{"data", o.Data}, {"splits", o.Splits}}}
+	for _, i := range o.Inits {
+		j.Paths = append(j.Paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
+			[2]string{"data of initialisation " + i.Name, i.Data})
+	}
+	if f.local.folder != "" {
+		j.Flags = []string{"--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String()}
+	}
+	preview, err := experiment.Look(o.Plan, f.out)
+	if err != nil {
+		return err
+	}
+	j.Trials = len(preview.Trials)
+	return f.writeCluster(cmd, &o, o.Machine, o.Memory, j,
+		func(ctx context.Context, dev voxsaw.Device) (cluster.Needs, error) {
+			return o.Plan.Needs(ctx, dev, f.together())
+		})
 }
 
 // checkFolds refuses a file of folds beside settings that say how folds are made. What a flag

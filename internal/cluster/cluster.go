@@ -1,14 +1,20 @@
 // Package cluster writes what a cluster's own scheduler needs to run the trials of an experiment: a
 // Slurm job array, a Kubernetes Job or MPIJobs. A person reads it, changes it, and submits it.
 //
-// Start at [Schedulers] and [Scheduler.Script].
+// Start at [Schedulers] and [Scheduler.Files].
 package cluster
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"text/template"
+	"unicode"
+
+	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // slurmScript is a job array with a task for each trial, on one process or on several ranks.
@@ -68,59 +74,138 @@ type Scheduler struct {
 	FolderAlone bool
 }
 
-// A scriptFile is a script and its name in the experiment's folder.
+// A scriptFile is a script, and how its name ends.
 type scriptFile struct {
 	template *template.Template
-	name     string
+	ending   string
 }
 
 // Schedulers are all that there are, by name.
 var Schedulers = map[string]Scheduler{
-	"slurm": {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch",
-		"M", false},
-	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"},
-		scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", true},
+	"slurm": {scriptFile{slurmScript, ".sbatch"}, scriptFile{slurmScript, ".sbatch"}, "sbatch", "M", false},
+	"kubernetes": {scriptFile{kubernetesJob, ".job.yaml"}, scriptFile{kubernetesMPIJobs, ".mpijobs.yaml"},
+		"kubectl apply -f", "Mi", true},
 }
 
 // A Job is the trials of an experiment, and what each process of them needs.
 type Job struct {
-	Folder string   // that the command is run in
-	Out    string   // the experiment's folder
-	Again  []string // the command of all trials, in a shell's words
-	Trials int
-	Ranks  int // that carry out a trial together; 1: none
-	Cores  int
-	Memory int64 // bytes
-	// PerCore asks for memory by the core, where nobody knows how many ranks a node has.
-	PerCore  bool
-	Hours    int
-	Estimate string // how memory and hours came about, as comments of a script
+	Verb     string      // of the program: "crossval"
+	Folder   string      // that the command is run in
+	Out      string      // the experiment's folder
+	Settings []byte      // of all trials, which --config reads
+	Flags    []string    // more flags of the command, as a shell reads them
+	Paths    [][2]string // that the settings name: what each is, and the path
+	Trials   int
+	Ranks    int // that carry out a trial together; 1: none
+	Cores    int
+	Limit    int64 // of a process's memory in bytes, by --memory; 0: none
+	Needs
 }
 
-// Script is the path and the text of a job's script.
-func (s Scheduler) Script(j Job) (path, text string, err error) {
+// Needs are what each process that carries out a trial needs at most.
+type Needs struct {
+	// Memory is that of a training: the network, a step and the state of the optimiser, in bytes,
+	// where nothing is computed twice to save some.
+	Memory int64
+	// FLOPs is the arithmetic of all steps of a trial. The pretraining of its encoder is in it,
+	// though other trials may share that.
+	FLOPs float64
+	// Voxels is how many the largest scan has that may be predicted and scored.
+	Voxels int
+}
+
+// A File is a path below the folder of the command, and what is written there.
+type File struct {
+	Path string
+	Text []byte
+}
+
+// A PathError says that trials would not find a path, or that a script cannot hold it.
+type PathError struct{ message, advice string }
+
+func (e *PathError) Error() string { return e.message }
+
+// Advice says what to do.
+func (e *PathError) Advice() string { return e.advice }
+
+// Check refuses paths that trials would not find, and such as a script cannot hold: a
+// [PathError].
+func (s Scheduler) Check(j Job) error {
+	if strings.ContainsFunc(j.Out, unicode.IsControl) {
+		return &PathError{fmt.Sprintf("--out %q: a script cannot hold the name: take one without line breaks and tabs", j.Out), ""}
+	}
+	for _, p := range append([][2]string{{"--out", j.Out}}, j.Paths...) {
+		if s.FolderAlone && p[1] != "" && !filepath.IsLocal(p[1]) {
+			return &PathError{fmt.Sprintf("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]),
+				"run it in the folder that holds all of the study, and name what lies there by its path below that folder"}
+		}
+	}
+	return nil
+}
+
+// What an estimate is made of.
+const (
+	// coreRate is the arithmetic of training that a core does in a second: a slow one, or one with
+	// a small network. docs/benchmarks.md has 700 to 1300 GFLOP/s with 16 channels; with 4, on
+	// crops of 32^3, a core that other programs shared did 30.
+	coreRate = 100e9
+	// slack is for slower machines, validations and reading.
+	slack = 3
+	// voxelBytes are for scoring a scan, see --memory.
+	voxelBytes = 50
+	leastBytes = 2 << 30
+)
+
+// estimate is the memory in bytes and the hours that a process of a trial is given, and how they
+// came about, as comments of a script.
+func (j Job) estimate() (bytes int64, hours int, how string) {
+	if j.Limit > 0 {
+		bytes, how = j.Limit+j.Limit/5, "--memory, and a fifth more for scans"
+	} else {
+		scoring := int64(j.Voxels) * voxelBytes
+		bytes = max((j.Memory+memory.Own+scoring)/5*6, leastBytes)
+		how = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least",
+			terminal.Bytes(j.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
+	}
+	computing := j.FLOPs / coreRate / float64(j.Cores) / 3600
+	return bytes, int(math.Ceil(1 + slack*computing)), fmt.Sprintf(`# Memory of a process: %s.
+# Time: the largest trial, with the pretraining of its encoder, is %.1f TFLOP for a process. At %.0f
+# GFLOP/s a core, with %s, that is %.1f hours. It is given %d times that, for slower machines and
+# validations, and an hour for reading and predictions. Both are estimates, change them where you know
+# better: a trial that was stopped goes on where it stopped when it is started again.`,
+		how, j.FLOPs/1e12, coreRate/1e9, numbers.Count(j.Cores, "core"), computing, slack)
+}
+
+// Files are a job's script and the settings that it names.
+func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	file := s.one
 	if j.Ranks > 1 {
 		file = s.ranks
 	}
-	path = filepath.Join(j.Out, file.name)
+	name := strings.TrimPrefix(j.Verb, "2d ")
+	settings = File{filepath.Join(j.Out, name+".yaml"), j.Settings}
+	again := append([]string{"voxsaw", j.Verb, "--config", Quoted(settings.Path), "--out", Quoted(j.Out)}, j.Flags...)
+	bytes, hours, how := j.estimate()
 	perCore := ""
-	if j.PerCore {
-		perCore = fmt.Sprintf("%d%s", j.Memory>>20/int64(j.Cores)+1, s.unit)
+	if j.Limit <= 0 && j.Ranks > 1 { // nobody knows how many ranks a node has
+		perCore = fmt.Sprintf("%d%s", bytes>>20/int64(j.Cores)+1, s.unit)
 	}
 	trials := make([]int, j.Trials)
 	for n := range trials {
 		trials[n] = n + 1
 	}
+	script.Path = filepath.Join(j.Out, name+file.ending)
 	var b strings.Builder
 	err = file.template.Execute(&b, map[string]any{
-		"Folder": Quoted(j.Folder), "Script": Quoted(path), "Trials": j.Trials, "Numbers": trials,
-		"Cores": j.Cores, "Memory": fmt.Sprintf("%d%s", j.Memory>>20, s.unit), "PerCore": perCore,
-		"Hours": j.Hours, "Seconds": j.Hours * 3600, "Estimate": j.Estimate,
+		"Name": name, "Verb": j.Verb,
+		"Folder": Quoted(j.Folder), "Script": Quoted(script.Path), "Trials": j.Trials, "Numbers": trials,
+		"Cores": j.Cores, "Memory": fmt.Sprintf("%d%s", bytes>>20, s.unit), "PerCore": perCore,
+		"Hours": hours, "Seconds": hours * 3600, "Estimate": how,
 		"Ranks": j.Ranks, "Together": j.Ranks > 1,
-		"Logs": slurmLogs(j.Out), "Again": strings.Join(j.Again, " "),
+		"Logs": slurmLogs(j.Out), "Again": strings.Join(again, " "),
 	})
-	return path, b.String(), err
+	script.Text = []byte(b.String())
+	return script, settings, err
 }
 
 // slurmLogs is the name of a task's log as sbatch reads it: between double quotes a backslash makes

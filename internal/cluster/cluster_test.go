@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/voxsaw/voxsaw/internal/memory"
 )
 
 // The command of a Job is text, and the same, whatever the experiment's folder is called.
 func TestCommandInManifests(t *testing.T) {
 	const again = `voxsaw crossval --config 's2: #x/- "y" & *z/crossval.yaml' --out 's2: #x/- "y" & *z'`
-	sizes := map[string]any{"Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2,
+	sizes := map[string]any{"Name": "crossval", "Verb": "crossval", "Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2,
 		"Memory": "1Mi", "Seconds": 3600, "Estimate": "# none", "Ranks": 2}
 	type container struct {
 		Command []any `yaml:"command"`
@@ -54,6 +56,26 @@ func TestCommandInManifests(t *testing.T) {
 	} {
 		if command := c.of.Template.Spec.Containers[0].Command; len(command) != 3 || command[2] != c.want {
 			t.Errorf("the command is %#v, want %q", command, c.want)
+		}
+	}
+}
+
+// Memory and time of a trial, worked out by hand.
+func TestEstimate(t *testing.T) {
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		job   Job
+		bytes int64
+		hours int
+	}{
+		"little is rounded up":    {Job{Cores: 8}, 2 * gib, 1},
+		"a limit and a fifth":     {Job{Cores: 8, Limit: 10 * gib}, 12 * gib, 1},
+		"training and scoring":    {Job{Cores: 8, Needs: Needs{Memory: 10*gib - memory.Own, Voxels: 1e9}}, (10*gib + 50e9) / 5 * 6, 1},
+		"one hour on eight cores": {Job{Cores: 8, Needs: Needs{FLOPs: 8 * 100e9 * 3600}}, 2 * gib, 4},
+		"eight hours on one":      {Job{Cores: 1, Needs: Needs{FLOPs: 8 * 100e9 * 3600}}, 2 * gib, 25},
+	} {
+		if bytes, hours, _ := c.job.estimate(); bytes != c.bytes || hours != c.hours {
+			t.Errorf("%s: %d bytes and %d hours, want %d and %d", name, bytes, hours, c.bytes, c.hours)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import "text/template"
 // mpi-operator.
 
 // kubernetesVolume says how the volume of both kinds of manifest is to be filled.
-const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, the folder that "voxsaw crossval --write
+const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, the folder that "voxsaw {{.Verb}} --write
 # kubernetes" was run in, with the prepared cases and the experiment's folder below it. All nodes write
 # into it at once (ReadWriteMany). docs/cluster.md tells how the image is made.`
 
@@ -27,7 +27,7 @@ var kubernetesJob = template.Must(template.New("job").Parse(`# The trials of an 
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: voxsaw-crossval
+  name: voxsaw-{{.Name}}
 spec:
   completionMode: Indexed
   completions: {{.Trials}}
@@ -110,7 +110,7 @@ var kubernetesMPIJobs = template.Must(template.New("mpijobs").Parse(`# The trial
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 metadata:
-  name: voxsaw-crossval-{{.}}
+  name: voxsaw-{{$.Name}}-{{.}}
 spec:
   slotsPerWorker: 1
   mpiImplementation: OpenMPI

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/sample"
@@ -15,21 +16,9 @@ import (
 
 // This file: what a machine must have for the trials of a plan, before any of them runs.
 
-// Needs are what each process that carries out a trial needs at most.
-type Needs struct {
-	// Memory is that of a training: the network, a step and the state of the optimiser, in bytes,
-	// where nothing is computed twice to save some.
-	Memory int64
-	// FLOPs is the arithmetic of all steps of a trial, see [voxsaw.Summary]. The pretraining of its
-	// encoder is in it, though other trials may share that.
-	FLOPs float64
-	// Voxels is how many the largest scan has that may be predicted and scored.
-	Voxels int
-}
-
 // Needs rehearses the trainings of each initialisation on a device, as one of the ranks that carry
 // out a trial together. Nothing is trained.
-func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n Needs, err error) {
+func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n cluster.Needs, err error) {
 	cache, err := prepared.Open(p.Data)
 	if err != nil {
 		return n, err
@@ -52,7 +41,7 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n Needs,
 		if err != nil {
 			return n, fmt.Errorf("initialisation %s: finetune: %w", t.Init, err)
 		}
-		var before Needs
+		var before cluster.Needs
 		if i := p.pretrained(p.initialisation(t.Init)); i.pretrains() {
 			if before, err = p.pretrainingNeeds(ctx, dev, ranks, i, t, cases, cache); err != nil {
 				return n, fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err)
@@ -64,17 +53,17 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n Needs,
 }
 
 // finetuningNeeds are those of a trial without the pretraining of its encoder.
-func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int, t Trial, cache *prepared.Store) (Needs,
+func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int, t Trial, cache *prepared.Store) (cluster.Needs,
 	error) {
 	c, err := p.finetune(p.initialisation(t.Init))
 	if err != nil {
-		return Needs{}, err
+		return cluster.Needs{}, err
 	}
 	if c, err = c.Resolve(cache); err != nil {
-		return Needs{}, err
+		return cluster.Needs{}, err
 	}
 	c.Batch /= ranks
-	return rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
+	return Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
 		_, _, err := segment.Finetune(ctx, dev, c, sample.Data{Store: cache, Train: t.Train}, "", o)
 		return err
 	})
@@ -82,34 +71,34 @@ func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int,
 
 // pretrainingNeeds are those of pretraining the encoder of a trial.
 func (p Plan) pretrainingNeeds(ctx context.Context, dev voxsaw.Device, ranks int, i Initialisation, t Trial, c Cases,
-	cache *prepared.Store) (Needs, error) {
+	cache *prepared.Store) (cluster.Needs, error) {
 	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, cache)
 	if err != nil {
-		return Needs{}, err
+		return cluster.Needs{}, err
 	}
 	if i.Data != "" {
 		if cache, err = prepared.Open(i.Data); err != nil {
-			return Needs{}, err
+			return cluster.Needs{}, err
 		}
 		defer cache.Close()
 	}
 	chosen, data, err := p.pretraining(e, cache)
 	if err != nil {
-		return Needs{}, err
+		return cluster.Needs{}, err
 	}
 	_, settings := pretext.Chosen(&chosen)
 	*settings.Common().Batch /= ranks
-	return rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
+	return Rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
 		_, err := settings.Pretrain(ctx, dev, data, o)
 		return err
 	})
 }
 
-// rehearse learns what a training of so many steps needs.
-func rehearse(steps int, training func(voxsaw.RunOptions) error) (Needs, error) {
+// Rehearse learns what a training of so many steps needs.
+func Rehearse(steps int, training func(voxsaw.RunOptions) error) (cluster.Needs, error) {
 	var need voxsaw.MemoryNeed
 	err := training(voxsaw.RunOptions{Need: &need})
-	return Needs{Memory: need.Bytes, FLOPs: float64(steps) * need.FLOPs}, err
+	return cluster.Needs{Memory: need.Bytes, FLOPs: float64(steps) * need.FLOPs}, err
 }
 
 // pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.

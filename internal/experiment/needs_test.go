@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
@@ -31,7 +32,7 @@ func TestNeeds(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	needs := func(inits, more string, ranks int) Needs {
+	needs := func(inits, more string, ranks int) cluster.Needs {
 		t.Helper()
 		p := DefaultPlan()
 		text := "data: " + dir + `

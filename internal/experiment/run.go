@@ -120,7 +120,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer cache.Close()
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, noted: map[int]bool{},
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{},
 		result: &Result{Plan: plan}}
 	r.group = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks})
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
@@ -277,7 +277,6 @@ type runner struct {
 	plan     Plan
 	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
-	noted    map[int]bool      // trials that were begun, by their numbers
 	result   *Result
 }
 
@@ -527,13 +526,13 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
 	}
-	if err := r.free(p.Folder); train.Occupied(err) {
+	if err := free(r.group, p.Folder, compare); train.Occupied(err) {
 		return "", &encoderError{err}
 	} else if err != nil {
 		return "", err
 	}
 	if r.Finished && !train.Finished(p.Folder) { // removed, to save room
-		return "", errUnfinished
+		return "", ErrUnfinished
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,80 +13,101 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// This file: how several processes share the trials of one experiment. A trial is a folder, and who
-// works on it holds it. There is no other arrangement between them: a process takes the next trial
-// that nobody holds, and one that was killed lets go of its own. Ranks that carry out each trial
-// together are as one process here: rank 0 looks and takes, and the others do as it does.
+// This file: how several processes share the parts of one study: the trials of an experiment, or
+// the arms of a comparison on photographs. A part is a folder, and who works on it holds it. There
+// is no other arrangement between them: a process takes the next part that nobody holds, and one
+// that was killed lets go of its own. Ranks that carry out each part together are as one process
+// here: rank 0 looks and takes, and the others do as it does.
 
 // patience is how long a process waits before it looks again whether an encoder that others
 // pretrain is ready.
 const patience = 2 * time.Second
 
-// all runs trials, or the one that is asked for. Those that others are at work on are looked at
-// again at the end: what is finished by then counts.
-func (r *runner) all(ctx context.Context, trials []Trial) error {
-	if r.Trial < 0 || r.Trial > len(trials) {
-		return fmt.Errorf("there is no trial %d: the plan has %d", r.Trial, len(trials))
-	}
-	scores := make([][]eval.Score, len(trials))
-	err := r.share(ctx, trials, scores)
-	for n, t := range trials {
-		if scores[n] == nil {
-			continue
-		}
-		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
-			Seed: t.Seed, Components: r.result.components(t, r.Out), Scores: r.markUnlearnt(t, scores[n])})
-	}
-	return err
+// A Part is what one process carries out of a study.
+type Part struct {
+	Name   string
+	Arm    string // a part that fails ends its arm, and not those that it is compared with
+	Folder string
 }
 
-// share fills in the scores of trials that this process has run, or found finished. A trial that
-// fails ends its initialisation, and not those that it is compared with: its error comes at the
+// Sharing is the parts of a study, which several processes may share.
+type Sharing struct {
+	Setting
+	Parts []Part
+	Arms  string // what arms are called: "initialisations"
+	// Done says whether the part in a folder is finished.
+	Done func(folder string) bool
+	// Compare compares what a part's results are read from with the digests that were written with
+	// it.
+	Compare func(folder string) error
+	// Run carries out a part, or reads what it has found before.
+	Run func(ctx context.Context, n int) error
+
+	// Elsewhere are the parts that other processes were at work on, or that are not finished where
+	// only finished ones are asked for.
+	Elsewhere []int
+	// Failed says that parts of some arms failed, and the others were carried out: by ranks, those
+	// before.
+	Failed bool
+
+	group train.Group
+	noted map[int]bool // parts that were begun
+}
+
+// ErrUnfinished says that a part, or its encoder, is not finished where only finished ones are
+// asked for.
+var ErrUnfinished = errors.New("is not finished")
+
+// All runs the parts, or the one that is asked for. Those that others are at work on are looked at
+// again at the end: what is finished by then counts. The errors of parts that failed come at the
 // end.
-func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Score) error {
-	waiting := map[int]bool{} // trials that were held, or their encoders
-	for n := range trials {
-		if r.Trial == 0 || n+1 == r.Trial {
+func (s *Sharing) All(ctx context.Context) error {
+	if s.Trial < 0 || s.Trial > len(s.Parts) {
+		return fmt.Errorf("there is no trial %d: the plan has %d", s.Trial, len(s.Parts))
+	}
+	s.group, s.noted = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks}), map[int]bool{}
+	waiting := map[int]bool{} // parts that were held, or their encoders
+	for n := range s.Parts {
+		if s.Trial == 0 || n+1 == s.Trial {
 			waiting[n] = true
 		}
 	}
 	var failed []error
-	broken := map[string]bool{} // initialisations
+	broken := map[string]bool{} // arms
 	for {
 		held, encoders, done := 0, 0, 0
-		for n, t := range trials {
-			if broken[t.Init] && !finished(t.Folder(r.Out)) {
+		for n, part := range s.Parts {
+			if broken[part.Arm] && !s.Done(part.Folder) {
 				delete(waiting, n)
 			}
 			if !waiting[n] {
 				continue
 			}
-			if err := r.stopped(ctx); err != nil {
+			if err := s.stopped(ctx); err != nil {
 				return err
 			}
 			var elsewhere *encoderError
-			var err error
-			switch scores[n], err = r.next(ctx, n, trials); {
+			switch err := s.next(ctx, n); {
 			case err == nil:
 				delete(waiting, n)
 				done++
-			case errors.Is(err, errUnfinished):
+			case errors.Is(err, ErrUnfinished):
 				delete(waiting, n)
-				r.result.Elsewhere = append(r.result.Elsewhere, t)
+				s.Elsewhere = append(s.Elsewhere, n)
 			case errors.As(err, &elsewhere):
 				encoders++
 			case train.Occupied(err):
 				held++
-			case r.goesOn(ctx, err):
-				failed = append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))
-				r.Console.Note(fmt.Sprintf("WARNING: trial %s failed: %v. No more of %s is run; the other initialisations go on", t.Name(), err, t.Init))
-				broken[t.Init], r.result.Failed = true, true
+			case s.goesOn(ctx, err):
+				failed = append(failed, fmt.Errorf("trial %s: %w", part.Name, err))
+				s.Console.Note(fmt.Sprintf("WARNING: trial %s failed: %v. No more of %s is run; the other %s go on", part.Name, err, part.Arm, s.Arms))
+				broken[part.Arm], s.Failed = true, true
 				delete(waiting, n)
 				done++
 			default:
 				// what is finished has its table
-				r.result.Failed = r.group.Size > 1 && r.others(ctx, err)
-				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", t.Name(), err))...)
+				s.Failed = s.group.Size > 1 && s.others(ctx, err)
+				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", part.Name, err))...)
 			}
 		}
 		switch {
@@ -95,9 +117,9 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			case <-time.After(patience):
 			}
 		case encoders == 0 && (held == 0 || done == 0):
-			for n, t := range trials {
+			for n := range s.Parts {
 				if waiting[n] {
-					r.result.Elsewhere = append(r.result.Elsewhere, t)
+					s.Elsewhere = append(s.Elsewhere, n)
 				}
 			}
 			return errors.Join(failed...)
@@ -105,66 +127,54 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 	}
 }
 
-// goesOn says whether the trials of other initialisations are run after one has failed. Ranks stop
-// together.
-func (r *runner) goesOn(ctx context.Context, err error) bool {
-	return r.others(ctx, err) && r.group.Size < 2 && len(r.plan.Inits) > 1
+// stopped is an error if the context of any rank has ended.
+func (s *Sharing) stopped(ctx context.Context) error {
+	facts, err := s.group.Any(ctx.Err() != nil)
+	if err == nil && facts[0] {
+		err = cmp.Or(ctx.Err(), context.Canceled)
+	}
+	return err
 }
 
-// others says whether a failure says nothing about other trials: not where somebody stopped the
-// experiment, where the disk is full, where the folder holds other runs, and where nothing was
-// asked for but this trial.
-func (r *runner) others(ctx context.Context, err error) bool {
+// goesOn says whether the parts of other arms are run after one has failed. Ranks stop together.
+func (s *Sharing) goesOn(ctx context.Context, err error) bool {
+	several := false
+	for _, part := range s.Parts {
+		several = several || part.Arm != s.Parts[0].Arm
+	}
+	return s.others(ctx, err) && s.group.Size < 2 && several
+}
+
+// others says whether a failure says nothing about other parts: not where somebody stopped the
+// study, where the disk is full, where the folder holds other runs, and where nothing was asked for
+// but this part.
+func (s *Sharing) others(ctx context.Context, err error) bool {
 	var stopped *voxsaw.InterruptedError
 	var changed *voxsaw.ChangedError
 	return ctx.Err() == nil && !errors.As(err, &stopped) && !errors.As(err, &changed) &&
-		!atomicfile.OfMachine(err) && r.Trial == 0
+		!atomicfile.OfMachine(err) && s.Trial == 0
 }
 
-// errUnfinished says that a trial, or its encoder, is not finished where only finished ones are
-// asked for.
-var errUnfinished = errors.New("is not finished")
-
-// finished says whether a trial has its scores.
-func finished(folder string) bool {
-	if !train.Finished(folder) {
-		return false
+// next runs a part, unless another process holds it.
+func (s *Sharing) next(ctx context.Context, n int) error {
+	part := s.Parts[n]
+	if err := free(s.group, part.Folder, s.Compare); err != nil {
+		return err
 	}
-	_, err := readScores(folder)
-	return err == nil
-}
-
-// next runs a trial, unless another process holds it.
-func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score, error) {
-	folder := trials[n].Folder(r.Out)
-	if err := r.free(folder); err != nil {
-		return nil, err
+	if s.Finished && !s.Done(part.Folder) {
+		return ErrUnfinished
 	}
-	if r.Finished && !finished(folder) {
-		return nil, errUnfinished
+	if !s.noted[n] { // it may have waited for an encoder
+		s.noted[n] = true
+		s.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(s.Parts), part.Name))
 	}
-	if !r.noted[n] { // it may have waited for an encoder
-		r.noted[n] = true
-		r.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(trials), trials[n].Name()))
-	}
-	return r.trial(ctx, trials[n])
-}
-
-// An encoderError says that another process pretrains the encoder that a trial starts from.
-type encoderError struct{ cause error }
-
-func (e *encoderError) Error() string { return e.cause.Error() }
-
-// compare compares what a table is made of with the digests that were written with it.
-func compare(folder string) error {
-	_, err := atomicfile.Compare(folder, ScoresFile)
-	return errors.Join(err, train.Compare(folder))
+	return s.Run(ctx, n)
 }
 
 // free is an error if another process is at work in a run's folder, or if files in it are not what
 // was written.
-func (r *runner) free(folder string) error {
-	return r.atRoot(func() error {
+func free(group train.Group, folder string, compare func(folder string) error) error {
+	return atRoot(group, func() error {
 		release, err := atomicfile.Hold(folder)
 		switch {
 		case train.Occupied(err):
@@ -175,4 +185,50 @@ func (r *runner) free(folder string) error {
 		}
 		return nil // a folder that is not there yet is free
 	})
+}
+
+// An encoderError says that another process pretrains the encoder that a trial starts from.
+type encoderError struct{ cause error }
+
+func (e *encoderError) Error() string { return e.cause.Error() }
+
+// all runs trials, or the one that is asked for.
+func (r *runner) all(ctx context.Context, trials []Trial) error {
+	scores := make([][]eval.Score, len(trials))
+	s := &Sharing{Setting: r.Setting, Arms: "initialisations", Done: finished, Compare: compare,
+		Run: func(ctx context.Context, n int) (err error) {
+			scores[n], err = r.trial(ctx, trials[n])
+			return err
+		}}
+	for _, t := range trials {
+		s.Parts = append(s.Parts, Part{t.Name(), t.Init, t.Folder(r.Out)})
+	}
+	err := s.All(ctx)
+	r.result.Failed = s.Failed
+	for _, n := range s.Elsewhere {
+		r.result.Elsewhere = append(r.result.Elsewhere, trials[n])
+	}
+	for n, t := range trials {
+		if scores[n] == nil {
+			continue
+		}
+		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
+			Seed: t.Seed, Components: r.result.components(t, r.Out), Scores: r.markUnlearnt(t, scores[n])})
+	}
+	return err
+}
+
+// finished says whether a trial has its scores.
+func finished(folder string) bool {
+	if !train.Finished(folder) {
+		return false
+	}
+	_, err := readScores(folder)
+	return err == nil
+}
+
+// compare compares what a table is made of with the digests that were written with it.
+func compare(folder string) error {
+	_, err := atomicfile.Compare(folder, ScoresFile)
+	return errors.Join(err, train.Compare(folder))
 }

@@ -290,7 +290,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 		if err != nil {
 			return r, err
 		}
-		one, err := rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
+		one, err := Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
 			_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
 			return err
 		})
@@ -308,7 +308,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 		}
 		_, settings := pretext.Chosen(&chosen)
 		if err = settings.Resolve(store.Preparation()); err == nil {
-			one, err = rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
+			one, err = Rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
 				_, err := settings.Pretrain(ctx, dev, data, o)
 				return err
 			})
@@ -343,7 +343,7 @@ func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sampl
 	}
 	c.Batch, c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 1, 1+rateSteps, 0, 0
 	c.Train.Accumulate = 0
-	step, err := rehearse(1, func(o voxsaw.RunOptions) error {
+	step, err := Rehearse(1, func(o voxsaw.RunOptions) error {
 		_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
 		return err
 	})

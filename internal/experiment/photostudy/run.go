@@ -15,30 +15,15 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
-
-// Setting is where and on what a comparison runs.
-type Setting struct {
-	Out     string // its folder
-	Device  voxsaw.Device
-	Memory  int64 // limit in bytes for a network; 0: none
-	Console Console
-}
-
-// A Console shows how a comparison gets on.
-type Console interface {
-	// Training shows one training: its name, and what its items are ("puzzles").
-	Training(name, items string) voxsaw.Observer
-	// Trained ends the one begun last.
-	Trained()
-	Note(text string)
-}
 
 // A Result is what one arm with one seed found.
 type Result struct {
@@ -70,9 +55,55 @@ type Measured struct {
 	Interval *[2]float64 `json:"interval,omitempty"`
 }
 
-// Run carries out a plan, or what is left of it. An arm that fails does not keep the others from
-// being carried out: what is finished is returned with the errors of those that are not.
-func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
+// Found is what a comparison found, so far.
+type Found struct {
+	Results   []Result
+	Elsewhere int // as many as [experiment.Sharing] says
+}
+
+// Run carries out a plan, or what is left of it, as [experiment.Sharing] has it: an arm that fails
+// does not keep the others from being carried out. What is finished is returned with the errors of
+// those that are not.
+func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err error) {
+	r, err := newRunner(plan, s)
+	if err != nil {
+		return found, err
+	}
+	defer r.close()
+	release, err := atomicfile.EnterAll(s.Out)
+	if err != nil {
+		return found, err
+	}
+	defer release()
+	if err := owner.Take(s.Out); err != nil {
+		return found, err
+	}
+	parts := plan.parts(s.Out)
+	results := make([]*Result, len(parts))
+	sharing := &experiment.Sharing{Setting: s, Parts: parts, Arms: "arms", Done: done,
+		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
+		Run: func(ctx context.Context, n int) error {
+			result, err := r.arm(ctx, plan.Arms[n/len(plan.Seeds)], plan.Seeds[n%len(plan.Seeds)], parts[n].Folder)
+			if results[n] = &result; err != nil {
+				results[n] = nil
+				if last := train.Last(parts[n].Folder); exists(last) {
+					err = fmt.Errorf("%w (its weights are safe in %s)", err, last)
+				}
+			}
+			return err
+		}}
+	err = sharing.All(ctx)
+	for _, result := range results {
+		if result != nil {
+			found.Results = append(found.Results, *result)
+		}
+	}
+	found.Elsewhere = len(sharing.Elsewhere)
+	return found, err
+}
+
+// newRunner opens the photographs, and says what is wrong with the plan before anything is trained.
+func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
@@ -80,58 +111,57 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
-	r := &runner{Setting: s, plan: plan, data: puzzle2d.Split(store)}
-	defer r.close()
+	r = &runner{Setting: s, plan: plan, data: puzzle2d.Split(store)}
 	for _, t := range plan.Transfer {
-		store, err := photos.Open(t.Data)
+		if store, err = photos.Open(t.Data); err == nil {
+			r.targets = append(r.targets, puzzle2d.Split(store))
+			err = t.measure().Check(r.targets[len(r.targets)-1])
+		}
 		if err != nil {
-			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
-		}
-		r.targets = append(r.targets, puzzle2d.Split(store))
-		if err := t.measure().Check(r.targets[len(r.targets)-1]); err != nil { // before the work
+			r.close()
 			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
 		}
 	}
-	release, err := outdir.Hold(s.Out, func() error {
-		if err := owner.Take(s.Out); err != nil {
-			return err
-		}
-		return atomicfile.CleanAll(s.Out)
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	var results []Result
-	var failed []error
-	for _, arm := range plan.Arms {
-		for _, seed := range plan.Seeds {
-			s.Console.Note(fmt.Sprintf("%s, seed %d", arm.Name, seed))
-			result, err := r.arm(ctx, arm, seed)
-			var stopped *voxsaw.InterruptedError
-			switch {
-			case err == nil:
-				results = append(results, result)
-				continue
-			case ctx.Err() != nil || errors.As(err, &stopped) || atomicfile.OfMachine(err):
-				return results, errors.Join(append(failed, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err))...)
-			}
-			failed = append(failed, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err))
-			if last := train.Last(folder(s.Out, arm, seed)); exists(last) {
-				failed[len(failed)-1] = fmt.Errorf("%w (its weights are safe in %s)", failed[len(failed)-1], last)
-			}
-			if len(plan.Arms)*len(plan.Seeds) > 1 {
-				s.Console.Note(fmt.Sprintf("%v: the others go on", failed[len(failed)-1]))
-			}
-		}
-	}
-	return results, errors.Join(failed...)
+	return r, nil
 }
 
-// folder is that of an arm with a seed.
-func folder(out string, arm Arm, seed uint64) string {
-	return filepath.Join(out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))
+// Needs rehearses the training of each arm on a device. Nothing is trained.
+func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, err error) {
+	r, err := newRunner(p, experiment.Setting{Device: dev})
+	if err != nil {
+		return n, err
+	}
+	defer r.close()
+	for _, arm := range p.Arms {
+		chosen, err := p.settings(arm)
+		if err != nil || arm.Random {
+			continue // Check has found no fault with the settings
+		}
+		task := chosen.Value().(Task)
+		var need cluster.Needs
+		if err = task.Resolve(r.data); err == nil {
+			need, err = experiment.Rehearse(task.shared().training.Steps, func(o voxsaw.RunOptions) error {
+				_, err := task.Train(ctx, dev, r.data, o)
+				return err
+			})
+		}
+		if err != nil {
+			return n, fmt.Errorf("arm %s: %w", arm.Name, err)
+		}
+		n.Memory, n.FLOPs = max(n.Memory, need.Memory), max(n.FLOPs, need.FLOPs)
+	}
+	return n, nil
+}
+
+// parts are the arms with each of their seeds.
+func (p Plan) parts(out string) (parts []experiment.Part) {
+	for _, arm := range p.Arms {
+		for _, seed := range p.Seeds {
+			parts = append(parts, experiment.Part{Name: fmt.Sprintf("%s, seed %d", arm.Name, seed), Arm: arm.Name,
+				Folder: filepath.Join(out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))})
+		}
+	}
+	return parts
 }
 
 func exists(path string) bool {
@@ -139,14 +169,21 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// done says whether an arm with a seed has its result.
+func done(folder string) bool {
+	result, err := readResult(filepath.Join(folder, resultFile))
+	return err == nil && result.Settings != nil && !result.Unfinished
+}
+
 type runner struct {
-	Setting
+	experiment.Setting
 	plan    Plan
 	data    puzzle2d.Data
 	targets []puzzle2d.Data
 }
 
 func (r *runner) close() {
+	r.data.Photos.Close()
 	for _, t := range r.targets {
 		t.Photos.Close()
 	}
@@ -169,8 +206,7 @@ var owner = outdir.Owner{Name: "voxsaw 2d compare", Old: armsFolder + "/*/seed-*
 	Files: []string{armsFolder, ConfigFile, ReportName + ".html", ReportName + ".md", ReportName + "_files"}}
 
 // arm is one arm with one seed: what an earlier run found, or found now.
-func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) {
-	folder := folder(r.Out, arm, seed)
+func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (Result, error) {
 	chosen, err := r.plan.settings(arm)
 	if err != nil {
 		return Result{}, err
@@ -194,6 +230,9 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 		}
 		result.Solved, result.Transfer = old.Solved, old.Transfer
 	}
+	if r.Finished {
+		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
+	}
 	checkpoint := ""
 	if !arm.Random {
 		result.Task = chosen.Chosen
@@ -203,6 +242,14 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 		if result.Solved != nil || result.Transfer != nil {
 			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
 		}
+	}
+	// another process must not measure the same network meanwhile
+	release, err := outdir.Hold(folder, func() error { return nil })
+	if err != nil {
+		return result, err
+	}
+	defer release()
+	if !arm.Random {
 		if puzzles, ok := task.(*Puzzles); ok && result.Solved == nil {
 			if err := r.solve(ctx, &result, puzzles.Config, checkpoint); err != nil {
 				return result, fmt.Errorf("solving puzzles: %w", err)
@@ -237,9 +284,6 @@ func (r *Result) write(folder string, unfinished bool) error {
 	r.Unfinished = unfinished
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return err
-	}
-	if err := atomicfile.MakeFolder(folder); err != nil {
 		return err
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n')); err != nil {
@@ -307,9 +351,6 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 
 // readResult reads what an earlier run found; nothing if it found nothing.
 func readResult(path string) (result Result, err error) {
-	if err := atomicfile.CompareFiles(path); err != nil {
-		return result, err
-	}
 	text, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return result, nil

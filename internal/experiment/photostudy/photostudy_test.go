@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
 	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
@@ -113,11 +114,12 @@ func TestRun(t *testing.T) {
 	}
 	defer dev.Close()
 	trainings := 0
-	s := Setting{Out: filepath.Join(t.TempDir(), "study"), Device: dev, Console: console{&trainings}}
-	results, err := Run(context.Background(), p, s)
+	s := experiment.Setting{Out: filepath.Join(t.TempDir(), "study"), Device: dev, Console: console{&trainings}}
+	found, err := Run(context.Background(), p, s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	results := found.Results
 	if len(results) != 8 || trainings != 6 {
 		t.Fatalf("%d results of %d trainings", len(results), trainings)
 	}
@@ -163,11 +165,38 @@ func TestRun(t *testing.T) {
 	}
 
 	// Once more: nothing is repeated, and the tables are the same.
-	if results, err = Run(context.Background(), p, s); err != nil || trainings != 6 {
+	if found, err = Run(context.Background(), p, s); err != nil || trainings != 6 {
 		t.Errorf("%d trainings, %v", trainings, err)
 	}
-	if err := TransferTable(p, results).Markdown(&after); err != nil || before.String() != after.String() {
+	if err := TransferTable(p, found.Results).Markdown(&after); err != nil || before.String() != after.String() {
 		t.Errorf("another table: %v\n%s\n%s", err, &before, &after)
+	}
+
+	// What others are at work on is left to them, a trial can be run alone, and where only finished
+	// ones are asked for, nothing is trained.
+	release, err := atomicfile.Hold(filepath.Join(s.Out, "arms", "kway", "seed-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err = Run(context.Background(), p, s)
+	release()
+	if err != nil || len(found.Results) != 7 || found.Elsewhere != 1 {
+		t.Errorf("beside another process: %d results, %d elsewhere, %v", len(found.Results), found.Elsewhere, err)
+	}
+	alone := s
+	alone.Trial = 4
+	found, err = Run(context.Background(), p, alone)
+	if err != nil || len(found.Results) != 1 || found.Results[0].Arm != "puzzles" || found.Results[0].Seed != 2 {
+		t.Errorf("trial 4: %+v, %v", found.Results, err)
+	}
+	more := p
+	more.Seeds = []uint64{1, 2, 3}
+	asked := s
+	asked.Finished = true
+	found, err = Run(context.Background(), more, asked)
+	if err != nil || len(found.Results) != 8 || found.Elsewhere != 4 || trainings != 6 {
+		t.Errorf("finished ones alone: %d results, %d elsewhere, %d trainings, %v", len(found.Results),
+			found.Elsewhere, trainings, err)
 	}
 
 	// A result of a program that did not know a setting is taken, if the setting is as it is by

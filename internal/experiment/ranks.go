@@ -1,8 +1,6 @@
 package experiment
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 
@@ -16,24 +14,16 @@ import (
 // This file: several ranks that carry out each trial together. Packages train and segment divide
 // trainings and validations; what is left is that all ranks decide alike.
 
-// atRoot lets rank 0 alone do something in the experiment's folder, and gives all ranks its
-// outcome.
-func (r *runner) atRoot(do func() error) error {
+// atRoot lets rank 0 alone do something in the study's folder, and gives all ranks its outcome.
+func atRoot(group train.Group, do func() error) error {
 	var err error
-	if r.group.Rank == 0 {
+	if group.Rank == 0 {
 		err = do()
 	}
-	return r.group.Agree(err)
+	return group.Agree(err)
 }
 
-// stopped is an error if the context of any rank has ended.
-func (r *runner) stopped(ctx context.Context) error {
-	facts, err := r.group.Any(ctx.Err() != nil)
-	if err == nil && facts[0] {
-		err = cmp.Or(ctx.Err(), context.Canceled)
-	}
-	return err
-}
+func (r *runner) atRoot(do func() error) error { return atRoot(r.group, do) }
 
 // alike makes sure that all ranks are about to carry out the same trials of the same plan.
 func (r *runner) alike() error {
