@@ -5,9 +5,7 @@ import "time"
 // Ceilings are what a machine can do at most, on all workers together: what the rate of a kernel is
 // to be compared with.
 type Ceilings struct {
-	// floating-point operations a second of multiply-adds on operands that the first-level cache
-	// holds
-	FMA            float64
+	FMA            float64 // floating-point operations a second of multiply-adds on registers alone
 	L2, L3, Memory float64 // bytes a second read from there
 }
 
@@ -18,6 +16,9 @@ const (
 	ceilingL3     = 1 << 20
 	ceilingMemory = 32 << 20
 )
+
+// peakTurns is how often a call of the kernel multiplies all its sums.
+const peakTurns = 1000
 
 // Ceilings measures them with this package's own kernels, in about a second.
 func (c *CPU) Ceilings() Ceilings {
@@ -33,8 +34,8 @@ func (c *CPU) Ceilings() Ceilings {
 		to   *float64
 		n    int // 0: multiply
 		work float64
-	}{{&out.FMA, 0, productFLOPs(c.kernels)}, {&out.L2, ceilingL2, 4 * ceilingL2}, {&out.L3, ceilingL3, 4 * ceilingL3},
-		{&out.Memory, ceilingMemory, 4 * ceilingMemory}} {
+	}{{&out.FMA, 0, float64(2 * block * peakTurns * c.kernels.peakSums)}, {&out.L2, ceilingL2, 4 * ceilingL2},
+		{&out.L3, ceilingL3, 4 * ceilingL3}, {&out.Memory, ceilingMemory, 4 * ceilingMemory}} {
 		r.n, r.times = m.n, 1
 		for range 12 {
 			start := time.Now()
@@ -47,13 +48,6 @@ func (c *CPU) Ceilings() Ceilings {
 		}
 	}
 	return out
-}
-
-// The product that stands for the peak: as many rows and vectors as the kernels have registers for.
-const ceilingDepth = 128
-
-func productFLOPs(ks *kernels) float64 {
-	return float64(2 * ks.rows * ks.vectors * block * ceilingDepth)
 }
 
 type ceilingRun struct {
@@ -78,8 +72,6 @@ func (r *ceilingRun) do(_, item int) {
 			r.lanes.dots[rows][0](&x[length], &x[0], &sums[0], length, length, 0, 1, 0)
 			continue
 		}
-		a, b, c := x[:ks.rows*ceilingDepth], x[ks.rows*ceilingDepth:], x[(ks.rows+ks.vectors*block)*ceilingDepth:]
-		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block,
-			block, ks.vectors*block, block, 1, 0, 0, 0, false)
+		ks.peak(peakTurns)
 	}
 }

@@ -96,6 +96,8 @@ type kernels struct {
 	transpose transposeFunc
 	add       addFunc
 	fetch     fetchFunc
+	peak      func(times int) // multiply-adds of registers alone: so often, peakSums of 16 lanes each
+	peakSums  int
 	winograd  map[toomcook.Tile]*transforms
 
 	rows, vectors, outerRows int // the largest that there are

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
@@ -21,6 +23,7 @@ func vector(p *float32, i int) *[block]float32 {
 func genericKernels() *kernels {
 	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps,
 		transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {},
+		peak: genericPeak, peakSums: 1,
 		winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
@@ -35,6 +38,27 @@ func genericKernels() *kernels {
 	}
 	return ks
 }
+
+// genericPeak multiplies 16 sums so many times, eight at once, as the portable products do.
+func genericPeak(times int) {
+	x, y := float32(times), float32(1)
+	var a, b, c, d, e, f, g, h float32
+	for range 2 * times {
+		a += x * y
+		b += x * y
+		c += x * y
+		d += x * y
+		e += x * y
+		f += x * y
+		g += x * y
+		h += x * y
+		x = y
+	}
+	peakSink.Store(math.Float32bits(a + b + c + d + e + f + g + h))
+}
+
+// peakSink keeps the compiler from leaving genericPeak's sums out.
+var peakSink atomic.Uint32
 
 func genericProduct(rows, vectors int) productFunc {
 	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool) {

@@ -264,6 +264,11 @@ func addAVX512(dst *float32, src *float32, n int)
 //go:noescape
 func fetchAVX512(p *float32, lines int)
 
+// peakAVX512 multiplies registers, so many times.
+//
+//go:noescape
+func peakAVX512(times int)
+
 // dataF4x5AVX512 is a transformFunc of the matrix
 //
 //	-1       0    21/4       0   -21/4       0       1       0
@@ -326,6 +331,65 @@ func weightGradF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //
 //go:noescape
 func outputF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// dataF3x5AVX512 is a transformFunc of the matrix
+//
+//	-2       4     5/2      -5    -1/2       1       0
+//	 0       2      -2    -9/2     1/2       1       0
+//	 0      -2       6    -7/2    -3/2       1       0
+//	 0       1    -3/2      -2     3/2       1       0
+//	 0      -1     5/2       0    -5/2       1       0
+//	 0       4       0      -5       0       1       0
+//	 0      -2       4     5/2      -5    -1/2       1
+//
+//go:noescape
+func dataF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// gradF3x5AVX512 is a transformFunc of the matrix
+//
+//	1       0       0
+//	1       1       1
+//	1      -1       1
+//	1       2       4
+//	1      -2       4
+//	1     1/2     1/4
+//	0       0       1
+//
+//go:noescape
+func gradF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF3x5AVX512 is a transformFunc of the matrix
+//
+//	 -1/2       0       0       0       0
+//	 -1/3    -1/3    -1/3    -1/3    -1/3
+//	  1/9    -1/9     1/9    -1/9     1/9
+//	 1/36    1/18     1/9     2/9     4/9
+//	-1/60    1/30   -1/15    2/15   -4/15
+//	32/45   16/45    8/45    4/45    2/45
+//	    0       0       0       0       1
+//
+//go:noescape
+func weightsF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF3x5AVX512 is a transformFunc of the matrix
+//
+//	-1/2    -1/3     1/9    1/36   -1/60   32/45       0
+//	   0    -1/3    -1/9    1/18    1/30   16/45       0
+//	   0    -1/3     1/9     1/9   -1/15    8/45       0
+//	   0    -1/3    -1/9     2/9    2/15    4/45       0
+//	   0    -1/3     1/9     4/9   -4/15    2/45       1
+//
+//go:noescape
+func weightGradF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF3x5AVX512 is an outputFunc of the matrix
+//
+//	1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2       0
+//	0       1       1       4       4     1/4       1
+//
+//go:noescape
+func outputF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
 // dataF2x5AVX512 is a transformFunc of the matrix
 //
@@ -615,6 +679,11 @@ func addAVX2(dst *float32, src *float32, n int)
 //go:noescape
 func fetchAVX2(p *float32, lines int)
 
+// peakAVX2 multiplies registers, so many times.
+//
+//go:noescape
+func peakAVX2(times int)
+
 // dataF4x5AVX2 is a transformFunc of the matrix
 //
 //	-1       0    21/4       0   -21/4       0       1       0
@@ -677,6 +746,65 @@ func weightGradF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// dataF3x5AVX2 is a transformFunc of the matrix
+//
+//	-2       4     5/2      -5    -1/2       1       0
+//	 0       2      -2    -9/2     1/2       1       0
+//	 0      -2       6    -7/2    -3/2       1       0
+//	 0       1    -3/2      -2     3/2       1       0
+//	 0      -1     5/2       0    -5/2       1       0
+//	 0       4       0      -5       0       1       0
+//	 0      -2       4     5/2      -5    -1/2       1
+//
+//go:noescape
+func dataF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// gradF3x5AVX2 is a transformFunc of the matrix
+//
+//	1       0       0
+//	1       1       1
+//	1      -1       1
+//	1       2       4
+//	1      -2       4
+//	1     1/2     1/4
+//	0       0       1
+//
+//go:noescape
+func gradF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF3x5AVX2 is a transformFunc of the matrix
+//
+//	 -1/2       0       0       0       0
+//	 -1/3    -1/3    -1/3    -1/3    -1/3
+//	  1/9    -1/9     1/9    -1/9     1/9
+//	 1/36    1/18     1/9     2/9     4/9
+//	-1/60    1/30   -1/15    2/15   -4/15
+//	32/45   16/45    8/45    4/45    2/45
+//	    0       0       0       0       1
+//
+//go:noescape
+func weightsF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF3x5AVX2 is a transformFunc of the matrix
+//
+//	-1/2    -1/3     1/9    1/36   -1/60   32/45       0
+//	   0    -1/3    -1/9    1/18    1/30   16/45       0
+//	   0    -1/3     1/9     1/9   -1/15    8/45       0
+//	   0    -1/3    -1/9     2/9    2/15    4/45       0
+//	   0    -1/3     1/9     4/9   -4/15    2/45       1
+//
+//go:noescape
+func weightGradF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF3x5AVX2 is an outputFunc of the matrix
+//
+//	1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2       0
+//	0       1       1       4       4     1/4       1
+//
+//go:noescape
+func outputF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
 // dataF2x5AVX2 is a transformFunc of the matrix
 //

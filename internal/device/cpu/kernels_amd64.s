@@ -6639,6 +6639,67 @@ line:
 	JNZ        line
 	RET
 
+// func peakAVX512(times int)
+// Requires: AVX, AVX512F
+TEXT ·peakAVX512(SB), NOSPLIT, $0-8
+	MOVQ   times+0(FP), AX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+
+turn:
+	VFMADD231PS Z0, Z1, Z2
+	VFMADD231PS Z0, Z1, Z3
+	VFMADD231PS Z0, Z1, Z4
+	VFMADD231PS Z0, Z1, Z5
+	VFMADD231PS Z0, Z1, Z6
+	VFMADD231PS Z0, Z1, Z7
+	VFMADD231PS Z0, Z1, Z8
+	VFMADD231PS Z0, Z1, Z9
+	VFMADD231PS Z0, Z1, Z10
+	VFMADD231PS Z0, Z1, Z11
+	VFMADD231PS Z0, Z1, Z12
+	VFMADD231PS Z0, Z1, Z13
+	VFMADD231PS Z0, Z1, Z14
+	VFMADD231PS Z0, Z1, Z15
+	VFMADD231PS Z0, Z1, Z16
+	VFMADD231PS Z0, Z1, Z17
+	VFMADD231PS Z0, Z1, Z18
+	VFMADD231PS Z0, Z1, Z19
+	VFMADD231PS Z0, Z1, Z20
+	VFMADD231PS Z0, Z1, Z21
+	VFMADD231PS Z0, Z1, Z22
+	VFMADD231PS Z0, Z1, Z23
+	VFMADD231PS Z0, Z1, Z24
+	VFMADD231PS Z0, Z1, Z25
+	DECQ        AX
+	JNZ         turn
+	VZEROUPPER
+	RET
+
 // func dataF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF4x5AVX512(SB), NOSPLIT, $0-56
@@ -7191,6 +7252,516 @@ vector:
 	VZEROUPPER
 	RET
 
+// func dataF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dataF3x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c5over2<>+0(SB), Z2
+	VBROADCASTSS c5<>+0(SB), Z3
+	VBROADCASTSS c1over2<>+0(SB), Z4
+	VBROADCASTSS c9over2<>+0(SB), Z5
+	VBROADCASTSS c6<>+0(SB), Z6
+	VBROADCASTSS c7over2<>+0(SB), Z7
+	VBROADCASTSS c3over2<>+0(SB), Z8
+
+vector:
+	VMOVUPS      (R8), Z9
+	VMOVUPS      (R8)(CX*1), Z10
+	VMOVUPS      (R8)(CX*2), Z11
+	VMOVUPS      (R8)(DI*1), Z12
+	VMOVUPS      (R9), Z13
+	VMOVUPS      (R9)(CX*1), Z14
+	VMOVUPS      (R9)(CX*2), Z15
+	VMOVAPS      Z14, Z16
+	VFNMADD231PS Z0, Z9, Z16
+	VFMADD231PS  Z1, Z10, Z16
+	VFMADD231PS  Z2, Z11, Z16
+	VFNMADD231PS Z3, Z12, Z16
+	VFNMADD231PS Z4, Z13, Z16
+	VMOVUPS      Z16, (BX)
+	VMOVAPS      Z14, Z9
+	VFMADD231PS  Z0, Z10, Z9
+	VFNMADD231PS Z0, Z11, Z9
+	VFNMADD231PS Z5, Z12, Z9
+	VFMADD231PS  Z4, Z13, Z9
+	VMOVUPS      Z9, (BX)(AX*1)
+	VMOVAPS      Z14, Z9
+	VFNMADD231PS Z0, Z10, Z9
+	VFMADD231PS  Z6, Z11, Z9
+	VFNMADD231PS Z7, Z12, Z9
+	VFNMADD231PS Z8, Z13, Z9
+	VMOVUPS      Z9, (BX)(AX*2)
+	VADDPS       Z10, Z14, Z9
+	VFNMADD231PS Z8, Z11, Z9
+	VFNMADD231PS Z0, Z12, Z9
+	VFMADD231PS  Z8, Z13, Z9
+	VMOVUPS      Z9, (BX)(DX*1)
+	VSUBPS       Z10, Z14, Z9
+	VFMADD231PS  Z2, Z11, Z9
+	VFNMADD231PS Z2, Z13, Z9
+	VMOVUPS      Z9, (SI)
+	VMOVAPS      Z14, Z9
+	VFMADD231PS  Z1, Z10, Z9
+	VFNMADD231PS Z3, Z12, Z9
+	VMOVUPS      Z9, (SI)(AX*1)
+	VMOVAPS      Z15, Z9
+	VFNMADD231PS Z0, Z10, Z9
+	VFMADD231PS  Z1, Z11, Z9
+	VFMADD231PS  Z2, Z12, Z9
+	VFNMADD231PS Z3, Z13, Z9
+	VFNMADD231PS Z4, Z14, Z9
+	VMOVUPS      Z9, (SI)(AX*2)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+DATA c9over2<>+0(SB)/4, $0x40900000
+DATA c9over2<>+4(SB)/4, $0x40900000
+DATA c9over2<>+8(SB)/4, $0x40900000
+DATA c9over2<>+12(SB)/4, $0x40900000
+DATA c9over2<>+16(SB)/4, $0x40900000
+DATA c9over2<>+20(SB)/4, $0x40900000
+DATA c9over2<>+24(SB)/4, $0x40900000
+DATA c9over2<>+28(SB)/4, $0x40900000
+GLOBL c9over2<>(SB), RODATA|NOPTR, $32
+
+DATA c6<>+0(SB)/4, $0x40c00000
+DATA c6<>+4(SB)/4, $0x40c00000
+DATA c6<>+8(SB)/4, $0x40c00000
+DATA c6<>+12(SB)/4, $0x40c00000
+DATA c6<>+16(SB)/4, $0x40c00000
+DATA c6<>+20(SB)/4, $0x40c00000
+DATA c6<>+24(SB)/4, $0x40c00000
+DATA c6<>+28(SB)/4, $0x40c00000
+GLOBL c6<>(SB), RODATA|NOPTR, $32
+
+DATA c7over2<>+0(SB)/4, $0x40600000
+DATA c7over2<>+4(SB)/4, $0x40600000
+DATA c7over2<>+8(SB)/4, $0x40600000
+DATA c7over2<>+12(SB)/4, $0x40600000
+DATA c7over2<>+16(SB)/4, $0x40600000
+DATA c7over2<>+20(SB)/4, $0x40600000
+DATA c7over2<>+24(SB)/4, $0x40600000
+DATA c7over2<>+28(SB)/4, $0x40600000
+GLOBL c7over2<>(SB), RODATA|NOPTR, $32
+
+DATA c3over2<>+0(SB)/4, $0x3fc00000
+DATA c3over2<>+4(SB)/4, $0x3fc00000
+DATA c3over2<>+8(SB)/4, $0x3fc00000
+DATA c3over2<>+12(SB)/4, $0x3fc00000
+DATA c3over2<>+16(SB)/4, $0x3fc00000
+DATA c3over2<>+20(SB)/4, $0x3fc00000
+DATA c3over2<>+24(SB)/4, $0x3fc00000
+DATA c3over2<>+28(SB)/4, $0x3fc00000
+GLOBL c3over2<>(SB), RODATA|NOPTR, $32
+
+// func gradF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gradF3x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c1over2<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+
+vector:
+	VMOVUPS     (DI), Z4
+	VMOVUPS     (DI)(CX*1), Z5
+	VMOVUPS     (DI)(CX*2), Z6
+	VMOVAPS     Z4, Z7
+	VMOVUPS     Z7, (BX)
+	VADDPS      Z4, Z6, Z7
+	VMOVAPS     Z5, Z8
+	VADDPS      Z8, Z7, Z9
+	VMOVUPS     Z9, (BX)(AX*1)
+	VSUBPS      Z8, Z7, Z7
+	VMOVUPS     Z7, (BX)(AX*2)
+	VMOVAPS     Z4, Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMULPS      Z0, Z5, Z8
+	VADDPS      Z8, Z7, Z9
+	VMOVUPS     Z9, (BX)(DX*1)
+	VSUBPS      Z8, Z7, Z7
+	VMOVUPS     Z7, (SI)
+	VMOVAPS     Z4, Z4
+	VFMADD231PS Z2, Z5, Z4
+	VFMADD231PS Z3, Z6, Z4
+	VMOVUPS     Z4, (SI)(AX*1)
+	VMOVAPS     Z6, Z4
+	VMOVUPS     Z4, (SI)(AX*2)
+	ADDQ        R8, BX
+	ADDQ        R8, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func weightsF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightsF3x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over3<>+0(SB), Z1
+	VBROADCASTSS c1over9<>+0(SB), Z2
+	VBROADCASTSS c1over36<>+0(SB), Z3
+	VBROADCASTSS c1over18<>+0(SB), Z4
+	VBROADCASTSS c2over9<>+0(SB), Z5
+	VBROADCASTSS c4over9<>+0(SB), Z6
+	VBROADCASTSS c1over60<>+0(SB), Z7
+	VBROADCASTSS c1over30<>+0(SB), Z8
+	VBROADCASTSS c1over15<>+0(SB), Z9
+	VBROADCASTSS c2over15<>+0(SB), Z10
+	VBROADCASTSS c4over15<>+0(SB), Z11
+	VBROADCASTSS c32over45<>+0(SB), Z12
+	VBROADCASTSS c16over45<>+0(SB), Z13
+	VBROADCASTSS c8over45<>+0(SB), Z14
+	VBROADCASTSS c4over45<>+0(SB), Z15
+	VBROADCASTSS c2over45<>+0(SB), Z16
+
+vector:
+	VMOVUPS      (R8), Z17
+	VMOVUPS      (R8)(CX*1), Z18
+	VMOVUPS      (R8)(CX*2), Z19
+	VMOVUPS      (R8)(DI*1), Z20
+	VMOVUPS      (R9), Z21
+	VPXORD       Z22, Z22, Z22
+	VFNMADD231PS Z0, Z17, Z22
+	VMOVUPS      Z22, (BX)
+	VPXORD       Z23, Z23, Z23
+	VFNMADD231PS Z1, Z17, Z23
+	VFNMADD231PS Z1, Z18, Z23
+	VFNMADD231PS Z1, Z19, Z23
+	VFNMADD231PS Z1, Z20, Z23
+	VFNMADD231PS Z1, Z21, Z23
+	VMOVUPS      Z23, (BX)(AX*1)
+	VMULPS       Z2, Z17, Z24
+	VFNMADD231PS Z2, Z18, Z24
+	VFMADD231PS  Z2, Z19, Z24
+	VFNMADD231PS Z2, Z20, Z24
+	VFMADD231PS  Z2, Z21, Z24
+	VMOVUPS      Z24, (BX)(AX*2)
+	VMULPS       Z3, Z17, Z24
+	VFMADD231PS  Z4, Z18, Z24
+	VFMADD231PS  Z2, Z19, Z24
+	VFMADD231PS  Z5, Z20, Z24
+	VFMADD231PS  Z6, Z21, Z24
+	VMOVUPS      Z24, (BX)(DX*1)
+	VPXORD       Z25, Z25, Z25
+	VFNMADD231PS Z7, Z17, Z25
+	VFMADD231PS  Z8, Z18, Z25
+	VFNMADD231PS Z9, Z19, Z25
+	VFMADD231PS  Z10, Z20, Z25
+	VFNMADD231PS Z11, Z21, Z25
+	VMOVUPS      Z25, (SI)
+	VMULPS       Z12, Z17, Z17
+	VFMADD231PS  Z13, Z18, Z17
+	VFMADD231PS  Z14, Z19, Z17
+	VFMADD231PS  Z15, Z20, Z17
+	VFMADD231PS  Z16, Z21, Z17
+	VMOVUPS      Z17, (SI)(AX*1)
+	VMOVAPS      Z21, Z17
+	VMOVUPS      Z17, (SI)(AX*2)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+DATA c1over3<>+0(SB)/4, $0x3eaaaaab
+DATA c1over3<>+4(SB)/4, $0x3eaaaaab
+DATA c1over3<>+8(SB)/4, $0x3eaaaaab
+DATA c1over3<>+12(SB)/4, $0x3eaaaaab
+DATA c1over3<>+16(SB)/4, $0x3eaaaaab
+DATA c1over3<>+20(SB)/4, $0x3eaaaaab
+DATA c1over3<>+24(SB)/4, $0x3eaaaaab
+DATA c1over3<>+28(SB)/4, $0x3eaaaaab
+GLOBL c1over3<>(SB), RODATA|NOPTR, $32
+
+DATA c1over9<>+0(SB)/4, $0x3de38e39
+DATA c1over9<>+4(SB)/4, $0x3de38e39
+DATA c1over9<>+8(SB)/4, $0x3de38e39
+DATA c1over9<>+12(SB)/4, $0x3de38e39
+DATA c1over9<>+16(SB)/4, $0x3de38e39
+DATA c1over9<>+20(SB)/4, $0x3de38e39
+DATA c1over9<>+24(SB)/4, $0x3de38e39
+DATA c1over9<>+28(SB)/4, $0x3de38e39
+GLOBL c1over9<>(SB), RODATA|NOPTR, $32
+
+DATA c1over36<>+0(SB)/4, $0x3ce38e39
+DATA c1over36<>+4(SB)/4, $0x3ce38e39
+DATA c1over36<>+8(SB)/4, $0x3ce38e39
+DATA c1over36<>+12(SB)/4, $0x3ce38e39
+DATA c1over36<>+16(SB)/4, $0x3ce38e39
+DATA c1over36<>+20(SB)/4, $0x3ce38e39
+DATA c1over36<>+24(SB)/4, $0x3ce38e39
+DATA c1over36<>+28(SB)/4, $0x3ce38e39
+GLOBL c1over36<>(SB), RODATA|NOPTR, $32
+
+DATA c1over18<>+0(SB)/4, $0x3d638e39
+DATA c1over18<>+4(SB)/4, $0x3d638e39
+DATA c1over18<>+8(SB)/4, $0x3d638e39
+DATA c1over18<>+12(SB)/4, $0x3d638e39
+DATA c1over18<>+16(SB)/4, $0x3d638e39
+DATA c1over18<>+20(SB)/4, $0x3d638e39
+DATA c1over18<>+24(SB)/4, $0x3d638e39
+DATA c1over18<>+28(SB)/4, $0x3d638e39
+GLOBL c1over18<>(SB), RODATA|NOPTR, $32
+
+DATA c4over9<>+0(SB)/4, $0x3ee38e39
+DATA c4over9<>+4(SB)/4, $0x3ee38e39
+DATA c4over9<>+8(SB)/4, $0x3ee38e39
+DATA c4over9<>+12(SB)/4, $0x3ee38e39
+DATA c4over9<>+16(SB)/4, $0x3ee38e39
+DATA c4over9<>+20(SB)/4, $0x3ee38e39
+DATA c4over9<>+24(SB)/4, $0x3ee38e39
+DATA c4over9<>+28(SB)/4, $0x3ee38e39
+GLOBL c4over9<>(SB), RODATA|NOPTR, $32
+
+DATA c1over60<>+0(SB)/4, $0x3c888889
+DATA c1over60<>+4(SB)/4, $0x3c888889
+DATA c1over60<>+8(SB)/4, $0x3c888889
+DATA c1over60<>+12(SB)/4, $0x3c888889
+DATA c1over60<>+16(SB)/4, $0x3c888889
+DATA c1over60<>+20(SB)/4, $0x3c888889
+DATA c1over60<>+24(SB)/4, $0x3c888889
+DATA c1over60<>+28(SB)/4, $0x3c888889
+GLOBL c1over60<>(SB), RODATA|NOPTR, $32
+
+DATA c1over30<>+0(SB)/4, $0x3d088889
+DATA c1over30<>+4(SB)/4, $0x3d088889
+DATA c1over30<>+8(SB)/4, $0x3d088889
+DATA c1over30<>+12(SB)/4, $0x3d088889
+DATA c1over30<>+16(SB)/4, $0x3d088889
+DATA c1over30<>+20(SB)/4, $0x3d088889
+DATA c1over30<>+24(SB)/4, $0x3d088889
+DATA c1over30<>+28(SB)/4, $0x3d088889
+GLOBL c1over30<>(SB), RODATA|NOPTR, $32
+
+DATA c1over15<>+0(SB)/4, $0x3d888889
+DATA c1over15<>+4(SB)/4, $0x3d888889
+DATA c1over15<>+8(SB)/4, $0x3d888889
+DATA c1over15<>+12(SB)/4, $0x3d888889
+DATA c1over15<>+16(SB)/4, $0x3d888889
+DATA c1over15<>+20(SB)/4, $0x3d888889
+DATA c1over15<>+24(SB)/4, $0x3d888889
+DATA c1over15<>+28(SB)/4, $0x3d888889
+GLOBL c1over15<>(SB), RODATA|NOPTR, $32
+
+DATA c2over15<>+0(SB)/4, $0x3e088889
+DATA c2over15<>+4(SB)/4, $0x3e088889
+DATA c2over15<>+8(SB)/4, $0x3e088889
+DATA c2over15<>+12(SB)/4, $0x3e088889
+DATA c2over15<>+16(SB)/4, $0x3e088889
+DATA c2over15<>+20(SB)/4, $0x3e088889
+DATA c2over15<>+24(SB)/4, $0x3e088889
+DATA c2over15<>+28(SB)/4, $0x3e088889
+GLOBL c2over15<>(SB), RODATA|NOPTR, $32
+
+DATA c4over15<>+0(SB)/4, $0x3e888889
+DATA c4over15<>+4(SB)/4, $0x3e888889
+DATA c4over15<>+8(SB)/4, $0x3e888889
+DATA c4over15<>+12(SB)/4, $0x3e888889
+DATA c4over15<>+16(SB)/4, $0x3e888889
+DATA c4over15<>+20(SB)/4, $0x3e888889
+DATA c4over15<>+24(SB)/4, $0x3e888889
+DATA c4over15<>+28(SB)/4, $0x3e888889
+GLOBL c4over15<>(SB), RODATA|NOPTR, $32
+
+// func weightGradF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightGradF3x5AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over3<>+0(SB), Z1
+	VBROADCASTSS c1over9<>+0(SB), Z2
+	VBROADCASTSS c1over36<>+0(SB), Z3
+	VBROADCASTSS c1over60<>+0(SB), Z4
+	VBROADCASTSS c32over45<>+0(SB), Z5
+	VBROADCASTSS c1over18<>+0(SB), Z6
+	VBROADCASTSS c1over30<>+0(SB), Z7
+	VBROADCASTSS c16over45<>+0(SB), Z8
+	VBROADCASTSS c1over15<>+0(SB), Z9
+	VBROADCASTSS c8over45<>+0(SB), Z10
+	VBROADCASTSS c2over9<>+0(SB), Z11
+	VBROADCASTSS c2over15<>+0(SB), Z12
+	VBROADCASTSS c4over45<>+0(SB), Z13
+	VBROADCASTSS c4over9<>+0(SB), Z14
+	VBROADCASTSS c4over15<>+0(SB), Z15
+	VBROADCASTSS c2over45<>+0(SB), Z16
+
+vector:
+	VMOVUPS      (R8), Z17
+	VMOVUPS      (R8)(CX*1), Z18
+	VMOVUPS      (R8)(CX*2), Z19
+	VMOVUPS      (R8)(DI*1), Z20
+	VMOVUPS      (R9), Z21
+	VMOVUPS      (R9)(CX*1), Z22
+	VMOVUPS      (R9)(CX*2), Z23
+	VPXORD       Z24, Z24, Z24
+	VFNMADD231PS Z0, Z17, Z24
+	VFNMADD231PS Z1, Z18, Z24
+	VFMADD231PS  Z2, Z19, Z24
+	VFMADD231PS  Z3, Z20, Z24
+	VFNMADD231PS Z4, Z21, Z24
+	VFMADD231PS  Z5, Z22, Z24
+	VMOVUPS      Z24, (BX)
+	VPXORD       Z25, Z25, Z25
+	VFNMADD231PS Z1, Z18, Z25
+	VFNMADD231PS Z2, Z19, Z25
+	VFMADD231PS  Z6, Z20, Z25
+	VFMADD231PS  Z7, Z21, Z25
+	VFMADD231PS  Z8, Z22, Z25
+	VMOVUPS      Z25, (BX)(AX*1)
+	VPXORD       Z26, Z26, Z26
+	VFNMADD231PS Z1, Z18, Z26
+	VFMADD231PS  Z2, Z19, Z26
+	VFMADD231PS  Z2, Z20, Z26
+	VFNMADD231PS Z9, Z21, Z26
+	VFMADD231PS  Z10, Z22, Z26
+	VMOVUPS      Z26, (BX)(AX*2)
+	VPXORD       Z27, Z27, Z27
+	VFNMADD231PS Z1, Z18, Z27
+	VFNMADD231PS Z2, Z19, Z27
+	VFMADD231PS  Z11, Z20, Z27
+	VFMADD231PS  Z12, Z21, Z27
+	VFMADD231PS  Z13, Z22, Z27
+	VMOVUPS      Z27, (BX)(DX*1)
+	VMOVAPS      Z23, Z17
+	VFNMADD231PS Z1, Z18, Z17
+	VFMADD231PS  Z2, Z19, Z17
+	VFMADD231PS  Z14, Z20, Z17
+	VFNMADD231PS Z15, Z21, Z17
+	VFMADD231PS  Z16, Z22, Z17
+	VMOVUPS      Z17, (SI)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, AVX512F
+TEXT ·outputF3x5AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c1over2<>+0(SB), Z1
+	VBROADCASTSS c4<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	MOVQ         bias+56(FP), R10
+	VMOVUPS      (R10), Z4
+
+vector:
+	VMOVUPS     (SI), Z5
+	VMOVUPS     (SI)(CX*1), Z6
+	VMOVUPS     (SI)(CX*2), Z7
+	VMOVUPS     (SI)(BX*1), Z8
+	VMOVUPS     (DI), Z9
+	VMOVUPS     (DI)(CX*1), Z10
+	VMOVUPS     (DI)(CX*2), Z11
+	VADDPS      Z7, Z6, Z12
+	VSUBPS      Z7, Z6, Z6
+	VADDPS      Z9, Z8, Z7
+	VSUBPS      Z9, Z8, Z8
+	VADDPS      Z7, Z10, Z9
+	VADDPS      Z12, Z9, Z9
+	VADDPS      Z5, Z9, Z9
+	VADDPS      Z4, Z9, Z9
+	VMOVUPS     Z9, (DX)
+	VMOVAPS     Z6, Z5
+	VFMADD231PS Z0, Z8, Z5
+	VFMADD231PS Z1, Z10, Z5
+	VADDPS      Z4, Z5, Z5
+	VMOVUPS     Z5, (DX)(AX*1)
+	VADDPS      Z12, Z11, Z5
+	VFMADD231PS Z2, Z7, Z5
+	VFMADD231PS Z3, Z10, Z5
+	VADDPS      Z4, Z5, Z5
+	VMOVUPS     Z5, (DX)(AX*2)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
 // func dataF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF2x5AVX512(SB), NOSPLIT, $0-56
@@ -7389,16 +7960,6 @@ DATA c1over12<>+20(SB)/4, $0x3daaaaab
 DATA c1over12<>+24(SB)/4, $0x3daaaaab
 DATA c1over12<>+28(SB)/4, $0x3daaaaab
 GLOBL c1over12<>(SB), RODATA|NOPTR, $32
-
-DATA c1over3<>+0(SB)/4, $0x3eaaaaab
-DATA c1over3<>+4(SB)/4, $0x3eaaaaab
-DATA c1over3<>+8(SB)/4, $0x3eaaaaab
-DATA c1over3<>+12(SB)/4, $0x3eaaaaab
-DATA c1over3<>+16(SB)/4, $0x3eaaaaab
-DATA c1over3<>+20(SB)/4, $0x3eaaaaab
-DATA c1over3<>+24(SB)/4, $0x3eaaaaab
-DATA c1over3<>+28(SB)/4, $0x3eaaaaab
-GLOBL c1over3<>(SB), RODATA|NOPTR, $32
 
 DATA c2over3<>+0(SB)/4, $0x3f2aaaab
 DATA c2over3<>+4(SB)/4, $0x3f2aaaab
@@ -9848,6 +10409,43 @@ line:
 	JNZ        line
 	RET
 
+// func peakAVX2(times int)
+// Requires: AVX, FMA3
+TEXT ·peakAVX2(SB), NOSPLIT, $0-8
+	MOVQ   times+0(FP), AX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	VXORPS Y13, Y13, Y13
+
+turn:
+	VFMADD231PS Y0, Y1, Y2
+	VFMADD231PS Y0, Y1, Y3
+	VFMADD231PS Y0, Y1, Y4
+	VFMADD231PS Y0, Y1, Y5
+	VFMADD231PS Y0, Y1, Y6
+	VFMADD231PS Y0, Y1, Y7
+	VFMADD231PS Y0, Y1, Y8
+	VFMADD231PS Y0, Y1, Y9
+	VFMADD231PS Y0, Y1, Y10
+	VFMADD231PS Y0, Y1, Y11
+	VFMADD231PS Y0, Y1, Y12
+	VFMADD231PS Y0, Y1, Y13
+	DECQ        AX
+	JNZ         turn
+	VZEROUPPER
+	RET
+
 // func dataF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, FMA3
 TEXT ·dataF4x5AVX2(SB), NOSPLIT, $0-56
@@ -10356,6 +10954,507 @@ vector:
 	ADDQ        R9, BX
 	ADDQ        R10, DI
 	ADDQ        R10, R8
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func dataF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·dataF3x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R8)(DI*1), Y3
+	VMOVUPS      (R9), Y4
+	VMOVUPS      (R9)(CX*1), Y5
+	VMOVUPS      (R9)(CX*2), Y6
+	VMOVAPS      Y5, Y7
+	VFNMADD231PS c2<>+0(SB), Y0, Y7
+	VFMADD231PS  c4<>+0(SB), Y1, Y7
+	VFMADD231PS  c5over2<>+0(SB), Y2, Y7
+	VFNMADD231PS c5<>+0(SB), Y3, Y7
+	VFNMADD231PS c1over2<>+0(SB), Y4, Y7
+	VMOVUPS      Y7, (BX)
+	VMOVAPS      Y5, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c9over2<>+0(SB), Y3, Y0
+	VFMADD231PS  c1over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VMOVAPS      Y5, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS  c6<>+0(SB), Y2, Y0
+	VFNMADD231PS c7over2<>+0(SB), Y3, Y0
+	VFNMADD231PS c3over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (BX)(AX*2)
+	VADDPS       Y1, Y5, Y0
+	VFNMADD231PS c3over2<>+0(SB), Y2, Y0
+	VFNMADD231PS c2<>+0(SB), Y3, Y0
+	VFMADD231PS  c3over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VSUBPS       Y1, Y5, Y0
+	VFMADD231PS  c5over2<>+0(SB), Y2, Y0
+	VFNMADD231PS c5over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVAPS      Y5, Y0
+	VFMADD231PS  c4<>+0(SB), Y1, Y0
+	VFNMADD231PS c5<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVAPS      Y6, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS  c4<>+0(SB), Y2, Y0
+	VFMADD231PS  c5over2<>+0(SB), Y3, Y0
+	VFNMADD231PS c5<>+0(SB), Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VMOVUPS      32(R8), Y0
+	VMOVUPS      32(R8)(CX*1), Y1
+	VMOVUPS      32(R8)(CX*2), Y2
+	VMOVUPS      32(R8)(DI*1), Y3
+	VMOVUPS      32(R9), Y4
+	VMOVUPS      32(R9)(CX*1), Y5
+	VMOVUPS      32(R9)(CX*2), Y6
+	VMOVAPS      Y5, Y7
+	VFNMADD231PS c2<>+0(SB), Y0, Y7
+	VFMADD231PS  c4<>+0(SB), Y1, Y7
+	VFMADD231PS  c5over2<>+0(SB), Y2, Y7
+	VFNMADD231PS c5<>+0(SB), Y3, Y7
+	VFNMADD231PS c1over2<>+0(SB), Y4, Y7
+	VMOVUPS      Y7, 32(BX)
+	VMOVAPS      Y5, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c2<>+0(SB), Y2, Y0
+	VFNMADD231PS c9over2<>+0(SB), Y3, Y0
+	VFMADD231PS  c1over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	VMOVAPS      Y5, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS  c6<>+0(SB), Y2, Y0
+	VFNMADD231PS c7over2<>+0(SB), Y3, Y0
+	VFNMADD231PS c3over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(BX)(AX*2)
+	VADDPS       Y1, Y5, Y0
+	VFNMADD231PS c3over2<>+0(SB), Y2, Y0
+	VFNMADD231PS c2<>+0(SB), Y3, Y0
+	VFMADD231PS  c3over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VSUBPS       Y1, Y5, Y0
+	VFMADD231PS  c5over2<>+0(SB), Y2, Y0
+	VFNMADD231PS c5over2<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(SI)
+	VMOVAPS      Y5, Y0
+	VFMADD231PS  c4<>+0(SB), Y1, Y0
+	VFNMADD231PS c5<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	VMOVAPS      Y6, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS  c4<>+0(SB), Y2, Y0
+	VFMADD231PS  c5over2<>+0(SB), Y3, Y0
+	VFNMADD231PS c5<>+0(SB), Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func gradF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·gradF3x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (DI)(CX*1), Y1
+	VMOVUPS     (DI)(CX*2), Y2
+	VMOVAPS     Y0, Y3
+	VMOVUPS     Y3, (BX)
+	VADDPS      Y0, Y2, Y3
+	VMOVAPS     Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, (BX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, (BX)(AX*2)
+	VMOVAPS     Y0, Y3
+	VFMADD231PS c4<>+0(SB), Y2, Y3
+	VMULPS      c2<>+0(SB), Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, (BX)(DX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, (SI)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS c1over4<>+0(SB), Y2, Y0
+	VMOVUPS     Y0, (SI)(AX*1)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, (SI)(AX*2)
+	VMOVUPS     32(DI), Y0
+	VMOVUPS     32(DI)(CX*1), Y1
+	VMOVUPS     32(DI)(CX*2), Y2
+	VMOVAPS     Y0, Y3
+	VMOVUPS     Y3, 32(BX)
+	VADDPS      Y0, Y2, Y3
+	VMOVAPS     Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, 32(BX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, 32(BX)(AX*2)
+	VMOVAPS     Y0, Y3
+	VFMADD231PS c4<>+0(SB), Y2, Y3
+	VMULPS      c2<>+0(SB), Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, 32(BX)(DX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, 32(SI)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS c1over4<>+0(SB), Y2, Y0
+	VMOVUPS     Y0, 32(SI)(AX*1)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, 32(SI)(AX*2)
+	ADDQ        R8, BX
+	ADDQ        R8, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func weightsF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightsF3x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R8)(DI*1), Y3
+	VMOVUPS      (R9), Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y5
+	VMOVUPS      Y5, (BX)
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y0, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y2, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y3, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, (BX)(AX*1)
+	VMULPS       c1over9<>+0(SB), Y0, Y5
+	VFNMADD231PS c1over9<>+0(SB), Y1, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y5
+	VFNMADD231PS c1over9<>+0(SB), Y3, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, (BX)(AX*2)
+	VMULPS       c1over36<>+0(SB), Y0, Y5
+	VFMADD231PS  c1over18<>+0(SB), Y1, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y5
+	VFMADD231PS  c2over9<>+0(SB), Y3, Y5
+	VFMADD231PS  c4over9<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, (BX)(DX*1)
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over60<>+0(SB), Y0, Y5
+	VFMADD231PS  c1over30<>+0(SB), Y1, Y5
+	VFNMADD231PS c1over15<>+0(SB), Y2, Y5
+	VFMADD231PS  c2over15<>+0(SB), Y3, Y5
+	VFNMADD231PS c4over15<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, (SI)
+	VMULPS       c32over45<>+0(SB), Y0, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y1, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y2, Y0
+	VFMADD231PS  c4over45<>+0(SB), Y3, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (SI)(AX*1)
+	VMOVAPS      Y4, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VMOVUPS      32(R8), Y0
+	VMOVUPS      32(R8)(CX*1), Y1
+	VMOVUPS      32(R8)(CX*2), Y2
+	VMOVUPS      32(R8)(DI*1), Y3
+	VMOVUPS      32(R9), Y4
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y5
+	VMOVUPS      Y5, 32(BX)
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y0, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y2, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y3, Y5
+	VFNMADD231PS c1over3<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, 32(BX)(AX*1)
+	VMULPS       c1over9<>+0(SB), Y0, Y5
+	VFNMADD231PS c1over9<>+0(SB), Y1, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y5
+	VFNMADD231PS c1over9<>+0(SB), Y3, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, 32(BX)(AX*2)
+	VMULPS       c1over36<>+0(SB), Y0, Y5
+	VFMADD231PS  c1over18<>+0(SB), Y1, Y5
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y5
+	VFMADD231PS  c2over9<>+0(SB), Y3, Y5
+	VFMADD231PS  c4over9<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, 32(BX)(DX*1)
+	VXORPS       Y5, Y5, Y5
+	VFNMADD231PS c1over60<>+0(SB), Y0, Y5
+	VFMADD231PS  c1over30<>+0(SB), Y1, Y5
+	VFNMADD231PS c1over15<>+0(SB), Y2, Y5
+	VFMADD231PS  c2over15<>+0(SB), Y3, Y5
+	VFNMADD231PS c4over15<>+0(SB), Y4, Y5
+	VMOVUPS      Y5, 32(SI)
+	VMULPS       c32over45<>+0(SB), Y0, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y1, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y2, Y0
+	VFMADD231PS  c4over45<>+0(SB), Y3, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(SI)(AX*1)
+	VMOVAPS      Y4, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightGradF3x5AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R8)(DI*1), Y3
+	VMOVUPS      (R9), Y4
+	VMOVUPS      (R9)(CX*1), Y5
+	VMOVUPS      (R9)(CX*2), Y6
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y7
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y7
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y7
+	VFMADD231PS  c1over36<>+0(SB), Y3, Y7
+	VFNMADD231PS c1over60<>+0(SB), Y4, Y7
+	VFMADD231PS  c32over45<>+0(SB), Y5, Y7
+	VMOVUPS      Y7, (BX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over18<>+0(SB), Y3, Y0
+	VFMADD231PS  c1over30<>+0(SB), Y4, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y3, Y0
+	VFNMADD231PS c1over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (BX)(AX*2)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c2over9<>+0(SB), Y3, Y0
+	VFMADD231PS  c2over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c4over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VMOVAPS      Y6, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c4over9<>+0(SB), Y3, Y0
+	VFNMADD231PS c4over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(R8), Y0
+	VMOVUPS      32(R8)(CX*1), Y1
+	VMOVUPS      32(R8)(CX*2), Y2
+	VMOVUPS      32(R8)(DI*1), Y3
+	VMOVUPS      32(R9), Y4
+	VMOVUPS      32(R9)(CX*1), Y5
+	VMOVUPS      32(R9)(CX*2), Y6
+	VXORPS       Y7, Y7, Y7
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y7
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y7
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y7
+	VFMADD231PS  c1over36<>+0(SB), Y3, Y7
+	VFNMADD231PS c1over60<>+0(SB), Y4, Y7
+	VFMADD231PS  c32over45<>+0(SB), Y5, Y7
+	VMOVUPS      Y7, 32(BX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over18<>+0(SB), Y3, Y0
+	VFMADD231PS  c1over30<>+0(SB), Y4, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y3, Y0
+	VFNMADD231PS c1over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(BX)(AX*2)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c2over9<>+0(SB), Y3, Y0
+	VFMADD231PS  c2over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c4over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VMOVAPS      Y6, Y0
+	VFNMADD231PS c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over9<>+0(SB), Y2, Y0
+	VFMADD231PS  c4over9<>+0(SB), Y3, Y0
+	VFNMADD231PS c4over15<>+0(SB), Y4, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(SI)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·outputF3x5AVX2(SB), NOSPLIT, $0-64
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    srcNext+40(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	LEAQ    (SI)(CX*4), DI
+	MOVQ    bias+56(FP), R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VMOVUPS     (DI), Y6
+	VMOVUPS     (DI)(CX*1), Y7
+	VMOVUPS     (DI)(CX*2), Y8
+	VADDPS      Y4, Y3, Y9
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y4, Y7, Y6
+	VADDPS      Y9, Y6, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y0, Y6, Y6
+	VMOVUPS     Y6, (DX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VFMADD231PS c1over2<>+0(SB), Y7, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (DX)(AX*1)
+	VADDPS      Y9, Y8, Y2
+	VFMADD231PS c4<>+0(SB), Y4, Y2
+	VFMADD231PS c1over4<>+0(SB), Y7, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (DX)(AX*2)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VMOVUPS     32(DI), Y6
+	VMOVUPS     32(DI)(CX*1), Y7
+	VMOVUPS     32(DI)(CX*2), Y8
+	VADDPS      Y4, Y3, Y9
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y4, Y7, Y6
+	VADDPS      Y9, Y6, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y1, Y6, Y6
+	VMOVUPS     Y6, 32(DX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VFMADD231PS c1over2<>+0(SB), Y7, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(DX)(AX*1)
+	VADDPS      Y9, Y8, Y2
+	VFMADD231PS c4<>+0(SB), Y4, Y2
+	VFMADD231PS c1over4<>+0(SB), Y7, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(DX)(AX*2)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
 	DECQ        n+48(FP)
 	JNZ         vector
 	VZEROUPPER

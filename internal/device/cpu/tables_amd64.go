@@ -58,6 +58,7 @@ func avx512Kernels() *kernels {
 	ks.transpose = transposeAVX512
 	ks.add = addAVX512
 	ks.fetch = fetchAVX512
+	ks.peak, ks.peakSums = peakAVX512, 24
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX512,
@@ -65,6 +66,13 @@ func avx512Kernels() *kernels {
 			weights:    weightsF4x5AVX512,
 			weightGrad: weightGradF4x5AVX512,
 			output:     outputF4x5AVX512,
+		},
+		{Outputs: 3, Taps: 5}: {
+			data:       dataF3x5AVX512,
+			grad:       gradF3x5AVX512,
+			weights:    weightsF3x5AVX512,
+			weightGrad: weightGradF3x5AVX512,
+			output:     outputF3x5AVX512,
 		},
 		{Outputs: 2, Taps: 5}: {
 			data:       dataF2x5AVX512,
@@ -116,6 +124,7 @@ func avx2Kernels() *kernels {
 	ks.transpose = transposeAVX2
 	ks.add = addAVX2
 	ks.fetch = fetchAVX2
+	ks.peak, ks.peakSums = peakAVX2, 6
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX2,
@@ -123,6 +132,13 @@ func avx2Kernels() *kernels {
 			weights:    weightsF4x5AVX2,
 			weightGrad: weightGradF4x5AVX2,
 			output:     outputF4x5AVX2,
+		},
+		{Outputs: 3, Taps: 5}: {
+			data:       dataF3x5AVX2,
+			grad:       gradF3x5AVX2,
+			weights:    weightsF3x5AVX2,
+			weightGrad: weightGradF3x5AVX2,
+			output:     outputF3x5AVX2,
 		},
 		{Outputs: 2, Taps: 5}: {
 			data:       dataF2x5AVX2,

@@ -4,7 +4,7 @@
 // Run it by go generate in package cpu. Each kernel is described by a function of an [isa] below,
 // so that AVX-512 and AVX2 share one description: [product] and [outer] (matrix products),
 // [transpose] (between voxels and channels), [add] (partial sums), [fetch] (to have weights in
-// cache before they are needed), [outerTaps] (the weight gradient of one-channel convolutions),
+// cache before they are needed), [peak] (what the machine multiplies at most), [outerTaps] (the weight gradient of one-channel convolutions),
 // [transform] (Winograd's matrices, from package toomcook).
 package main
 
@@ -43,9 +43,10 @@ func main() {
 		fmt.Fprintf(&b, "\tks.outerTaps = %s\n", outerTaps(s))
 		fmt.Fprintf(&b, "\tks.transpose = %s\n\tks.add = %s\n", transpose(s), add(s))
 		fmt.Fprintf(&b, "\tks.fetch = %s\n", fetch(s))
+		fmt.Fprintf(&b, "\tks.peak, ks.peakSums = %s, %d\n", peak(s), peakSums(s))
 		b.WriteString("\tks.winograd = map[toomcook.Tile]*transforms{\n")
-		for _, t := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3},
-			{Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}} {
+		for _, t := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
+			{Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}} {
 			m := toomcook.New(t)
 			name := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps)
 			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d}: {\n", t.Outputs, t.Taps)
