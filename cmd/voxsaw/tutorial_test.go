@@ -116,8 +116,8 @@ func trained(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommands types every command of the pages' blocks, on made-up scans and photographs.
-// These are small: so crops and networks are, too, and trainings are short.
+// TestDocumentedCommands types every command of the pages' blocks. Scans and photographs are made
+// up, and small: so crops and networks are, too, and trainings are short.
 func TestDocumentedCommands(t *testing.T) {
 	world := t.TempDir()
 	for _, name := range []string{"scans", "SCANS"} {

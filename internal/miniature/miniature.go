@@ -49,7 +49,8 @@ func NIH(root string, numbers []int) error {
 		if err := writeSeries(folder, uid, scan); err != nil {
 			return err
 		}
-		if labels, err = labels.Orient("LPI"); err != nil { // the first instance is the highest slice
+		// the first instance is the highest slice
+		if labels, err = labels.Orient("LPI"); err != nil {
 			return err
 		}
 		labels.Affine = volume.Scaling(labels.Spacing()) // as if it were RAS, from the origin on

@@ -96,7 +96,7 @@ type kernels struct {
 	transpose transposeFunc
 	add       addFunc
 	fetch     fetchFunc
-	peak      func(times int) // multiply-adds of registers alone: so often, peakSums of 16 lanes each
+	peak      func(times int) // multiply-adds on registers, peakSums of 16 lanes so many times
 	peakSums  int
 	winograd  map[toomcook.Tile]*transforms
 

@@ -4,8 +4,9 @@
 // Run it by go generate in package cpu. Each kernel is described by a function of an [isa] below,
 // so that AVX-512 and AVX2 share one description: [product] and [outer] (matrix products),
 // [transpose] (between voxels and channels), [add] (partial sums), [fetch] (to have weights in
-// cache before they are needed), [peak] (what the machine multiplies at most), [outerTaps] (the weight gradient of one-channel convolutions),
-// [transform] (Winograd's matrices, from package toomcook).
+// cache before they are needed), [peak] (what the machine multiplies at most), [outerTaps] (the
+// weight gradient of one-channel convolutions), [transform] (Winograd's matrices, from package
+// toomcook).
 package main
 
 import (
