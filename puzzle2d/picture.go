@@ -5,25 +5,14 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
-// The picture of a puzzle, as the paper's Figure 3: the arrangements side by side, from the
-// shuffled one to the truth, with the number of each patch, which is that of its place; patches
-// that lie where they do not belong have a red frame. The slots of missing patches are empty, with
-// a thin frame.
-
-// Sizes in pixels.
-const (
-	tileSize   = 64
-	tileGap    = 3
-	frame      = 3
-	numberSize = 14
-)
-
-// columns lists what is drawn.
-func (p Play) columns() []jigsaw.Column {
-	return p.play().Columns(p.All.ofGrid(puzzle.Grid(p.Grid[:])))
+// all is what became of all puzzles; nil where nobody says it.
+func (p Play) all() *jigsaw.Evaluation {
+	if p.All == nil {
+		return nil
+	}
+	return &p.All.PuzzleEvaluation
 }
 
 // play is what package jigsaw knows of the play.
@@ -31,30 +20,17 @@ func (p Play) play() jigsaw.Play {
 	return jigsaw.Play{Missing: p.Missing, Arrangements: p.Arrangements}
 }
 
-// Picture draws the play, rounds side by side.
+// Picture draws the play, rounds side by side, as the paper's Figure 3 does: see
+// [jigsaw.Play.Picture].
 func (p Play) Picture() image.Image {
-	grid := puzzle.Grid(p.Grid[:])
-	columns := p.columns()
-	const step = tileSize + tileGap
-	page, corners := jigsaw.Strip(image.Pt(p.Grid[1]*step-tileGap, p.Grid[0]*step-tileGap), columns)
-	numbers := tiles.NewFace(numberSize)
-	var at [2]int
-	for x, c := range columns {
-		for slot, patch := range c.Patches {
-			grid.Coordinates(at[:], slot)
-			place := image.Rect(0, 0, tileSize, tileSize).Add(corners[x]).Add(image.Pt(at[1]*step, at[0]*step))
-			if p.play().Missed(patch) {
-				page.Frame(place, 1, tiles.Pale)
-				continue
-			}
-			page.Tile(place, p.image(patch))
-			page.Number(numbers, place, patch)
-			if patch != slot {
-				page.Frame(place, frame, tiles.Wrong)
-			}
-		}
-	}
-	return page.RGBA
+	const side, step = 64, 67 // of a tile, and to the next, in pixels
+	return p.play().Picture(p.all(), jigsaw.Drawing{
+		Grid: puzzle.Grid(p.Grid[:]), Size: image.Pt(p.Grid[1]*step-step+side, p.Grid[0]*step-step+side),
+		Place: func(at []int) image.Rectangle {
+			return image.Rect(0, 0, side, side).Add(image.Pt(at[1]*step, at[0]*step))
+		},
+		Tile: p.image,
+	})
 }
 
 // image is a patch as a picture.

@@ -7,7 +7,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -19,19 +18,6 @@ type Player struct {
 	player jigsaw.Players
 }
 
-// PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.
-type PlayOptions struct {
-	Rounds   int // at most
-	Shuffles int // puzzles that are made of each photograph
-	// Only is a number of orders: puzzles are shuffled by these alone, and the cheapest of them is
-	// the answer, as a K-way puzzle has it; 0: all n!. They are those of a K-way head with the same
-	// seed.
-	Only int
-	// Unary leaves the binary terms out, of a network that was trained with them.
-	Unary  bool
-	Memory int64 // limit in bytes of the network; 0: none
-}
-
 // Open prepares a player with the weights of a checkpoint of puzzles and the configuration that is
 // in it.
 func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
@@ -39,32 +25,16 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Rounds > 0 {
-		c.Rounds = o.Rounds
-	}
-	if o.Shuffles > 0 {
-		c.ValidateShuffles = o.Shuffles
-	}
-	c.Binary = c.Binary && !o.Unary
+	jigsaw.With(&c.Puzzle, &c.ValidateShuffles, o)
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	game, err := c.game()
+	if err == nil {
+		err = game.Among(o.Only, path, c.Orders)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if o.Only > 0 {
-		if c.Head == HeadKWay {
-			return nil,
-				fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
-					path, c.Classes)
-		}
-		if game.Orders, err = c.orders(o.Only); err == nil {
-			err = game.Check()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--only-classes %d: %w", o.Only, err)
-		}
 	}
 	network, err := c.Network.net(c.Patch, c.Patch)
 	if err != nil {
@@ -94,38 +64,20 @@ func (p *Player) Config() Config { return p.config }
 // Close gives the memory back.
 func (p *Player) Close() { p.player.Close() }
 
-// Metrics are shares of puzzles, and of patches.
-type Metrics struct {
-	Correct float64 `json:"correct"` // puzzles wholly solved
-	Near    float64 `json:"near"`    // puzzles within Hamming distance 2 of the truth
-	Patches float64 `json:"patches"` // patches in their place, of those that are there
-}
+type (
+	// PlayOptions say how puzzles are solved.
+	PlayOptions = voxsaw.PlayOptions
+	// Metrics are shares of puzzles, and of patches.
+	Metrics = voxsaw.PuzzleMetrics
+	// A GridEvaluation is how well the puzzles of one grid of several were solved.
+	GridEvaluation = voxsaw.PuzzleEvaluation
+)
 
 // An Evaluation is how well the puzzles of some photographs were solved.
 type Evaluation struct {
-	Photos  int     `json:"photos"`
-	Puzzles int     `json:"puzzles"`
-	Loss    float64 `json:"loss"` // mean over photographs of the loss in the first round
-	// after each; a puzzle that has come to rest keeps its answer
-	Rounds []Metrics `json:"rounds"`
-	Mean   float64   `json:"mean_rounds"` // rounds played, on average
-	Chance Metrics   `json:"chance"`      // what blind guessing scores
-	// Grids is each of several grids; the metrics above are the means over them then.
-	Grids []GridEvaluation `json:"grids,omitempty"`
+	Photos int `json:"photos"`
+	voxsaw.PuzzleEvaluation
 }
-
-// A GridEvaluation is how well the puzzles of one grid of several were solved: see [Evaluation].
-type GridEvaluation struct {
-	Grid    string    `json:"grid"` // such as 3x3
-	Puzzles int       `json:"puzzles"`
-	Loss    float64   `json:"loss"`
-	Rounds  []Metrics `json:"rounds"`
-	Mean    float64   `json:"mean_rounds"`
-	Chance  Metrics   `json:"chance"`
-}
-
-// Final are the metrics after the last round.
-func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 
 // Evaluate plays Config.ValidateShuffles puzzles of each photograph, always the same ones for the
 // same seed, number of photographs and order of them.
@@ -138,39 +90,11 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 	if err != nil {
 		return Evaluation{}, err
 	}
-	out := Evaluation{Photos: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Rounds: metricsOf(e.Rounds), Mean: e.Mean,
-		Chance: Metrics(e.Chance)}
-	for _, g := range e.Grids {
-		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean,
-			Metrics(g.Chance)})
+	e.Ceiling = Metrics{}
+	for k := range e.Grids {
+		e.Grids[k].Ceiling = Metrics{}
 	}
-	return out, nil
-}
-
-// ofGrid is what package jigsaw knows of an evaluation: of several grids, on this one.
-func (e *Evaluation) ofGrid(grid puzzle.Grid) *jigsaw.Evaluation {
-	if e == nil {
-		return nil
-	}
-	puzzles, rounds := e.Puzzles, e.Rounds
-	for _, g := range e.Grids {
-		if g.Grid == grid.String() {
-			puzzles, rounds = g.Puzzles, g.Rounds
-		}
-	}
-	of := &jigsaw.Evaluation{Puzzles: puzzles}
-	for _, m := range rounds {
-		of.Rounds = append(of.Rounds, jigsaw.Metrics(m))
-	}
-	return of
-}
-
-func metricsOf(rounds []jigsaw.Metrics) []Metrics {
-	list := make([]Metrics, len(rounds))
-	for i, m := range rounds {
-		list[i] = Metrics(m)
-	}
-	return list
+	return Evaluation{e.Items, e}, nil
 }
 
 // fits says whether a grid fits into the photographs.

@@ -12,7 +12,6 @@
 package puzzle3d
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -54,35 +53,11 @@ type Config struct {
 
 	Grid [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of them" range:"[1,)"`
 	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
-	Grids []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
-	Crop  [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels" range:"[1,)"`
-	Patch [3]int   `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
-	Batch int      `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
+	Grids         []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
+	Crop          [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels" range:"[1,)"`
+	Patch         [3]int   `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
+	voxsaw.Puzzle `yaml:",inline"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
-	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head" range:"[1,)"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one" range:"[1,)"`
-	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
-	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3" range:"[2,3]"`
-	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
-	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
-
-	// BinaryWeight and the three below are the paper's own ways where ours differ; zero is ours.
-	BinaryWeight   float64 `yaml:"binary_weight,omitempty" help:"weight of a binary term beside a unary one, in the loss and in solving; 1: equation 1 of the paper; 0: the loss adds the mean over pairs to the mean over patches, and solving weighs both alike" range:"[0,1000000]"`
-	LinearFeatures bool    `yaml:"linear_features,omitempty" help:"no ReLU after the linear layer that makes a patch's feature, as the paper has it"`
-	SearchOnce     bool    `yaml:"search_once,omitempty" help:"the search with binary terms takes the best within the distance of the assignment, as the paper has it, and does not go on from there"`
-	PaperRounds    bool    `yaml:"paper_rounds,omitempty" help:"rounds end as the paper has it: a puzzle that is solved is not shown again in its right order, and one that goes in circles is played on"`
-
-	// Layers and AttentionHeads are zero where the head is another.
-	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2" range:"[0,)"`
-	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4" range:"[0,)"`
-
-	Classes   int    `yaml:"classes" help:"head kway: orders to choose among" range:"[2,)"`
-	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
-
-	Missing   float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place" range:"[0,1)"`
-	Identical bool    `yaml:"identical,omitempty" help:"patches that are the same voxel for voxel, such as air, are one class in the loss: any of their places is right"`
 	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none" range:"[0,1]"`
@@ -104,10 +79,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3},
-		Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, Classes: 100,
-		Criterion: puzzle.MinDistance,
-		MaxAir:    0.3, ValidateShuffles: 1,
+		Crop: [3]int{120, 120, 120}, MaxAir: 0.3, ValidateShuffles: 1,
+		Puzzle: voxsaw.Puzzle{Batch: 2, Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1,
+			Classes: 100, Criterion: puzzle.MinDistance},
 	}
 }
 
@@ -129,11 +103,8 @@ func (c Config) resolve(p volume.Preparation) (Config, error) {
 	}
 	c.Network = b.Settings()
 	byDefault := DefaultConfig().Grid
-	if err := jigsaw.ResolveGrid(c.Grid[:], byDefault[:], c.Grids); err != nil {
+	if err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids); err != nil {
 		return c, err
-	}
-	if c.Head == Attention {
-		c.Layers, c.AttentionHeads = cmp.Or(c.Layers, 2), cmp.Or(c.AttentionHeads, 4)
 	}
 	if c.Patch, err = c.smallestCells().Resolve(b); err != nil {
 		return c, err
@@ -175,8 +146,8 @@ func (c Config) Check() error {
 	if _, err := c.restoring(); err != nil {
 		return err
 	}
-	if c.Head != Attention && (c.Layers != 0 || c.AttentionHeads != 0) {
-		return fmt.Errorf("layers and attention_heads are for head %s, not %s: leave them 0", Attention, c.Head)
+	if err := jigsaw.CheckLayers(c.Puzzle); err != nil {
+		return err
 	}
 	if c.Head == KWay && c.Share < 1 {
 		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes",
@@ -197,15 +168,8 @@ func (c Config) layout() patches.Layout {
 
 // game is what package jigsaw wants to know.
 func (c Config) game() (jigsaw.Config, error) {
-	game := jigsaw.Config{
-		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary,
-		Distance:  c.Distance,
-		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
-		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
-		BinaryWeight: c.BinaryWeight, LinearFeatures: c.LinearFeatures, SearchOnce: c.SearchOnce,
-		PaperRounds: c.PaperRounds,
-		Channels:    c.Network.InputChannels(),
-	}
+	game := jigsaw.Config{Puzzle: c.Puzzle, Grid: c.grid(), Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
+		SkipBlank: c.SkipAir, Channels: c.Network.InputChannels()}
 	if len(c.Grids) > 0 {
 		var err error
 		if game.Grids, err = c.grids(); err != nil {

@@ -41,7 +41,7 @@ func greys() Play {
 func TestPictureShowsEveryPatchWhereItLies(t *testing.T) {
 	p := greys()
 	img := p.Picture()
-	columns := p.columns()
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
 	if len(columns) != 3 || columns[0].Count != "9 of 12 in place" || columns[1].Count != "10 of 12 in place" ||
 		columns[2].Title != "truth" {
 		t.Errorf("columns %+v", columns)
@@ -86,7 +86,7 @@ func TestLongPlaysAreDrawnInPart(t *testing.T) {
 		p.Arrangements = append(p.Arrangements, p.Arrangements[0])
 	}
 	p.Arrangements = append(p.Arrangements, puzzle.Identity(12))
-	columns := p.columns()
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
 	if len(columns) > jigsaw.MostColumns || columns[0].Title != "shuffled" ||
 		columns[len(columns)-1].Title != "after round 32" || !columns[len(columns)-1].Patches.Solved() {
 		t.Errorf("%d columns, the last %+v", len(columns), columns[len(columns)-1])
@@ -99,12 +99,11 @@ func TestPictureHasTheRoundsOfAllPuzzles(t *testing.T) {
 	p := greys()
 	without := p.Picture().Bounds().Dy()
 	rounds := []Metrics{{Correct: 0.125, Near: 0.5}, {Correct: 0.25, Near: 0.625}, {Correct: 0.375, Near: 0.75}}
-	all := &Evaluation{Puzzles: 40, Rounds: rounds}
-	for _, e := range []*Evaluation{all, {Puzzles: 80, Rounds: make([]Metrics, 3),
+	for _, e := range []GridEvaluation{{Puzzles: 40, Rounds: rounds}, {Puzzles: 80, Rounds: make([]Metrics, 3),
 		Grids: []GridEvaluation{{Grid: "2x2x2", Rounds: make([]Metrics, 3)}, {Grid: "3x2x2", Puzzles: 40, Rounds: rounds}}}} {
-		p.All = e
+		p.All = &Evaluation{PuzzleEvaluation: e}
 		var under []string
-		for _, c := range p.columns() {
+		for _, c := range p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:])) {
 			under = append(under, c.Under...)
 		}
 		want := []string{"of 40 puzzles", "correct", "D<=2", "", "12.50 %", "50.00 %", "after round 3", "37.50 %",
@@ -144,7 +143,7 @@ func TestPictureHasTheRoundsOfAllPuzzles(t *testing.T) {
 func TestPictureNumbersThePatches(t *testing.T) {
 	p := greys()
 	img := p.Picture().(*image.RGBA)
-	columns := p.columns()
+	columns := p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:]))
 	const tileGap, slabGap = 3, 14
 	corners := map[int]string{}
 	for x, c := range columns {

@@ -368,7 +368,7 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Metrics{1, 1, 1}); e.Ceiling != want {
+	if want := (Metrics{Correct: 1, Near: 1, Patches: 1}); e.Ceiling != want {
 		t.Errorf("ceiling %+v", e.Ceiling)
 	}
 }

@@ -169,10 +169,9 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 			return &usageError{wrong}
 		}
 		// the peer has the paper's head and looks once
-		game := jigsaw.Config{
-			Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256,
-			Rounds: 1, Distance: 2, Batch: o.Batch, Shuffles: 1,
-		}
+		game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Shuffles: 1,
+			Puzzle: voxsaw.Puzzle{Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1, Distance: 2,
+				Batch: o.Batch}}
 		t, err = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)},
 			Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
 	} else {

@@ -90,8 +90,8 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 		defer func() { err = errors.Join(err, f.Close()) }()
 		measure.Samples = f
 	}
-	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1,
-		Binary: o.Binary, Distance: 3, Batch: o.Batch, Shuffles: 1}
+	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: jigsaw.Paper,
+		Features: 1024, Hidden: 256, Rounds: 1, Binary: o.Binary, Distance: 3, Batch: o.Batch}}
 	work := bench.Puzzle{Game: game, Encoder: n, Memory: o.Memory.limitAll()}
 	t, err := work.Run(dev, o.Warmup, o.Steps, measure)
 	if err != nil {

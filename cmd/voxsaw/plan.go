@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/config"
@@ -235,10 +236,8 @@ func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
 		return 0, err
 	}
 	c := puzzle3d.DefaultConfig()
-	game := jigsaw.Config{
-		Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Head: c.Head, Features: c.Features, Hidden: c.Hidden,
-		Rounds: 1, Distance: 2, Batch: p.Batch, Shuffles: 1,
-	}
+	game := jigsaw.Config{Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Shuffles: 1,
+		Puzzle: voxsaw.Puzzle{Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: 1, Distance: 2, Batch: p.Batch}}
 	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch},
 		Memory: m.limit}.Run(m.dev, planWarmup, planTimed, bench.Options{})
 	return t.Median, err

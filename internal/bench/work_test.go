@@ -86,8 +86,8 @@ func TestPuzzle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Puzzle{
-		Game: jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 12, Hidden: 10, Rounds: 1,
-			Distance: 2, Batch: 2, Shuffles: 1},
+		Game: jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: jigsaw.Paper,
+			Features: 12, Hidden: 10, Rounds: 1, Distance: 2, Batch: 2}},
 		Encoder: backbone.Patches{Backbone: b, Size: [3]int{8, 8, 8}},
 	}
 	timing, err := p.Run(testDevice(t), 1, 2, Options{})

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
@@ -38,8 +39,8 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 	boards := len(want.Truth)
 	dev, answers := testDevice(t), map[string]bool{}
 	for _, golden := range want.Cases {
-		c := Config{Grid: puzzle.Grid{3, 3}, Head: Paper, Features: 4, Hidden: 1, Rounds: 1, Binary: true, Distance: 3,
-			Batch: boards, Shuffles: 1, SearchOnce: true, BinaryWeight: golden.Weight}
+		c := Config{Grid: puzzle.Grid{3, 3}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: Paper, Features: 4, Hidden: 1,
+			Rounds: 1, Binary: true, Distance: 3, Batch: boards, SearchOnce: true, BinaryWeight: golden.Weight}}
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,13 @@
 package jigsaw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
@@ -126,9 +128,13 @@ func ReadGrids(list []string, axes int) ([]puzzle.Grid, error) {
 	return grids, nil
 }
 
-// ResolveGrid makes a grid the one of the most cells of a list, if there is one. Another one that
-// the user has chosen, so that it is not the default, is a mistake.
-func ResolveGrid(grid, byDefault puzzle.Grid, list []string) error {
+// Resolve completes the settings of a game: the numbers of the attention head, and the grid, which
+// is the one of the most cells of a list, if there is one. Another one that the user has chosen, so
+// that it is not the default, is a mistake.
+func Resolve(c *voxsaw.Puzzle, grid, byDefault puzzle.Grid, list []string) error {
+	if c.Head == Attention {
+		c.Layers, c.AttentionHeads = cmp.Or(c.Layers, 2), cmp.Or(c.AttentionHeads, 4)
+	}
 	grids, err := ReadGrids(list, len(grid))
 	if err != nil || len(grids) == 0 {
 		return err

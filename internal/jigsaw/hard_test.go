@@ -270,7 +270,7 @@ func TestEvaluationWithMissingPatches(t *testing.T) {
 		players.Finest() != players[1] {
 		t.Errorf("%+v; the mean over grids is %v", ev, mean)
 	}
-	v := ev.Validation()
+	v := validation(ev)
 	if last := v.Metrics[len(v.Metrics)-1]; last.Name != "patches 2x2x2" || last.Value != ev.Grids[1].Final().Patches ||
 		v.Score != ev.Final().Patches {
 		t.Errorf("validation %+v", v)
@@ -283,7 +283,7 @@ func TestHardGamesThatCannotBe(t *testing.T) {
 		"missing is NaN":              func(c *Config) { c.Missing = math.NaN() },
 		"less than two are left":      func(c *Config) { c.Missing = 0.9 },
 		"less than half a patch":      func(c *Config) { c.Missing = 0.05 },
-		"column_sum wants every":      func(c *Config) { c.ColumnSum = 1 },
+		"column_sum wants every":      func(c *Config) { c.ColSum = 1 },
 		"attention_heads is 3":        func(c *Config) { c.AttentionHeads = 3 },
 		"layers is 0":                 func(c *Config) { c.Layers = 0 },
 		"head paper is for one grid":  func(c *Config) { c.Head, c.Grids = Paper, []puzzle.Grid{{2, 2, 2}, {3, 2, 1}} },

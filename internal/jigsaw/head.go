@@ -91,7 +91,7 @@ func (c Config) newBoards(boards int) *head {
 		h.relation = make([]float32, boards*n*n)
 		h.pairs = make([]float32, boards*n*n*c.Grid.Relations())
 	}
-	if c.ColumnSum > 0 {
+	if c.ColSum > 0 {
 		h.counts = make([]float32, boards)
 	}
 	return h

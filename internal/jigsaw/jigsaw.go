@@ -16,6 +16,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
@@ -43,44 +44,13 @@ const (
 
 // Config is what there is to say about a game but its data and its network.
 type Config struct {
+	voxsaw.Puzzle
 	Grid      puzzle.Grid // cells along each axis
-	Head      string      // Paper, Symmetric, Both, KWay or Attention
-	Features  int         // width of a patch's feature
-	Hidden    int         // hidden width of the symmetric and of the K-way head, width of a token
-	Rounds    int         // times that a puzzle is solved, re-arranged and looked at again
-	Binary    bool        // binary terms: the relation between each two patches is learnt, too
-	Distance  int         // Hamming distance of the search with binary terms: 2 or 3
-	ColumnSum float64     // weight of the column-sum loss; 0: none
 	SkipBlank bool        // patches that are the same everywhere do not count in the loss
 	Channels  int         // of a patch, each of which is the same everywhere; 0: 1
-	Batch     int         // puzzles in a step, over all ranks
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
 
-	// BinaryWeight is what a binary term weighs beside a unary one, in the loss and in solving: 1
-	// is equation 1 of Wei et al. 2019, whose sum the loss is then, divided by the number of
-	// patches.
-	// 0: the loss is the mean over patches plus the mean over pairs, and a puzzle is solved by
-	// equation 1.
-	BinaryWeight float64
-	// LinearFeatures leaves out the ReLU after the linear layer that makes a patch's feature.
-	LinearFeatures bool
-	// SearchOnce is [solver.Solver.Once].
-	SearchOnce bool
-	// PaperRounds ends the rounds where Wei et al. end them: a puzzle that is solved is not shown
-	// again in its right order, unless it was given so, and one that goes in circles is played
-	// on.
-	PaperRounds bool
-
-	Layers         int // of the attention head
-	AttentionHeads int // of each layer; they divide Hidden
-
-	// Missing is the share of the patches of each puzzle that are left out: see missing.go.
-	Missing float64
-	// Identical says that patches with the same voxels are one class: any of their places is right
-	// for each of them, in the loss ([nn.Graph.ChoiceLoss]). Scores still want each patch in its
-	// own place, and the ceiling says how much of that is possible.
-	Identical bool
 	// Grids are those that a step draws one of, all its puzzles the same; Grid is that of the step.
 	// The head has a class for each position of each grid, and chooses among those of the step's
 	// grid. nil: Grid alone
@@ -119,11 +89,19 @@ func (c Config) Check() error {
 			return fmt.Errorf("%s is %d, must be from 1 to %d", v.name, v.value, v.high)
 		}
 	}
-	if !(c.ColumnSum >= 0) || math.IsInf(c.ColumnSum, 1) {
-		return fmt.Errorf("column_sum is %v, must be a number from 0 up", c.ColumnSum)
+	if !(c.ColSum >= 0) || math.IsInf(c.ColSum, 1) {
+		return fmt.Errorf("column_sum is %v, must be a number from 0 up", c.ColSum)
 	}
 	if !(c.BinaryWeight >= 0 && c.BinaryWeight <= 1e6) {
 		return fmt.Errorf("binary_weight is %v, must be from 0 to 1000000", c.BinaryWeight)
+	}
+	return nil
+}
+
+// CheckLayers says of settings whether they have layers of a head that is another.
+func CheckLayers(c voxsaw.Puzzle) error {
+	if c.Head != Attention && (c.Layers != 0 || c.AttentionHeads != 0) {
+		return fmt.Errorf("layers and attention_heads are for head %s, not %s: leave them 0", Attention, c.Head)
 	}
 	return nil
 }
@@ -146,7 +124,7 @@ func (c Config) checkHead() error {
 		if c.Identical {
 			return fmt.Errorf("a choice among orders has one right answer: set identical to false")
 		}
-		if c.Binary || c.ColumnSum > 0 {
+		if c.Binary || c.ColSum > 0 {
 			return fmt.Errorf("head %s has neither binary terms nor a column-sum loss: set binary to false and column_sum to 0", KWay)
 		}
 	default:

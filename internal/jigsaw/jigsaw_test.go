@@ -34,8 +34,8 @@ func testDevice(t testing.TB) device.Device {
 // tiny is a game that a test can play.
 func tiny() Config {
 	return Config{
-		Grid: puzzle.Grid{2, 2, 2}, Head: Symmetric, Features: 12, Hidden: 10, Rounds: 5, Distance: 3, SkipBlank: true,
-		Batch: 2, Shuffles: 1,
+		Puzzle: voxsaw.Puzzle{Head: Symmetric, Features: 12, Hidden: 10, Rounds: 5, Distance: 3, Batch: 2},
+		Grid:   puzzle.Grid{2, 2, 2}, SkipBlank: true, Shuffles: 1,
 	}
 }
 
@@ -272,7 +272,7 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0},
 		{Both, 5, true, 0.5}} {
 		c := tiny()
-		c.Head, c.Rounds, c.Binary, c.ColumnSum, c.Distance = variant.head, variant.rounds, variant.binary,
+		c.Head, c.Rounds, c.Binary, c.ColSum, c.Distance = variant.head, variant.rounds, variant.binary,
 			variant.column, 3
 		played += equalsNaive(t, dev, c, e, noise(c, e))
 	}

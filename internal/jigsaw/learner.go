@@ -93,7 +93,7 @@ func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}
-	return e.Validation(), nil
+	return validation(e), nil
 }
 
 // Close gives the memory back.

@@ -34,7 +34,7 @@ func (c Config) checkMissing() error {
 	if c.Orders != nil {
 		return fmt.Errorf("missing is %v, but a choice among orders needs every patch: set missing to 0", c.Missing)
 	}
-	if c.ColumnSum > 0 {
+	if c.ColSum > 0 {
 		return fmt.Errorf("column_sum wants every place taken, missing leaves some empty: set one of them to 0")
 	}
 	most := 0

@@ -179,7 +179,7 @@ func TestCheckOfOrders(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"no orders":         func(c *Config) { c.Orders = nil },
 		"binary terms":      func(c *Config) { c.Binary = true },
-		"column sum":        func(c *Config) { c.ColumnSum = 1 },
+		"column sum":        func(c *Config) { c.ColSum = 1 },
 		"orders of another": func(c *Config) { c.Grid = puzzle.Grid{2, 2} },
 	} {
 		c := good

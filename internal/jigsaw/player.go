@@ -1,6 +1,7 @@
 package jigsaw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,31 @@ type Player struct {
 
 // Players are a player for each grid of a game.
 type Players []*Player
+
+// With changes the settings of a trained game as the options say; shuffles is how many puzzles are
+// made of an item.
+func With(c *voxsaw.Puzzle, shuffles *int, o voxsaw.PlayOptions) {
+	c.Rounds, *shuffles = cmp.Or(max(o.Rounds, 0), c.Rounds), cmp.Or(max(o.Shuffles, 0), *shuffles)
+	c.Binary = c.Binary && !o.Unary
+}
+
+// Among makes a game one among k orders, chosen as [ChooseOrders] does; path is the checkpoint's.
+func (c *Config) Among(k int, path string, listed []string) (err error) {
+	if k <= 0 {
+		return nil
+	}
+	if c.Head == KWay {
+		return fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
+			path, c.Classes)
+	}
+	if c.Orders, err = ChooseOrders(c.Seed, c.Grid.Cells(), k, c.Criterion, listed); err == nil {
+		err = c.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("--only-classes %d: %w", k, err)
+	}
+	return nil
+}
 
 // Open prepares players with the weights of a checkpoint of a game of these settings.
 func Open(dev voxsaw.Device, path string, c Config, b Backbone, memory int64) (Players, error) {
@@ -96,6 +122,7 @@ func (list Players) EvaluateAmong(ctx context.Context, g train.Group, held Held)
 	for _, p := range list {
 		e, err := p.EvaluateAmong(ctx, g, held)
 		if err != nil || len(list) == 1 {
+			e.Grid = ""
 			return e, err
 		}
 		of = append(of, e)
@@ -111,10 +138,10 @@ func meanOf(of []Evaluation) Evaluation {
 		mean.Puzzles += e.Puzzles
 		mean.Loss += share * e.Loss
 		mean.Mean += share * e.Mean
-		mean.Chance.add(e.Chance, share)
-		mean.Ceiling.add(e.Ceiling, share)
+		add(&mean.Chance, e.Chance, share)
+		add(&mean.Ceiling, e.Ceiling, share)
 		for round, m := range e.Rounds {
-			mean.Rounds[round].add(m, share)
+			add(&mean.Rounds[round], m, share)
 		}
 	}
 	return mean
@@ -166,40 +193,34 @@ func (p *Player) Close() {
 	p.encoder, p.head, p.params = nil, nil, nil
 }
 
-// Metrics are shares of puzzles, and of patches.
-type Metrics struct {
-	Correct float64 // puzzles wholly solved
-	Near    float64 // puzzles within Hamming distance 2 of the truth: at most two patches misplaced
-	Patches float64 // patches in their place, of those that are there
-}
+type (
+	// Metrics are shares of puzzles, and of patches.
+	Metrics = voxsaw.PuzzleMetrics
+	// An Evaluation is how well the puzzles of some items were solved.
+	Evaluation = voxsaw.PuzzleEvaluation
+)
 
-func (m *Metrics) add(other Metrics, weight float64) {
+func add(m *Metrics, other Metrics, weight float64) {
 	m.Correct += weight * other.Correct
 	m.Near += weight * other.Near
 	m.Patches += weight * other.Patches
 }
 
-// An Evaluation is how well the puzzles of some items were solved.
-type Evaluation struct {
-	Items   int
-	Puzzles int
-	Loss    float64   // mean over items of the loss in the first round
-	Rounds  []Metrics // after each round; a puzzle that has come to rest keeps its answer
-	Mean    float64   // rounds played, on average
-	Chance  Metrics   // what blind guessing scores
-	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the
-	// same everywhere and equal each other, such as air
-	Ceiling Metrics
-	Grid    puzzle.Grid
-	Grids   []Evaluation // of each of several grids; then the metrics here are the means over them
+// OnGrid is an evaluation of several grids on this one; nil of nil.
+func OnGrid(e *Evaluation, grid puzzle.Grid) *Evaluation {
+	if e != nil {
+		for _, of := range e.Grids {
+			if of.Grid == grid.String() {
+				return &of
+			}
+		}
+	}
+	return e
 }
 
-// Final are the metrics after the last round.
-func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
-
-// Validation is the evaluation as the loop logs it. The score is the share of patches in their
-// place after the last round.
-func (e Evaluation) Validation() voxsaw.Validation {
+// validation is an evaluation as the loop logs it. The score is the share of patches in their place
+// after the last round.
+func validation(e Evaluation) voxsaw.Validation {
 	final := e.Final()
 	v := voxsaw.Validation{Score: final.Patches, Metrics: []voxsaw.Metric{
 		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near},
@@ -215,8 +236,7 @@ func (e Evaluation) Validation() voxsaw.Validation {
 		}
 	}
 	for _, of := range e.Grids {
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("patches %v", of.Grid),
-			Value: of.Final().Patches})
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "patches " + of.Grid, Value: of.Final().Patches})
 	}
 	return v
 }
@@ -260,7 +280,7 @@ func (p *Player) EvaluateAmong(ctx context.Context, g train.Group, held Held) (E
 		return Evaluation{}, errors.New("there is nothing to solve puzzles of")
 	}
 	scores := make([]puzzle.Score, p.config.rounds())
-	e := Evaluation{Items: held.Len(), Grid: p.config.Grid}
+	e := Evaluation{Items: held.Len(), Grid: p.config.Grid.String()}
 	played := 0
 	items, err := train.Divide(ctx, g, held.Len(), func(ctx context.Context, i int) (solved, error) { return p.evaluate(ctx, held, i) })
 	if err != nil {
@@ -271,7 +291,7 @@ func (p *Player) EvaluateAmong(ctx context.Context, g train.Group, held Held) (E
 			scores[round].Join(s.Scores[round])
 		}
 		e.Puzzles += s.Puzzles
-		e.Ceiling.add(s.Ceiling, 1)
+		add(&e.Ceiling, s.Ceiling, 1)
 		e.Loss += s.Loss
 		played += s.Played
 	}
@@ -304,7 +324,7 @@ func (c Config) chance() (m Metrics) {
 // limited set of orders the ceiling is 1: the other patches tell identical ones apart.
 func (p *Player) ceiling(g *game) (mean Metrics) {
 	if p.config.Orders != nil {
-		return Metrics{1, 1, 1}
+		return Metrics{Correct: 1, Near: 1, Patches: 1}
 	}
 	alike := Alike(p.patches, p.config.cells())
 	puzzles := g.pieces
@@ -314,7 +334,7 @@ func (p *Player) ceiling(g *game) (mean Metrics) {
 	for _, of := range puzzles {
 		var m Metrics
 		m.Correct, m.Near, m.Patches = puzzle.Expected(p.config.present(), of.groups(alike)...)
-		mean.add(m, 1/float64(len(puzzles)))
+		add(&mean, m, 1/float64(len(puzzles)))
 	}
 	return mean
 }

@@ -60,7 +60,7 @@ func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, upd
 		return nil, err
 	}
 	n = group.PerPass(n)
-	if !group.Alone() && c.ColumnSum > 0 {
+	if !group.Alone() && c.ColSum > 0 {
 		return nil,
 			errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or train with one rank and without accumulate")
 	}

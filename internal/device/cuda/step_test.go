@@ -197,8 +197,8 @@ func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) 
 	settings.Channels, settings.Levels, settings.Norm = 16, 1, "instance"
 	network, err := backbone.Of(settings)
 	check(err)
-	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds,
-		Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
+	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Shuffles: 1, Seed: 3, Puzzle: voxsaw.Puzzle{Head: jigsaw.Paper,
+		Features: 32, Hidden: 16, Rounds: rounds, Distance: 2, Batch: 1}}
 	encoder := backbone.Patches{Backbone: network, Size: [3]int{4, 4, 4}}
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
