@@ -118,10 +118,11 @@ var mayImport = map[string][]string{
 	"puzzle2d": {
 		".", "sample", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config",
 		"internal/device",
-		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
-		"internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
+		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photo", "internal/photonet",
+		"internal/proposal", "internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
 		"internal/voc",
 	},
+	"internal/proposal": {"internal/seed"},
 	"puzzle3d": slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw",
 		"internal/puzzle", "internal/restoration", "internal/tiles"}),
 	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",

@@ -27,7 +27,7 @@ classes where there are any.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPhotoPrepare(), newPhotoPretrain(), newPhotoSolve(), newPhotoTransfer(), newPhotoFinetune(),
-		newPhotoCompare(), newPhotoConvert())
+		newPhotoCompare(), newPhotoConvert(), newPhotoPropose())
 	return cmd
 }
 

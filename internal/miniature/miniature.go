@@ -2,8 +2,8 @@
 // folders, the names and the oddities of what is fetched, with made-up patients and pictures in it.
 // Tests run on them what people run on the data sets themselves.
 //
-// Start at [NIH] and [ImageNet]. The oddities are listed with each function. Everything is a
-// function of its arguments: two calls write the same bytes.
+// Start at [NIH], [MSD], [ImageNet], [VOC2007] and [Caltech256]. The oddities are listed with each
+// function. Everything is a function of its arguments: two calls write the same bytes.
 package miniature
 
 import (
