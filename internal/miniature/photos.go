@@ -102,7 +102,8 @@ func VOC2007(root string, side int) error {
 	return nil
 }
 
-// Caltech256 writes 256_ObjectCategories: NNN.name/NNN_MMMM.jpg, and 257.clutter, which is no class.
+// Caltech256 writes 256_ObjectCategories: NNN.name/NNN_MMMM.jpg, and 257.clutter, which is no
+// class.
 func Caltech256(root string, classes, each int) error {
 	for class := range classes + 1 {
 		number, name := class+1, []string{"ak47", "american-flag", "backpack", "baseball-bat"}[class%4]

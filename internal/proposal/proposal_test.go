@@ -73,10 +73,10 @@ func best(boxes, others []image.Rectangle) float64 {
 	return sum / float64(len(boxes))
 }
 
-// On twenty photographs a box of OpenCV's overlaps by 0.8 or more, on average, with one of ours, and
-// one of ours with one of OpenCV's. Neither are the others to the pixel: textures are rotated there
-// and not here, and the least difference of a colour can join other regions. Random boxes of the same
-// sizes, to compare with, overlap by less than 0.65.
+// On twenty photographs a box of OpenCV's overlaps by 0.8 or more, on average, with one of ours,
+// and one of ours with one of OpenCV's. Neither are the others to the pixel: textures are rotated
+// there and not here, and the least difference of a colour can join other regions. Random boxes of
+// the same sizes, to compare with, overlap by less than 0.65.
 func TestSearchFindsWhatOpenCVFinds(t *testing.T) {
 	theirs := openCV(t)
 	if len(theirs) != 20 {

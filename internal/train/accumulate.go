@@ -13,7 +13,9 @@ import (
 // gradients are added up. A loss is a quotient of sums over the batch, so each micro-batch is run
 // twice: forward alone until the sums of all are known, then forward and backward with the sums of
 // the whole batch. The gradients then add up to that of the whole batch, as those of ranks do (see
-// [nn.Program.Reduce]), and not to a mean of other losses.
+// [nn.Program.Reduce]), and not to a mean of other losses. Batch normalisation would need the
+// statistics of the whole batch in each layer; with [voxsaw.Training.PartNorm] it has those of a
+// micro-batch.
 
 // A Divider is a [Task] whose batches can be divided into micro-batches. Its programs are compiled
 // for [Group.PerPass] items; in a [Task.Step] it asks the group for its part of the batch, sums and
@@ -174,6 +176,8 @@ func runStep[B any](l *loop, task Task[B], batch B) (Result, error) {
 	if err := m.reduce(); err != nil {
 		return all, err
 	}
+	// what batch normalisation remembers of the batch, it shall remember once
+	l.optimizer.Undo()
 	for i, part := range parts {
 		m.enter(using, i)
 		r, err := task.Step(l.now.Step, part)

@@ -157,7 +157,8 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 	if err := j.Declare(w.Params); err != nil {
 		return nil, nil, err
 	}
-	if err := divisible(w.Params, w.Group, cmp.Or(j.Undivided, "choose the norm instance or group")); err != nil {
+	if err := divisible(w.Params, w.Group, j.Options.PartNorm, cmp.Or(j.Undivided,
+		"choose the norm instance or group")); err != nil {
 		return nil, nil, err
 	}
 	sending, err := newOverlap(w.Params, w.Group)
@@ -204,16 +205,16 @@ func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.Memory
 }
 
 // divisible says whether parts of the batch, on ranks or in micro-batches, train the same network
-// as the whole batch does: not where the batch itself is normalised. The advice says what to choose
-// instead.
-func divisible(params *nn.Params, group Group, advice string) error {
-	if group.Alone() {
+// as the whole batch does: not where the batch itself is normalised, unless each micro-batch shall
+// be normalised by itself. The advice says what to choose instead.
+func divisible(params *nn.Params, group Group, partNorm bool, advice string) error {
+	if group.Alone() || partNorm && group.micro != nil && group.Size < 2 {
 		return nil
 	}
 	for _, name := range params.Names() {
 		if !params.Trained(name) {
 			if group.micro != nil {
-				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: %s, or train without accumulate", name, advice)
+				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: %s, or train without accumulate, or set part_norm, which normalises each micro-batch by itself", name, advice)
 			}
 			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: %s, or train with one rank", name, advice)
 		}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -56,7 +57,7 @@ func newNormed(t *testing.T, o voxsaw.Training) (*normed, train.Optimizer) {
 		[3]int{8, 8, 8}, nn.LossOptions{CE: 1, Dice: 1})
 	check(g.Err())
 	check(n.Declare(g))
-	optimizer, err := train.NewOptimizer(n, o, nil, false)
+	optimizer, err := train.NewOptimizer(n, o, nil, o.Accumulate > 1)
 	check(err)
 	t.Cleanup(optimizer.Close)
 	n.program, err = nn.Compile(dev, g, n.Params, nn.Options{Loss: n.supervision.Loss, Update: optimizer.Updater()})
@@ -200,5 +201,98 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 				t.Errorf("other weights than those of a run that nothing happened to (%v)", err)
 			}
 		})
+	}
+}
+
+// parted is normed on two images a step, one after the other as micro-batches.
+type parted struct {
+	task
+	group  train.Group
+	images func(step int) []float32 // one behind the other
+}
+
+func (p parted) Batch(_ context.Context, step int) ([]float32, error) { return p.images(step), nil }
+
+func (p parted) Part(batch []float32, i, n int) []float32 { return train.Part(batch, i, n) }
+
+func (p parted) Step(_ int, image []float32) (r train.Result, err error) {
+	target := make([]float32, voxels)
+	for i := range target {
+		target[i] = float32(i % 3)
+	}
+	if err = errors.Join(p.program.Set("image", image), p.supervision.Set(p.program, target),
+		p.program.Forward()); err != nil {
+		return r, err
+	}
+	if p.group.Alone() {
+		loss := make([]float32, 1)
+		err = p.program.Read("loss", loss)
+		r.Loss = float64(loss[0])
+	} else {
+		var losses []float64
+		losses, err = p.program.Reduce(p.group.AllReduce)
+		for _, l := range losses {
+			r.Loss += l
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, p.group.Backward(p.program)
+}
+
+// With batch normalisation of micro-batches a step is the mean of the steps on each micro-batch
+// alone, and the running statistics have seen each once, in their order.
+func TestPartNormIsTheMeanOfItsParts(t *testing.T) {
+	image := func(n uint64) []float32 {
+		r, image := rand.New(rand.NewPCG(n, 9)), make([]float32, voxels)
+		for i := range image {
+			image[i] = float32(r.NormFloat64()) * float32(n)
+		}
+		return image
+	}
+	o := voxsaw.DefaultTraining()
+	o.Warmup, o.Clip, o.ValidateEvery, o.Momentum, o.WeightDecay, o.Schedule = 0, 0, 0, 0, 0, "constant"
+	run := func(steps, accumulate int, lr float64, images func(step int) []float32) (before, after map[string][]float32) {
+		o := o
+		o.Steps, o.Accumulate, o.LR = steps, accumulate, lr
+		n, optimizer := newNormed(t, o)
+		n.last = -1
+		group := train.Group{}.Accumulating(accumulate)
+		before, err := n.all()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := train.Train(t.Context(), parted{task{n}, group, images},
+			train.Setup{Options: o, Optimizer: optimizer, Group: group}); err != nil {
+			t.Fatal(err)
+		}
+		if after, err = n.all(); err != nil {
+			t.Fatal(err)
+		}
+		return before, after
+	}
+	const lr = 0.1
+	first, both := run(1, 2, lr, func(int) []float32 { return append(image(1), image(2)...) })
+	_, one := run(1, 0, lr, func(int) []float32 { return image(1) })
+	_, two := run(1, 0, lr, func(int) []float32 { return image(2) })
+	_, looked := run(2, 0, 0, func(step int) []float32 { return image(uint64(step + 1)) })
+	moved, states := 0, 0
+	for name, values := range both {
+		for i, v := range values {
+			want := (one[name][i] + two[name][i]) / 2
+			if strings.Contains(name, "running") {
+				want = looked[name][i]
+				states++
+			} else if v != first[name][i] {
+				moved++
+			}
+			if math.Abs(float64(v-want)) > 1e-5*(1+math.Abs(float64(want))) {
+				t.Errorf("%s %d is %v, want %v", name, i, v, want)
+			}
+		}
+	}
+	if moved < 100 || states == 0 {
+		t.Errorf("%d parameters moved, %d running statistics", moved, states)
 	}
 }
