@@ -18,15 +18,18 @@ const module = "github.com/voxsaw/voxsaw/"
 // mayImport lists, for every room of the house, the rooms that it may import. Imports go one way;
 // docs/architecture.md tells why.
 var mayImport = map[string][]string{
-	"internal/asmtest":     {},
-	"internal/atomicfile":  {},
-	"internal/ballot":      {},
-	"internal/childtest":   {},
-	"internal/cluster":     {"internal/terminal"},
-	"internal/outdir":      {},
-	"internal/numbers":     {},
-	"internal/memory":      {},
-	"internal/crashtest":   {},
+	"internal/asmtest":    {},
+	"internal/atomicfile": {},
+	"internal/ballot":     {},
+	"internal/childtest":  {},
+	"internal/cluster":    {"internal/terminal"},
+	"internal/outdir":     {},
+	"internal/numbers":    {},
+	"internal/memory":     {},
+	"internal/crashtest":  {},
+	"internal/hint":       {},
+	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/provenance",
+		"internal/table"},
 	"internal/seed":        {},
 	"internal/config":      {},
 	"internal/mpi":         {},
@@ -180,7 +183,7 @@ var guest = []string{".", "sample", "volume", "internal/backbone", "internal/bac
 
 // everybodys are the rooms that all others may import.
 var everybodys = []string{
-	"internal/atomicfile", "internal/memory", "internal/numbers", "internal/safetext", "internal/smallfile",
+	"internal/atomicfile", "internal/hint", "internal/memory", "internal/numbers", "internal/safetext", "internal/smallfile",
 	"internal/standin",
 }
 

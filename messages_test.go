@@ -26,7 +26,7 @@ var forProgrammers = []string{"internal/nn", "internal/exec", "internal/device",
 	"testdata", "volume/internal/expect"}
 
 // formatting are the functions whose texts reach a user.
-var formatting = []string{"Errorf", "Sprintf", "Fprintf", "usagef", "withHint", "say", "errorf"}
+var formatting = []string{"Errorf", "Sprintf", "Fprintf", "usagef", "withHint", "Addf", "say", "errorf"}
 
 // fingerprints are lines that no one reads: they go into a hash, and must stay as they are.
 var fingerprints = []string{`"transfer: %+v\n"`, `"random: %v\n%sphotos`, `"%q %v\n"`,

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -40,7 +41,7 @@ type evaluateOptions struct {
 }
 
 func newEvaluate() *cobra.Command {
-	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions(), Missing: missingIsError}
+	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions(), Missing: pairing.MissingIsError}
 	cmd := verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
 		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
@@ -60,13 +61,6 @@ A reference without a prediction is an error, unless --missing says that it is t
 	return cmd
 }
 
-// What evaluate does with references that have no prediction.
-const (
-	missingIsError  = "error"
-	missingIsMissed = "missed"
-	missingLeftOut  = "left-out"
-)
-
 func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout,
 	stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
@@ -78,43 +72,47 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 			return err
 		}
 	}
-	pairs, err := pairFiles(predictions, references, o)
+	pairs, err := pairing.Find(predictions, references, o.Pairs, o.AllDrawn)
 	if err != nil {
 		return err
 	}
-	for _, note := range pairs.notes {
+	for _, note := range pairs.Notes {
 		say(stderr, "%s", note)
 	}
-	for _, path := range pairs.unreferenced {
+	for _, path := range pairs.Unreferenced {
 		say(stderr, "%s: no reference of that name, left out", path)
 	}
-	if err := pairs.settle(o.Missing, predictions, stderr); err != nil {
+	note, err := pairs.Settle(o.Missing, predictions)
+	if err != nil {
 		return err
 	}
-	if predicted := pairs.predictedReferences(); len(predicted) > 0 {
+	sayNote(stderr, note)
+	if predicted := pairs.PredictedReferences(); len(predicted) > 0 {
 		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s",
 			references, list(predicted))
 	}
-	pairs.noteLearnt(stderr)
+	for _, note := range pairs.Learnt() {
+		say(stderr, "WARNING: %s", note)
+	}
 	ranks := jobOf(ctx)
 	if err := sameEvaluation(ranks, o, pairs); err != nil {
 		return err
 	}
-	if err := pairs.compareDigests(); err != nil {
+	if err := pairs.CompareDigests(); err != nil {
 		return err
 	}
-	scores, failed, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
+	scores, failed, err := comparePairs(ctx, ranks, o, pairs.Both, stderr)
 	if err != nil || ranks.silent() { // rank 0 writes
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed.why)) {
-		pairs.failed++
-		pairs.nowhere = append(pairs.nowhere, fmt.Sprintf("not compared, and in no score: %s: %s", name,
+		pairs.Failed++
+		pairs.Nowhere = append(pairs.Nowhere, fmt.Sprintf("not compared, and in no score: %s: %s", name,
 			failed.why[name]))
 	}
 	eval.Sort(scores)
-	pairs.noteUnpredicted(scores)
-	for _, note := range pairs.nowhere {
+	pairs.NoteUnpredicted(scores)
+	for _, note := range pairs.Nowhere {
 		say(stderr, "WARNING: %s", note)
 	}
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
@@ -123,7 +121,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 			failed.of-failed.stopped, numbers.Count(failed.of, "case"), failed.stopped)
 	} else if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores,
-			pairs.remarks(), sheetOfPairs(pairs.both, scores, references, o,
+			pairs.Remarks(), sheetOfPairs(pairs.Both, scores, references, o,
 				func(text string) { say(stderr, "%s", text) }).
 				Section("Worst cases first", "The slices with the largest errors. "+filled)...)
 		err = writeScores(o.Out, perCase, perLabel, page)
@@ -183,25 +181,25 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 }
 
 // sameEvaluation makes sure that all ranks are about to compare the same label maps.
-func sameEvaluation(j *job, o evaluateOptions, pairs filePairs) error {
+func sameEvaluation(j *job, o evaluateOptions, pairs pairing.Pairs) error {
 	settings, err := config.Marshal(&o)
 	if err != nil {
 		return err
 	}
 	files := sha256.New()
-	for _, p := range pairs.both {
-		fmt.Fprintln(files, p.name, p.prediction.Path, p.reference.Path)
+	for _, p := range pairs.Both {
+		fmt.Fprintln(files, p.Name, p.Prediction.Path, p.Reference.Path)
 	}
 	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
 		"version": voxsaw.Version(), "settings": string(settings),
-		"label maps": fmt.Sprintf("%d, digest %.16x", len(pairs.both), files.Sum(nil)),
+		"label maps": fmt.Sprintf("%d, digest %.16x", len(pairs.Both), files.Sum(nil)),
 	})
 }
 
 // comparePairs reads every pair of label maps and scores it. Ranks share out the pairs; each is
 // given the scores of all. A pair that cannot be compared does not keep the others from it; where
 // none can, that is the error. Where somebody stops the work, the scores are those that were there.
-func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score,
+func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []pairing.Pair, stderr io.Writer) ([]eval.Score,
 	failedPairs, error) {
 	failed := failedPairs{of: len(pairs), why: map[string]string{}}
 	var scans *dataset.Scans
@@ -212,14 +210,14 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 	defer progress.Finish()
 	ranks := train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()})
 	here := make([]bool, len(pairs)) // whether this rank has compared a pair
-	note := func(s caseScores) {
+	note := func(s pairing.Scores) {
 		for _, text := range s.Notes {
 			progress.Note(text)
 		}
 	}
-	all, err := train.Divide(ctx, ranks, len(pairs), func(ctx context.Context, i int) (caseScores, error) {
+	all, err := train.Divide(ctx, ranks, len(pairs), func(ctx context.Context, i int) (pairing.Scores, error) {
 		if ctx.Err() != nil {
-			return caseScores{Stopped: true}, nil
+			return pairing.Scores{Stopped: true}, nil
 		}
 		s, err := comparePair(pairs[i], scans, o)
 		if errors.Is(err, dataset.ErrNoScans) || len(pairs) == 1 {
@@ -228,7 +226,7 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 			}
 		}
 		if err != nil {
-			s = caseScores{Failed: err.Error()}
+			s = pairing.Scores{Failed: err.Error()}
 			if failed.first == nil {
 				failed.first = err
 			}
@@ -243,7 +241,7 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 		return nil, failed, err
 	}
 	var scores []eval.Score
-	wanted := newWantedLabels(o.Metrics.Labels)
+	wanted := pairing.NewWanted(o.Metrics.Labels)
 	for i, s := range all {
 		if s.Stopped {
 			failed.stopped, failed.cause = failed.stopped+1, cmp.Or(ctx.Err(), context.Canceled)
@@ -253,14 +251,14 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 			note(s)
 		}
 		if s.Failed != "" {
-			failed.why[pairs[i].name] = s.Failed
+			failed.why[pairs[i].Name] = s.Failed
 			if failed.first == nil { // of another rank
 				failed.first = errors.New(s.Failed)
 			}
 			continue
 		}
 		scores = append(scores, s.Scores...)
-		wanted.add(pairs[i].name, s.Unknown)
+		wanted.Add(pairs[i].Name, s.Unknown)
 	}
 	progress.Finish()
 	switch {
@@ -269,7 +267,11 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 	case len(failed.why) == len(pairs)-failed.stopped && failed.first != nil:
 		return nil, failed, errors.Join(failed.first, failed.cause)
 	}
-	failed.label = wanted.settle(stderr)
+	notes, err := wanted.Settle()
+	for _, note := range notes {
+		say(stderr, "%s", note)
+	}
+	failed.label = err
 	if len(scores) == 0 {
 		return nil, failed, failed.label
 	}
@@ -277,23 +279,23 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePa
 }
 
 // comparePair reads a pair of label maps and scores it.
-func comparePair(p filePair, scans *dataset.Scans, o evaluateOptions) (caseScores, error) {
-	err := memory.Check(dataset.PairMemory(p.prediction, p.reference))
+func comparePair(p pairing.Pair, scans *dataset.Scans, o evaluateOptions) (pairing.Scores, error) {
+	err := memory.Check(dataset.PairMemory(p.Prediction, p.Reference))
 	var prediction, reference *volume.LabelMap
 	var notes []string
 	if err == nil {
-		prediction, reference, notes, err = p.read(scans, o.Read)
+		prediction, reference, notes, err = p.Read(scans, o.Read)
 	}
 	if tooMuch := (*memory.Error)(nil); errors.As(err, &tooMuch) {
-		return caseScores{}, fmt.Errorf("case %s, %s: %w", p.name, p.reference.Path, tooMuch)
+		return pairing.Scores{}, fmt.Errorf("case %s, %s: %w", p.Name, p.Reference.Path, tooMuch)
 	}
 	if errors.Is(err, dataset.ErrNoScans) {
-		return caseScores{}, withHint(err, "add --scans FOLDER")
+		return pairing.Scores{}, withHint(err, "add --scans FOLDER")
 	}
 	if err != nil {
-		return caseScores{}, err
+		return pairing.Scores{}, err
 	}
-	s, err := compareLabels(p.name, prediction, reference, o.Metrics) // an error names the case
+	s, err := pairing.Compare(p.Name, prediction, reference, o.Metrics) // an error names the case
 	s.Notes = notes
 	return s, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -46,7 +47,7 @@ func TestEvaluateInterrupted(t *testing.T) {
 			}
 		}
 	}
-	o := evaluateOptions{Missing: missingIsError, Out: out, JSON: true}
+	o := evaluateOptions{Missing: pairing.MissingIsError, Out: out, JSON: true}
 	o.Metrics.Tolerance = 2
 	scored := func(left int) (cases int, said string, err error) {
 		var stdout, stderr bytes.Buffer

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -49,15 +50,15 @@ func run(args []string, toOut, toErr io.Writer) int {
 
 // complaint is an error in words for the user, and a hint what to do. It is empty where the reader
 // of the results has closed the pipe.
-func complaint(err error) (text, hint string) {
+func complaint(err error) (text, advice string) {
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return "", ""
 	}
 	var hinted interface{ Advice() string }
 	if errors.As(err, &hinted) {
-		hint = hinted.Advice()
+		advice = hinted.Advice()
 	}
-	return message(err), hint
+	return message(err), advice
 }
 
 // complain writes a complaint.
@@ -107,20 +108,5 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// hintError is an error that says what to run instead.
-type hintError struct {
-	error
-	hint string
-}
-
-func (e *hintError) Unwrap() error { return e.error }
-
-// Advice says what to run instead.
-func (e *hintError) Advice() string { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return &hintError{err, fmt.Sprintf(format, args...)}
-}
+// withHint is an error that says what to run instead.
+var withHint = hint.Addf

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -29,12 +30,12 @@ const filled = "Filled: the prediction. Outline: the reference."
 var errorSlices = report.OverlayOptions{Errors: true, AxialOnly: true}
 
 // sheetOfPairs draws the pairs with the lowest mean DSC. A case that cannot be drawn is noted.
-func sheetOfPairs(pairs []filePair, scores []eval.Score, references string, o evaluateOptions,
+func sheetOfPairs(pairs []pairing.Pair, scores []eval.Score, references string, o evaluateOptions,
 	note func(string)) *report.Sheet {
 	sheet := &report.Sheet{}
-	byName := map[string]filePair{}
+	byName := map[string]pairing.Pair{}
 	for _, p := range pairs {
-		byName[p.name] = p
+		byName[p.Name] = p
 	}
 	images := newScanFinder(o.Scans, references)
 	names, means := report.WorstFirst(scores)
@@ -49,17 +50,17 @@ func sheetOfPairs(pairs []filePair, scores []eval.Score, references string, o ev
 	return sheet
 }
 
-func drawPair(p filePair, images *scanFinder, o evaluateOptions) (image.Image, error) {
+func drawPair(p pairing.Pair, images *scanFinder, o evaluateOptions) (image.Image, error) {
 	var scans *dataset.Scans
 	if o.Scans != "" {
 		scans = dataset.ScansIn(o.Scans)
 	}
-	prediction, reference, _, err := p.read(scans, o.Read)
+	prediction, reference, _, err := p.Read(scans, o.Read)
 	if err != nil {
 		return nil, err
 	}
 	options := errorSlices
-	scan := images.read(p.name, reference.Grid, o.Read)
+	scan := images.read(p.Name, reference.Grid, o.Read)
 	if scan != nil {
 		options.Window = report.UsualWindow(scan)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -196,7 +197,7 @@ func (o viewOptions) addPredictions(cases []viewer.Case) error {
 	if o.Predictions == "" {
 		return nil
 	}
-	files, err := labelFiles(o.Predictions)
+	files, err := pairing.Files(o.Predictions)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"text/template"
 	"unicode"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -120,24 +121,15 @@ type File struct {
 	Text []byte
 }
 
-// A PathError says that trials would not find a path, or that a script cannot hold it.
-type PathError struct{ message, advice string }
-
-func (e *PathError) Error() string { return e.message }
-
-// Advice says what to do.
-func (e *PathError) Advice() string { return e.advice }
-
-// Check refuses paths that trials would not find, and such as a script cannot hold: a
-// [PathError].
+// Check refuses paths that trials would not find, and such as a script cannot hold.
 func (s Scheduler) Check(j Job) error {
 	if strings.ContainsFunc(j.Out, unicode.IsControl) {
-		return &PathError{fmt.Sprintf("--out %q: a script cannot hold the name: take one without line breaks and tabs", j.Out), ""}
+		return fmt.Errorf("--out %q: a script cannot hold the name: take one without line breaks and tabs", j.Out)
 	}
 	for _, p := range append([][2]string{{"--out", j.Out}}, j.Paths...) {
 		if s.FolderAlone && p[1] != "" && !filepath.IsLocal(p[1]) {
-			return &PathError{fmt.Sprintf("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]),
-				"run it in the folder that holds all of the study, and name what lies there by its path below that folder"}
+			return hint.Addf(fmt.Errorf("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]),
+				"run it in the folder that holds all of the study, and name what lies there by its path below that folder")
 		}
 	}
 	return nil

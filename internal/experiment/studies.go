@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -34,8 +35,8 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 			continue
 		}
 		if !equalScores(s.Runs[at].Scores, r.Scores) {
-			return &hinted{fmt.Errorf("%s and %s have other scores of %s", s.from[at], path, describe(r)),
-				fmt.Sprintf("if these are two experiments, name them: a=%s b=%s", s.from[at], path)}
+			return hint.Addf(fmt.Errorf("%s and %s have other scores of %s", s.from[at], path, describe(r)),
+				"if these are two experiments, name them: a=%s b=%s", s.from[at], path)
 		}
 		shared++
 	}
@@ -45,15 +46,6 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 	}
 	return nil
 }
-
-// hinted is an error that says what to do.
-type hinted struct {
-	error
-	hint string
-}
-
-// Advice says what to do.
-func (e *hinted) Advice() string { return e.hint }
 
 // indexOf is where the run with the same initialisation, fold, share and seed is, -1 where none is.
 func indexOf(runs []eval.Trial, r eval.Trial) int {
@@ -93,8 +85,8 @@ func (s Scored) SameTests(label int) (notes []string, err error) {
 	for _, r := range s.Runs {
 		for _, score := range r.Scores {
 			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
-				return nil, &hinted{fmt.Errorf("label %d is %s in some runs and %s in others", score.Label,
-					safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike"}
+				return nil, hint.Addf(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label,
+					safetext.Text(known), safetext.Text(score.Name)), "compare runs that number their structures alike")
 			}
 			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}
@@ -115,9 +107,9 @@ func (s Scored) SameTests(label int) (notes []string, err error) {
 		}
 		t := testsOf(r, s.Runs[at])
 		if t.shared == 0 {
-			return nil, &hinted{fmt.Errorf(
+			return nil, hint.Addf(fmt.Errorf(
 				"no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r),
-				s.Baseline), "compare runs whose folds test on the same cases"}
+				s.Baseline), "compare runs whose folds test on the same cases")
 		}
 		tell(fmt.Sprint("cases of fold ", r.Fold), t.cases(describe(r), s.Baseline))
 		if label == 0 {

@@ -1,10 +1,14 @@
-package main
+// Package pairing finds for each reference the prediction that is compared with it, and compares
+// the two.
+//
+// Start at [Find]. [Pair.Read] reads both label maps, [Compare] scores the labels that were asked
+// for. The metrics are package eval's, the reading package dataset's.
+package pairing
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -24,22 +29,20 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// This file finds for each reference the prediction that is compared with it.
-
-// filePair is a prediction and its reference. A prediction that is missed has no path.
-type filePair struct {
-	name                  string
-	prediction, reference dataset.Labels
+// Pair is a prediction and its reference. A prediction that is missed has no path.
+type Pair struct {
+	Name                  string
+	Prediction, Reference dataset.Labels
 	group                 string // of the case
 }
 
-// read reads both label maps, on one grid. Where there is no prediction, its label map is empty.
-func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap,
+// Read reads both label maps, on one grid. Where there is no prediction, its label map is empty.
+func (p Pair) Read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap,
 	notes []string, err error) {
-	if p.prediction.Path != "" {
-		return dataset.ReadPair(p.prediction, p.reference, scans, o)
+	if p.Prediction.Path != "" {
+		return dataset.ReadPair(p.Prediction, p.Reference, scans, o)
 	}
-	_, reference, notes, err = dataset.ReadPair(p.reference, p.reference, scans, o)
+	_, reference, notes, err = dataset.ReadPair(p.Reference, p.Reference, scans, o)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -47,24 +50,24 @@ func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction,
 		slices.Compact(notes), nil
 }
 
-// filePairs are the label maps of two folders by their names.
-type filePairs struct {
-	both         []filePair // sorted by name
-	unpredicted  []filePair // references without a prediction
-	unreferenced []string   // predictions without a reference
-	missed       []string   // cases that are counted without a prediction
-	leftOut      int        // references that are not, because somebody says so
-	failed       int        // pairs that could not be compared
-	nowhere      []string   // what to say of labels that no prediction has
-	notes        []string
+// Pairs are the label maps of two folders by their names.
+type Pairs struct {
+	Both         []Pair   // sorted by name
+	unpredicted  []Pair   // references without a prediction
+	Unreferenced []string // predictions without a reference
+	missed       []string // cases that are counted without a prediction
+	leftOut      int      // references that are not, because somebody says so
+	Failed       int      // pairs that could not be compared
+	Nowhere      []string // what to say of labels that no prediction has
+	Notes        []string
 }
 
-// compareDigests compares the files with the digests that were written with them, where the program
+// CompareDigests compares the files with the digests that were written with them, where the program
 // has written them.
-func (p filePairs) compareDigests() error {
+func (f *Pairs) CompareDigests() error {
 	var paths []string
-	for _, pair := range p.both {
-		for _, file := range []string{pair.prediction.Path, pair.reference.Path} {
+	for _, pair := range f.Both {
+		for _, file := range []string{pair.Prediction.Path, pair.Reference.Path} {
 			if file != "" {
 				paths = append(paths, file)
 			}
@@ -73,64 +76,71 @@ func (p filePairs) compareDigests() error {
 	return atomicfile.CompareFiles(paths...)
 }
 
-// settle decides what becomes of references without a prediction: an error, or one more pair each,
+// What becomes of references that have no prediction.
+const (
+	MissingIsError  = "error"
+	MissingIsMissed = "missed"
+	MissingLeftOut  = "left-out"
+)
+
+// Settle decides what becomes of references without a prediction: an error, or one more pair each,
 // or nothing where somebody says so. Otherwise a mean over the other cases would be better than the
 // network is.
-func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error {
+func (f *Pairs) Settle(missing, predictions string) (note string, err error) {
 	if len(f.unpredicted) == 0 {
-		return nil
+		return "", nil
 	}
 	var names []string
 	for _, p := range f.unpredicted {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	switch missing {
-	case missingIsMissed:
-		say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
-		f.both, f.missed = append(f.both, f.unpredicted...), names
-		slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
-	case missingLeftOut:
-		say(stderr, "left out, without a prediction: %s: %s", numbers.Count(len(names), "reference"), list(names))
+	case MissingIsMissed:
+		note = "counted as missed, without a prediction: " + table.List(names, 0)
+		f.Both, f.missed = append(f.Both, f.unpredicted...), names
+		slices.SortFunc(f.Both, func(a, b Pair) int { return strings.Compare(a.Name, b.Name) })
+	case MissingLeftOut:
+		note = fmt.Sprintf("left out, without a prediction: %s: %s", numbers.Count(len(names), "reference"), safetext.List(names))
 		f.leftOut = len(names)
 	default:
 		have := "have"
 		if len(names) == 1 {
 			have = "has"
 		}
-		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have,
+		return "", hint.Addf(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have,
 			predictions, table.List(names, 10)),
-			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found, with --missing left-out they do not count: right where only these cases were to be predicted", f.unpredicted[0].name)
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found, with --missing left-out they do not count: right where only these cases were to be predicted", f.unpredicted[0].Name)
 	}
-	return nil
+	return note, nil
 }
 
-// predictedReferences lists references that this program wrote.
-func (f *filePairs) predictedReferences() []string {
+// PredictedReferences lists references that this program wrote.
+func (f *Pairs) PredictedReferences() []string {
 	var paths []string
-	for _, p := range f.both {
-		paths = append(paths, p.reference.Path)
+	for _, p := range f.Both {
+		paths = append(paths, p.Reference.Path)
 	}
 	return provenance.Among(paths)
 }
 
-// remarks say of which label maps the scores are, and which are not in them.
-func (f *filePairs) remarks() []string {
-	all := []string{numbers.Count(len(f.both)-f.failed, "reference") + " compared."}
+// Remarks say of which label maps the scores are, and which are not in them.
+func (f *Pairs) Remarks() []string {
+	all := []string{numbers.Count(len(f.Both)-f.Failed, "reference") + " compared."}
 	if len(f.missed) > 0 {
 		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
 	}
 	if f.leftOut > 0 {
 		all = append(all, fmt.Sprintf("Left out, without a prediction: %s.", numbers.Count(f.leftOut, "reference")))
 	}
-	if n := len(f.unreferenced); n > 0 {
+	if n := len(f.Unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")
 	}
-	return append(all, f.nowhere...)
+	return append(all, f.Nowhere...)
 }
 
-// noteUnpredicted notes labels of the references that no prediction has. Where the predictions say
+// NoteUnpredicted notes labels of the references that no prediction has. Where the predictions say
 // for which labels their network has a class, those that it has none for are told from others.
-func (f *filePairs) noteUnpredicted(scores []eval.Score) {
+func (f *Pairs) NoteUnpredicted(scores []eval.Score) {
 	found, seen := map[string]bool{}, map[string]bool{}
 	var drawn []string
 	for _, s := range scores {
@@ -152,25 +162,25 @@ func (f *filePairs) noteUnpredicted(scores []eval.Score) {
 		}
 	}
 	if len(unknown) > 0 {
-		f.nowhere = append(f.nowhere,
+		f.Nowhere = append(f.Nowhere,
 			fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", safetext.List(unknown)))
 	}
 	if len(unseen) > 0 {
-		f.nowhere = append(f.nowhere,
+		f.Nowhere = append(f.Nowhere,
 			fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", safetext.List(unseen)))
 	}
 }
 
 // classes are the names of the labels that the network of the predictions has classes for; nil
 // where not all predictions say it.
-func (f *filePairs) classes() map[string]bool {
+func (f *Pairs) classes() map[string]bool {
 	classes := map[string]bool{}
-	for _, p := range f.both {
-		if p.prediction.Path == "" {
+	for _, p := range f.Both {
+		if p.Prediction.Path == "" {
 			continue
 		}
-		_, stamped := provenance.Read(p.prediction.Path)
-		h, err := nifti.ReadHeader(p.prediction.Path)
+		_, stamped := provenance.Read(p.Prediction.Path)
+		h, err := nifti.ReadHeader(p.Prediction.Path)
 		if !stamped || err != nil || h.LabelNames() == nil {
 			return nil
 		}
@@ -181,17 +191,18 @@ func (f *filePairs) classes() map[string]bool {
 	return classes
 }
 
-// pairFiles finds for each reference its prediction: as the options say that pair them, or by name.
-func pairFiles(predictions, references string, o evaluateOptions) (pairs filePairs, err error) {
+// Find finds for each reference its prediction: as a table or a pattern says
+// ([dataset.PairLabels]), or, where by is empty, by name. allDrawn is that of [dataset.Options].
+func Find(predictions, references, by string, allDrawn bool) (pairs Pairs, err error) {
 	for _, path := range []string{predictions, references} {
 		if _, err := os.Stat(path); err != nil {
 			return pairs, err
 		}
 	}
-	if o.Pairs != "" {
-		return pairsOf(o.Pairs, predictions, references)
+	if by != "" {
+		return pairsOf(by, predictions, references)
 	}
-	wanted, err := referencesIn(references, dataset.Options{AllDrawn: o.AllDrawn})
+	wanted, err := referencesIn(references, dataset.Options{AllDrawn: allDrawn})
 	if err != nil {
 		return pairs, err
 	}
@@ -201,15 +212,15 @@ func pairFiles(predictions, references string, o evaluateOptions) (pairs filePai
 	}
 	if isFile(predictions) && isFile(references) {
 		for name, prediction := range found {
-			pairs.both = []filePair{{name: name, prediction: prediction, reference: wanted[0].Labels}}
+			pairs.Both = []Pair{{Name: name, Prediction: prediction, Reference: wanted[0].Labels}}
 		}
 		return pairs, nil
 	}
-	if pairs.match(found, wanted); len(pairs.both) == 0 {
+	if pairs.match(found, wanted); len(pairs.Both) == 0 {
 		if one, ok := oneCase(predictions, references, found, wanted); ok {
 			return one, nil
 		}
-		return pairs, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references),
+		return pairs, hint.Addf(fmt.Errorf("no label map of %s has a partner in %s", predictions, references),
 			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs those with other names",
 			wanted[0].Calls[0])
 	}
@@ -220,7 +231,7 @@ func pairFiles(predictions, references string, o evaluateOptions) (pairs filePai
 // oneCase pairs the label maps of one case, whatever they are called: at least one of the two is a
 // file, or a folder with a mask for each structure, and the other is that too, or the only one.
 func oneCase(predictions, references string, found map[string]dataset.Labels,
-	wanted []dataset.Reference) (pairs filePairs, ok bool) {
+	wanted []dataset.Reference) (pairs Pairs, ok bool) {
 	name := ""
 	var prediction, reference dataset.Labels
 	for only, l := range found {
@@ -229,20 +240,20 @@ func oneCase(predictions, references string, found map[string]dataset.Labels,
 	prediction, known := single(predictions, prediction, len(found), &pairs)
 	reference, sure := single(references, wanted[0].Labels, len(wanted), &pairs)
 	if prediction.Path == "" || reference.Path == "" || !known && !sure {
-		return filePairs{}, false
+		return Pairs{}, false
 	}
 	if len(found) > 1 {
 		name = filepath.Base(filepath.Clean(predictions))
 	}
-	pairs.both = []filePair{{name: name, prediction: prediction, reference: reference}}
+	pairs.Both = []Pair{{Name: name, Prediction: prediction, Reference: reference}}
 	return pairs, true
 }
 
 // single is the label map of a path that holds those of one case: known to be one, or the only one
 // there. Its path is empty where there may be several cases.
-func single(path string, only dataset.Labels, count int, pairs *filePairs) (l dataset.Labels, known bool) {
+func single(path string, only dataset.Labels, count int, pairs *Pairs) (l dataset.Labels, known bool) {
 	if masks, ok := dataset.MasksIn(path); ok {
-		pairs.notes = append(pairs.notes, fmt.Sprintf("%s: a mask for each structure: taken for one case", path))
+		pairs.Notes = append(pairs.Notes, fmt.Sprintf("%s: a mask for each structure: taken for one case", path))
 		return masks, true
 	}
 	if count != 1 {
@@ -252,7 +263,7 @@ func single(path string, only dataset.Labels, count int, pairs *filePairs) (l da
 }
 
 // match pairs label maps by the names that they may have.
-func (f *filePairs) match(found map[string]dataset.Labels, wanted []dataset.Reference) {
+func (f *Pairs) match(found map[string]dataset.Labels, wanted []dataset.Reference) {
 	calls, used := map[string]int{}, map[string]bool{}
 	for _, r := range wanted {
 		for _, call := range r.Calls[1:] {
@@ -260,32 +271,32 @@ func (f *filePairs) match(found map[string]dataset.Labels, wanted []dataset.Refe
 		}
 	}
 	for _, r := range wanted {
-		pair := filePair{name: r.Calls[0], reference: r.Labels, group: r.Group}
+		pair := Pair{Name: r.Calls[0], Reference: r.Labels, group: r.Group}
 		for n, call := range r.Calls {
-			if prediction, ok := found[call]; ok && pair.prediction.Path == "" && (n == 0 || calls[call] == 1) {
-				pair.prediction, used[call] = prediction, true
+			if prediction, ok := found[call]; ok && pair.Prediction.Path == "" && (n == 0 || calls[call] == 1) {
+				pair.Prediction, used[call] = prediction, true
 			}
 		}
-		if pair.prediction.Path == "" {
+		if pair.Prediction.Path == "" {
 			f.unpredicted = append(f.unpredicted, pair)
 		} else {
-			f.both = append(f.both, pair)
+			f.Both = append(f.Both, pair)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !used[name] {
-			f.unreferenced = append(f.unreferenced, found[name].Path)
+			f.Unreferenced = append(f.Unreferenced, found[name].Path)
 		}
 	}
 }
 
 // dropGroup leaves out the references for training, or those held back for testing, where all
 // predictions are of the others.
-func (f *filePairs) dropGroup() {
-	group := f.both[0].group
-	other := func(p filePair) bool { return p.group != group }
+func (f *Pairs) dropGroup() {
+	group := f.Both[0].group
+	other := func(p Pair) bool { return p.group != group }
 	n := len(f.unpredicted)
-	if slices.ContainsFunc(f.both, other) {
+	if slices.ContainsFunc(f.Both, other) {
 		return
 	}
 	if f.unpredicted = slices.DeleteFunc(f.unpredicted, other); len(f.unpredicted) == n {
@@ -295,7 +306,7 @@ func (f *filePairs) dropGroup() {
 	if group == "" {
 		which = "held back for testing"
 	}
-	f.notes = append(f.notes, fmt.Sprintf("%s %s left out: no prediction is of them",
+	f.Notes = append(f.Notes, fmt.Sprintf("%s %s left out: no prediction is of them",
 		numbers.Count(n-len(f.unpredicted), "reference"), which))
 }
 
@@ -333,10 +344,10 @@ func predictionsIn(path string) (map[string]dataset.Labels, error) {
 
 // labelsIn lists the label maps of a folder by name, or the one file.
 func labelsIn(path string) (map[string]dataset.Labels, error) {
-	files, err := labelFiles(path)
+	files, err := Files(path)
 	if clash := (sameNameError{}); errors.As(err, &clash) {
 		if areLabels(clash) {
-			return nil, withHint(fmt.Errorf("%s and %s are two label maps of one case", clash[0], clash[1]),
+			return nil, hint.Addf(fmt.Errorf("%s and %s are two label maps of one case", clash[0], clash[1]),
 				"compare the folders of one prediction or reader at a time, such as %s; or --pairs says which to take",
 				filepath.Dir(clash[1]))
 		}
@@ -360,7 +371,7 @@ func labelsIn(path string) (map[string]dataset.Labels, error) {
 }
 
 // pairsOf pairs label maps as a table or a pattern says.
-func pairsOf(text, predictions, references string) (pairs filePairs, err error) {
+func pairsOf(text, predictions, references string) (pairs Pairs, err error) {
 	files, err := dataset.PairLabels(text, predictions, references)
 	if err != nil {
 		return pairs, err
@@ -376,13 +387,13 @@ func pairsOf(text, predictions, references string) (pairs filePairs, err error) 
 	paths := slices.Sorted(maps.Keys(files))
 	called := caseNames(paths)
 	for n, path := range paths {
-		pair := filePair{name: called[n], reference: dataset.Labels{Path: path, Names: names}}
-		if pair.prediction.Path = files[path]; pair.prediction.Path == "" {
+		pair := Pair{Name: called[n], Reference: dataset.Labels{Path: path, Names: names}}
+		if pair.Prediction.Path = files[path]; pair.Prediction.Path == "" {
 			pairs.unpredicted = append(pairs.unpredicted, pair)
 			continue
 		}
-		pair.prediction.Names = predicted
-		pairs.both = append(pairs.both, pair)
+		pair.Prediction.Names = predicted
+		pairs.Both = append(pairs.Both, pair)
 	}
 	return pairs, nil
 }
@@ -453,9 +464,9 @@ func areLabels(files sameNameError) bool {
 	return true
 }
 
-// labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
+// Files lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
 // without extension.
-func labelFiles(path string) (map[string]string, error) {
+func Files(path string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -490,19 +501,20 @@ func labelFiles(path string) (map[string]string, error) {
 	return files, nil
 }
 
-// noteLearnt says which predictions are of scans that their model has learnt from, as they say
+// Learnt says which predictions are of scans that their model has learnt from, as they say
 // themselves.
-func (p filePairs) noteLearnt(w io.Writer) {
+func (f *Pairs) Learnt() (notes []string) {
 	learnt := map[provenance.Learnt][]string{}
-	for _, pair := range p.both {
-		if how := provenance.LearntFrom(pair.prediction.Path); how != "" {
-			learnt[how] = append(learnt[how], pair.name)
+	for _, pair := range f.Both {
+		if how := provenance.LearntFrom(pair.Prediction.Path); how != "" {
+			learnt[how] = append(learnt[how], pair.Name)
 		}
 	}
 	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := learnt[how]; len(names) > 0 {
-			say(w,
-				"WARNING: %s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans", numbers.Count(len(names), "prediction"), how, list(names))
+			notes = append(notes, fmt.Sprintf("%s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans",
+				numbers.Count(len(names), "prediction"), how, safetext.List(names)))
 		}
 	}
+	return notes
 }

@@ -1,19 +1,18 @@
-package main
+package pairing
 
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// This file says which labels of label maps are compared, where they were asked for by name.
-
-// caseScores is the result of comparing one case. Another rank may have computed it.
-type caseScores struct {
+// Scores is the result of comparing one case. Another rank may have computed it.
+type Scores struct {
 	Scores []eval.Score
 	Notes  []string
 	// the labels that the case does not know, and what is to be said of each
@@ -24,8 +23,8 @@ type caseScores struct {
 	Stopped bool
 }
 
-// compareLabels scores those labels that a case knows.
-func compareLabels(name string, prediction, reference *volume.LabelMap, o eval.Options) (s caseScores, err error) {
+// Compare scores those labels that a case knows.
+func Compare(name string, prediction, reference *volume.LabelMap, o eval.Options) (s Scores, err error) {
 	wanted := o.Labels
 	o.Labels = nil
 	for _, label := range wanted {
@@ -50,37 +49,38 @@ func compareLabels(name string, prediction, reference *volume.LabelMap, o eval.O
 	return s, err
 }
 
-func newWantedLabels(labels []string) *wantedLabels {
-	return &wantedLabels{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{}}
+// NewWanted has counted no case yet.
+func NewWanted(labels []string) *Wanted {
+	return &Wanted{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{}}
 }
 
-// wantedLabels are the labels to compare. Not every case must have one of each name.
-type wantedLabels struct {
+// Wanted are the labels to compare. Not every case must have one of each name.
+type Wanted struct {
 	labels  []string
 	lacking map[string][]string // the cases that know no such name
 	unknown map[string]string   // what is to be said of it
 	cases   int
 }
 
-// add counts a case that does not know some of the labels.
-func (w *wantedLabels) add(name string, unknown map[string]string) {
+// Add counts a case that does not know some of the labels.
+func (w *Wanted) Add(name string, unknown map[string]string) {
 	w.cases++
 	for label, message := range unknown {
 		w.lacking[label], w.unknown[label] = append(w.lacking[label], name), message
 	}
 }
 
-// settle says which cases do not know a label. One that no case knows is an error.
-func (w *wantedLabels) settle(stderr io.Writer) error {
+// Settle says which cases do not know a label. One that no case knows is an error.
+func (w *Wanted) Settle() (notes []string, err error) {
 	for _, label := range w.labels {
 		switch lacking := w.lacking[label]; {
 		case len(lacking) > 0 && len(lacking) == w.cases:
-			return withHint(errors.New(w.unknown[label]),
+			return nil, hint.Addf(errors.New(w.unknown[label]),
 				"voxsaw inspect FILE shows the labels of a file; a dataset.json beside label maps names them")
 		case len(lacking) > 0:
-			say(stderr, "no label is called %s in %s, which it is not scored in: %s", label,
-				numbers.Count(len(lacking), "case"), list(lacking))
+			notes = append(notes, fmt.Sprintf("no label is called %s in %s, which it is not scored in: %s",
+				safetext.Text(label), numbers.Count(len(lacking), "case"), safetext.List(lacking)))
 		}
 	}
-	return nil
+	return notes, nil
 }
