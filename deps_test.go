@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/memory":     {},
 	"internal/crashtest":  {},
 	"internal/hint":       {},
+	"internal/pace":       {".", "internal/backbone", "internal/pretext", "sample", "segment", "volume/prepared"},
 	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/provenance",
 		"internal/table"},
 	"internal/seed":        {},

@@ -12,21 +12,6 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// divideLabelled divides cases into those with labels and those without.
-func divideLabelled(cache *prepared.Store, ids []string) (labelled, unlabelled []string) {
-	wanted := among(ids)
-	for c := range cache.Records() {
-		switch {
-		case !wanted(c.ID):
-		case c.HasLabels:
-			labelled = append(labelled, c.ID)
-		default:
-			unlabelled = append(unlabelled, c.ID)
-		}
-	}
-	return labelled, unlabelled
-}
-
 // common are the cases of a that are in b too.
 func common(a, b []string) []string {
 	both := among(b)

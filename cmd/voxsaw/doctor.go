@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -52,26 +55,26 @@ Started as several ranks, as by mpirun -n 4 voxsaw doctor, it tells of each, and
 
 // diagnosis is what doctor has to say.
 type diagnosis struct {
-	Version   string    `json:"version"`
-	System    string    `json:"system"`
-	Device    string    `json:"device"`
-	Cores     int       `json:"cores"`
-	Memory    int64     `json:"memory_bytes"` // available; 0 unknown
-	Crop      [3]int    `json:"crop"`
-	Arena     int64     `json:"arena_bytes"` // of one training step
-	Unshared  int64     `json:"unshared_bytes"`
-	Weights   int64     `json:"weights_bytes"`
-	Velocity  int64     `json:"velocity_bytes"` // of the optimiser
-	Steps     int       `json:"kernels_a_step"`
-	GFLOPs    float64   `json:"gflop_a_step"`
-	Peak      exec.Peak `json:"peak"` // when most of the arena is in use
-	Repeats   repeats   `json:"computed_again"`
-	Devices   []string  `json:"devices"`
-	Libraries []string  `json:"libraries"` // optional ones of the device: whether they are there
-	Advice    []string  `json:"advice"`
-	Threads   int       `json:"threads"`
-	Parameter int       `json:"parameters"`
-	Paces     []pace    `json:"trainings,omitempty"` // with --data
+	Version   string      `json:"version"`
+	System    string      `json:"system"`
+	Device    string      `json:"device"`
+	Cores     int         `json:"cores"`
+	Memory    int64       `json:"memory_bytes"` // available; 0 unknown
+	Crop      [3]int      `json:"crop"`
+	Arena     int64       `json:"arena_bytes"` // of one training step
+	Unshared  int64       `json:"unshared_bytes"`
+	Weights   int64       `json:"weights_bytes"`
+	Velocity  int64       `json:"velocity_bytes"` // of the optimiser
+	Steps     int         `json:"kernels_a_step"`
+	GFLOPs    float64     `json:"gflop_a_step"`
+	Peak      exec.Peak   `json:"peak"` // when most of the arena is in use
+	Repeats   repeats     `json:"computed_again"`
+	Devices   []string    `json:"devices"`
+	Libraries []string    `json:"libraries"` // optional ones of the device: whether they are there
+	Advice    []string    `json:"advice"`
+	Threads   int         `json:"threads"`
+	Parameter int         `json:"parameters"`
+	Paces     []pace.Pace `json:"trainings,omitempty"` // with --data
 
 	Together *rankDiagnosis `json:"mpi,omitempty"` // nil: one process
 
@@ -102,7 +105,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		return withHint(usagef("--hours says how many steps of a training fit, and needs cases to time it on"),
 			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
-	crop := o.cropOr(cube(64))
+	crop := cmp.Or(o.Crop, cube(64))
 	if err := backbone.Fits(network, crop); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
@@ -317,4 +320,44 @@ func advice(d diagnosis) []string {
 		a = append(a, "nothing on this machine slows it down; more cores would make it faster")
 	}
 	return a
+}
+
+// paces times trainings on the data.
+func (o doctorOptions) paces(cmd *cobra.Command, dev voxsaw.Device, memory int64) ([]pace.Pace, error) {
+	store, err := openCache(o.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return pace.Options{Network: o.Network, Crop: o.Crop, Clip: o.Clip, Hours: o.Hours, Memory: memory,
+		Timing: func(verb string, channels, steps int) (stepped, ended func()) {
+			progress := terminal.NewProgress(cmd.ErrOrStderr(),
+				fmt.Sprintf("timing %s, %s", verb, numbers.Count(channels, "channel")), steps)
+			return func() { progress.Add(1) }, progress.Finish
+		}}.Measure(cmd.Context(), dev, store)
+}
+
+// printPaces writes the table of trainings.
+func (o doctorOptions) printPaces(w io.Writer, all []pace.Pace) error {
+	t := terminal.TableData{
+		Title: fmt.Sprintf("Trainings on %s in %s", o.Data,
+			terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
+		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"},
+		Right:  []bool{false, true, true, true, true, true, false}, Remarks: true,
+	}
+	for _, p := range all {
+		row := []string{"voxsaw " + p.Verb, numbers.Extents(p.Crop[:]), fmt.Sprint(p.Batch)}
+		if p.Problem != "" {
+			t.Rows = append(t.Rows, append(row, "", "", "", p.Problem))
+			continue
+		}
+		step := time.Duration(p.Seconds * float64(time.Second))
+		t.Rows = append(t.Rows, append(row, terminal.Duration(step), fmt.Sprint(p.Default),
+			terminal.Duration(time.Duration(p.Default)*step), p.Advice))
+		for _, note := range p.Memory {
+			t.Notes = append(t.Notes, p.Verb+": "+note)
+		}
+	}
+	t.Notes = append(t.Notes, "Measured in a few steps; validations and checkpoints are not counted.")
+	return terminal.Table(w, t)
 }

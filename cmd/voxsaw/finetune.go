@@ -169,7 +169,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	sayNote(cmd.ErrOrStderr(), cache.Outdated())
-	ids, err := caseIDs(cache, true, false)
+	ids, err := labelledIn(cache)
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
 	}

@@ -66,11 +66,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := run.local.keep(cmd, store); err != nil {
 		return err
 	}
-	ids, err := caseIDs(store, false, false)
-	if err != nil {
-		return err
-	}
-	labelled, unlabelled := divideLabelled(store, ids)
+	labelled, unlabelled := store.ForTraining()
 	if err := checkSelection(cmd, &o.Cases); err != nil {
 		return err
 	}

@@ -264,17 +264,11 @@ func openCache(dir string) (*prepared.Store, error) {
 	return prepared.Open(dir)
 }
 
-// caseIDs lists the prepared cases that a run may use: not those that the data set itself holds
-// back for testing, and only labelled ones if labelled.
-func caseIDs(cache *prepared.Store, labelled, withTest bool) ([]string, error) {
-	var ids []string
-	for c := range cache.Records() {
-		if (c.Group == "" || withTest) && (c.HasLabels || !labelled) {
-			ids = append(ids, c.ID)
-		}
-	}
-	if len(ids) == 0 && labelled {
-		return nil, fmt.Errorf("none of the %d prepared cases has labels", cache.Len())
+// labelledIn lists the labelled cases that a run may use.
+func labelledIn(store *prepared.Store) ([]string, error) {
+	ids, _ := store.ForTraining()
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("none of the %d prepared cases has labels", store.Len())
 	}
 	return ids, nil
 }

@@ -128,7 +128,7 @@ func heldOutOf(folder string, store *prepared.Store) []string {
 	if config.Load(train.ConfigOf(folder), &o) != nil {
 		return nil
 	}
-	ids, err := caseIDs(store, true, false)
+	ids, err := labelledIn(store)
 	if err != nil {
 		return nil
 	}

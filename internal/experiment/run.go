@@ -262,12 +262,7 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 }
 
 func labelled(cache *prepared.Store) []string {
-	var ids []string
-	for c := range cache.Records() {
-		if c.HasLabels && c.Group == "" {
-			ids = append(ids, c.ID)
-		}
-	}
+	ids, _ := cache.ForTraining()
 	return ids
 }
 

@@ -162,6 +162,21 @@ func (s *Store) Len() int { return s.records.len() }
 // Records goes through what is known of the prepared cases, ordered by ID.
 func (s *Store) Records() iter.Seq[Record] { return s.records.all() }
 
+// ForTraining lists the cases that may be trained on: not those that the data set itself holds back
+// for testing.
+func (s *Store) ForTraining() (labelled, unlabelled []string) {
+	for c := range s.Records() {
+		switch {
+		case c.Group != "":
+		case c.HasLabels:
+			labelled = append(labelled, c.ID)
+		default:
+			unlabelled = append(unlabelled, c.ID)
+		}
+	}
+	return labelled, unlabelled
+}
+
 // Spacings is the range of the voxel sizes of some cases, where each kept its scan's own along any
 // axis; the zero value where all were prepared to one.
 func (s *Store) Spacings(ids []string) volume.Range {

@@ -1,28 +1,39 @@
-package main
+// Package pace times trainings on a user's prepared cases: a few steps of each verb, to say how
+// many fit into the time that there is.
+//
+// Start at [Options.Measure]. What single networks and operators take is package bench's.
+package pace
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// pace is how long a step of a training takes here, on the user's data.
-type pace struct {
+// Options say what is timed: trainings with their own settings but for these.
+type Options struct {
+	Network voxsaw.Network
+	Crop    [3]int  // zeros: each training's own
+	Clip    float64 // largest norm of the gradients
+	Hours   float64 // into which steps are to fit
+	Memory  int64   // limit in bytes; 0: none
+	// Timing is told that some steps of a training are going to be timed, and gives what is called
+	// after each, and at their end.
+	Timing func(verb string, channels, steps int) (stepped, ended func())
+}
+
+// A Pace is how long a step of a training takes here, on the user's data.
+type Pace struct {
 	Verb     string   `json:"verb"`
 	Crop     [3]int   `json:"crop"`
 	Batch    int      `json:"batch"`
@@ -45,31 +56,30 @@ type trial struct {
 }
 
 // trials are the trainings that the data is good for.
-func (o doctorOptions) trials(store *prepared.Store, dev voxsaw.Device) ([]trial, error) {
-	ids, err := caseIDs(store, false, false)
-	if err != nil {
-		return nil, err
-	}
+func (o Options) trials(store *prepared.Store, dev voxsaw.Device) []trial {
+	labelled, unlabelled := store.ForTraining()
 	task := pretext.Choice()
 	_, puzzles := pretext.Chosen(&task)
 	common := puzzles.Common()
-	all := []trial{{"pretrain", o.cropOr(*common.Crop), *common.Batch, common.Train.Steps,
+	all := []trial{{"pretrain", cmp.Or(o.Crop, *common.Crop), *common.Batch, common.Train.Steps,
 		func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
 			task := pretext.Choice()
 			_, settings := pretext.Chosen(&task)
 			c := settings.Common()
-			*c.Network, *c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(*c.Crop), stepsTimed, o.Clip
+			*c.Network, *c.Crop, c.Train.Steps, c.Train.Clip = n, cmp.Or(o.Crop, *c.Crop), stepsTimed, o.Clip
 			if err := settings.Resolve(store.Preparation()); err != nil {
 				return err
 			}
-			return second(settings.Pretrain(ctx, dev, sample.Data{Store: store, Train: ids}, run))
+			data := sample.Data{Store: store, Train: slices.Concat(labelled, unlabelled)}
+			_, err := settings.Pretrain(ctx, dev, data, run)
+			return err
 		}}}
-	if labelled, _ := divideLabelled(store, ids); len(labelled) > 0 {
+	if len(labelled) > 0 {
 		c := segment.DefaultConfig()
-		all = append(all, trial{"finetune", o.cropOr(c.Crop), c.Batch, c.Train.Steps,
+		all = append(all, trial{"finetune", cmp.Or(o.Crop, c.Crop), c.Batch, c.Train.Steps,
 			func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
 				c := segment.DefaultConfig()
-				c.Network, c.Crop, c.Train.Steps, c.Train.Clip = n, o.cropOr(c.Crop), stepsTimed, o.Clip
+				c.Network, c.Crop, c.Train.Steps, c.Train.Clip = n, cmp.Or(o.Crop, c.Crop), stepsTimed, o.Clip
 				c, err := c.Resolve(store)
 				if err != nil {
 					return err
@@ -78,17 +88,7 @@ func (o doctorOptions) trials(store *prepared.Store, dev voxsaw.Device) ([]trial
 				return err
 			}})
 	}
-	return all, nil
-}
-
-func second[T any](_ T, err error) error { return err }
-
-// cropOr is the crop that was asked for, or a verb's own.
-func (o doctorOptions) cropOr(own [3]int) [3]int {
-	if o.Crop != [3]int{} {
-		return o.Crop
-	}
-	return own
+	return all
 }
 
 // Steps that are timed at most, and the time after which three are enough.
@@ -102,7 +102,7 @@ type stopwatch struct {
 	notes   []string
 	at      []time.Duration // the end of each step
 	enough  context.CancelFunc
-	observe func(step int)
+	stepped func()
 }
 
 func (s *stopwatch) Started(int, int)                       {}
@@ -112,7 +112,7 @@ func (s *stopwatch) Note(message string)                    { s.notes = append(s
 
 func (s *stopwatch) Stepped(p voxsaw.Progress) {
 	s.at = append(s.at, p.Elapsed)
-	s.observe(p.Step)
+	s.stepped()
 	if len(s.at) > 2 && p.Elapsed > timeEnough {
 		s.enough()
 	}
@@ -132,15 +132,13 @@ func (s *stopwatch) median() time.Duration {
 }
 
 // measure times a few steps of a training.
-func (t trial) measure(ctx context.Context, n voxsaw.Network, memory int64, stderr io.Writer) (time.Duration, []string,
-	error) {
+func (o Options) measure(ctx context.Context, t trial, n voxsaw.Network) (time.Duration, []string, error) {
 	run, enough := context.WithCancel(ctx)
 	defer enough()
-	progress := terminal.NewProgress(stderr, fmt.Sprintf("timing %s, %s", t.verb, numbers.Count(n.Channels, "channel")),
-		stepsTimed)
-	watch := &stopwatch{enough: enough, observe: func(int) { progress.Add(1) }}
-	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: memory})
-	progress.Finish()
+	stepped, ended := o.Timing(t.verb, n.Channels, stepsTimed)
+	watch := &stopwatch{enough: enough, stepped: stepped}
+	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: o.Memory})
+	ended()
 	var stopped *voxsaw.InterruptedError
 	if errors.As(err, &stopped) && ctx.Err() == nil {
 		err = nil
@@ -148,28 +146,19 @@ func (t trial) measure(ctx context.Context, n voxsaw.Network, memory int64, stde
 	return watch.median(), watch.notes, err
 }
 
-// paces times the trainings that the data is good for, and says what fits into the time. Where a
+// Measure times the trainings that the data is good for, and says what fits into the time. Where a
 // training's own number of steps does not, the network is timed with half its channels, too.
-func (o doctorOptions) paces(cmd *cobra.Command, dev voxsaw.Device, memory int64) ([]pace, error) {
-	store, err := openCache(o.Data)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
+func (o Options) Measure(ctx context.Context, dev voxsaw.Device, store *prepared.Store) ([]Pace, error) {
 	network, err := backbone.Resolve(o.Network)
 	if err != nil {
-		return nil, &usageError{err}
-	}
-	trials, err := o.trials(store, dev)
-	if err != nil {
 		return nil, err
 	}
-	var all []pace
-	for _, t := range trials {
-		p := pace{Verb: t.verb, Crop: t.crop, Batch: t.batch, Channels: network.Channels, Default: t.steps}
-		step, notes, err := t.measure(cmd.Context(), network, memory, cmd.ErrOrStderr())
-		if cmd.Context().Err() != nil {
-			return nil, cmd.Context().Err()
+	var all []Pace
+	for _, t := range o.trials(store, dev) {
+		p := Pace{Verb: t.verb, Crop: t.crop, Batch: t.batch, Channels: network.Channels, Default: t.steps}
+		step, notes, err := o.measure(ctx, t, network)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		if err != nil {
 			p.Problem = err.Error()
@@ -181,7 +170,7 @@ func (o doctorOptions) paces(cmd *cobra.Command, dev voxsaw.Device, memory int64
 		if p.Fits < t.steps && network.Channels > 1 {
 			fewer := o.Network
 			fewer.Channels = network.Channels / 2
-			if step, _, err := t.measure(cmd.Context(), fewer, memory, cmd.ErrOrStderr()); err == nil {
+			if step, _, err := o.measure(ctx, t, fewer); err == nil {
 				p.Advice += fmt.Sprintf(", or with --channels %d %s", fewer.Channels, stepsThatFit(o.fits(step)))
 			}
 		}
@@ -199,34 +188,9 @@ func stepsThatFit(n int) string {
 }
 
 // fits is how many steps go into the time.
-func (o doctorOptions) fits(step time.Duration) int {
+func (o Options) fits(step time.Duration) int {
 	if step <= 0 {
 		return 0
 	}
 	return int(o.Hours * float64(time.Hour) / float64(step))
-}
-
-// printPaces writes the table of trainings.
-func (o doctorOptions) printPaces(w io.Writer, all []pace) error {
-	t := terminal.TableData{
-		Title: fmt.Sprintf("Trainings on %s in %s", o.Data,
-			terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
-		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"},
-		Right:  []bool{false, true, true, true, true, true, false}, Remarks: true,
-	}
-	for _, p := range all {
-		row := []string{"voxsaw " + p.Verb, numbers.Extents(p.Crop[:]), fmt.Sprint(p.Batch)}
-		if p.Problem != "" {
-			t.Rows = append(t.Rows, append(row, "", "", "", p.Problem))
-			continue
-		}
-		step := time.Duration(p.Seconds * float64(time.Second))
-		t.Rows = append(t.Rows, append(row, terminal.Duration(step), fmt.Sprint(p.Default),
-			terminal.Duration(time.Duration(p.Default)*step), p.Advice))
-		for _, note := range p.Memory {
-			t.Notes = append(t.Notes, p.Verb+": "+note)
-		}
-	}
-	t.Notes = append(t.Notes, "Measured in a few steps; validations and checkpoints are not counted.")
-	return terminal.Table(w, t)
 }
