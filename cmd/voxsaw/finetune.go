@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -192,34 +193,30 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
 	data := sample.Data{Store: cache, Train: training, Validate: held}
-	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
-		_, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
-		return err
+	summary, err := run.train(cmd, trainingRun{
+		verb: "finetune", items: "crops", batch: batch, settings: &o,
+		told: func(stderr io.Writer) error {
+			say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
+				list(training), len(held), list(held))
+			if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
+				return err
+			}
+			noteTorn(stderr, o.Cases, training, held)
+			noteUndrawn(stderr, cache, o.Config, training, held)
+			run.page.sheet = newHeldOutSheet(cache)
+			err := noteInit(stderr, o.Init, cache, training, held, o.Config)
+			if run.resume && errors.Is(err, fs.ErrNotExist) {
+				return nil // a run that has begun does without
+			}
+			return err
+		},
+		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
+			return summary, err
+		},
 	})
 	if err != nil {
 		return err
-	}
-	progress := newTrainProgress(stderr, "finetune", "crops")
-	options, err := run.options(&o, progress)
-	if err != nil {
-		return err
-	}
-	say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training),
-		len(held), list(held))
-	if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
-		return err
-	}
-	noteTorn(stderr, o.Cases, training, held)
-	noteUndrawn(stderr, cache, o.Config, training, held)
-	err = noteInit(stderr, o.Init, cache, training, held, o.Config)
-	if err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
-		return err // a run that has begun does without
-	}
-	run.page.sheet = newHeldOutSheet(cache)
-	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
-	progress.finish()
-	if err != nil {
-		return run.explain(err)
 	}
 	lines := []string{fmt.Sprintf("%s: %s", run.out, steps(summary))}
 	if summary.BestStep > 0 {

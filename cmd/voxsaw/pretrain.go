@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -89,35 +89,17 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	defer closeDevice()
-	stderr := cmd.ErrOrStderr()
 	data := sample.Data{Store: store, Train: training, Validate: held}
-	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
-		_, err := settings.Pretrain(cmd.Context(), dev, data, options)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	progress := newTrainProgress(stderr, "pretrain", task.Items)
-	options, err := run.options(&o, progress)
-	if err != nil {
-		return err
-	}
-	say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training),
-		len(held), list(held))
-	if err := noteLeftOut(stderr, o.Cases, labelled, unlabelled); err != nil {
-		return err
-	}
-	noteTorn(stderr, o.Cases, training, held)
-	summary, err := settings.Pretrain(cmd.Context(), dev, data, options)
-	progress.finish()
-	if err != nil {
-		return run.explain(err)
-	}
-	validated := ""
-	if summary.BestStep > 0 {
-		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", task.Score,
-			100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
-	}
-	return run.finish(summary, fmt.Sprintf("%s: %s%s", run.out, steps(summary), validated))
+	return run.pretrain(cmd, trainingRun{
+		verb: "pretrain", items: task.Items, batch: batch, settings: &o,
+		told: func(stderr io.Writer) error {
+			say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
+				list(training), len(held), list(held))
+			noteTorn(stderr, o.Cases, training, held)
+			return noteLeftOut(stderr, o.Cases, labelled, unlabelled)
+		},
+		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			return settings.Pretrain(cmd.Context(), dev, data, options)
+		},
+	}, task.Score)
 }

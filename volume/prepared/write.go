@@ -688,10 +688,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	if old, err := smallfile.Read(path, smallfile.List); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	return atomicfile.WriteBytes(path, data)
+	return atomicfile.Keep(path, data)
 }
 
 func encodeJSON(value any) ([]byte, error) {

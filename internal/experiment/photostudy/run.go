@@ -140,7 +140,7 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, er
 		task := chosen.Value().(Task)
 		var need cluster.Needs
 		if err = task.Resolve(r.data); err == nil {
-			need, err = experiment.Rehearse(task.shared().training.Steps, func(o voxsaw.RunOptions) error {
+			need, err = experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
 				_, err := task.Train(ctx, dev, r.data, o)
 				return err
 			})
@@ -212,7 +212,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		return Result{}, err
 	}
 	task := chosen.Value().(Task)
-	task.shared().training.Seed = seed
+	task.Shared().Train.Seed = seed
 	if err := task.Resolve(r.data); err != nil {
 		return Result{}, err
 	}
@@ -263,7 +263,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		if k < len(result.Transfer) { // an earlier run came so far
 			continue
 		}
-		m, err := r.measure(ctx, target, r.targets[k], checkpoint, seed, *task.shared().network, *task.shared().input)
+		m, err := r.measure(ctx, target, r.targets[k], checkpoint, seed, *task.Shared().Network, *task.Shared().Input)
 		if err != nil {
 			return result, fmt.Errorf("transfer to %s: %w", target.Name, err)
 		}

@@ -17,20 +17,18 @@ type Task interface {
 	Train(context.Context, voxsaw.Device, puzzle2d.Data, voxsaw.RunOptions) (voxsaw.Summary, error)
 	// Names are what is learnt from, and what the score of a validation is.
 	Names() (items, score string)
-	// Batch is where the setting is how much a step learns from.
-	Batch() *int
-	// StartsFrom points to the name of the file of weights that the training starts from; empty:
-	// random ones.
-	StartsFrom() *string
-	// shared points to the settings that all tasks have.
-	shared() shared
+	// Shared points to the settings that all tasks have.
+	Shared() Shared
 }
 
-type shared struct {
-	network  *puzzle2d.Network
-	training *voxsaw.Training
-	input    *puzzle2d.Input
-	validate *int
+// Shared points to settings of a task: Checkpoint is the name of the file of weights that the
+// training starts from, empty for random ones, Batch is how much a step learns from.
+type Shared struct {
+	Network         *puzzle2d.Network
+	Train           *voxsaw.Training
+	Input           *puzzle2d.Input
+	Checkpoint      *string
+	Batch, Validate *int
 }
 
 // Puzzles is the jigsaw puzzle on the list of tasks.
@@ -55,14 +53,10 @@ func (t *Puzzles) Names() (items, score string) {
 	return "puzzles", "patches of held-out photographs in place"
 }
 
-// Batch implements [Task].
-func (t *Puzzles) Batch() *int { return &t.Config.Batch }
-
-// StartsFrom implements [Task].
-func (t *Puzzles) StartsFrom() *string { return &t.Config.Checkpoint }
-
-func (t *Puzzles) shared() shared {
-	return shared{&t.Network, &t.Config.Train, &t.Input, &t.ValidatePhotos}
+// Shared implements [Task].
+func (t *Puzzles) Shared() Shared {
+	c := &t.Config
+	return Shared{&c.Network, &c.Train, &c.Input, &c.Checkpoint, &c.Batch, &c.ValidatePhotos}
 }
 
 // Classes is a classification on the list of tasks.
@@ -87,14 +81,10 @@ func (t *Classes) Names() (items, score string) {
 	return "photographs", "held-out photographs answered right"
 }
 
-// Batch implements [Task].
-func (t *Classes) Batch() *int { return &t.Classification.Batch }
-
-// StartsFrom implements [Task].
-func (t *Classes) StartsFrom() *string { return &t.Classification.Checkpoint }
-
-func (t *Classes) shared() shared {
-	return shared{&t.Network, &t.Classification.Train, &t.Input, &t.ValidatePhotos}
+// Shared implements [Task].
+func (t *Classes) Shared() Shared {
+	c := &t.Classification
+	return Shared{&c.Network, &c.Train, &c.Input, &c.Checkpoint, &c.Batch, &c.ValidatePhotos}
 }
 
 // Tasks is the choice among them.
@@ -118,9 +108,8 @@ func override(o *config.OneOf, name string, s config.Section) (config.OneOf, err
 			return c, fmt.Errorf("%s: there is no task %q: choose one of jigsaw, labels, rotation, position", name,
 				task)
 		}
-		from, into := c.Value().(Task).shared(), to.shared()
-		*into.network, *into.training, *into.input, *into.validate = *from.network, *from.training, *from.input,
-			*from.validate
+		from, into := c.Value().(Task).Shared(), to.Shared()
+		*into.Network, *into.Train, *into.Input, *into.Validate = *from.Network, *from.Train, *from.Input, *from.Validate
 		c.Chosen = task
 	}
 	holder := struct {
