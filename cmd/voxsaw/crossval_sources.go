@@ -52,10 +52,10 @@ func (f crossvalFlags) findSources(cmd *cobra.Command, o crossvalOptions) (ready
 			raw = append(raw, s.Folder)
 		}
 	}
+	if err := missingSources(f.root, missing); err != nil {
+		return false, err
+	}
 	switch {
-	case len(missing) > 0:
-		return false, withHint(fmt.Errorf("%s: missing: %s", f.root, strings.Join(missing, "; ")),
-			"fetch it from who publishes it and put it, as it is, anywhere below %s", f.root)
 	case len(raw) > 0 && f.dry:
 		say(stderr, "not prepared yet, so that the trials cannot be listed: %s; the command without --plan prepares it",
 			strings.Join(raw, ", "))
@@ -92,9 +92,23 @@ func prepareSource(cmd *cobra.Command, s experiment.Found) error {
 	return runPrepare(cmd, p, []string{s.Raw})
 }
 
-func sourcesTable(root string, found []experiment.Found, r experiment.Rehearsal) terminal.TableData {
-	t := terminal.TableData{Title: "Data sets in " + root, Header: []string{"data set", "is", "cases", "where", ""},
+// dataSets is an empty table of data sets.
+func dataSets(root, items string) terminal.TableData {
+	return terminal.TableData{Title: "Data sets in " + root, Header: []string{"data set", "is", items, "where", ""},
 		Right: []bool{false, false, true, false, false}, Remarks: true}
+}
+
+// missingSources is the error on data sets that are not there; nil if all are.
+func missingSources(root string, missing []string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return withHint(fmt.Errorf("%s: missing: %s", root, strings.Join(missing, "; ")),
+		"fetch it from who publishes it and put it, as it is, anywhere below %s", root)
+}
+
+func sourcesTable(root string, found []experiment.Found, r experiment.Rehearsal) terminal.TableData {
+	t := dataSets(root, "cases")
 	for _, s := range found {
 		where := s.Folder
 		switch s.State {

@@ -122,12 +122,64 @@ func TestPaperTable3(t *testing.T) {
 	if learnt == 0 {
 		t.Errorf("no encoder of MSD in\n%s", listed)
 	}
-	if labels, err := filepath.Glob(filepath.Join(root, "prepared", "msd", "cases", "*label*")); err != nil || labels != nil {
+	labels, err := filepath.Glob(filepath.Join(root, "prepared", "msd", "cases", "*label*"))
+	if err != nil || labels != nil {
 		t.Errorf("labels of MSD were prepared: %v, %v", labels, err)
 	}
 	again, stderr := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out, "--run-folds", "1",
 		"--threads", "2")
 	if again != stdout || !regexp.MustCompile(`NIH.* prepared +8 of 82`).MatchString(stderr) {
 		t.Errorf("done again:\n%s\n%s", again, stderr)
+	}
+}
+
+// The paper's Table 1 from its data sets as they are unpacked, at a tiny size: every row is
+// trained, its puzzles are solved, and its network is fine-tuned and measured, beside the published
+// numbers.
+func TestPaperTable1(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains 23 networks and fine-tunes each twice, for a step")
+	}
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "table1")
+	plan := shrunk(t, "paper-table1.yaml", "width: 1,", "width: 0.0625,", "steps: 250000", "steps: 1",
+		"steps: 350000", "steps: 1", "steps: 20000", "steps: 1", "steps: 40000", "steps: 1", "batch: 256", "batch: 2",
+		"accumulate: 8", "accumulate: 2", "cell: 85", "cell: 64", "size: 255x255", "size: 192x192", "size: 170x170",
+		"size: 128x128", "size: 256x256", "size: 80x80", "size: 600x450", "size: 96x72", "crop: 227", "crop: 64",
+		"side: 227", "side: 64", "batch: 16", "batch: 2", "views: 10", "views: 1", "features: 1024", "features: 8",
+		"hidden: 4096", "hidden: 8", "classes: 1000", "classes: 20", "per_class: 30", "per_class: 2", "draws: 5", "draws: 2",
+		"task: detect,", "task: detect, regions: 8,", "most: 2000", "most: 50", "solve_photos: 0", "solve_photos: 2",
+		"rounds: 20\n", "rounds: 2\n", "rounds: [1, 5, 10, 20]", "rounds: [1, 2]", "classes: 20\n", "classes: 20\n")
+	_, stderr := in(t, 1, "2d", "compare", "--config", plan, "--data-root", root, "--check")
+	for _, want := range []string{`20 trainings: `, `Here: about .* GFLOP/s`,
+		`^voxsaw: .*missing: ImageNet .*; Pascal VOC 2007 .*; Caltech-256$`} {
+		if !regexp.MustCompile("(?m)" + want).MatchString(stderr) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+	for _, err := range []error{miniature.ImageNet(filepath.Join(root, "ILSVRC2012"), 3, 3, 2), miniature.VOC2007(root, 4),
+		miniature.Caltech256(root, 3, 4)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr := in(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out, "--threads", "2")
+	for _, row := range []string{
+		`a AlexNet labels +1 +.*78\.2.*56\.8`, `b AlexNet random +1 +.*53\.3.*43\.3.*18\.7`,
+		`e AlexNet U\+B\+M +1 +[0-9.]+ +3\.8 +[0-9.]+ +17\.1 +[0-9.]+ +60\.2 .*68\.3 .*52\.5 .*29\.1`,
+		`f AlexNet 2x2 U\+B\+M +1 .*74\.5 .*49\.1`, `h ResNet-18 random +1 .*41\.3 .*24\.8`,
+		`p ResNet-50 U\+B\+M +1 +[0-9.]+ +5\.2 +[0-9.]+ +20\.8 .*75\.3 .*56\.2`, `e, 1 % of the orders +1 `,
+		`K-way 1000 +1 .*71\.0 .*20\.8`} {
+		if !regexp.MustCompile("(?m)^" + row).MatchString(stdout) {
+			t.Errorf("no row %q in\n%s", row, stdout)
+		}
+	}
+	for _, want := range []string{"ImageNet.*as published", "Caltech-256 .*as published"} {
+		if !regexp.MustCompile(want).MatchString(stderr) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+	again, _ := in(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out, "--threads", "2")
+	if again != stdout {
+		t.Errorf("done again:\n%s\n%s", again, stdout)
 	}
 }

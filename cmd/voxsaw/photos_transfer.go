@@ -177,14 +177,7 @@ type photoFinetuneOptions struct {
 }
 
 func defaultPhotoFinetune() photoFinetuneOptions {
-	classify, detect := puzzle2d.DefaultMultilabel(), puzzle2d.DefaultDetection()
-	return photoFinetuneOptions{
-		Task: config.NewOneOf("task",
-			"what is learnt: classify (which classes are on a photograph) or detect (where they are; Fast R-CNN on proposals of a file)",
-			config.Option{Name: puzzle2d.Classify, Value: &classify},
-			config.Option{Name: puzzle2d.Detect, Value: &detect}),
-		TrainOn: puzzle2d.OnTrainval, Machine: defaultDevice(),
-	}
+	return photoFinetuneOptions{Task: photostudy.Finetunings(), TrainOn: puzzle2d.OnTrainval, Machine: defaultDevice()}
 }
 
 func newPhotoFinetune() *cobra.Command {
@@ -353,25 +346,44 @@ type photoCompareOptions struct {
 
 func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
-	f := &studyFlags{}
+	f, root := &studyFlags{}, &photoRoot{}
 	cmd := verb("compare",
 		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
-terms alone and with binary ones, from the same weights), and its features are measured by linear machines on labelled photographs. An arm with random
-weights must be among them.
+terms alone and with binary ones, from the same weights), and its features are measured by linear machines on labelled photographs. The whole network may be
+fine-tuned for tasks of Pascal VOC, too (finetune). An arm with random weights must be among them.
+
+--data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table1.yaml: what is there, prepared or as published, what is
+missing, and how long the trainings will take. What is missing stops the command; what is not prepared is prepared, unless --check asks for no more.
 
 Run it again to go on where it stopped; finished arms are not repeated. Run it several times at once, on one machine or on many that share the
 folder: each process takes the next arm and seed that no other is at work on. --write slurm writes the script of a Slurm job array, --write kubernetes an
 Indexed Job, an arm with a seed each.`,
 		`  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos
-  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm`,
+  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm
+  voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data --check`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if f.out == "" {
+			if root.check && root.folder == "" {
+				return withHint(usagef("--check looks for data sets"), "add --data-root FOLDER")
+			}
+			if f.out == "" && !root.check {
 				return withHint(usagef("no folder for the comparison"), "add --out FOLDER")
+			}
+			if root.folder != "" {
+				o.Plan.Below(root.folder)
+				if err := o.Plan.Check(); err != nil {
+					return &usageError{err}
+				}
+				if err := root.findPhotos(cmd, *o); err != nil || root.check {
+					return err
+				}
 			}
 			return runPhotoCompare(cmd, *o, *f)
 		})
 	f.bind(cmd, "comparison")
+	cmd.Flags().StringVar(&root.folder, "data-root", "",
+		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
+	cmd.Flags().BoolVar(&root.check, "check", false, "with --data-root: say what is there and what is missing, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the results as JSON")
 	return cmd
 }
@@ -387,6 +399,13 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) er
 		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: [][2]string{{"photos", o.Photos}}}
 		for _, t := range o.Transfer {
 			j.Paths = append(j.Paths, [2]string{"data of transfer " + t.Name, t.Data})
+		}
+		for _, t := range o.Finetune {
+			j.Paths = append(j.Paths, [2]string{"data of finetune " + t.Name, t.Data},
+				[2]string{"proposals of finetune " + t.Name, t.Proposals})
+		}
+		for _, a := range o.Arms {
+			j.Paths = append(j.Paths, [2]string{"photos of arm " + a.Name, a.Photos})
 		}
 		return f.writeCluster(cmd, &o, o.Machine, o.Memory, j, o.Plan.Needs)
 	}

@@ -171,59 +171,59 @@ const sourceDepth = 5
 
 // look finds a data set as published, by the names of files and folders alone.
 func (s Source) look(ctx context.Context, root string) (scans, labels string, err error) {
-	found := errors.New("found")
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if stopped := ctx.Err(); stopped != nil {
-			return stopped
-		}
-		if err != nil || !entry.IsDir() {
-			return nil // what cannot be read holds nothing that could be used
-		}
-		below, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if strings.Count(filepath.ToSlash(below), "/") >= sourceDepth || path == s.Data ||
-			path != root && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
-		}
-		names, err := childrenOf(path)
-		if err != nil {
-			return nil
-		}
-		if s.Layout == dataset.LayoutNIH {
-			return s.lookNIH(path, names, &scans, &labels)
-		}
-		if names["imagesTr"] && names["dataset.json"] && strings.Contains(entry.Name(), s.Named) {
-			scans = path
-			return found
-		}
-		return nil
-	})
-	if errors.Is(err, found) {
-		err = nil
+	if s.Layout != dataset.LayoutNIH {
+		scans, err = Locate(ctx, root, s.Data, func(name string, children map[string]bool) bool {
+			return children["imagesTr"] && children["dataset.json"] && strings.Contains(name, s.Named)
+		})
+		return scans, "", err
 	}
-	if labels != "" && (labels == scans || strings.HasPrefix(labels, scans+string(filepath.Separator))) {
+	holds := func(pattern *regexp.Regexp) func(string, map[string]bool) bool {
+		return func(_ string, children map[string]bool) bool {
+			for name := range children {
+				if pattern.MatchString(name) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	if scans, err = Locate(ctx, root, s.Data, holds(nihScan)); err != nil || scans == "" {
+		return scans, "", err
+	}
+	labels, err = Locate(ctx, root, s.Data, holds(nihLabels))
+	if labels == scans || strings.HasPrefix(labels, scans+string(filepath.Separator)) {
 		labels = "" // found with the scans
 	}
 	return scans, labels, err
 }
 
-// lookNIH takes the first folder of scans, and the first of labels.
-func (s Source) lookNIH(path string, names map[string]bool, scans, labels *string) error {
-	var inside bool
-	for name := range names {
-		if inside = inside || nihScan.MatchString(name); inside && *scans == "" {
-			*scans = path
+// Locate finds the first folder in a folder, some levels deep, that is the one by its name and the
+// names in it, without a look at one that is left out and what is below; "" if there is none.
+// Folders that cannot be read hold nothing that could be used.
+func Locate(ctx context.Context, root, without string,
+	is func(name string, children map[string]bool) bool) (found string, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if stopped := ctx.Err(); stopped != nil {
+			return stopped
 		}
-		if nihLabels.MatchString(name) && *labels == "" {
-			*labels = path
+		if err != nil || !entry.IsDir() {
+			return nil
 		}
-	}
-	if nihScan.MatchString(filepath.Base(path)) {
-		return fs.SkipDir // slices
-	}
-	return nil
+		below, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if strings.Count(filepath.ToSlash(below), "/") >= sourceDepth || path == without ||
+			path != root && (strings.HasPrefix(entry.Name(), ".") || nihScan.MatchString(entry.Name())) {
+			return fs.SkipDir
+		}
+		if children, err := childrenOf(path); err == nil && is(entry.Name(), children) {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found, err
 }
 
 func childrenOf(path string) (map[string]bool, error) {
@@ -350,22 +350,30 @@ func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sampl
 	if err != nil {
 		return 0, err
 	}
-	var watch stepClock
+	var watch StepClock
 	if _, _, err = segment.Finetune(ctx, dev, c, data, "", voxsaw.RunOptions{Observer: &watch}); err != nil {
 		return 0, err
 	}
-	first, last := watch.at[0], watch.at[len(watch.at)-1]
-	return step.FLOPs * float64(len(watch.at)-1) / max(last-first, time.Microsecond).Seconds(), nil
+	return watch.Rate(step.FLOPs), nil
 }
 
-// stepClock is when each step ended.
-type stepClock struct{ at []time.Duration }
+// A StepClock is an observer that knows when each step ended.
+type StepClock struct{ at []time.Duration }
 
-func (*stepClock) Started(int, int)                       {}
-func (s *stepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
-func (*stepClock) Validated(int, voxsaw.Validation, bool) {}
-func (*stepClock) Saved(string, int)                      {}
-func (*stepClock) Note(string)                            {}
+// Started implements [voxsaw.Observer], as the methods below do.
+func (*StepClock) Started(int, int) {}
+
+func (s *StepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
+func (*StepClock) Validated(int, voxsaw.Validation, bool) {}
+func (*StepClock) Saved(string, int)                      {}
+func (*StepClock) Note(string)                            {}
+
+// Rate is the operations in a second, given those of a step. The first step, which makes itself
+// ready, is left out.
+func (s *StepClock) Rate(flops float64) float64 {
+	n := len(s.at) - 1
+	return flops * float64(n) / max(s.at[n]-s.at[0], time.Microsecond).Seconds()
+}
 
 // madeUp prepares made-up patients.
 func madeUp(folder string, names []string) (*prepared.Store, error) {

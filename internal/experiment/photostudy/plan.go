@@ -24,6 +24,11 @@ type Plan struct {
 	Pretrain Pretrain `yaml:"pretrain" flag:"pretrain"`
 	Arms     []Arm    `yaml:"arms" help:"what is compared"`
 	Transfer []Target `yaml:"transfer" help:"what the features are measured on"`
+	// Finetune is what whole networks are fine-tuned for.
+	Finetune []Finetune `yaml:"finetune,omitempty" help:"tasks of Pascal VOC that the network of each arm is fine-tuned for"`
+	// Published and Sources change no result.
+	Published string   `yaml:"published,omitempty" help:"whose table the published scores of the arms are from"`
+	Sources   []Source `yaml:"sources,omitempty" help:"the data sets that the prepared photographs are made of, which --data-root looks for"`
 	// Contrasts change no result: they may be added to a comparison that is finished
 	Contrasts []Contrast `yaml:"contrasts,omitempty" help:"claims to look at: one arm against another"`
 }
@@ -37,7 +42,10 @@ type Pretrain struct {
 type Arm struct {
 	Name     string         `yaml:"name" help:"as it is called in the tables"`
 	Random   bool           `yaml:"random,omitempty" help:"random weights: the row that must never be missing"`
-	Pretrain config.Section `yaml:"pretrain,omitempty" help:"settings that differ from those of the plan's section pretrain, {} for none"`
+	Pretrain config.Section `yaml:"pretrain,omitempty" help:"settings that differ from those of the plan's section pretrain, {} for none; of a random arm those of its network"`
+	Photos   string         `yaml:"photos,omitempty" help:"folder of prepared photographs to train on instead"`
+	// Published changes no result.
+	Published map[string]float64 `yaml:"published,omitempty" help:"scores in percent that others published: correct, near (D<=2), only, or the name of a target or of a task"`
 }
 
 // A Target is labelled photographs that features are measured on.
@@ -80,7 +88,7 @@ func (p Plan) Check() error {
 			return fmt.Errorf("arm %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", a.Name)
 		case seen[a.Name]:
 			return fmt.Errorf("there are two arms %q", a.Name)
-		case a.Random == !a.Pretrain.IsZero():
+		case !a.Random && a.Pretrain.IsZero():
 			return fmt.Errorf("arm %s: say either random: true, or what is trained (pretrain: {} for the plan's settings)", a.Name)
 		}
 		seen[a.Name], random = true, random || a.Random
@@ -88,7 +96,10 @@ func (p Plan) Check() error {
 			return err
 		}
 	}
-	if len(p.Transfer) > 0 && !random {
+	if err := errors.Join(p.checkFinetune(), p.checkPublished(), p.checkSources()); err != nil {
+		return err
+	}
+	if len(p.Transfer)+len(p.Finetune) > 0 && !random {
 		return errors.New("no arm is random: without that row nobody can say what the others have learnt")
 	}
 	for _, t := range p.Transfer {
@@ -101,10 +112,35 @@ func (p Plan) Check() error {
 
 // settings are those of an arm.
 func (p Plan) settings(a Arm) (config.OneOf, error) {
-	if a.Random {
+	if a.Pretrain.IsZero() {
 		return p.Pretrain.OneOf.Clone(), nil
 	}
 	return override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
+}
+
+// network is that of an arm.
+func (p Plan) network(a Arm) puzzle2d.Network {
+	chosen, err := p.settings(a)
+	if err != nil {
+		return puzzle2d.Network{} // Check has said so
+	}
+	return *chosen.Value().(Task).Shared().Network
+}
+
+// randomFor is the arm of random weights that an arm is compared with: of its own network, where
+// there is one, else the first.
+func (p Plan) randomFor(a Arm) string {
+	name := ""
+	for _, other := range p.Arms {
+		switch {
+		case !other.Random:
+		case p.network(other) == p.network(a):
+			return other.Name
+		case name == "":
+			name = other.Name
+		}
+	}
+	return name
 }
 
 // measure is how a target's features are measured.

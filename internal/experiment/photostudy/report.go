@@ -11,7 +11,7 @@ import (
 // Tables are the results of a comparison that have rows: features, claims, puzzles.
 func Tables(plan Plan, results []Result) []table.Table {
 	var all []table.Table
-	for _, t := range []table.Table{SolvedTable(plan, results), TransferTable(plan, results),
+	for _, t := range []table.Table{SummaryTable(plan, results), SolvedTable(plan, results), TransferTable(plan, results),
 		ContrastTable(plan, results)} {
 		if len(t.Rows) > 0 {
 			all = append(all, t)
@@ -30,6 +30,7 @@ func Report(plan Plan, results []Result, settings string) report.Report {
 				report.Section{Title: title, Blocks: append(blocks, report.Table{Table: t, Folded: folded})})
 		}
 	}
+	add("Arms", SummaryTable(plan, results), false)
 	add("What features are worth", TransferTable(plan, results), false, transferFigures(plan, results))
 	add("Claims", ContrastTable(plan, results), false, contrastFigures(plan, results))
 	add("Puzzles", SolvedTable(plan, results), true, roundCharts(plan, results))

@@ -37,6 +37,8 @@ type Result struct {
 	// (both of the same weights), "only" (among Plan.Only orders)
 	Solved   map[string]puzzle2d.Evaluation `json:"solved,omitempty"`
 	Transfer []Measured                     `json:"transfer"`
+	// Finetuned are the scores of the plan's tasks of fine-tuning, in their order.
+	Finetuned []Finetuned `json:"finetuned,omitempty"`
 	// Unfinished says that a part is missing, which the next run computes.
 	Unfinished bool `json:"unfinished,omitempty"`
 	// Settings are what the result depends on, so that one of other settings is not taken for it.
@@ -111,7 +113,20 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &runner{Setting: s, plan: plan, data: puzzle2d.Split(store)}
+	r = &runner{Setting: s, plan: plan, data: puzzle2d.Split(store), own: map[string]puzzle2d.Data{}}
+	if err := r.openFinetune(); err != nil {
+		r.close()
+		return nil, err
+	}
+	for _, a := range plan.Arms {
+		if _, open := r.own[a.Photos]; a.Photos != "" && !open {
+			if store, err = photos.Open(a.Photos); err != nil {
+				r.close()
+				return nil, fmt.Errorf("arm %s: photos: %w", a.Name, err)
+			}
+			r.own[a.Photos] = puzzle2d.Split(store)
+		}
+	}
 	for _, t := range plan.Transfer {
 		if store, err = photos.Open(t.Data); err == nil {
 			r.targets = append(r.targets, puzzle2d.Split(store))
@@ -139,9 +154,9 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, er
 		}
 		task := chosen.Value().(Task)
 		var need cluster.Needs
-		if err = task.Resolve(r.data); err == nil {
+		if err = task.Resolve(r.of(arm)); err == nil {
 			need, err = experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
-				_, err := task.Train(ctx, dev, r.data, o)
+				_, err := task.Train(ctx, dev, r.of(arm), o)
 				return err
 			})
 		}
@@ -179,11 +194,28 @@ type runner struct {
 	experiment.Setting
 	plan    Plan
 	data    puzzle2d.Data
+	own     map[string]puzzle2d.Data // of arms that are trained on others
 	targets []puzzle2d.Data
+	stores  []*photos.Store   // of the tasks of fine-tuning
+	marked  []puzzle2d.Marked // likewise
+}
+
+// of are the photographs that an arm is trained on.
+func (r *runner) of(a Arm) puzzle2d.Data {
+	if own, ok := r.own[a.Photos]; ok {
+		return own
+	}
+	return r.data
 }
 
 func (r *runner) close() {
 	r.data.Photos.Close()
+	for _, own := range r.own {
+		own.Photos.Close()
+	}
+	for _, s := range r.stores {
+		s.Close()
+	}
 	for _, t := range r.targets {
 		t.Photos.Close()
 	}
@@ -213,7 +245,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	}
 	task := chosen.Value().(Task)
 	task.Shared().Train.Seed = seed
-	if err := task.Resolve(r.data); err != nil {
+	if err := task.Resolve(r.of(arm)); err != nil {
 		return Result{}, err
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
@@ -228,7 +260,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		if !old.Unfinished {
 			return old, nil
 		}
-		result.Solved, result.Transfer = old.Solved, old.Transfer
+		result.Solved, result.Transfer, result.Finetuned = old.Solved, old.Transfer, old.Finetuned
 	}
 	if r.Finished {
 		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
@@ -236,10 +268,10 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	checkpoint := ""
 	if !arm.Random {
 		result.Task = chosen.Chosen
-		if checkpoint, err = r.train(ctx, &result, task, folder); err != nil {
+		if checkpoint, err = r.train(ctx, r.of(arm), &result, task, folder); err != nil {
 			return result, err
 		}
-		if result.Solved != nil || result.Transfer != nil {
+		if result.Solved != nil || result.Transfer != nil || result.Finetuned != nil {
 			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
 		}
 	}
@@ -251,7 +283,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	defer release()
 	if !arm.Random {
 		if puzzles, ok := task.(*Puzzles); ok && result.Solved == nil {
-			if err := r.solve(ctx, &result, puzzles.Config, checkpoint); err != nil {
+			if err := r.solve(ctx, r.of(arm), &result, puzzles.Config, checkpoint); err != nil {
 				return result, fmt.Errorf("solving puzzles: %w", err)
 			}
 			if err := result.write(folder, true); err != nil {
@@ -268,14 +300,21 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 			return result, fmt.Errorf("transfer to %s: %w", target.Name, err)
 		}
 		result.Transfer = append(result.Transfer, m)
-		if err := result.write(folder, k+1 < len(r.plan.Transfer)); err != nil {
+		if err := result.write(folder, true); err != nil {
 			return result, err
 		}
 	}
-	if len(r.plan.Transfer) == 0 {
-		return result, result.write(folder, false)
+	for k := len(result.Finetuned); k < len(r.plan.Finetune); k++ {
+		f, err := r.finetune(ctx, k, &result, checkpoint, *task.Shared().Network, folder)
+		if err != nil {
+			return result, fmt.Errorf("finetune %s: %w", r.plan.Finetune[k].Name, err)
+		}
+		result.Finetuned = append(result.Finetuned, f)
+		if err := result.write(folder, true); err != nil {
+			return result, err
+		}
 	}
-	return result, nil
+	return result, result.write(folder, false)
 }
 
 // write leaves what is known of an arm with a seed in its folder: all, or what a later step that
@@ -331,7 +370,7 @@ func leaves(prefix string, cfg any) (map[string]string, error) {
 // the data.
 func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
 	all := map[string]string{
-		"random": strconv.FormatBool(arm.Random), "photos": r.data.Photos.Fingerprint(),
+		"random": strconv.FormatBool(arm.Random), "photos": r.of(arm).Photos.Fingerprint(),
 		"rounds": fmt.Sprint(r.plan.Rounds), "only": strconv.Itoa(r.plan.Only), "solve": strconv.Itoa(r.plan.Solve),
 	}
 	parts, err := leaves("pretrain.", &Pretrain{*chosen})
@@ -342,6 +381,12 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 	for k, t := range r.plan.Transfer {
 		t.Data = r.targets[k].Photos.Fingerprint()
 		if parts, err = leaves(fmt.Sprintf("transfer.%d.", k+1), &t); err != nil {
+			return nil, err
+		}
+		maps.Copy(all, parts)
+	}
+	for k := range r.plan.Finetune {
+		if parts, err = r.finetuneSettings(k); err != nil {
 			return nil, err
 		}
 		maps.Copy(all, parts)
@@ -365,10 +410,11 @@ func readResult(path string) (result Result, err error) {
 }
 
 // train trains an arm, from where an earlier run has stopped.
-func (r *runner) train(ctx context.Context, result *Result, task Task, folder string) (checkpoint string, err error) {
+func (r *runner) train(ctx context.Context, data puzzle2d.Data, result *Result, task Task,
+	folder string) (checkpoint string, err error) {
 	items, _ := task.Names()
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
-	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume,
+	summary, err := task.Train(ctx, r.Device, data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: r.Memory})
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
@@ -376,8 +422,9 @@ func (r *runner) train(ctx context.Context, result *Result, task Task, folder st
 }
 
 // solve solves the puzzles of held-out photographs in the ways that the network knows.
-func (r *runner) solve(ctx context.Context, result *Result, c puzzle2d.Config, checkpoint string) error {
-	if len(r.data.Validate) == 0 {
+func (r *runner) solve(ctx context.Context, data puzzle2d.Data, result *Result, c puzzle2d.Config,
+	checkpoint string) error {
+	if len(data.Validate) == 0 {
 		return nil
 	}
 	result.Solved = map[string]puzzle2d.Evaluation{}
@@ -406,7 +453,7 @@ func (r *runner) solve(ctx context.Context, result *Result, c puzzle2d.Config, c
 		if err != nil {
 			return err
 		}
-		result.Solved[name], err = player.Evaluate(ctx, r.data.Photos, puzzle2d.Spread(r.data.Validate, r.plan.Solve))
+		result.Solved[name], err = player.Evaluate(ctx, data.Photos, puzzle2d.Spread(data.Validate, r.plan.Solve))
 		player.Close()
 		if err != nil {
 			return err

@@ -106,19 +106,12 @@ func TransferTable(plan Plan, results []Result) table.Table {
 		},
 		Notes: []string{
 			"the interval is over the tested photographs of the networks at hand: it says nothing about other trainings",
-			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random weights on the same draw of labels",
+			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random weights, of the same network where there is such an arm, on the same draw of labels",
 		},
 	}
-	random := ""
-	for _, a := range plan.Arms {
-		if a.Random {
-			random = a.Name
-			break
-		}
-	}
 	for k, target := range plan.Transfer {
-		base := ofArm(results, random)
 		for _, arm := range plan.Arms {
+			base := ofArm(results, plan.randomFor(arm))
 			if of := ofArm(results, arm.Name); len(of) > 0 {
 				t.Rows = append(t.Rows, transferRow(target.Name, of, base, k))
 				var draws []puzzle2d.Draw
@@ -167,7 +160,7 @@ func transferRow(target string, of, base []Result, k int) []any {
 	if bounded {
 		row[7] = fmt.Sprintf("%.1f to %.1f", low, high)
 	}
-	if gain, least, ok := gains(of, base, k); ok && of[0].Arm != base[0].Arm {
+	if gain, least, ok := gains(of, base, k); ok && len(base) > 0 && of[0].Arm != base[0].Arm {
 		row[8], row[9] = gain, least
 	}
 	return row

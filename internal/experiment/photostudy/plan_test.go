@@ -1,0 +1,54 @@
+package photostudy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+)
+
+// Each arm is compared with random weights of its own network, where the plan has them.
+func TestRandomOfTheSameNetwork(t *testing.T) {
+	section := config.NewSection
+	p := DefaultPlan()
+	p.Photos = "photos"
+	p.Arms = []Arm{
+		{Name: "random", Random: true},
+		{Name: "puzzles", Pretrain: section("{}\n")},
+		{Name: "random 50", Random: true, Pretrain: section("{network: {backbone: resnet50}}\n")},
+		{Name: "puzzles 50", Pretrain: section("{network: {backbone: resnet50}, binary: false}\n")},
+		{Name: "alexnet", Pretrain: section("{network: {backbone: alexnet}}\n")},
+	}
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"random", "random", "random 50", "random 50", "random"} {
+		if got := p.randomFor(p.Arms[n]); got != want {
+			t.Errorf("%s is compared with %s, want %s", p.Arms[n].Name, got, want)
+		}
+	}
+	for want, spoil := range map[string]func(*Plan){
+		`there is no score "precise"`: func(p *Plan) { p.Arms[1].Published = map[string]float64{"precise": 1} },
+		"data is \"elsewhere\", which the plan has nowhere else": func(p *Plan) {
+			p.Sources = []Source{{Data: "elsewhere", Holds: []string{"train"}}}
+		},
+		"holds is empty":              func(p *Plan) { p.Sources = []Source{{Data: "photos"}} },
+		"finetune voc: data":          func(p *Plan) { p.Finetune = []Finetune{{Name: "voc"}} },
+		"its name becomes a folder's": func(p *Plan) { p.Finetune = []Finetune{{Name: "a/b", Data: "voc"}} },
+		"proposals are for task detect": func(p *Plan) {
+			p.Finetune = []Finetune{{Name: "voc", Data: "voc", Proposals: "boxes.csv", Settings: section("{task: classify}\n")}}
+		},
+		"no arm is random": func(p *Plan) {
+			p.Finetune = []Finetune{{Name: "voc", Data: "voc", Settings: section("{task: classify}\n")}}
+			p.Arms = []Arm{{Name: "puzzles", Pretrain: section("{}\n")}}
+		},
+		"say either random: true": func(p *Plan) { p.Arms[1].Pretrain = config.Section{} },
+	} {
+		q := p
+		q.Arms = append([]Arm(nil), p.Arms...)
+		spoil(&q)
+		if err := q.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

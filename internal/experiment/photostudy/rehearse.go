@@ -1,0 +1,146 @@
+package photostudy
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+)
+
+// A Rehearsal is the arithmetic of a plan's trainings, without what is measured of them.
+type Rehearsal struct {
+	Trainings int
+	FLOPs     float64 // floating-point operations of all their steps
+	Rate      float64 // operations in a second, of a few steps that were timed
+}
+
+// Time is how long the device takes for the steps.
+func (r Rehearsal) Time() time.Duration {
+	return time.Duration(r.FLOPs / r.Rate * float64(time.Second))
+}
+
+// Rehearse counts the arithmetic of the trainings of a plan, without its data: each is made ready
+// for made-up photographs, and a few steps of the first are timed.
+func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err error) {
+	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(folder)
+	for _, arm := range p.Arms {
+		if arm.Random {
+			continue
+		}
+		chosen, err := p.settings(arm)
+		if err != nil {
+			return r, err
+		}
+		task := chosen.Value().(Task)
+		store, err := madeUp(folder, side(task))
+		if err != nil {
+			return r, err
+		}
+		defer store.Close()
+		data := puzzle2d.Split(store)
+		if err := task.Resolve(data); err != nil {
+			return r, fmt.Errorf("arm %s: %w", arm.Name, err)
+		}
+		steps := task.Shared().Train.Steps
+		one, err := experiment.Rehearse(steps, func(o voxsaw.RunOptions) error {
+			_, err := task.Train(ctx, dev, data, o)
+			return err
+		})
+		if err != nil {
+			return r, fmt.Errorf("arm %s: %w", arm.Name, err)
+		}
+		r.Trainings, r.FLOPs = r.Trainings+len(p.Seeds), r.FLOPs+float64(len(p.Seeds))*one.FLOPs
+		if r.Rate == 0 {
+			if r.Rate, err = rateOf(ctx, dev, task, data); err != nil {
+				return r, fmt.Errorf("arm %s: %w", arm.Name, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// rateOf times a few small steps. It changes the settings of the task.
+func rateOf(ctx context.Context, dev voxsaw.Device, task Task, data puzzle2d.Data) (float64, error) {
+	of := task.Shared()
+	t := of.Train
+	*of.Batch, t.Steps, t.Accumulate, t.ValidateEvery, t.CheckpointEvery = min(*of.Batch, 2), 4, 0, 0, 0
+	data.Validate = nil
+	if err := task.Resolve(data); err != nil {
+		return 0, err
+	}
+	one, err := experiment.Rehearse(1, func(o voxsaw.RunOptions) error {
+		_, err := task.Train(ctx, dev, data, o)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	var watch experiment.StepClock
+	if _, err := task.Train(ctx, dev, data, voxsaw.RunOptions{Observer: &watch}); err != nil {
+		return 0, err
+	}
+	return watch.Rate(one.FLOPs), nil
+}
+
+// side is the width and height of the photographs that a task looks at.
+func side(task Task) int {
+	switch t := task.(type) {
+	case *Puzzles:
+		return max(t.Grid[0], t.Grid[1]) * t.Cell
+	case *Classes:
+		return max(t.Crop, 3*t.Cell)
+	}
+	return 255
+}
+
+// madeUp prepares a few made-up photographs of two classes, once for each size.
+func madeUp(folder string, side int) (*photos.Store, error) {
+	dir := filepath.Join(folder, fmt.Sprint(side))
+	if store, err := photos.Open(filepath.Join(dir, "prepared")); err == nil {
+		return store, nil
+	}
+	for n := range 8 {
+		path := filepath.Join(dir, "photos", fmt.Sprint(n%2), fmt.Sprintf("%d.png", n))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
+		m := image.NewGray(image.Rect(0, 0, 16, 16))
+		for i := range 256 {
+			m.SetGray(i%16, i/16, color.Gray{uint8(i*(n+3)%251 + n%2)})
+		}
+		f, err := os.Create(path)
+		if err != nil {
+			return nil, err
+		}
+		err = png.Encode(f, m)
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
+	if err != nil {
+		return nil, err
+	}
+	o := photos.DefaultOptions()
+	o.Size = [2]int{side, side}
+	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
+		return nil, err
+	}
+	return photos.Open(filepath.Join(dir, "prepared"))
+}
