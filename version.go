@@ -13,11 +13,40 @@ const path = "github.com/voxsaw/voxsaw"
 // Version is that of the module: a release such as v0.3.0, or Go's pseudo-version of the commit
 // that the program was built from. It is "devel" where the build recorded neither.
 func Version() string {
+	return BuiltFrom().Version
+}
+
+// Build is what a program that has this package was built from, and for what.
+type Build struct {
+	Version  string   `json:"version"`            // as [Version]
+	Commit   string   `json:"commit,omitempty"`   // empty where the build recorded none
+	Date     string   `json:"date,omitempty"`     // of the commit, in RFC 3339
+	Modified bool     `json:"modified,omitempty"` // the checkout had changes
+	OS       string   `json:"os"`                 // as GOOS
+	Arch     string   `json:"arch"`               // as GOARCH
+	Go       string   `json:"go"`                 // version of Go
+	Tags     []string `json:"tags"`               // of the build, such as gpu and mpi
+}
+
+// BuiltFrom tells what the running program was built from.
+func BuiltFrom() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		info = &debug.BuildInfo{}
 	}
-	return version(info)
+	return built(info)
+}
+
+func built(info *debug.BuildInfo) Build {
+	b := Build{Version: version(info), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Tags: []string{}}
+	s := settings(info)
+	if s["-tags"] != "" {
+		b.Tags = strings.Split(s["-tags"], ",")
+	}
+	if info.Main.Path == path {
+		b.Commit, b.Date, b.Modified = s["vcs.revision"], s["vcs.time"], s["vcs.modified"] == "true"
+	}
+	return b
 }
 
 // About is a line for a person: the version, what else the build recorded about its source, and
@@ -25,13 +54,8 @@ func Version() string {
 //
 //	v0.3.0 (commit abcdef123456, 2026-11-22, linux/amd64, go1.26)
 func About() string {
-	var facts []string
-	v := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v, facts = version(info), source(info)
-	}
-	facts = append(facts, runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
-	return fmt.Sprintf("%s (%s)", v, strings.Join(facts, ", "))
+	b := BuiltFrom()
+	return fmt.Sprintf("%s (%s)", b.Version, strings.Join(append(b.source(), b.OS+"/"+b.Arch, b.Go), ", "))
 }
 
 // version is the module's, whether it is the program's own module or one that the program requires.
@@ -59,17 +83,16 @@ func version(info *debug.BuildInfo) string {
 
 // source is the commit and its date, where the program was built in a checkout of this module and
 // Go recorded them.
-func source(info *debug.BuildInfo) (facts []string) {
-	s := settings(info)
-	if info.Main.Path != path || s["vcs.revision"] == "" {
+func (b Build) source() (facts []string) {
+	if b.Commit == "" {
 		return nil
 	}
-	commit := "commit " + short(s["vcs.revision"])
-	if s["vcs.modified"] == "true" {
+	commit := "commit " + short(b.Commit)
+	if b.Modified {
 		commit += " with changes"
 	}
 	facts = append(facts, commit)
-	if day, _, ok := strings.Cut(s["vcs.time"], "T"); ok {
+	if day, _, ok := strings.Cut(b.Date, "T"); ok {
 		facts = append(facts, day)
 	}
 	return facts

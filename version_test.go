@@ -41,7 +41,7 @@ func TestVersionOfBuilds(t *testing.T) {
 		if got := version(&c.info); got != c.version {
 			t.Errorf("%s: version %q, want %q", name, got, c.version)
 		}
-		if got := source(&c.info); !slices.Equal(got, c.source) {
+		if got := built(&c.info).source(); !slices.Equal(got, c.source) {
 			t.Errorf("%s: source %q, want %q", name, got, c.source)
 		}
 	}

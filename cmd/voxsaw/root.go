@@ -59,12 +59,16 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
 		newView(), newVerify(),
 		newConvert(), newDemo())
-	add("machine", newDoctor(), newTune(), newBench())
+	add("machine", newDoctor(), newTune(), newBench(), newVersion())
+	root.AddCommand(ofReleases...)
 	helpOnVerbs(root)
 	eachCommand(root, completeFlags)
 	eachCommand(root, helpOf)
 	return root
 }
+
+// ofReleases are verbs that only the making of a release has.
+var ofReleases []*cobra.Command
 
 // eachCommand visits a command and all below it.
 func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {

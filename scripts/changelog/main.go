@@ -18,6 +18,9 @@ import (
 	"time"
 )
 
+// summary is the kind of a fragment that opens the section, as it is.
+const summary = "summary"
+
 // kinds are the parts of a section, in order, as file names and titles have them.
 var kinds = []struct{ name, title string }{
 	{"security", "Security"}, {"removed", "Removed"}, {"changed", "Changed"}, {"added", "Added"}, {"fixed", "Fixed"},
@@ -86,7 +89,7 @@ func read(folder string) (fragments []fragment, err error) {
 			continue
 		}
 		parts := strings.Split(e.Name(), ".")
-		if len(parts) != 3 || parts[2] != "md" || title(parts[1]) == "" {
+		if len(parts) != 3 || parts[2] != "md" || title(parts[1]) == "" && parts[1] != summary {
 			return nil, fmt.Errorf("%s: fragments are called NAME.KIND.md, with one of the kinds in changes/README.md",
 				path)
 		}
@@ -116,6 +119,11 @@ func title(kind string) string {
 func section(heading string, fragments []fragment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n", heading)
+	for _, f := range fragments {
+		if f.kind == summary {
+			fmt.Fprintf(&b, "\n%s\n", f.text)
+		}
+	}
 	for _, k := range kinds {
 		of := slices.DeleteFunc(slices.Clone(fragments), func(f fragment) bool { return f.kind != k.name })
 		if len(of) == 0 {

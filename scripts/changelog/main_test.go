@@ -41,6 +41,7 @@ func TestRelease(t *testing.T) {
 	write("changes/b.added.md", "A verb\nover two lines.\n")
 	write("changes/a.fixed.md", "A fault.\n")
 	write("changes/c.added.md", "A flag.")
+	write("changes/d.summary.md", "Verbs, mostly.")
 	if err := run(root, "1.1.0", time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +52,8 @@ func TestRelease(t *testing.T) {
 	want := "# Changelog\n\n" + marker + `
 
 ## 1.1.0, 2026-02-03
+
+Verbs, mostly.
 
 ### Added
 
