@@ -56,8 +56,8 @@ func TestLayersAreTheNetworks(t *testing.T) {
 	}
 	params := nn.NewParams(rehearsal(t), 0)
 	defer params.Close()
-	game := jigsaw.Config{Grid: puzzle3, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1, Distance: 2,
-		Batch: 1, Shuffles: 1}
+	game := jigsaw.Config{Grid: puzzle3, Puzzle: voxsaw.Puzzle{Head: jigsaw.Paper, Features: 1024, Hidden: 256,
+		Rounds: 1, Distance: 2, Batch: 1}, Shuffles: 1}
 	if err := game.Declare(backbone.Patches{Backbone: b, Size: [3]int{32, 32, 32}}, params); err != nil {
 		t.Fatal(err)
 	}
