@@ -157,23 +157,21 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 		}
 	}
 	l := &classifier{config: c, data: data, notes: notes, held: Spread(data.Validate, c.ValidatePhotos)}
-	l.pass = c.Batch // until it is known
-	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, l.pass) }
+	l.Pass = c.Batch // until it is known
+	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, l.Pass) }
 	return pretext.Train(ctx, dev, pretext.Job[*labelled]{
 		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch,
 		Start:   start(c.Checkpoint, c.InitPartial, c.Network),
 		Declare: l.declare,
 		Compile: func(w pretext.Workbench) (_ train.Learner[*labelled], err error) {
-			l.workbench = w
-			if l.first, l.n, err = w.Group.Share(c.Batch); err != nil {
+			if l.Programs, err = pretext.NewPrograms(w, c.Batch); err != nil {
 				return nil, err
 			}
-			l.pass = w.Group.PerPass(l.n)
 			l.graph = nn.NewGraph(nn.Train, w.Device.Activations())
 			if l.out, err = l.build(l.graph); err != nil {
 				return nil, err
 			}
-			return l, l.compile(w.Workbench, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
+			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
 		},
 	}, data.named(), o, train.Group{})
 }
@@ -195,10 +193,6 @@ type classifier struct {
 	data   Data
 	held   []int
 	notes  []string
-
-	workbench pretext.Workbench
-	first, n  int // the photographs of a batch that are this rank's
-	pass      int // of these, how many go through the network at once
 }
 
 // network builds the classifier of so many photographs.
@@ -223,12 +217,12 @@ func (c Classification) network(g *nn.Graph, n int) (outputs, error) {
 
 // Batch implements [train.Task].
 func (l *classifier) Batch(ctx context.Context, step int) (*labelled, error) {
-	b := l.config.empty(l.n)
-	for item := range l.n {
+	b := l.config.empty(l.N)
+	for item := range l.N {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(l.first+item))
+		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(l.First+item))
 		photo := l.data.Train[r.IntN(len(l.data.Train))]
 		if err := l.config.cut(b, item, l.data, photo, r.IntN(len(l.config.Classes)), r); err != nil {
 			return nil, err
@@ -311,30 +305,30 @@ func turn(square []float32, side, quarters int) {
 }
 
 // Ahead implements [train.Sender].
-func (l *classifier) Ahead(b *labelled) error { return l.program.Ahead("images", b.images) }
+func (l *classifier) Ahead(b *labelled) error { return l.Training.Ahead("images", b.images) }
 
 // Step implements [train.Task].
 func (l *classifier) Step(step int, b *labelled) (train.Result, error) {
 	r := train.Result{Cases: b.names, Items: l.config.Batch}
-	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.workbench.Group.Part()); err != nil {
+	if err := l.Training.SetPart(l.config.Train.Seed, uint64(step), l.Bench.Group.Part()); err != nil {
 		return r, err
 	}
-	right, _, err := l.look(l.program, b, len(b.truth))
+	right, _, err := l.look(l.Training, b, len(b.truth))
 	if err != nil {
 		return r, err
 	}
-	if r.Loss, err = l.workbench.Loss(l.program); err != nil {
+	if r.Loss, err = l.Bench.Loss(l.Training); err != nil {
 		return r, err
 	}
 	share := float64(right) / float64(len(b.truth))
-	if !l.workbench.Group.Alone() {
-		share, err = l.workbench.Share(right, len(b.truth))
+	if !l.Bench.Group.Alone() {
+		share, err = l.Bench.Share(right, len(b.truth))
 	}
 	if err != nil || !numbers.Finite(r.Loss) {
 		return r, err
 	}
 	r.Metrics = []voxsaw.Metric{{Name: "right", Value: share}}
-	return r, l.workbench.Group.Backward(l.program)
+	return r, l.Bench.Group.Backward(l.Training)
 }
 
 // Part implements [train.Divider].
@@ -346,7 +340,7 @@ func (l *classifier) Part(b *labelled, i, n int) *labelled {
 func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss float64, err error) {
 	loss, err = forward(p, map[string][]float32{"images": b.images, "truth": b.truth})
 	classes := len(l.config.Classes)
-	logits := make([]float32, l.pass*classes)
+	logits := make([]float32, l.Pass*classes)
 	if err == nil {
 		err = p.Read("logits", logits)
 	}
@@ -372,18 +366,18 @@ func largest(values []float32) int {
 // Validate implements [train.Task]: of every held-out photograph the middle, what happened to it
 // going round by its number.
 func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.judge == nil {
+	if l.Validation == nil {
 		return voxsaw.Validation{}, nil
 	}
 	right, sum := 0, 0.0
-	for from := 0; from < len(l.held); from += l.pass {
+	for from := 0; from < len(l.held); from += l.Pass {
 		if err := ctx.Err(); err != nil {
 			return voxsaw.Validation{}, err
 		}
-		b := l.config.empty(l.pass)
-		part := l.held[from:min(from+l.pass, len(l.held))]
+		b := l.config.empty(l.Pass)
+		part := l.held[from:min(from+l.Pass, len(l.held))]
 		// the last batch is filled up with photographs that do not count
-		for item := range l.pass {
+		for item := range l.Pass {
 			photo := part[min(item, len(part)-1)]
 			if err := l.config.cut(b, item, l.data, photo, (from+item)%len(l.config.Classes), nil); err != nil {
 				return voxsaw.Validation{}, err
@@ -392,7 +386,7 @@ func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, er
 				b.truth[item] = -1
 			}
 		}
-		n, loss, err := l.look(l.judge, b, len(part))
+		n, loss, err := l.look(l.Validation, b, len(part))
 		if err != nil {
 			return voxsaw.Validation{}, err
 		}

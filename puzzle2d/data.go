@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/sample"
 )
@@ -21,16 +19,6 @@ type Data struct {
 	Validate []int // held out; may be empty
 }
 
-// identity is what a run on photographs is.
-func (d Data) identity(kind string, settings any) (train.Identity, error) {
-	text, err := config.Marshal(settings)
-	of := d.named()
-	return train.Identity{
-		Kind: kind, Settings: text, TrainedOn: d.Photos.Summarize(of.Train),
-		ValidatedOn: d.Photos.Summarize(of.Validate), Fingerprint: d.Photos.Fingerprint(),
-	}, err
-}
-
 // named is the data by the photographs' names.
 func (d Data) named() sample.Data {
 	names := func(photographs []int) []string {
@@ -41,23 +29,6 @@ func (d Data) named() sample.Data {
 		return list
 	}
 	return sample.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
-}
-
-// open checks the roles of the photographs.
-func (d Data) open() (notes []string, err error) {
-	if len(d.Train) == 0 {
-		return nil, fmt.Errorf("there are no photographs to train on")
-	}
-	trained := make(map[int]bool, len(d.Train))
-	for _, n := range d.Train {
-		trained[n] = true
-	}
-	for _, n := range d.Validate {
-		if trained[n] {
-			return nil, fmt.Errorf("%s is both to train and to validate on", d.Photos.Name(n))
-		}
-	}
-	return nil, nil
 }
 
 // labelled leaves out the photographs without a class, such as those of ImageNet's flat folder val

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
@@ -215,19 +216,14 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	identity, err := data.identity("photo-"+Detect, c)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	l := &detectionLearner{config: c, data: data}
+	l := newDetectionLearner(c, data)
 	width, height := data.Photos.Size()
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
-	return train.Job[*regionsOfStep]{
-		Undivided: smallerBatch,
-		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: l.open, Declare: l.declare,
-		Start:   start(c.Checkpoint, c.InitPartial, c.Network),
-		Compile: func(w train.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
-	}.Run(ctx, dev, o, train.Group{})
+	return pretext.Train(ctx, dev, pretext.Job[*regionsOfStep]{
+		Task: "photo-" + Detect, Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
+		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
+	}, data.named(), o, train.Group{})
 }
 
 // detectionLearner is a [Detection] as the training loop sees it.
@@ -239,23 +235,27 @@ type detectionLearner struct {
 	finder *detector // nil where nothing is held out
 }
 
-func (l *detectionLearner) open() (notes []string, err error) {
-	if notes, err = l.data.open(); err != nil {
-		return notes, err
-	}
-	for _, photo := range l.data.Train {
-		if len(l.data.objects(photo)) > 0 {
+func newDetectionLearner(c *Detection, data Marked) *detectionLearner {
+	l := &detectionLearner{config: c, data: data}
+	for _, photo := range data.Train {
+		if len(data.objects(photo)) > 0 {
 			l.train = append(l.train, photo)
 		}
 	}
+	return l
+}
+
+// Notes implements [train.Learner].
+func (l *detectionLearner) Notes() []string {
+	notes := l.programs.Notes()
 	if without := len(l.data.Train) - len(l.train); without > 0 {
 		notes = append(notes, fmt.Sprintf("passed over in training: %s without an object that is not difficult",
 			numbers.Count(without, "photograph")))
 	}
-	return notes, nil
+	return notes
 }
 
-func (l *detectionLearner) compile(w train.Workbench) (err error) {
+func (l *detectionLearner) compile(w pretext.Workbench) (err error) {
 	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"),
 		numbers.Count(l.config.Regions, "region")), "photographs", false); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (l *detectionLearner) compile(w train.Workbench) (err error) {
 	if len(l.data.Validate) == 0 {
 		return nil
 	}
-	if l.finder, err = newDetector(w.Device, l.config, l.data, w.Params, l.program, w.Memory); err != nil {
+	if l.finder, err = newDetector(w.Device, l.config, l.data, w.Params, l.Training, w.Memory); err != nil {
 		l.Close()
 	}
 	return err
@@ -373,15 +373,15 @@ func (m Marked) region(dst []float32, image, photo int, b voc.Box) {
 
 // Ahead implements [train.Sender].
 func (l *detectionLearner) Ahead(b *regionsOfStep) error {
-	return l.program.Ahead("photographs", b.photographs)
+	return l.Training.Ahead("photographs", b.photographs)
 }
 
 // Step implements [train.Task].
 func (l *detectionLearner) Step(step int, b *regionsOfStep) (train.Result, error) {
 	r := train.Result{Cases: b.names, Items: l.config.Images}
-	err := l.program.SetStep(l.config.Train.Seed, uint64(step))
+	err := l.Training.SetStep(l.config.Train.Seed, uint64(step))
 	if err == nil {
-		r.Loss, err = forward(l.program, map[string][]float32{"photographs": b.photographs, "regions": b.regions,
+		r.Loss, err = forward(l.Training, map[string][]float32{"photographs": b.photographs, "regions": b.regions,
 			"truth": b.truth, "moves": b.moves, "weights": b.weights})
 	}
 	if err != nil || !numbers.Finite(r.Loss) {
@@ -389,12 +389,12 @@ func (l *detectionLearner) Step(step int, b *regionsOfStep) (train.Result, error
 	}
 	for _, part := range []string{"class", "box"} {
 		var value [1]float32
-		if err := l.program.Read(part, value[:]); err != nil {
+		if err := l.Training.Read(part, value[:]); err != nil {
 			return r, err
 		}
 		r.Metrics = append(r.Metrics, voxsaw.Metric{Name: "loss_" + part, Value: float64(value[0])})
 	}
-	return r, l.program.Backward()
+	return r, l.Training.Backward()
 }
 
 // Validate implements [train.Task]: the objects on held-out photographs.

@@ -59,10 +59,7 @@ func TestRegionsOfAStep(t *testing.T) {
 	if err := c.Resolve(data); err != nil {
 		t.Fatal(err)
 	}
-	l := &detectionLearner{config: c, data: data}
-	if _, err := l.open(); err != nil {
-		t.Fatal(err)
-	}
+	l := newDetectionLearner(c, data)
 	width, height := store.Size()
 	front, back, flips := 0, 0, map[bool]bool{}
 	for step := range 20 {
@@ -186,10 +183,7 @@ func TestDetectionGradient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &detectionLearner{config: c, data: data}
-	if _, err := l.open(); err != nil {
-		t.Fatal(err)
-	}
+	l := newDetectionLearner(c, data)
 	b, err := l.Batch(context.Background(), 1)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
@@ -90,20 +91,15 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	identity, err := data.identity("photo-"+Classify, c)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
 	l := &multilabelLearner{config: c, data: data}
 	l.build = c.network
-	return train.Job[*marks]{
-		Undivided: smallerBatch,
-		Identity:  identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare,
-		Start: start(c.Checkpoint, c.InitPartial, c.Network),
-		Compile: func(w train.Workbench) (train.Learner[*marks], error) {
+	return pretext.Train(ctx, dev, pretext.Job[*marks]{
+		Task: "photo-" + Classify, Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
+		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
-	}.Run(ctx, dev, o, train.Group{})
+	}, data.named(), o, train.Group{})
 }
 
 // marks is the photographs of a step.
@@ -209,19 +205,19 @@ func (l *multilabelLearner) Batch(ctx context.Context, step int) (*marks, error)
 }
 
 // Ahead implements [train.Sender].
-func (l *multilabelLearner) Ahead(b *marks) error { return l.program.Ahead("images", b.images) }
+func (l *multilabelLearner) Ahead(b *marks) error { return l.Training.Ahead("images", b.images) }
 
 // Step implements [train.Task].
 func (l *multilabelLearner) Step(step int, b *marks) (train.Result, error) {
 	r := train.Result{Cases: b.names, Items: l.config.Batch}
-	err := l.program.SetStep(l.config.Train.Seed, uint64(step))
+	err := l.Training.SetStep(l.config.Train.Seed, uint64(step))
 	if err == nil {
-		r.Loss, err = forward(l.program, map[string][]float32{"images": b.images, "truth": b.truth})
+		r.Loss, err = forward(l.Training, map[string][]float32{"images": b.images, "truth": b.truth})
 	}
 	if err != nil || !numbers.Finite(r.Loss) {
 		return r, err
 	}
-	return r, l.program.Backward()
+	return r, l.Training.Backward()
 }
 
 // Validate implements [train.Task]: the middle of held-out photographs.
@@ -230,7 +226,7 @@ func (l *multilabelLearner) Validate(ctx context.Context, _ int) (voxsaw.Validat
 	if len(held) == 0 {
 		return voxsaw.Validation{}, nil
 	}
-	p, err := l.config.precision(ctx, l.judge, l.data, held, 1, nil)
+	p, err := l.config.precision(ctx, l.Validation, l.data, held, 1, nil)
 	return p.validation(), err
 }
 

@@ -4,18 +4,16 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 )
 
 // programs is a network that learns from whole photographs: the program of a step, and, where
 // something is validated, that of a look without gradients, in the same memory.
 type programs struct {
-	bench   train.Workbench
-	build   func(*nn.Graph) (outputs, error)
-	graph   *nn.Graph
-	out     outputs
-	program *nn.Program
-	judge   *nn.Program // nil where there is none
+	pretext.Programs
+	build func(*nn.Graph) (outputs, error)
+	graph *nn.Graph
+	out   outputs
 }
 
 // outputs are what a network computes, by name. "loss" is what is minimised.
@@ -32,11 +30,11 @@ func (p *programs) declare(params *nn.Params) (err error) {
 
 // compile makes the programs; items says what a step is about ("32 photographs"), images which
 // input is sent ahead of its step.
-func (p *programs) compile(w train.Workbench, items, images string, judge bool) (err error) {
-	p.bench = w
+func (p *programs) compile(w pretext.Workbench, items, images string, judge bool) (err error) {
+	p.Bench = w
 	loss := p.out["loss"]
 	delete(p.out, "loss")
-	if p.program, err = nn.Compile(w.Device, p.graph, w.Params,
+	if p.Training, err = nn.Compile(w.Device, p.graph, w.Params,
 		nn.Options{Loss: loss, Outputs: p.out, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory,
 			Ahead: []string{images}}); err != nil {
 		return fmt.Errorf("preparing to train on %s: %w", items, err)
@@ -47,33 +45,14 @@ func (p *programs) compile(w train.Workbench, items, images string, judge bool) 
 	g := nn.NewGraph(nn.Eval, w.Device.Activations())
 	out, err := p.build(g)
 	if err == nil {
-		p.judge, err = nn.Compile(w.Device, g, w.Params, nn.Options{Outputs: out, MemoryLimit: w.Memory,
-			Share: p.program})
+		p.Validation, err = nn.Compile(w.Device, g, w.Params, nn.Options{Outputs: out, MemoryLimit: w.Memory,
+			Share: p.Training})
 	}
 	if err != nil {
 		p.Close()
 		return fmt.Errorf("preparing to validate on %s: %w", items, err)
 	}
 	return nil
-}
-
-// Params implements [train.Task].
-func (p *programs) Params() train.Params { return p.bench.Params }
-
-// Notes implements [train.Learner].
-func (p *programs) Notes() []string {
-	return []string{fmt.Sprintf("a training step: %v", p.program.Summary())}
-}
-
-// FLOPs implements [train.Learner].
-func (p *programs) FLOPs() (forward, both float64) { return p.program.FLOPs() }
-
-// Close implements [train.Learner].
-func (p *programs) Close() {
-	if p.judge != nil {
-		p.judge.Close()
-	}
-	p.program.Close()
 }
 
 // forward sets the inputs of a program and computes its outputs. It returns the loss.

@@ -99,7 +99,7 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	c.Train.Steps = 1
 	c = resolved(t, c)
 	for want, d := range map[string]sample.Data{
-		"nothing to pretrain on": {Store: cache, Validate: []string{"case00"}},
+		"nothing to train on": {Store: cache, Validate: []string{"case00"}},
 		"is both to train":       {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
 		"no case \"x\"":          {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {

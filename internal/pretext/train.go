@@ -26,7 +26,8 @@ type Job[B any] struct {
 	ValidateCases int
 	// Declare declares the parameters of the whole model.
 	Declare func(*nn.Params) error
-	// Start and Undivided are those of [train.Job].
+	// Groups, Start and Undivided are those of [train.Job].
+	Groups    []train.ParamGroup
 	Start     func(*nn.Params) (note string, err error)
 	Undivided string
 	// Compile makes the programs. What it returns is closed by Train.
@@ -56,7 +57,7 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data sample.
 			Fingerprint: data.Store.Fingerprint(),
 			Learnt:      learnt(data),
 		},
-		Options: j.Training, Start: j.Start, Undivided: j.Undivided,
+		Options: j.Training, Groups: j.Groups, Start: j.Start, Undivided: j.Undivided,
 		Open: func() (notes []string, err error) {
 			w.Train, w.Held, notes, err = open(data, j.Crop, j.ValidateCases)
 			return notes, err
@@ -101,7 +102,7 @@ func learnt(data sample.Data) (l checkpoint.Learnt) {
 func open(data sample.Data, crop [3]int, validateCases int) (training, validation []sample.Sample, notes []string,
 	err error) {
 	if len(data.Train) == 0 {
-		return nil, nil, nil, errors.New("there is nothing to pretrain on")
+		return nil, nil, nil, errors.New("there is nothing to train on")
 	}
 	held := make(map[string]bool, len(data.Validate))
 	for _, id := range data.Validate {
