@@ -25,8 +25,7 @@ that there was, the most promising first: selective search (Uijlings et al., IJC
 a second.
 
 The folder is the data set as it is published, as voxsaw 2d prepare reads it. An interrupted run is taken up again by the same command.`,
-		`  voxsaw 2d propose VOCdevkit/VOC2007 --out proposals.csv.gz
-  voxsaw 2d finetune --data voc --checkpoint runs/photos --task detect --proposals proposals.csv.gz --out runs/voc-boxes`,
+		"  voxsaw 2d propose VOCdevkit/VOC2007 --out proposals.csv.gz",
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
 			return runPhotoPropose(cmd, *o, args[0])
 		})

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The notices name the modules that `go version -m` lists, at these versions, and no other, and hold
-// a licence of each.
+// The notices name the modules that `go version -m` lists, and no other, and have a licence of each.
 func TestNoticesNameWhatIsLinked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
