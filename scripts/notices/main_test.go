@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The notices name the modules that `go version -m` lists, and no other, and have a licence of each.
+// The notices name each module that `go version -m` lists, and no other, and have its licence.
 func TestNoticesNameWhatIsLinked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
