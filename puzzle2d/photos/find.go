@@ -197,7 +197,7 @@ func kindOf(file string) (kind, error) {
 	case "nii", "dcm", "nrrd", "mha", "mhd":
 		return aScan, nil
 	case "txt", "xml", "json", "csv", "tsv", "md", "py", "m", "mat", "npy", "npz", "html", "pdf", "yaml", "yml", "log",
-		"sh", "zip", "tar", "rgb":
+		"sh", "zip", "tar", "rgb", "jpegs":
 		return another, nil
 	case "gz":
 		if strings.HasSuffix(name, ".nii.gz") {

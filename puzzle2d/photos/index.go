@@ -13,6 +13,7 @@ type index struct {
 	Version     int         `json:"version"`
 	Size        [2]int      `json:"size"`
 	Fit         string      `json:"fit"`
+	JPEG        int         `json:"jpeg,omitempty"` // quality; 0: the shards hold pixels
 	Layout      string      `json:"layout"`
 	Fingerprint string      `json:"fingerprint"`
 	Mean        [3]float64  `json:"mean"`
@@ -26,6 +27,7 @@ type index struct {
 type shardInfo struct {
 	Photos int    `json:"photos"`
 	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes,omitempty"` // of JPEGs
 }
 
 // A Record is what is known of a prepared photograph.
@@ -35,23 +37,27 @@ type Record struct {
 	Split   string   `json:"split"` // Train, Val or Test
 	Width   int      `json:"width"` // of the original, in pixels
 	Height  int      `json:"height"`
-	Digest  string   `json:"digest"` // of the prepared pixels
+	Digest  string   `json:"digest"` // of the prepared pixels, or of the JPEG that they are kept as
 	Objects []Object `json:"objects,omitempty"`
 	Shard   int      `json:"shard"` // where its pixels are
 	Place   int      `json:"place"` // its number among the photographs there
+	// Begin and Bytes say where its JPEG lies in the shard; 0 where pixels are kept.
+	Begin int64 `json:"begin,omitempty"`
+	Bytes int   `json:"bytes,omitempty"`
 }
 
 // newIndex describes the shards. A photograph that a side of the split before its own has, too, is
 // left out: train comes before val, and val before test.
 func newIndex(set *Set, o Options, records []shardRecord, summary *Summary) index {
 	i := index{
-		Version: formatVersion, Size: o.Size, Fit: o.Fit, Layout: set.Layout, Classes: set.Classes,
+		Version: formatVersion, Size: o.Size, Fit: o.Fit, JPEG: o.JPEG, Layout: set.Layout, Classes: set.Classes,
 		LeftOut: []Duplicate{}, Failed: summary.Failed, Photos: []Record{},
 	}
 	var sums [][3]uint64
 	at := 0
 	for shard, record := range records {
 		var digests []string
+		begin := int64(0)
 		for _, f := range record.Files {
 			found := set.Photos[at]
 			at++
@@ -61,12 +67,13 @@ func newIndex(set *Set, o Options, records []shardRecord, summary *Summary) inde
 			i.Photos = append(i.Photos, Record{
 				Path: f.Path, Class: found.Class, Split: found.Split, Width: f.Width, Height: f.Height,
 				Digest:  f.Digest,
-				Objects: found.Objects, Shard: shard, Place: len(digests),
+				Objects: found.Objects, Shard: shard, Place: len(digests), Begin: begin, Bytes: f.Stored,
 			})
+			begin += int64(f.Stored)
 			sums = append(sums, f.Sums)
 			digests = append(digests, f.Digest)
 		}
-		i.Shards = append(i.Shards, shardInfo{len(digests), shardDigest(digests)})
+		i.Shards = append(i.Shards, shardInfo{len(digests), shardDigest(digests), begin})
 	}
 	i.Mean = meanColour(i.Photos, sums, o)
 	i.leaveOut(summary)
@@ -130,7 +137,9 @@ func (i *index) fingerprint() string {
 	h := sha256.New()
 	// writing to a hash does not fail, and the types below always encode
 	encode := json.NewEncoder(h)
-	encode.Encode([]any{i.Version, i.Size, i.Fit, i.Classes})
+	if encode.Encode([]any{i.Version, i.Size, i.Fit, i.Classes}); i.JPEG > 0 {
+		encode.Encode(i.JPEG)
+	}
 	for _, r := range i.Photos {
 		encode.Encode([]any{r.Path, r.Class, r.Split, r.Digest, r.Objects})
 	}

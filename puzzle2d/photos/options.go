@@ -11,6 +11,7 @@ import (
 type Options struct {
 	Size    [2]int  `yaml:"size" help:"width and height of the prepared photographs, in pixels" range:"[1,)"`
 	Fit     string  `yaml:"fit" help:"how photographs of another shape come to that: stretched (warp), or scaled until they cover it and cut to the middle (crop)" oneof:"warp crop"`
+	JPEG    int     `yaml:"jpeg,omitempty" help:"keep JPEGs of this quality, such as 95, in a tenth of the room; 0: keep pixels" range:"[0,100]"`
 	HoldOut float64 `yaml:"hold_out" help:"share of each class that is held out where the data set has no split of its own" range:"[0,1)"`
 	Seed    uint64  `yaml:"seed" help:"decides which photographs are held out"`
 	Force   bool    `yaml:"force" help:"replace photographs that were prepared otherwise, or others, in the folder"`
@@ -35,6 +36,9 @@ func (o Options) Check() error {
 	}
 	if _, err := photo.ParseFit(o.Fit); err != nil {
 		return err
+	}
+	if o.JPEG < 0 || o.JPEG > 100 {
+		return fmt.Errorf("jpeg is %d, must be a quality from 1 to 100, or 0", o.JPEG)
 	}
 	if !(o.HoldOut >= 0 && o.HoldOut < 1) {
 		return fmt.Errorf("a share of %g cannot be held out: at least 0 and less than 1", o.HoldOut)

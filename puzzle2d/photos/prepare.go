@@ -115,7 +115,7 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		return summary, err
 	}
 	summary.Fingerprint = i.Fingerprint
-	if err := removeOthers(dir, len(records)); err != nil {
+	if err := removeOthers(dir, len(records), o.JPEG); err != nil {
 		return summary, err
 	}
 	var shards []string // their records, which have the digests of the pixels
@@ -139,6 +139,8 @@ func (i index) unlike(set *Set, o Options) string {
 	switch {
 	case i.Size != o.Size:
 		return fmt.Sprintf("they have %dx%d pixels, and are to have %dx%d", i.Size[0], i.Size[1], o.Size[0], o.Size[1])
+	case i.JPEG != o.JPEG:
+		return fmt.Sprintf("they are kept as %s, and are to be kept as %s", keptAs(i.JPEG), keptAs(o.JPEG))
 	case i.Fit != o.Fit:
 		return fmt.Sprintf("their fit is %s, and is to be %s", i.Fit, o.Fit)
 	}
@@ -150,6 +152,13 @@ func (i index) unlike(set *Set, o Options) string {
 		return ""
 	}
 	return fmt.Sprintf("none of them is in %s", set.Root)
+}
+
+func keptAs(quality int) string {
+	if quality == 0 {
+		return "pixels"
+	}
+	return fmt.Sprintf("JPEGs of quality %d", quality)
 }
 
 // sameFolder says whether both paths lead to one folder.

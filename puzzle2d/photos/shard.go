@@ -2,6 +2,7 @@ package photos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -28,6 +29,7 @@ import (
 //	                   it only ever describes what is there
 //	shards/00000.rgb   photographs one behind the other, each height rows of width red, green and blue
 //	                   bytes: numpy.memmap(path, "u1").reshape(-1, height, width, 3)
+//	shards/00000.jpegs instead, where they are kept as JPEGs: these, one behind the other
 //	shards/00000.json  which files these were: what an interrupted preparation resumes from
 const (
 	indexName    = "index.json"
@@ -39,13 +41,14 @@ const (
 // shardBytes is about what a shard takes, on disk and in a worker's memory. Tests make it smaller.
 var shardBytes = 64 << 20
 
-var shardName = regexp.MustCompile(`^\d{5,}\.(rgb|json)$`)
+var shardName = regexp.MustCompile(`^\d{5,}\.(rgb|jpegs|json)$`)
 
 // shardRecord is the content of shards/NUMBER.json.
 type shardRecord struct {
 	Version int      `json:"version"`
 	Size    [2]int   `json:"size"`
 	Fit     string   `json:"fit"`
+	JPEG    int      `json:"jpeg,omitempty"`
 	Files   []source `json:"files"`
 }
 
@@ -61,7 +64,8 @@ type source struct {
 type outcome struct {
 	Width  int       `json:"width,omitempty"` // of the original
 	Height int       `json:"height,omitempty"`
-	Digest string    `json:"digest,omitempty"` // of the prepared pixels
+	Digest string    `json:"digest,omitempty"` // of the prepared pixels, or of their JPEG
+	Stored int       `json:"stored,omitempty"` // bytes of that
 	Sums   [3]uint64 `json:"sums,omitzero"`    // of red, green and blue
 	Error  string    `json:"error,omitempty"`  // why it could not be read; then it takes no room
 }
@@ -92,16 +96,18 @@ func shardFile(dir string, shard int, ext string) string {
 // worker is what one goroutine takes from photograph to photograph and from shard to shard.
 type worker struct {
 	resizer *photo.Resizer
-	pixels  []byte // of a shard
+	decoded *photo.Resizer // of JPEGs, which have their size
+	pixels  []byte         // of a shard
 }
 
 func (s *shards) worker() *worker {
-	return &worker{resizer: photo.NewResizer(s.options.Size[0], s.options.Size[1], photo.Fit(s.options.Fit))}
+	return &worker{resizer: photo.NewResizer(s.options.Size[0], s.options.Size[1], photo.Fit(s.options.Fit)),
+		decoded: photo.NewResizer(s.options.Size[0], s.options.Size[1], photo.Warp)}
 }
 
 // prepare makes a shard, unless an earlier run has made the same from the same files.
 func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func() error) (shardRecord, error) {
-	record := shardRecord{Version: formatVersion, Size: s.options.Size, Fit: s.options.Fit}
+	record := shardRecord{Version: formatVersion, Size: s.options.Size, Fit: s.options.Fit, JPEG: s.options.JPEG}
 	for _, f := range s.found(shard) {
 		src := source{Path: f.Path}
 		info, err := os.Stat(s.file(f))
@@ -113,7 +119,7 @@ func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func()
 		}
 		record.Files = append(record.Files, src)
 	}
-	if kept, ok := s.keep(shard, record, w.resizer); ok {
+	if kept, ok := s.keep(shard, record, w); ok {
 		for _, f := range kept.Files {
 			if err := s.done(f.Path, f.Error == "", f.err()); err != nil {
 				return kept, err
@@ -124,19 +130,22 @@ func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func()
 	if need := len(record.Files) * s.options.bytes(); cap(w.pixels) < need {
 		w.pixels = make([]byte, 0, need)
 	}
-	pixels := w.pixels[:0]
+	pixels, scratch := w.pixels[:0], make([]byte, s.options.bytes())
 	for n, f := range s.found(shard) {
 		if ctx.Err() != nil {
 			return record, ctx.Err()
 		}
-		into := pixels[len(pixels) : len(pixels)+s.options.bytes()]
-		result, err := s.decode(f, w.resizer, into)
+		into := scratch
+		if s.options.JPEG == 0 {
+			into = pixels[len(pixels) : len(pixels)+s.options.bytes()]
+		}
+		result, stored, err := s.decode(f, w, into)
 		if Machine(err) {
 			return record, err
 		}
 		record.Files[n].outcome = result
 		if result.Error == "" {
-			pixels = pixels[:len(pixels)+len(into)]
+			pixels = append(pixels, stored...) // pixels lie there already
 		}
 		if err := s.done(f.Path, false, record.Files[n].err()); err != nil {
 			return record, err
@@ -149,15 +158,24 @@ func (s *shards) file(f Found) string {
 	return filepath.Join(s.set.Root, filepath.FromSlash(f.Path))
 }
 
-// decode reads a photograph into its place. What is wrong with the file is part of the outcome, and
-// the error too, so that the machine's faults can be told.
-func (s *shards) decode(f Found, r *photo.Resizer, into []byte) (outcome, error) {
+// decode reads a photograph into its place, and gives what is stored of it: that, or its JPEG. What
+// is wrong with the file is part of the outcome, and the error too, so that the machine's faults
+// can be told.
+func (s *shards) decode(f Found, w *worker, into []byte) (result outcome, stored []byte, err error) {
 	p, err := photo.Read(s.file(f))
 	if err != nil {
-		return outcome{Error: reason(err)}, err
+		return outcome{Error: reason(err)}, nil, err
 	}
-	r.Resize(into, p)
-	return outcome{Width: p.Width, Height: p.Height, Digest: digest(into), Sums: colourSums(into)}, nil
+	w.resizer.Resize(into, p)
+	result, stored = outcome{Width: p.Width, Height: p.Height}, into
+	if s.options.JPEG > 0 {
+		if stored, err = s.options.compress(w.decoded, into); err != nil {
+			return outcome{Error: err.Error()}, nil, err
+		}
+		result.Stored = len(stored)
+	}
+	result.Digest, result.Sums = digest(stored), colourSums(into)
+	return result, stored, nil
 }
 
 // reason is an error without the file's name, which stands beside it.
@@ -186,7 +204,7 @@ func (s source) err() error {
 }
 
 // keep takes over a shard of an earlier run. What could not be read then is tried again.
-func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord, bool) {
+func (s *shards) keep(shard int, now shardRecord, w *worker) (shardRecord, bool) {
 	path := shardFile(s.dir, shard, "json")
 	if atomicfile.CompareFiles(path) != nil {
 		return now, false
@@ -197,23 +215,24 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 	}
 	var old shardRecord
 	if json.Unmarshal(data, &old) != nil || old.Version != now.Version || old.Size != now.Size || old.Fit != now.Fit ||
-		len(old.Files) != len(now.Files) {
+		old.JPEG != now.JPEG || len(old.Files) != len(now.Files) {
 		return now, false
 	}
-	good := 0
+	stored := int64(0)
 	for n, f := range old.Files {
 		if f.Path != now.Files[n].Path || f.Bytes != now.Files[n].Bytes || !f.Modified.Equal(now.Files[n].Modified) {
 			return now, false
 		}
 		if f.Error == "" {
-			good++
+			stored += int64(cmp.Or(f.Stored, s.options.bytes()))
 		}
 	}
-	info, err := os.Stat(shardFile(s.dir, shard, "rgb"))
-	if err != nil || info.Size() != int64(good*s.options.bytes()) {
+	kept := shardFile(s.dir, shard, ext(s.options.JPEG))
+	info, err := os.Stat(kept)
+	if err != nil || info.Size() != stored {
 		return now, false
 	}
-	if _, err := old.verify(shardFile(s.dir, shard, "rgb"), s.options.bytes()); err != nil {
+	if _, err := old.verify(kept, s.options.bytes()); err != nil {
 		return now, false
 	}
 	scratch := make([]byte, s.options.bytes())
@@ -221,7 +240,7 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 		if old.Files[n].Error == "" {
 			continue
 		}
-		if _, err := s.decode(f, r, scratch); err == nil || Machine(err) {
+		if _, _, err := s.decode(f, w, scratch); err == nil || Machine(err) {
 			return now, false
 		}
 	}
@@ -242,7 +261,7 @@ func (s *shards) write(shard int, record shardRecord, pixels []byte, begin func(
 		}
 	}
 	path := shardFile(s.dir, shard, "json")
-	return atomicfile.WritePair(shardFile(s.dir, shard, "rgb"), path, content(pixels), content(about), func() error {
+	return atomicfile.WritePair(shardFile(s.dir, shard, ext(s.options.JPEG)), path, content(pixels), content(about), func() error {
 		if err := begin(); err != nil {
 			return err
 		}
@@ -327,8 +346,8 @@ func clean(dir string) error {
 	return errors.Join(atomicfile.Clean(dir, isIndex), atomicfile.Clean(filepath.Join(dir, shardsFolder), nil))
 }
 
-// removeOthers removes shards beyond the last.
-func removeOthers(dir string, count int) error {
+// removeOthers removes shards beyond the last, and those of the other kind.
+func removeOthers(dir string, count, quality int) error {
 	entries, err := os.ReadDir(filepath.Join(dir, shardsFolder))
 	if err != nil {
 		return err
@@ -343,7 +362,9 @@ func removeOthers(dir string, count int) error {
 		if !shardName.MatchString(name) {
 			continue
 		}
-		if number := name[:len(name)-len(filepath.Ext(name))]; !slices.Contains(current, number) {
+		kind := filepath.Ext(name)
+		if number := name[:len(name)-len(kind)]; !slices.Contains(current, number) ||
+			kind != ".json" && kind != "."+ext(quality) {
 			others = append(others, name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 
+	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -25,6 +26,8 @@ type Store struct {
 	index index
 
 	numbers func() map[string]int // of photographs by their names, made once
+	// of JPEGs: what brings them to pixels, which is for one goroutine at a time
+	resizers sync.Pool
 
 	mutex  sync.Mutex
 	mapped []mmap.MMap // of each shard, once it is asked for
@@ -40,6 +43,7 @@ func Open(dir string) (*Store, error) {
 	}
 	s := &Store{dir: dir, index: i, mapped: make([]mmap.MMap, len(i.Shards))}
 	s.numbers = sync.OnceValue(s.numberByName)
+	s.resizers.New = func() any { return photo.NewResizer(i.Size[0], i.Size[1], photo.Warp) }
 	return s, nil
 }
 
@@ -62,8 +66,8 @@ func readIndex(dir string) (i index, err error) {
 		return i, fmt.Errorf("%s is damaged (%w): run voxsaw 2d prepare again", indexName, err)
 	}
 	for shard, s := range i.Shards {
-		path := shardFile(dir, shard, "rgb")
-		want := int64(s.Photos) * int64(i.bytes())
+		path := shardFile(dir, shard, ext(i.JPEG))
+		want := i.stored(s)
 		switch info, err := os.Stat(path); {
 		case err != nil:
 			return i, fmt.Errorf("%w: run voxsaw 2d prepare again", err)
@@ -77,9 +81,17 @@ func readIndex(dir string) (i index, err error) {
 // bytes of a photograph.
 func (i index) bytes() int { return 3 * i.Size[0] * i.Size[1] }
 
+// stored is the bytes of a shard.
+func (i index) stored(s shardInfo) int64 {
+	if i.JPEG > 0 {
+		return s.Bytes
+	}
+	return int64(s.Photos) * int64(i.bytes())
+}
+
 // check makes sure of everything that reading relies on.
 func (i index) check() error {
-	if err := (Options{Size: i.Size, Fit: i.Fit}).Check(); err != nil {
+	if err := (Options{Size: i.Size, Fit: i.Fit, JPEG: i.JPEG}).Check(); err != nil {
 		return err
 	}
 	if len(i.Photos) == 0 {
@@ -89,6 +101,8 @@ func (i index) check() error {
 		switch {
 		case r.Shard < 0 || r.Shard >= len(i.Shards) || r.Place < 0 || r.Place >= i.Shards[r.Shard].Photos:
 			return fmt.Errorf("%s is in no shard", r.Path)
+		case i.JPEG > 0 && (r.Begin < 0 || r.Bytes < 1 || r.Begin > i.Shards[r.Shard].Bytes-int64(r.Bytes)):
+			return fmt.Errorf("%s lies beyond its shard", r.Path)
 		case r.Class < Unlabelled || r.Class >= len(i.Classes):
 			return fmt.Errorf("%s has class %d of %d", r.Path, r.Class, len(i.Classes))
 		case r.Split != Train && r.Split != Val && r.Split != Test:
@@ -161,7 +175,7 @@ func (s *Store) Fingerprint() string { return s.index.Fingerprint }
 
 // At gives the pixels of photograph n: height rows of width red, green and blue bytes. They lie in
 // a file that is mapped into memory: they must not be written to, and are gone once the store is
-// closed.
+// closed. Where JPEGs are kept, they are decoded each time.
 func (s *Store) At(n int) ([]byte, error) {
 	r := s.index.Photos[n]
 	shard, err := s.shard(r.Shard)
@@ -169,6 +183,16 @@ func (s *Store) At(n int) ([]byte, error) {
 		return nil, err
 	}
 	size := s.index.bytes()
+	if s.index.JPEG > 0 {
+		resizer := s.resizers.Get().(*photo.Resizer)
+		defer s.resizers.Put(resizer)
+		pixels := make([]byte, size)
+		if err := decompress(resizer, pixels, shard[r.Begin:r.Begin+int64(r.Bytes)]); err != nil {
+			return nil, fmt.Errorf("%s, photograph %s: %w: run voxsaw 2d prepare again",
+				shardFile(s.dir, r.Shard, ext(s.index.JPEG)), r.Path, err)
+		}
+		return pixels, nil
+	}
 	return shard[r.Place*size : (r.Place+1)*size : (r.Place+1)*size], nil
 }
 
@@ -182,7 +206,7 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 	if s.mapped[n] != nil {
 		return s.mapped[n], nil
 	}
-	f, err := os.Open(shardFile(s.dir, n, "rgb"))
+	f, err := os.Open(shardFile(s.dir, n, ext(s.index.JPEG)))
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +215,7 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s into memory: %w", f.Name(), err)
 	}
-	if want := s.index.Shards[n].Photos * s.index.bytes(); len(mapped) < want {
+	if want := s.index.stored(s.index.Shards[n]); int64(len(mapped)) < want {
 		return nil, errors.Join(fmt.Errorf("%s has become shorter: run voxsaw 2d prepare again", f.Name()),
 			mapped.Unmap())
 	}
@@ -203,6 +227,12 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 func (s *Store) Verify() error {
 	size := s.index.bytes()
 	for n, info := range s.index.Shards {
+		if s.index.JPEG > 0 {
+			if err := verifyShard(s.dir, n, info, s.index); err != nil {
+				return fmt.Errorf("%w: delete it and run voxsaw 2d prepare again", err)
+			}
+			continue
+		}
 		if info.Photos == 0 {
 			continue
 		}

@@ -1,12 +1,14 @@
 package photos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
@@ -30,7 +32,7 @@ func Verify(ctx context.Context, dir string) (problems []string, err error) {
 		if ctx.Err() != nil {
 			return problems, ctx.Err()
 		}
-		if err := verifyShard(dir, shard, want, i.bytes()); err != nil {
+		if err := verifyShard(dir, shard, want, i); err != nil {
 			problems = append(problems, fmt.Sprintf("%v: run voxsaw 2d prepare again", err))
 		}
 	}
@@ -38,7 +40,7 @@ func Verify(ctx context.Context, dir string) (problems []string, err error) {
 }
 
 // verifyShard compares a shard with its record, and that with the index.
-func verifyShard(dir string, shard int, want shardInfo, bytes int) error {
+func verifyShard(dir string, shard int, want shardInfo, i index) error {
 	path := shardFile(dir, shard, "json")
 	data, err := smallfile.Read(path, smallfile.List)
 	if err != nil {
@@ -48,15 +50,15 @@ func verifyShard(dir string, shard int, want shardInfo, bytes int) error {
 	if err := json.Unmarshal(data, &record); err != nil {
 		return fmt.Errorf("%s is damaged: %w", path, err)
 	}
-	digests, err := record.verify(shardFile(dir, shard, "rgb"), bytes)
+	digests, err := record.verify(shardFile(dir, shard, ext(i.JPEG)), i.bytes())
 	if err == nil && (len(digests) != want.Photos || shardDigest(digests) != want.Digest) {
 		err = fmt.Errorf("%s is not of this %s", path, indexName)
 	}
 	return err
 }
 
-// verify reads a shard's pixels, which are so many bytes for each photograph, and compares them
-// with the digests, which it returns.
+// verify reads a shard's pixels, which are so many bytes for each photograph, or its JPEGs, and
+// compares them with the digests, which it returns.
 func (r shardRecord) verify(path string, bytes int) (digests []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,6 +70,10 @@ func (r shardRecord) verify(path string, bytes int) (digests []string, err error
 		if file.Error != "" {
 			continue
 		}
+		if file.Stored < 0 || file.Stored > 2*bytes+4096 {
+			return nil, fmt.Errorf("%s: %s is said to have %d bytes", path, file.Path, file.Stored)
+		}
+		pixels = slices.Grow(pixels[:0], cmp.Or(file.Stored, bytes))[:cmp.Or(file.Stored, bytes)]
 		if _, err := io.ReadFull(f, pixels); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", path, err)
 		}
