@@ -25,7 +25,9 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	jigsaw.With(&c.Puzzle, &c.ValidateShuffles, o)
+	if err := jigsaw.With(&c.Puzzle, &c.ValidateShuffles, path, o); err != nil {
+		return nil, err
+	}
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package puzzle3d
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -26,10 +25,9 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Unary && !c.Binary {
-		return nil, fmt.Errorf("%s: the network was trained without binary terms: leave --unary out", path)
+	if err := jigsaw.With(&c.Puzzle, &c.ValidateShuffles, path, o); err != nil {
+		return nil, err
 	}
-	jigsaw.With(&c.Puzzle, &c.ValidateShuffles, o)
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

@@ -46,16 +46,17 @@ work on. With --ranks 4 the four ranks of an MPI job carry out each trial togeth
 ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator for each trial.
 
 --data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table3.yaml: what is there, prepared or as published, what is
-missing, and how long all will take. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the plan alone.
+missing, and how long all will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the
+plan alone.
 
 A study.yaml, of which every key but data may be left out:
 
 `+exampleStudy,
 		`  voxsaw crossval --config study.yaml --plan
   voxsaw crossval --config study.yaml --out runs/study
-  voxsaw crossval --config configs/paper-table3.yaml --data-root /data --plan`,
+  voxsaw crossval --config configs/paper-table3.yaml --data-root /data`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if f.out == "" && !f.dry {
+			if f.out == "" && !f.dry && f.root == "" {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
 			}
 			return runCrossval(cmd, *o, f)

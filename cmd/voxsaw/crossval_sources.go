@@ -24,7 +24,8 @@ const (
 )
 
 // findSources says what is there of the plan's data sets and how long the plan takes, and prepares
-// what is there as published, unless only the plan is asked for. It is ready where all is prepared.
+// what is there as published, unless only the plan is asked for, or nothing. It is ready where all
+// is prepared.
 func (f crossvalFlags) findSources(cmd *cobra.Command, o crossvalOptions) (ready bool, err error) {
 	stderr := cmd.ErrOrStderr()
 	found, err := o.Plan.Find(cmd.Context(), f.root)
@@ -56,8 +57,11 @@ func (f crossvalFlags) findSources(cmd *cobra.Command, o crossvalOptions) (ready
 		return false, err
 	}
 	switch {
+	case f.out == "" && !f.dry:
+		say(stderr, "all is there: --out FOLDER runs the experiment%s", andPrepares(raw))
+		return false, nil
 	case len(raw) > 0 && f.dry:
-		say(stderr, "not prepared yet, so that the trials cannot be listed: %s; the command without --plan prepares it",
+		say(stderr, "not prepared yet, so that the trials cannot be listed: %s; the command with --out prepares it",
 			strings.Join(raw, ", "))
 		return false, nil
 	case len(raw) > 0 && jobOf(cmd.Context()).launch.Ranks > 1:
@@ -73,6 +77,14 @@ func (f crossvalFlags) findSources(cmd *cobra.Command, o crossvalOptions) (ready
 		}
 	}
 	return true, nil
+}
+
+// andPrepares says what a command does before.
+func andPrepares(raw []string) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	return ", and prepares before: " + strings.Join(raw, ", ")
 }
 
 // prepareSource prepares a data set as voxsaw prepare does.

@@ -60,7 +60,7 @@ func TestPaperTable3(t *testing.T) {
 	if err := miniature.NIH(root, []int{1, 2, 21, 25, 41, 42, 62, 70}); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := in(t, 1, "crossval", "--config", plan, "--data-root", root, "--plan")
+	_, stderr := in(t, 1, "crossval", "--config", plan, "--data-root", root)
 	for _, want := range []string{`NIH Pancreas-CT.* as published +8 of 82 `, `Task07_Pancreas.* missing +0 of 281 `,
 		`8 cases, published are 82`, `10 pretrainings and 60 fine-tunings`, `Here: about .* GFLOP/s`, `On one H200 in bf16: `,
 		`missing: Task07_Pancreas of the Medical Segmentation Decathlon$`, `^hint: fetch it `} {
@@ -70,6 +70,11 @@ func TestPaperTable3(t *testing.T) {
 	}
 	if err := miniature.MSD(root, 3, 1); err != nil {
 		t.Fatal(err)
+	}
+	_, stderr = in(t, 0, "crossval", "--config", plan, "--data-root", root)
+	if !regexp.MustCompile(`all is there: --out FOLDER runs the experiment, and prepares before: .*nih, .*msd`).MatchString(
+		stderr) {
+		t.Errorf("only looked for:\n%s", stderr)
 	}
 	before, _ := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--plan")
 	if before != "" {
@@ -138,7 +143,7 @@ func TestPaperTable3(t *testing.T) {
 // numbers.
 func TestPaperTable1(t *testing.T) {
 	if testing.Short() {
-		t.Skip("trains 23 networks and fine-tunes each twice, for a step")
+		t.Skip("trains 21 networks and fine-tunes each twice, for a step")
 	}
 	root, out := t.TempDir(), filepath.Join(t.TempDir(), "table1")
 	plan := shrunk(t, "paper-table1.yaml", "width: 1,", "width: 0.0625,", "steps: 250000", "steps: 1",
@@ -149,8 +154,8 @@ func TestPaperTable1(t *testing.T) {
 		"hidden: 4096", "hidden: 8", "classes: 1000", "classes: 20", "per_class: 30", "per_class: 2", "draws: 5", "draws: 2",
 		"task: detect,", "task: detect, regions: 8,", "most: 2000", "most: 50", "solve_photos: 0", "solve_photos: 2",
 		"rounds: 20\n", "rounds: 2\n", "rounds: [1, 5, 10, 20]", "rounds: [1, 2]", "classes: 20\n", "classes: 20\n")
-	_, stderr := in(t, 1, "2d", "compare", "--config", plan, "--data-root", root, "--check")
-	for _, want := range []string{`20 trainings: `, `Here: about .* GFLOP/s`,
+	_, stderr := in(t, 1, "2d", "compare", "--config", plan, "--data-root", root)
+	for _, want := range []string{`21 trainings: `, `Here: about .* GFLOP/s`,
 		`^voxsaw: .*missing: ImageNet .*; Pascal VOC 2007 .*; Caltech-256$`} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(stderr) {
 			t.Errorf("no %q in\n%s", want, stderr)

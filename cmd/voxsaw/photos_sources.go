@@ -18,16 +18,10 @@ import (
 // This file: 2d compare --data-root, which looks for the data sets of a plan before anything is
 // done.
 
-// photoRoot is where data sets lie.
-type photoRoot struct {
-	folder string
-	check  bool // look, and do nothing
-}
-
-// findPhotos says what is there of the plan's data sets and how long its trainings take, and
-// prepares what is there as published, unless only that is asked for.
-func (r photoRoot) findPhotos(cmd *cobra.Command, o photoCompareOptions) error {
-	found, err := o.Plan.Find(cmd.Context(), r.folder)
+// findPhotos says what is there of the plan's data sets in a folder and how long its trainings take,
+// and prepares what is there as published, unless it is only to look.
+func findPhotos(cmd *cobra.Command, o photoCompareOptions, root string, look bool) error {
+	found, err := o.Plan.Find(cmd.Context(), root)
 	if err != nil {
 		return err
 	}
@@ -40,8 +34,8 @@ func (r photoRoot) findPhotos(cmd *cobra.Command, o photoCompareOptions) error {
 	if err != nil {
 		return err
 	}
-	t := dataSets(r.folder, "photographs")
-	var missing []string
+	t := dataSets(root, "photographs")
+	var missing, raw []string
 	for _, s := range found {
 		where, count := s.Data, fmt.Sprintf("%d of %d", s.There, s.Photos)
 		switch s.State {
@@ -50,6 +44,7 @@ func (r photoRoot) findPhotos(cmd *cobra.Command, o photoCompareOptions) error {
 			missing = append(missing, s.What)
 		case experiment.SourceRaw:
 			where, count = s.Raw+", for "+s.Data, fmt.Sprint(s.Photos)
+			raw = append(raw, s.Data)
 		}
 		t.Rows = append(t.Rows, []string{s.What, s.State, count, where, s.Note})
 	}
@@ -63,8 +58,12 @@ func (r photoRoot) findPhotos(cmd *cobra.Command, o photoCompareOptions) error {
 	if err := terminal.Table(cmd.ErrOrStderr(), t); err != nil {
 		return err
 	}
-	if err := missingSources(r.folder, missing); err != nil || r.check {
+	if err := missingSources(root, missing); err != nil {
 		return err
+	}
+	if look {
+		say(cmd.ErrOrStderr(), "all is there: --out FOLDER runs the comparison%s", andPrepares(raw))
+		return nil
 	}
 	for _, s := range found {
 		if s.State != experiment.SourceRaw {

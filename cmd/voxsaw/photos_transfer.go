@@ -346,7 +346,7 @@ type photoCompareOptions struct {
 
 func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
-	f, root := &studyFlags{}, &photoRoot{}
+	f, root := &studyFlags{}, ""
 	cmd := verb("compare",
 		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
@@ -354,36 +354,32 @@ terms alone and with binary ones, from the same weights), and its features are m
 fine-tuned for tasks of Pascal VOC, too (finetune). An arm with random weights must be among them.
 
 --data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table1.yaml: what is there, prepared or as published, what is
-missing, and how long the trainings will take. What is missing stops the command; what is not prepared is prepared, unless --check asks for no more.
+missing, and how long the trainings will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared.
 
 Run it again to go on where it stopped; finished arms are not repeated. Run it several times at once, on one machine or on many that share the
 folder: each process takes the next arm and seed that no other is at work on. --write slurm writes the script of a Slurm job array, --write kubernetes an
 Indexed Job, an arm with a seed each.`,
 		`  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos
   voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm
-  voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data --check`,
+  voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if root.check && root.folder == "" {
-				return withHint(usagef("--check looks for data sets"), "add --data-root FOLDER")
-			}
-			if f.out == "" && !root.check {
+			if f.out == "" && root == "" {
 				return withHint(usagef("no folder for the comparison"), "add --out FOLDER")
 			}
-			if root.folder != "" {
-				o.Plan.Below(root.folder)
+			if root != "" {
+				o.Plan.Below(root)
 				if err := o.Plan.Check(); err != nil {
 					return &usageError{err}
 				}
-				if err := root.findPhotos(cmd, *o); err != nil || root.check {
+				if err := findPhotos(cmd, *o, root, f.out == ""); err != nil || f.out == "" {
 					return err
 				}
 			}
 			return runPhotoCompare(cmd, *o, *f)
 		})
 	f.bind(cmd, "comparison")
-	cmd.Flags().StringVar(&root.folder, "data-root", "",
+	cmd.Flags().StringVar(&root, "data-root", "",
 		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
-	cmd.Flags().BoolVar(&root.check, "check", false, "with --data-root: say what is there and what is missing, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the results as JSON")
 	return cmd
 }

@@ -36,10 +36,14 @@ type Player struct {
 type Players []*Player
 
 // With changes the settings of a trained game as the options say; shuffles is how many puzzles are
-// made of an item.
-func With(c *voxsaw.Puzzle, shuffles *int, o voxsaw.PlayOptions) {
+// made of an item, path is the checkpoint's.
+func With(c *voxsaw.Puzzle, shuffles *int, path string, o voxsaw.PlayOptions) error {
+	if o.Unary && !c.Binary {
+		return fmt.Errorf("%s: the network was trained without binary terms: leave --unary out", path)
+	}
 	c.Rounds, *shuffles = cmp.Or(max(o.Rounds, 0), c.Rounds), cmp.Or(max(o.Shuffles, 0), *shuffles)
 	c.Binary = c.Binary && !o.Unary
+	return nil
 }
 
 // Among makes a game one among k orders, chosen as [ChooseOrders] does; path is the checkpoint's.

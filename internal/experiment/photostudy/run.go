@@ -432,7 +432,7 @@ func (r *runner) solve(ctx context.Context, data puzzle2d.Data, result *Result, 
 	if len(r.plan.Rounds) > 0 {
 		rounds = slices.Max(r.plan.Rounds)
 	}
-	ways := map[string]puzzle2d.PlayOptions{"unary": {Rounds: rounds, Unary: true}}
+	ways := map[string]puzzle2d.PlayOptions{"unary": {Rounds: rounds, Unary: c.Binary}}
 	if c.Head == puzzle2d.HeadKWay {
 		ways = map[string]puzzle2d.PlayOptions{"only": {}}
 	} else {
