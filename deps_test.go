@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/memory":     {},
 	"internal/crashtest":  {},
 	"internal/hint":       {},
+	"internal/localcopy":  {"sample"},
 	"internal/pace":       {".", "internal/backbone", "internal/pretext", "sample", "segment", "volume/prepared"},
 	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/provenance",
 		"internal/table"},
@@ -57,7 +58,7 @@ var mayImport = map[string][]string{
 	"volume/format": {"volume", "volume/nifti", "volume/itk"},
 
 	"volume/format/formattest": {"volume/format"},
-	"volume/prepared":          {"sample", "volume", "internal/outdir", "internal/folders", "internal/seed"},
+	"volume/prepared":          {"sample", "volume", "internal/localcopy", "internal/outdir", "internal/folders", "internal/seed"},
 
 	"volume/dicom/internal/tag":     {},
 	"volume/dicom/internal/element": {"volume", "volume/dicom/internal/tag", "internal/folders"},
@@ -136,7 +137,7 @@ var mayImport = map[string][]string{
 	"internal/miniature": {"volume", "volume/nifti", "volume/phantom"},
 	"internal/quality":   {"volume", "volume/prepared", "internal/table"},
 
-	"puzzle2d/photos": {"sample", "internal/folders", "internal/outdir", "internal/photo"},
+	"puzzle2d/photos": {"sample", "internal/folders", "internal/localcopy", "internal/outdir", "internal/photo"},
 
 	"internal/verify": {"internal/outdir", "volume/dataset", "volume/prepared", "puzzle2d/photos",
 		"internal/checkpoint", "internal/folders", "internal/train"},

@@ -24,7 +24,7 @@ var opens = map[string]string{
 	"internal/experiment/photostudy/finetune.go": "proposals, for their digest",
 	"internal/train/shared.go":                   "an empty file",
 	"internal/train/table.go":                    "is written",
-	"puzzle2d/photos/store.go":                   "pixels, mapped",
+	"puzzle2d/photos/local.go":                   "pixels, mapped",
 	"puzzle2d/photos/verify.go":                  "pixels, one photograph at a time",
 	"puzzle2d/proposals.go":                      "millions of boxes, line by line",
 	"puzzle2d/propose.go":                        "millions of boxes, of which only gzip is kept",
@@ -34,6 +34,7 @@ var opens = map[string]string{
 	"volume/dicom/scan.go":                       "the beginning of a file",
 	"volume/prepared/case.go":                    "voxels, mapped",
 	"volume/prepared/local.go":                   "voxels, for their digest",
+	"internal/localcopy/localcopy.go":            "voxels, for their digest",
 	"volume/prepared/source.go":                  "scans, for their digest",
 }
 

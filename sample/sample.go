@@ -34,6 +34,15 @@ type Store interface {
 	Fingerprint() string
 }
 
+// Local is a folder on the machine's own disk that keeps copies of prepared samples: of a folder
+// that many machines share, each then reads a file once.
+type Local struct {
+	Dir string
+	// Bytes bounds all copies in the folder, those of other data included. 0: nine tenths of what
+	// the disk has free, and what the copies that are there already take.
+	Bytes int64
+}
+
 // Data is samples by their role.
 type Data struct {
 	Store    Store

@@ -281,6 +281,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return runPhotoPretrain(cmd, *o, *run)
 		})
 	run.bind(cmd)
+	run.local.bind(cmd)
 	cmd.Flags().StringVar(&preset, "preset-paper", "",
 		"settings of a row of the paper's Table 1: U, UM, UBM or UBM-2x2")
 	cmd.Flags().StringVar(&orders, "orders", "",
@@ -317,6 +318,9 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		return err
 	}
 	defer store.Close()
+	if err := run.local.keep(cmd, store); err != nil {
+		return err
+	}
 	data := puzzle2d.Split(store)
 	task := o.Task.Value().(photostudy.Task)
 	from := task.Shared().Checkpoint

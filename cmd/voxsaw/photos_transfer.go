@@ -205,6 +205,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return runPhotoFinetune(cmd, o, *run)
 		})
 	run.bind(cmd)
+	run.local.bind(cmd)
 	return cmd
 }
 
@@ -244,6 +245,9 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 		return err
 	}
 	defer store.Close()
+	if err := run.local.keep(cmd, store); err != nil {
+		return err
+	}
 	task := o.Task.Value().(puzzle2d.Finetuning)
 	batch := newAutoBatch(task.Items(), "photographs", 1)
 	data, err := puzzle2d.SplitMarked(store, o.TrainOn)

@@ -510,7 +510,7 @@ func TestChanges(t *testing.T) {
 	}
 	data[5] ^= 1
 	put(t, shard, data)
-	if err := s.Verify(); err == nil || !strings.Contains(err.Error(), "00001.rgb is damaged") {
+	if err := s.Verify(); err == nil || !strings.Contains(err.Error(), "have another digest") {
 		t.Errorf("a damaged shard: %v", err)
 	}
 	put(t, shard, data[:10])

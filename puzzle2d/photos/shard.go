@@ -232,7 +232,12 @@ func (s *shards) keep(shard int, now shardRecord, w *worker) (shardRecord, bool)
 	if err != nil || info.Size() != stored {
 		return now, false
 	}
-	if _, err := old.verify(kept, s.options.bytes()); err != nil {
+	f, err := os.Open(kept)
+	if err != nil {
+		return now, false
+	}
+	defer f.Close()
+	if _, err := old.verify(f, kept, s.options.bytes()); err != nil {
 		return now, false
 	}
 	scratch := make([]byte, s.options.bytes())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 
+	"github.com/voxsaw/voxsaw/internal/localcopy"
 	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
@@ -28,6 +29,7 @@ type Store struct {
 	numbers func() map[string]int // of photographs by their names, made once
 	// of JPEGs: what brings them to pixels, which is for one goroutine at a time
 	resizers sync.Pool
+	local    *localcopy.Copies // nil: shards are read where they lie
 
 	mutex  sync.Mutex
 	mapped []mmap.MMap // of each shard, once it is asked for
@@ -206,7 +208,7 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 	if s.mapped[n] != nil {
 		return s.mapped[n], nil
 	}
-	f, err := os.Open(shardFile(s.dir, n, ext(s.index.JPEG)))
+	f, err := s.open(n)
 	if err != nil {
 		return nil, err
 	}
@@ -225,28 +227,9 @@ func (s *Store) shard(n int) (mmap.MMap, error) {
 
 // Verify reads every shard and compares it with its digest.
 func (s *Store) Verify() error {
-	size := s.index.bytes()
 	for n, info := range s.index.Shards {
-		if s.index.JPEG > 0 {
-			if err := verifyShard(s.dir, n, info, s.index); err != nil {
-				return fmt.Errorf("%w: delete it and run voxsaw 2d prepare again", err)
-			}
-			continue
-		}
-		if info.Photos == 0 {
-			continue
-		}
-		shard, err := s.shard(n)
-		if err != nil {
-			return err
-		}
-		var digests []string
-		for k := range info.Photos {
-			digests = append(digests, digest(shard[k*size:(k+1)*size]))
-		}
-		if got := shardDigest(digests); got != info.Digest {
-			return fmt.Errorf("%s is damaged (digest %.12s, not %.12s): delete it and run voxsaw 2d prepare again",
-				shardFile(s.dir, n, "rgb"), got, info.Digest)
+		if err := verifyShard(s.dir, n, info, s.index); err != nil {
+			return fmt.Errorf("%w: delete it and run voxsaw 2d prepare again", err)
 		}
 	}
 	return nil
@@ -256,6 +239,9 @@ func (s *Store) Verify() error {
 func (s *Store) Close() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if s.local != nil && !s.closed {
+		s.local.Release()
+	}
 	s.closed = true
 	var errs []error
 	for n, mapped := range s.mapped {

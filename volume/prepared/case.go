@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/voxsaw/voxsaw/internal/localcopy"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -23,10 +24,10 @@ type Case struct {
 	dir         string
 	preparation *volume.Preparation
 	maps        *mappings
-	local       *copies       // nil: the case is read where it lies
-	view        *view         // while it is mapped; guarded by maps
-	readers     int           // who read it now; guarded by maps
-	place       *list.Element // among those that are mapped; guarded by maps
+	local       *localcopy.Copies // nil: the case is read where it lies
+	view        *view             // while it is mapped; guarded by maps
+	readers     int               // who read it now; guarded by maps
+	place       *list.Element     // among those that are mapped; guarded by maps
 
 	kept     atomic.Bool // the local copy is there, as far as is known
 	verify   sync.Once
@@ -67,7 +68,7 @@ func (c *Case) check() error {
 	if c.local == nil {
 		return verifyVoxels(c.dir, c.Record)
 	}
-	kept, err := c.local.fetch(c.dir, c.Record)
+	kept, err := c.local.Fetch(itemOf(c.dir, c.Record))
 	c.kept.Store(kept)
 	return err
 }
@@ -79,7 +80,7 @@ func (c *Case) openFile() (*os.File, error) {
 		if !c.kept.Load() {
 			break
 		}
-		if path := c.local.path(c.Record); path != "" {
+		if path := c.local.Path(itemOf(c.dir, c.Record)); path != "" {
 			if f, err := os.Open(path); err == nil {
 				return f, nil
 			}

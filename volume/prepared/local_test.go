@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/localcopy"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -71,7 +72,7 @@ func copiesIn(t *testing.T, dir string) (names []string, bytes int64, ledger str
 		}
 		names, bytes = append(names, filepath.Base(path)), bytes+stat.Size()
 	}
-	text, err := os.ReadFile(filepath.Join(dir, ledgerFolder, "bytes"))
+	text, err := os.ReadFile(filepath.Join(dir, localcopy.LedgerFolder, "bytes"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestLocalFolderAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(local, ledgerFolder, "bytes"), []byte("999999999999\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(local, localcopy.LedgerFolder, "bytes"), []byte("999999999999\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	s, _ = localStore(t, dir, Local{Dir: local, Bytes: 10 * size(t, dir)})
@@ -236,7 +237,7 @@ func TestLocalFolderOfOtherFiles(t *testing.T) {
 				"is of prepared cases, which copies must not lie among: choose another folder") {
 			t.Errorf("%s: %v", folder, err)
 		}
-		if _, err := os.Stat(filepath.Join(folder, ledgerFolder)); err == nil {
+		if _, err := os.Stat(filepath.Join(folder, localcopy.LedgerFolder)); err == nil {
 			t.Errorf("%s was refused, and has a ledger", folder)
 		}
 	}
@@ -264,50 +265,6 @@ func TestLocalFolderOfOtherFiles(t *testing.T) {
 	}
 	if names, bytes, ledger := copiesIn(t, local); len(names) != 2 || ledger != fmt.Sprint(bytes) {
 		t.Errorf("%d copies of %d bytes, %s in the ledger", len(names), bytes, ledger)
-	}
-}
-
-// A copy that is there, or that another process makes, takes no room again, so that no copy of
-// other data gives way for it. One that was cut short takes none once it is made again.
-func TestLocalCopyIsCountedOnce(t *testing.T) {
-	dir, local := folder(t, 2), t.TempDir()
-	bytes := size(t, dir)
-	other := filepath.Join(local, strings.Repeat("ab", 32)+copySuffix)
-	if err := os.WriteFile(other, make([]byte, bytes), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	s, _ := localStore(t, dir, Local{Dir: local, Bytes: 3 * bytes})
-	first, _ := s.Record("case000")
-	if ok, err := s.local.reserve(first); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	for range 3 { // as of other processes, while the copy is made
-		if kept, err := s.local.fetch(dir, first); kept || err != nil {
-			t.Error(kept, err)
-		}
-	}
-	s.local.settle(first, false)
-	if kept, err := s.local.fetch(dir, first); !kept || err != nil {
-		t.Error(kept, err)
-	}
-	if ok, err := s.local.reserve(first); ok || err != nil {
-		t.Errorf("a copy that is there is to be made: %v", err)
-	}
-	if names, all, ledger := copiesIn(t, local); len(names) != 2 || all != 2*bytes || ledger != fmt.Sprint(all) {
-		t.Errorf("copies %v of %d bytes, %s in the ledger", names, all, ledger)
-	}
-	closed(t, s)
-
-	if err := os.Truncate(filepath.Join(local, first.Checksum+copySuffix), bytes-7); err != nil {
-		t.Fatal(err)
-	}
-	s, _ = localStore(t, dir, Local{Dir: local, Bytes: 3 * bytes})
-	defer closed(t, s)
-	if err := readAll(s); err != nil {
-		t.Fatal(err)
-	}
-	if names, all, ledger := copiesIn(t, local); len(names) != 3 || all != 3*bytes || ledger != fmt.Sprint(all) {
-		t.Errorf("copies %v of %d bytes, %s in the ledger", names, all, ledger)
 	}
 }
 

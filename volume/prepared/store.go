@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/localcopy"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/sample"
@@ -62,7 +62,7 @@ type Store struct {
 	release func()                   // lets go of the folder
 
 	maps  *mappings
-	local *copies // nil: cases are read where they lie
+	local *localcopy.Copies // nil: cases are read where they lie
 
 	mutex sync.Mutex
 	open  map[string]*Case
@@ -297,7 +297,7 @@ func verifyVoxels(dir string, r Record) error {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
 	path := voxelPath(dir, r.ID)
-	sum, err := checksum(path, io.Discard)
+	sum, err := checksum(path)
 	if err != nil {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
@@ -354,7 +354,7 @@ func (s *Store) Close() error {
 	clear(s.open)
 	s.release()
 	if s.local != nil {
-		s.local.release()
+		s.local.Release()
 	}
 	return errors.Join(errs...)
 }

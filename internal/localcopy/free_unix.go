@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package prepared
+package localcopy
 
 import "syscall"
 
