@@ -172,6 +172,7 @@ var mayImport = map[string][]string{
 	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/fuzz":      {},
 	"scripts/many":      {"volume", "volume/nifti", "volume/phantom"},
+	"scripts/notices":   {},
 	"scripts/sbom":      {},
 	"scripts/scale":     {},
 	"scripts/skips":     {},

@@ -18,8 +18,8 @@ import (
 // This file: 2d compare --data-root, which looks for the data sets of a plan before anything is
 // done.
 
-// findPhotos says what is there of the plan's data sets in a folder and how long its trainings take,
-// and prepares what is there as published, unless it is only to look.
+// findPhotos says what is there of the plan's data sets in a folder and how long its trainings
+// take, and prepares what is there as published, unless it is only to look.
 func findPhotos(cmd *cobra.Command, o photoCompareOptions, root string, look bool) error {
 	found, err := o.Plan.Find(cmd.Context(), root)
 	if err != nil {
