@@ -232,12 +232,7 @@ func (s *shards) keep(shard int, now shardRecord, w *worker) (shardRecord, bool)
 	if err != nil || info.Size() != stored {
 		return now, false
 	}
-	f, err := os.Open(kept)
-	if err != nil {
-		return now, false
-	}
-	defer f.Close()
-	if _, err := old.verify(f, kept, s.options.bytes()); err != nil {
+	if !old.holds(kept, s.options.bytes()) {
 		return now, false
 	}
 	scratch := make([]byte, s.options.bytes())

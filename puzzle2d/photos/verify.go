@@ -69,6 +69,17 @@ func sumShard(from io.Reader, dir string, shard int, i index) (string, error) {
 	return shardDigest(digests), err
 }
 
+// holds says whether a file is what the record says.
+func (r shardRecord) holds(path string, bytes int) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = r.verify(f, path, bytes)
+	return err == nil
+}
+
 // verify reads a shard's pixels, which are so many bytes for each photograph, or its JPEGs, and
 // compares them with the digests, which it returns.
 func (r shardRecord) verify(from io.Reader, path string, bytes int) (digests []string, err error) {
