@@ -25,11 +25,18 @@ func flagMistake(cmd *cobra.Command, err error) error {
 		if letters := unknown.GetSpecifiedShortnames(); letters != "" { // -o, or -out with one dash
 			name = letters
 		}
+		if _, wanted, _ := strings.Cut(cmd.Use, " "); wanted != "" && slices.Contains(inputs, strings.ToLower(name)) {
+			return withHint(&usageError{err}, "name it without a flag: %s %s", cmd.CommandPath(), wanted)
+		}
 		if near := meant(name, flagNames(cmd)); len(near) > 0 {
 			err = fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 		}
 	case errors.As(err, &value):
-		err = fmt.Errorf("--%s %s: %w", value.GetFlag().Name, value.GetValue(), errors.Unwrap(value))
+		name, given := value.GetFlag().Name, value.GetValue()
+		err = fmt.Errorf("--%s %s: %w", name, given, errors.Unwrap(value))
+		if ours := devices[strings.ToLower(given)]; ours != "" && name == "device" {
+			err = fmt.Errorf("--device %s: unknown value: did you mean %q?", given, ours)
+		}
 	}
 	return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
 }
@@ -42,8 +49,16 @@ var elsewhere = map[string]string{
 	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window crop", "patch-size": "crop window",
 	"output": "out", "output-dir": "out", "o": "out",
 	"input": "data", "i": "data", "num-workers": "loaders", "weights": "init checkpoint", "model": "checkpoint init",
-	"ckpt": "checkpoint init", "folds": "fold",
+	"ckpt": "checkpoint init", "folds": "fold", "pretrained": "init checkpoint", "pretrained-weights": "init checkpoint",
+	"pretext": "task", "pretext-task": "task", "gpu": "device", "gpus": "device", "pixdim": "spacing",
+	"spatial-size": "crop window", "val-interval": "validate-every", "sw-batch-size": "batch", "amp": "precision",
 }
+
+// inputs are what others call the flag for what our commands take without a flag.
+var inputs = []string{"data", "input", "i", "in", "images", "image", "scans", "folder", "dir", "predictions"}
+
+// devices is what PyTorch's scripts call a device.
+var devices = map[string]string{"gpu": "cuda", "cuda:0": "cuda", "0": "cuda", "nvidia": "cuda"}
 
 // meant lists the flags that somebody may have meant who wrote a name.
 func meant(name string, flags []string) []string {
@@ -151,6 +166,10 @@ func argumentMistake(cmd *cobra.Command, args []string) error {
 		if resume := cmd.Flags().Lookup("resume"); resume != nil && resume.Changed {
 			return withHint(&usageError{err}, "--resume takes no value, --out names the run: %s --resume --out %s",
 				cmd.CommandPath(), args[0])
+		}
+		if cmd.Flags().Lookup("data") != nil {
+			return withHint(&usageError{err}, "prepared cases are named with --data: %s --data %s", cmd.CommandPath(),
+				args[0])
 		}
 	case len(args) > n:
 		err = fmt.Errorf("%s takes %s and nothing more, and was given %q, too", cmd.CommandPath(), wanted, args[n])

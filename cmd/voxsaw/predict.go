@@ -250,6 +250,11 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 	}
 	o.Inference.Logits = o.Logits
 	p, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
+	if errors.Is(err, checkpoint.ErrForeign) {
+		return nil, nil, withHint(err, "a model of nnU-Net is the folder that has its plans.json and fold_0; "+
+			"of MONAI's VNet save the state_dict with safetensors, and start from that: "+
+			"voxsaw finetune --init FILE.safetensors --preset monai")
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,9 @@ import (
 // Read reads what a checkpoint says about itself.
 func Read(path string) (Description, error) {
 	if IsPyTorch(path) {
+		if _, err := os.Stat(path); err != nil {
+			return Description{}, err
+		}
 		return Description{}, fmt.Errorf("%s: %w: PyTorch has written it", path, ErrForeign)
 	}
 	f, err := safetensors.Open(path)
