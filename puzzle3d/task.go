@@ -118,48 +118,15 @@ func (e *evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretex
 		return pretext.Evaluation{}, err
 	}
 	e.played = &played
-	out := pretext.Evaluation{
-		Cases: played.Cases, Items: played.Puzzles, Score: 2,
-		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"},
-			{Key: "patches", Title: "patches in place"}},
-		Record: played,
-		Notes:  []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
-	}
-	for _, g := range played.Grids {
-		out.Measures = append(out.Measures, pretext.Measure{Key: "correct_" + g.Grid, Title: "correct " + g.Grid},
-			pretext.Measure{Key: "patches_" + g.Grid, Title: "patches " + g.Grid})
-	}
-	if len(played.Grids) > 0 {
-		out.Notes = append(out.Notes,
-			"the first three columns are the means over the grids, each of which counts the same.")
-	}
-	out.Chance = shares(played.Chance, played.Grids, func(g GridEvaluation) Metrics { return g.Chance })
-	for i, m := range played.Rounds {
-		out.Rounds = append(out.Rounds, shares(m, played.Grids, func(g GridEvaluation) Metrics { return g.Rounds[i] }))
-	}
+	out := pretext.OfPuzzles(played.PuzzleEvaluation, played)
 	if e.config.Missing > 0 {
 		out.Notes = append(out.Notes,
 			fmt.Sprintf("%.0f %% of the patches of each puzzle are left out, and do not count.", 100*e.config.Missing))
-	}
-	if played.Ceiling.Patches < 1 {
-		out.Ceiling = shares(played.Ceiling, played.Grids, func(g GridEvaluation) Metrics { return g.Ceiling })
-		out.Notes = append(out.Notes,
-			"at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
 	if e.restorer != nil {
 		err = e.evaluateBeside(ctx, cases, &out)
 	}
 	return out, err
-}
-
-// shares are a row of the table: the metrics of all puzzles, then of each of several grids.
-func shares(all Metrics, grids []GridEvaluation, of func(GridEvaluation) Metrics) []float64 {
-	row := []float64{all.Correct, all.Near, all.Patches}
-	for _, g := range grids {
-		m := of(g)
-		row = append(row, m.Correct, m.Patches)
-	}
-	return row
 }
 
 // Picture implements [pretext.Evaluator].

@@ -54,8 +54,8 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 		{"infer", "One forward pass of the whole VNet"},
 	} {
 		task, short := v[0], v[1]
-		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, benchNetwork: defaultBenchNetwork(),
-			Machine: defaultDevice()}
+		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, benchNetwork: defaultBenchNetwork(),
+			benchTiming: defaultBenchTiming()}
 		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o,
 			func(cmd *cobra.Command, _ []string) error {
 				return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
@@ -102,32 +102,26 @@ func (b benchNetwork) network() voxsaw.Network {
 	return n
 }
 
-type benchOptions struct {
-	benchNetwork `yaml:",inline"`
-	Grid         int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)"`
-	Crop         int           `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)"`
-	Batch        int           `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)"`
-	Steps        int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
-	Warmup       int           `yaml:"warmup" help:"steps before them"`
-	Head         string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
-	Memory       gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
-	Profile      bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
-	Samples      string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
-	Machine      deviceOptions `yaml:"machine"`
+// benchTiming is how a step is timed.
+type benchTiming struct {
+	Steps   int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
+	Warmup  int           `yaml:"warmup" help:"steps before them"`
+	Memory  gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Profile bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
+	Samples string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
+	Machine deviceOptions `yaml:"machine"`
 }
 
-// benchLine has the keys of the peers' lines.
-type benchLine struct {
-	Impl    string  `json:"impl"`
-	Task    string  `json:"task"`
-	Grid    int     `json:"grid"`
-	Crop    int     `json:"crop"`
-	Batch   int     `json:"batch"`
+func defaultBenchTiming() benchTiming {
+	return benchTiming{Steps: 5, Warmup: 2, Machine: defaultDevice()}
+}
+
+// timedStep is what was measured, with the keys of the peers' lines.
+type timedStep struct {
 	Device  string  `json:"device"`
-	AMP     string  `json:"amp"`
-	Norm    string  `json:"norm"`
 	Median  float64 `json:"median_s"`
 	Min     float64 `json:"min_s"`
+	CPU     float64 `json:"-"` // of the process, a step; 0 where nobody asks
 	GFLOP   float64 `json:"gflop_step"`
 	GFLOPs  float64 `json:"gflops"`
 	PeakMiB int64   `json:"peak_mib"` // of the process, or of a GPU's memory, as the peers report
@@ -136,58 +130,90 @@ type benchLine struct {
 	Profile *bench.Profile `json:"profile,omitempty"`
 }
 
-func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
-	dev, closeDevice, err := o.Machine.open()
+// time times a step on the machine's device.
+func (b benchTiming) time(log io.Writer, o bench.Options,
+	run func(device.Device, bench.Options) (bench.Timing, error)) (line timedStep, err error) {
+	opened, closeDevice, err := b.Machine.open()
 	if err != nil {
-		return err
+		return line, err
 	}
 	defer closeDevice()
-	network := o.network()
-	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch,
-		Device: dev.Name(), AMP: o.Machine.amp(), Norm: o.Norm}
-	measure := bench.Options{Profile: o.Profile}
-	if o.Samples != "" {
-		f, err := os.Create(o.Samples)
+	d, err := device.From(opened)
+	if err != nil {
+		return line, err
+	}
+	o.Profile = b.Profile
+	if b.Samples != "" {
+		f, err := os.Create(b.Samples)
 		if err != nil {
-			return fmt.Errorf("the CPU profile: %w", err)
+			return line, fmt.Errorf("the CPU profile: %w", err)
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
-		measure.Samples = f
+		o.Samples = f
 	}
-	d, err := device.From(dev)
+	t, err := run(d, o)
 	if err != nil {
-		return err
+		return line, err
 	}
-	var t bench.Timing
+	line = timedStep{Device: opened.Name(), Median: round(t.Median.Seconds(), 5), Min: round(t.Min.Seconds(), 5),
+		CPU: round(t.CPU.Seconds(), 5), GFLOP: round(t.FLOPs/1e9, 1),
+		GFLOPs: round(t.FLOPs/1e9/t.Median.Seconds(), 1), PlanMiB: t.Bytes >> 20, PeakMiB: mostMemory(d) >> 20,
+		Profile: t.Profile}
+	if t.Profile != nil {
+		err = writeProfile(log, t.Profile)
+	}
+	return line, err
+}
+
+type benchOptions struct {
+	benchNetwork `yaml:",inline"`
+	Grid         int    `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)"`
+	Crop         int    `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)"`
+	Batch        int    `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)"`
+	Head         string `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
+	benchTiming  `yaml:",inline"`
+}
+
+// benchLine has the keys of the peers' lines.
+type benchLine struct {
+	Impl  string `json:"impl"`
+	Task  string `json:"task"`
+	Grid  int    `json:"grid"`
+	Crop  int    `json:"crop"`
+	Batch int    `json:"batch"`
+	AMP   string `json:"amp"`
+	Norm  string `json:"norm"`
+	timedStep
+}
+
+func runBench(w, log io.Writer, task string, o benchOptions) error {
+	network := o.network()
+	step := bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer",
+		Memory: o.Memory.limitAll()}.Run
 	if task == "pretrain" {
 		patch, ok := map[int]int{2: 48, 3: 32}[o.Grid]
 		if !ok {
 			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
 		}
-		b, wrong := backbone.Of(network)
-		if wrong != nil {
-			return &usageError{wrong}
+		b, err := backbone.Of(network)
+		if err != nil {
+			return &usageError{err}
 		}
 		// the peer has the paper's head and looks once
 		game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Shuffles: 1,
-			Puzzle: voxsaw.Puzzle{Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1, Distance: 2,
-				Batch: o.Batch}}
-		t, err = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)},
-			Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
-	} else {
-		t, err = bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer",
-			Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
+			Puzzle: voxsaw.Puzzle{Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1,
+				Distance: 2, Batch: o.Batch}}
+		step = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)},
+			Memory: o.Memory.limitAll()}.Run
 	}
-	if err != nil {
+	t, err := o.time(log, bench.Options{}, func(d device.Device, b bench.Options) (bench.Timing, error) {
+		return step(d, o.Warmup, o.Steps, b)
+	})
+	if t.Device == "" {
 		return err
 	}
-	line.Median, line.Min = round(t.Median.Seconds(), 5), round(t.Min.Seconds(), 5)
-	line.GFLOP, line.GFLOPs = round(t.FLOPs/1e9, 1), round(t.FLOPs/1e9/t.Median.Seconds(), 1)
-	line.PlanMiB, line.PeakMiB, line.Profile = t.Bytes>>20, mostMemory(d)>>20, t.Profile
-	if t.Profile != nil {
-		err = writeProfile(log, t.Profile)
-	}
-	return errors.Join(printJSONLine(w, line), err)
+	return errors.Join(printJSONLine(w, benchLine{"voxsaw " + voxsaw.Version(), task, o.Grid, o.Crop, o.Batch,
+		o.Machine.amp(), o.Norm, t}), err)
 }
 
 func cube(n int) [3]int { return [3]int{n, n, n} }

@@ -14,8 +14,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/safetext"
-	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -410,58 +410,31 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	}
 	defer player.Close()
 	data := puzzle2d.Split(store)
-	numbers := data.Validate
-	if o.All || len(numbers) == 0 {
+	chosen := data.Validate
+	if o.All || len(chosen) == 0 {
 		if !o.All {
 			fmt.Fprintln(cmd.ErrOrStderr(), "no photographs are held out: taking all")
 		}
-		numbers = append(data.Train, data.Validate...)
+		chosen = append(data.Train, data.Validate...)
 	}
-	numbers = puzzle2d.Spread(numbers, o.Photos)
-	e, err := player.Evaluate(cmd.Context(), store, numbers)
+	chosen = puzzle2d.Spread(chosen, o.Photos)
+	e, err := player.Evaluate(cmd.Context(), store, chosen)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
 		err = printJSON(cmd.OutOrStdout(), e)
 	} else {
-		err = printTable(cmd.OutOrStdout(), photoSolveTable(e))
+		err = printTable(cmd.OutOrStdout(), solved(pretext.OfPuzzles(e.PuzzleEvaluation, e), fmt.Sprintf("%s of %s, in percent",
+			numbers.Count(e.Puzzles, "puzzle"), numbers.Count(e.Photos, "photograph"))))
 	}
 	if encode == nil {
 		return err
 	}
-	play, wrong := player.Play(store, numbers[0])
+	play, wrong := player.Play(store, chosen[0])
 	if wrong == nil {
 		play.All = &e
 		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) })
 	}
 	return errors.Join(err, withoutPicture(wrong))
-}
-
-// photoSolveTable is an evaluation for a person.
-func photoSolveTable(e puzzle2d.Evaluation) table.Table {
-	t := table.Table{
-		Title: fmt.Sprintf("%s of %s, in percent", numbers.Count(e.Puzzles, "puzzle"),
-			numbers.Count(e.Photos, "photograph")),
-		Columns: []table.Column{
-			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2},
-			{Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
-		},
-		Notes: []string{fmt.Sprintf("%.2f rounds played, on average", e.Mean)},
-	}
-	row := func(name string, m puzzle2d.Metrics) {
-		t.Rows = append(t.Rows, []any{name, 100 * m.Correct, 100 * m.Near, 100 * m.Patches})
-	}
-	row("chance", e.Chance)
-	for i, m := range e.Rounds {
-		row(fmt.Sprint(i+1), m)
-	}
-	if len(e.Grids) > 0 {
-		t.Notes = append(t.Notes,
-			"these are the means over the grids, each of which counts the same; the last round of each:")
-		for _, g := range e.Grids {
-			row("grid "+g.Grid, g.Rounds[len(g.Rounds)-1])
-		}
-	}
-	return t
 }

@@ -247,11 +247,13 @@ func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, train
 	if trained != nil {
 		of = fmt.Sprintf("%d of them", *trained)
 	}
-	t := table.Table{
-		Title: fmt.Sprintf("%s of %s, %s trained on, in percent",
-			numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "case"), of),
-		Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes,
-	}
+	return printTable(w, solved(e, fmt.Sprintf("%s of %s, %s trained on, in percent",
+		numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "case"), of)))
+}
+
+// solved is how well a task was done, for a person.
+func solved(e pretext.Evaluation, title string) table.Table {
+	t := table.Table{Title: title, Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes}
 	for _, m := range e.Measures {
 		t.Columns = append(t.Columns, table.Column{Key: m.Key, Title: m.Title, Digits: 2})
 	}
@@ -269,5 +271,5 @@ func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, train
 	if e.Ceiling != nil {
 		row("at most", e.Ceiling)
 	}
-	return errors.Join(printTable(w, t))
+	return t
 }
