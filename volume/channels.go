@@ -17,6 +17,14 @@ const MaxChannels = 16
 // ChannelNames are the names of the channels; one without a name where nothing names them.
 func (p Preparation) ChannelNames() []string { return strings.Split(p.Channels, ",") }
 
+// ChannelsAsked are the names of the channels that each scan must have; nil where nobody names any.
+func (p Preparation) ChannelsAsked() []string {
+	if p.Channels == "" {
+		return nil
+	}
+	return p.ChannelNames()
+}
+
 // Inputs is the number of channels for the settings of a network: 0 stands for one.
 func (p Preparation) Inputs() int {
 	if n := len(p.ChannelNames()); n > 1 {

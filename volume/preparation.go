@@ -26,7 +26,7 @@ type Preparation struct {
 	Foreground    [4]float64 `yaml:"foreground,flow,omitempty" json:"foreground,omitzero" help:"of ct-percentiles: the 0.5 and 99.5 percentile, the mean and the standard deviation, HU; zeros: those of the labelled voxels of these scans" range:"(,)"`
 	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled" oneof:"linear cubic"`
 	// Channels is empty for scans of one channel: see [Preparation.Channel].
-	Channels string `yaml:"channels,omitempty" json:"channels,omitempty" help:"names of the channels of a scan, in order, with commas between them, as channel_names of dataset.json has them (nnU-Net's layout); --modality and --intensity then take a word for each. Empty: all that dataset.json names, else one"`
+	Channels string `yaml:"channels,omitempty" json:"channels,omitempty" help:"names of the channels of each scan, in order, with commas between them: contrasts of BIDS (T1w,FLAIR), what names of files or folders end in (CT,PET), DICOM series by modality (CT,PT) or by words (T1w,description~t2), volumes of 4D files; --modality and --intensity then take a word for each. Empty: all that dataset.json names, else one"`
 	Relabel  string `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
 }
 

@@ -4,7 +4,7 @@ package main
 // that is not here shows all that it has, but for how the machine computes.
 var touched = map[string]string{
 	"prepare": `
-Data set: layout labels pairs structures unlabelled
+Data set: layout channels pairs structures unlabelled
 Preparation: spacing intensity window modality crop
 Run: out part workers memory config`,
 	"plan": `
@@ -87,6 +87,7 @@ var shorts = []short{
 	{"kind of network", "KIND", "vnet, or resenc (nnU-Net's residual encoder U-Net)"},
 	{"vnet: paper", "NAME", "vnet: paper, caffe or monai (MONAI, vnet.pytorch)"},
 	{"channels of the first stage", "", "channels of the first stage; 0: the network's own"},
+	{"names of the channels of each scan", "NAMES", "each scan's channels: T1w,FLAIR or CT,PET"},
 	{"normalisation", "NORM", "normalisation: none, instance, batch or group"},
 	{"what is learnt", "TASK", "%s"},
 	{"number of training steps", "", "training steps"},

@@ -17,12 +17,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type inspectOptions struct {
 	Series   string           `yaml:"series" help:"look at these DICOM series only: by number, number.part or UID, or by words such as description~portal or modality~MR,plane=axial (description, protocol, kernel, phase, modality, plane, type or unit; ~ contains, = is)"`
+	Channels string           `yaml:"channels" help:"channels of each scan, as prepare --channels has them"`
 	Volume   int              `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
 	LabelsBy dataset.LabelsBy `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files" oneof:"header index"`
 	Part     string           `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
@@ -48,6 +50,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	o.Memory.limitAll()
 	var progress terminal.Progress
 	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, LabelsBy: o.LabelsBy, Part: part,
+		Channels: volume.Preparation{Channels: o.Channels}.ChannelsAsked(),
 		Progress: func(_, total int) {
 			if progress == nil && total > 20 { // fewer are done before anybody wonders
 				progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)

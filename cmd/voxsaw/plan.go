@@ -29,12 +29,13 @@ import (
 )
 
 type planOptions struct {
-	Out     string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
-	Hours   float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
-	Dataset dataset.Options `yaml:"dataset"`
-	Memory  gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
-	Machine deviceOptions   `yaml:"machine"`
-	Force   bool            `yaml:"force" help:"replace a file that is there"`
+	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
+	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
+	Dataset  dataset.Options `yaml:"dataset"`
+	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
+	Memory   gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Machine  deviceOptions   `yaml:"machine"`
+	Force    bool            `yaml:"force" help:"replace a file that is there"`
 }
 
 func newPlan() *cobra.Command {
@@ -126,12 +127,14 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 			return f, "", err
 		}
 	}
+	how := volume.DefaultPreparation()
+	how.Channels = o.Channels
+	o.Dataset.Channels = how.ChannelsAsked()
 	d, err := dataset.DetectAll(paths, o.Dataset)
 	if err != nil {
 		return f, "", withHint(err, "voxsaw inspect %s shows what is there", strings.Join(paths, " "))
 	}
 	say(cmd.ErrOrStderr(), "%s", d)
-	how := volume.DefaultPreparation()
 	d, how, note, err := d.ChooseModality(how, dataset.DefaultPrepareOptions())
 	if err != nil {
 		return f, "", explainPrepare(cmd.Context(), err, nil, d)
@@ -140,7 +143,7 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
 	f = planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1,
-		Classes: 1 + len(d.LabelNames)}
+		Classes: 1 + len(d.LabelNames), ChannelNames: how.Channels}
 	unread := 0
 	for _, c := range d.Cases {
 		if c.Group != "" { // held back for testing
@@ -267,8 +270,11 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n", filepath.Base(o.Out))
 	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
 	s := p.Spacing
-	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], modality: %s, intensity: %s}\n", s[0], s[1], s[2],
-		f.Modality, f.Intensity)
+	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, f.Intensity)
+	if f.ChannelNames != "" { // which say the modality and the intensities of each
+		values = fmt.Sprintf("channels: %q", f.ChannelNames)
+	}
+	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
 	n := p.Finetune.Network
 	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
 		n.Norm)

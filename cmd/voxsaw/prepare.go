@@ -85,6 +85,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		o.Work.Memory = planned
 	}
 	stderr := cmd.ErrOrStderr()
+	o.Dataset.Channels = o.Preparation.ChannelsAsked()
 	d, err := dataset.DetectAll(roots, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return err

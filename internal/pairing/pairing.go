@@ -283,6 +283,9 @@ func (f *Pairs) match(found map[string]dataset.Labels, wanted []dataset.Referenc
 			f.Both = append(f.Both, pair)
 		}
 	}
+	f.unpredicted = slices.DeleteFunc(f.unpredicted, func(p Pair) bool { // of another contrast
+		return slices.ContainsFunc(f.Both, func(o Pair) bool { return o.Reference.Path == p.Reference.Path })
+	})
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !used[name] {
 			f.Unreferenced = append(f.Unreferenced, found[name].Path)

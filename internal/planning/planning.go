@@ -46,10 +46,12 @@ type Fingerprint struct {
 	Scans     []Scan
 	Modality  string
 	Intensity string // scheme
-	Channels  int
-	Classes   int        // with the background
-	Prepared  [3]float64 // spacing of cases that are prepared already; zeros: none are
-	Limit     int64      // bytes of memory; 0: unknown
+	// ChannelNames are those of several channels, as [volume.Preparation] has them
+	ChannelNames string
+	Channels     int
+	Classes      int        // with the background
+	Prepared     [3]float64 // spacing of cases that are prepared already; zeros: none are
+	Limit        int64      // bytes of memory; 0: unknown
 }
 
 // Labelled counts the scans with labels.

@@ -110,6 +110,9 @@ func New(paths []string, o Options) (*Batch, error) {
 func (b *Batch) find(paths []string) error {
 	o := b.options.Find
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
+	if len(b.options.Channels) > 1 {
+		o.Channels = b.options.Channels
+	}
 	from := map[string]string{}
 	for _, path := range paths {
 		switch info, err := os.Stat(path); {
@@ -118,8 +121,13 @@ func (b *Batch) find(paths []string) error {
 		case err == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe would be waited for
 			return fmt.Errorf("%s: neither a file nor a folder", path)
 		}
-		d, err := dataset.Detect(path, o)
-		if err != nil {
+	}
+	for _, group := range b.groups(paths) {
+		path := group[0]
+		d, err := dataset.DetectAll(group, o)
+		if err != nil && len(o.Channels) > 0 {
+			return refuse("", "%v", err)
+		} else if err != nil {
 			return err
 		}
 		b.Notes = append(b.Notes, append(d.Notes, d.PassedOver...)...)
@@ -135,21 +143,36 @@ func (b *Batch) find(paths []string) error {
 			b.scans = append(b.scans, c)
 		}
 	}
-	join := func() ([]dataset.Case, error) { return dataset.OneChannel(b.scans, o.Volume) }
-	if names := b.options.Channels; len(names) > 1 {
-		join = func() ([]dataset.Case, error) { return dataset.AllChannels(b.scans, names) }
+	if o.Channels == nil {
+		scans, err := dataset.OneChannel(b.scans, o.Volume)
+		if err != nil {
+			return refuse("", "%v", err)
+		}
+		b.scans = scans
 	}
-	scans, err := join()
-	if err != nil {
-		return refuse("", "%v", err)
-	}
-	b.scans = scans
 	if b.options.Channels != nil && slices.ContainsFunc(b.scans, dataset.Case.IsDICOM) {
 		b.Notes = append(b.Notes,
 			"DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the order of the files that it was trained on: where another program made those, convert the series with it")
 	}
 	dropChannel(b.scans)
 	return nil
+}
+
+// groups are the paths that are looked at together: each by itself, and where a scan has several
+// channels, all files, which may be those of one.
+func (b *Batch) groups(paths []string) (all [][]string) {
+	var files []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && len(b.options.Channels) > 1 {
+			files = append(files, path)
+		} else {
+			all = append(all, []string{path})
+		}
+	}
+	if files != nil {
+		all = append(all, files)
+	}
+	return all
 }
 
 // dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz

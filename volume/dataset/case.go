@@ -22,8 +22,9 @@ type Case struct {
 	ID    string
 	Group string // "" or GroupTest
 	Image string // a NIfTI file, or a folder that holds a DICOM series
-	// More are the files of its further channels, on the same voxels; see [AllChannels].
-	More []string
+	// More are its further channels, as files, volumes of the same file or series: of each, Image,
+	// Volume and Series count. They are read onto the voxels of the first.
+	More []Case
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
@@ -39,6 +40,7 @@ type Case struct {
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.
 	ByIndex bool
+	scan    string // of BIDS, of which it is one contrast: its subject, session and run
 	// its name without and with that of its data set's folder
 	name, nameWithFolder string
 	folders              []string            // that it lies in, without those that only say images
@@ -87,7 +89,12 @@ func maskPaths(masks []Mask) (paths []string) {
 // sourcePaths are the files and folders that a case is read from.
 func (c Case) sourcePaths() []string {
 	var paths []string
-	files := append([]string{c.Image}, c.More...)
+	files := []string{c.Image}
+	for _, more := range c.More {
+		if !slices.Contains(files, more.Image) { // as volumes of one file are
+			files = append(files, more.Image)
+		}
+	}
 	if c.Masks != nil {
 		files = append(files, maskPaths(c.Masks)...)
 	} else {

@@ -27,7 +27,7 @@ func TestFurtherChannelsComeOntoTheFirst(t *testing.T) {
 	if err := nifti.Write(path, v); err != nil {
 		t.Fatal(err)
 	}
-	c := Case{Image: filepath.Join(dir, "a_0000.nii.gz"), More: []string{path}}
+	c := Case{Image: filepath.Join(dir, "a_0000.nii.gz"), More: []Case{{Image: path}}}
 	more, notes, err := c.ReadMore(ct, DefaultReadOptions())
 	if err != nil {
 		t.Fatal(err)

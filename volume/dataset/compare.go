@@ -30,7 +30,7 @@ type Reference struct {
 	Labels
 	// what a label map of the case may be called, without its ending: the case's name, alone or
 	// after that of its data set's folder, the name of its scan, of its labels, each without the
-	// first channel, too
+	// first channel, too, or of BIDS its scan of all contrasts
 	Calls []string
 	Group string // "" or GroupTest
 }
@@ -53,12 +53,16 @@ func References(folder string, o Options) []Reference {
 		return nil
 	}
 	var found []Reference
+	called := map[string]bool{} // files that the name of a scan of all contrasts stands for
 	for n := range d.Cases {
 		c := &d.Cases[n]
 		if c.Labels == "" {
 			continue
 		}
 		r := Reference{Labels: Labels{Path: c.Labels, undrawn: c.undrawn}, Calls: c.calls(), Group: c.Group}
+		if c.scan != "" && !called[c.Labels] && !slices.Contains(r.Calls, c.scan) {
+			r.Calls, called[c.Labels] = append(r.Calls, c.scan), true
+		}
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}

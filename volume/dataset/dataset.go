@@ -11,7 +11,7 @@
 // pair, find, read, case, dataset, name. A room calls only those that come after it, and no two
 // files call each other; rooms_test.go checks both. Files of voxels are read by package format.
 //
-// It leaves out other formats, and channels in other layouts than nnU-Net's.
+// It leaves out other formats.
 package dataset
 
 import (

@@ -33,6 +33,10 @@ type Options struct {
 	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 
+	// Channels names the channels that each scan has, two or more: contrasts of BIDS, words of the
+	// files' names or of DICOM series, volumes of 4D files. nil: what the layout says, or one.
+	Channels []string `yaml:"-"`
+
 	seen *seen // nil: nothing was looked at before
 	// labels of a subject of BIDS count for each of its contrasts, whose predictions they may be
 	// compared with
@@ -93,6 +97,7 @@ var passesOfOne = []pass{
 
 // passesOfAll follow once the folders are put together.
 var passesOfAll = []pass{
+	Dataset.joinLoose,    // files that are channels of one scan and were given by themselves
 	Dataset.joinPatients, // by DICOM studies, and who has several cases
 	Dataset.shareNames,   // of labels, where somebody says that numbers mean the same
 	Dataset.numberMasks,  // a number for each structure that has a file of its own
@@ -228,7 +233,7 @@ func (s source) detect(o Options, several bool) (*Dataset, error) {
 // chooseChannels joins the channels of a scan, unless somebody has said that numbers are those of
 // cases.
 func (d Dataset) chooseChannels(o Options) (_ Dataset, err error) {
-	if d.Layout == LayoutScans && o.Layout == "" {
+	if d.Layout == LayoutScans && o.Layout == "" && o.Channels == nil {
 		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
 			err = fmt.Errorf("%w; --layout scans takes each file for a case", err)
 		}
@@ -236,9 +241,22 @@ func (d Dataset) chooseChannels(o Options) (_ Dataset, err error) {
 	return d, err
 }
 
+// joinLoose joins the channels of scans whose files were given one by one.
+func (d Dataset) joinLoose(o Options) (Dataset, error) {
+	if o.Channels == nil || d.Channels == nil {
+		return d, nil
+	}
+	var err error
+	d.Cases, err = joinFiles(d.Cases, d.Channels)
+	return d, err
+}
+
 // chooseFiles says which volume and which series of its files a case is, and takes labels away that
 // are not wanted.
 func (d Dataset) chooseFiles(o Options) (Dataset, error) {
+	if d.Layout == LayoutNIH && o.Channels != nil {
+		return d, errors.New("a case of NIH Pancreas-CT has one channel: leave --channels out")
+	}
 	if d.Layout == LayoutNIH && o.Series == SeriesAll {
 		return d, errors.New("a case of NIH Pancreas-CT is one series: all of them cannot be taken")
 	}

@@ -62,51 +62,6 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 	return kept, nil
 }
 
-// AllChannels joins scans of several channels, CASE_0000, CASE_0001, ... as nnU-Net has them, among
-// files that were found one by one: each becomes one case called CASE, with Image and More. Each
-// case must have as many channels as are wanted, and all files must be of such cases.
-func AllChannels(cases []Case, wanted []string) ([]Case, error) {
-	files := map[string]string{} // by the path without its ending
-	for _, c := range cases {
-		if stem, ok := format.Stem(c.Image); ok && !c.IsDICOM() {
-			files[stem] = c.Image
-		}
-	}
-	var joined []Case
-	used := map[string]bool{}
-	for _, c := range cases {
-		stem, _ := format.Stem(c.Image)
-		scan := firstChannel.ReplaceAllString(stem, "")
-		if c.IsDICOM() || scan == stem {
-			continue
-		}
-		used[c.Image] = true
-		for n, name := range wanted[1:] {
-			path, found := files[fmt.Sprintf("%s_%04d", scan, n+1)]
-			if !found {
-				return nil, fmt.Errorf("%s has no channel %d, %s: there is no %s_%04d beside it", c.Image, n+1, name,
-					filepath.Base(scan), n+1)
-			}
-			c.More = append(c.More, path)
-			used[path] = true
-		}
-		if path, more := files[fmt.Sprintf("%s_%04d", scan, len(wanted))]; more {
-			return nil, fmt.Errorf("%s is a channel beyond the %d that are wanted, %s", path, len(wanted),
-				safetext.List(wanted))
-		}
-		c.ID, c.Volume, c.channel = channelSuffix.ReplaceAllString(c.ID, ""), 0, true
-		joined = append(joined, c)
-	}
-	for _, c := range cases {
-		if !used[c.Image] {
-			return nil,
-				fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on",
-					c.Image, len(wanted), safetext.List(wanted))
-		}
-	}
-	return joined, nil
-}
-
 // onSameVoxels says whether the headers of two files name one grid.
 func onSameVoxels(a, b Case) bool {
 	g, _, okA := a.Extent()
@@ -141,4 +96,23 @@ func channelNames(root string) (names []string) {
 		names = append(names, name)
 	}
 	return names
+}
+
+// withVolumes is the case with the volumes of its file for channels, if it has several.
+func (c Case) withVolumes(names []string) Case {
+	h, err := format.ReadHeader(c.Image)
+	if err != nil || h.Volumes < 2 { // reading says what is wrong
+		return c
+	}
+	c.channel = true
+	if h.Volumes != len(names) {
+		c.refused = fmt.Errorf("%s: holds %d volumes, and %d channels are wanted, %s", c.Image, h.Volumes, len(names),
+			safetext.List(names))
+		return c
+	}
+	c.Volume = 1
+	for n := range names[1:] {
+		c.More = append(c.More, Case{Image: c.Image, Volume: n + 2})
+	}
+	return c
 }

@@ -23,7 +23,8 @@ type seriesCase struct {
 	labels object // of the series; no path for none
 	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
 	suffix  string
-	refused error // why there is no series
+	refused error           // why there is no series
+	more    []*dicom.Series // further channels
 }
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
@@ -43,6 +44,21 @@ func listSeries(root string, o Options, keep func([]object) []object) (found []s
 	others = passedOver(passed)
 	for _, study := range studies(all) {
 		var chosen []*dicom.Series
+		if o.Channels != nil {
+			channels, why, err := channelSeries(study, o.Channels)
+			folder := commonFolder(studyFiles(study))
+			switch {
+			case err != nil:
+				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
+			case channels == nil:
+				notes = append(notes, fmt.Sprintf("%s: passed over, because no series is a channel (%s)", folder,
+					strings.Join(o.Channels, ", ")))
+			default:
+				notes = append(notes, fmt.Sprintf("%s: %s", folder, why))
+				found = append(found, seriesCase{folder: folder, series: channels[0], more: channels[1:]})
+			}
+			continue
+		}
 		for _, s := range study {
 			switch folder := commonFolder(s.Files); {
 			case wanted != "" && wanted != SeriesAll:

@@ -25,7 +25,9 @@ type InspectOptions struct {
 	Series string
 	// of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel;
 	// 0: all
-	Volume   int
+	Volume int
+	// as [Options] has it
+	Channels []string
 	LabelsBy LabelsBy // where labels lie on their scan; empty: where their header says
 	// the share of the cases to look at, each with its scan and its labels, and of what belongs to
 	// no case; the zero value: all
@@ -45,7 +47,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	var about []string
 	seen := newSeen()
 	detect := func(path string) *Dataset {
-		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume, seen: seen})
+		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume, Channels: o.Channels, seen: seen})
 		if about = append(about, doubts...); d != nil {
 			sets = append(sets, d)
 		}
@@ -96,7 +98,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	}
 	for n := range entries {
 		if e := &entries[n]; e.several {
-			e.Problems = slices.Insert(e.Problems, 0, fmt.Sprintf("%d volumes: choose one with --volume", e.volumes))
+			e.Problems = slices.Insert(e.Problems, 0, fmt.Sprintf("%d volumes: choose one with --volume, or name all with --channels", e.volumes))
 		}
 		if entries[n].Problems == nil {
 			entries[n].Problems = []string{} // [] in JSON, not null
@@ -210,7 +212,7 @@ func detectSet(root string, o Options) (d *Dataset, notes []string) {
 		// A folder of scans need not be a data set, but one that looks like it should.
 		notes = append(notes, err.Error())
 		// Two data sets may have cases of one name; subjects, several contrasts.
-		o.NameByFolder, o.Contrast = true, ContrastAll
+		o.NameByFolder, o.Contrast, o.Channels = true, ContrastAll, nil
 		if d, err = Detect(root, o); err != nil {
 			return nil, notes
 		}

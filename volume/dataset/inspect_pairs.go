@@ -32,6 +32,12 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 	flips := map[string]*flipEvidence{} // of the cases whose labels go by index
 	for _, c := range d.Cases {
 		labels, image := find.entry(c.Labels, ""), find.entry(c.Image, c.Series)
+		if c.channel && c.refused != nil {
+			notes = append(notes, c.refused.Error())
+		}
+		if image != nil && c.Volume > 0 && len(c.More) > 0 {
+			image.several = false // they are its channels
+		}
 		if image != nil && image.mayBeLabels {
 			image.problem(notLabels)
 		}

@@ -248,7 +248,7 @@ func TestInspectVolumes(t *testing.T) {
 	for chosen, want := range []struct {
 		min, max, mean float64
 		problem        string
-	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""},
+	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume, or name all with --channels"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""},
 		{0, 0, 0, "has no volume 4: it holds 3"}} {
 		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
 		if err != nil || len(entries) != 1 || !slices.Equal(entries[0].Shape, []int{2, 1, 2, 3}) {

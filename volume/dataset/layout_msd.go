@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
@@ -15,6 +16,10 @@ import (
 // of the labels.
 func readMSD(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
+	asked := o.Channels != nil
+	if !asked && o.Volume == 0 {
+		o.Channels = channelNames(root)
+	}
 	parts, err := d.parts(root, o)
 	if err != nil {
 		return nil, err
@@ -32,6 +37,9 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
 			d.withoutScan(labels[stem])
 		}
+	}
+	if o.Channels != nil {
+		d.joinVolumes(o.Channels, asked)
 	}
 	var file struct {
 		Labels   labelEntries      `json:"labels"`
@@ -61,4 +69,21 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		d.note("dataset.json lists %s, not on disk", numbers.Count(missing, "training case"))
 	}
 	return d, nil
+}
+
+// joinVolumes takes the volumes of each file for channels, if any file has as many, or if somebody
+// asks for channels of these names.
+func (d *Dataset) joinVolumes(names []string, asked bool) {
+	joined, several := slices.Clone(d.Cases), false
+	for n := range joined {
+		if joined[n].More == nil && !joined[n].channel && !joined[n].IsDICOM() {
+			joined[n] = joined[n].withVolumes(names)
+		}
+		several = several || joined[n].More != nil || asked && joined[n].refused != nil
+	}
+	if several {
+		d.Cases, d.Channels = joined, names
+		d.note("%d channels: %s, the volumes of each file (--volume chooses one)", len(names),
+			strings.Join(names, ", "))
+	}
 }

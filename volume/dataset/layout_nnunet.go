@@ -21,6 +21,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 	channel := max(o.Volume, 1) - 1
 	if o.Volume == 0 {
 		d.Channels = channelNames(root)
+		o.Channels = d.Channels // of scans beside imagesTr, too
 	}
 	parts, err := d.parts(root, o)
 	if err != nil {
@@ -95,7 +96,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 
 // furtherChannels are the files of a case's channels after the first. There must be one for each
 // that dataset.json names, and no more.
-func (d *Dataset) furtherChannels(id string, images map[string]string) (more []string, err error) {
+func (d *Dataset) furtherChannels(id string, images map[string]string) (more []Case, err error) {
 	if d.Channels == nil {
 		return nil, nil
 	}
@@ -106,7 +107,7 @@ func (d *Dataset) furtherChannels(id string, images map[string]string) (more []s
 				fmt.Errorf("case %s has no channel %s: there is no file %s_%04d, and dataset.json names %d channels, %s: --volume 1 takes the first alone",
 					id, name, id, n+1, len(d.Channels), strings.Join(d.Channels, ", "))
 		}
-		more = append(more, file)
+		more = append(more, Case{Image: file})
 	}
 	if file := images[fmt.Sprintf("%s_%04d", id, len(d.Channels))]; file != "" {
 		return nil, fmt.Errorf("%s is a channel beyond the %d that dataset.json names, %s", file, len(d.Channels),

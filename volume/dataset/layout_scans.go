@@ -99,10 +99,21 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	if err := p.readBIDS(d, from.pairs, o); err != nil {
 		return nil, nil, err
 	}
+	if o.Channels != nil {
+		d.Channels = o.Channels
+		if err := p.joinChannels(o.Channels); err != nil {
+			return nil, nil, err
+		}
+	}
 	p.foldCase()
 	p.dropChannel()
 	p.findParts(!o.LabelsAsScans)
 	d.useParts(p)
+	if o.Channels != nil {
+		if err := p.dropNoChannels(d, o.Channels); err != nil {
+			return nil, nil, err
+		}
+	}
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
@@ -144,7 +155,7 @@ func readSingle(path string, o Options) *Dataset {
 	if o.Series != SeriesAll {
 		c.Series = o.Series
 	}
-	return &Dataset{Cases: []Case{c}}
+	return &Dataset{Cases: []Case{c}, Channels: o.Channels}
 }
 
 // addFiles finds the NIfTI files below a folder of the tree, without some folders below it. It
@@ -207,7 +218,7 @@ func (p *pairing) addSeries(series []seriesCase) error {
 		// a series is a folder itself
 		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/")
 		key := name.key + s.suffix
-		p.scans[key] = append(p.scans[key], candidate{name, s.folder, s})
+		p.scans[key] = append(p.scans[key], candidate{name: name, path: s.folder, series: s})
 	}
 	return nil
 }

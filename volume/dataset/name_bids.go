@@ -114,6 +114,15 @@ func bidsFolders(folders []string, b *bidsName) (left []string) {
 // contrast is the words that tell contrasts apart, as people name it.
 func (b *bidsName) contrast() string { return strings.Join(b.words, "_") }
 
+// scan names a scan of all contrasts.
+func (b *bidsName) scan() string {
+	name := strings.ReplaceAll(b.subject, "/", "_")
+	if b.run != "" {
+		name += "_run-" + strings.TrimPrefix(b.run, "run-")
+	}
+	return name
+}
+
 // key names one scan.
 func (b *bidsName) key() string {
 	return strings.Join(

@@ -10,9 +10,14 @@ import (
 
 // candidate is what may become a case: a NIfTI file, or a DICOM series and its folder.
 type candidate struct {
-	name   scanName
-	path   string
-	series *seriesCase // nil for a NIfTI file
+	name    scanName
+	path    string
+	series  *seriesCase // nil for a NIfTI file
+	volumes bool        // of the file are its channels
+	// channels of the scan, this file or series the first; nil where it has one
+	channels []candidate
+	refused  error  // why it is no scan of the channels that are wanted
+	rest     string // the path below the root without the channel and the ending
 }
 
 // pairing is the scans and the files of labels of a tree, by what their names have in common.
@@ -27,18 +32,40 @@ type pairing struct {
 	bidsFound  []bidsFile           // labels by their values
 }
 
-// toCase makes a case without labels.
-func (s candidate) toCase() Case {
+// isJoined says whether a scan has its channels, or is refused because it has not.
+func (s candidate) isJoined() bool { return s.channels != nil || s.volumes || s.refused != nil }
+
+// toCase makes a case without labels. Names are those of its channels where these are volumes of
+// its file.
+func (s candidate) toCase(names []string) Case {
 	c := Case{ID: FileName(s.name.id), Image: s.path, folders: s.name.folders}
+	if s.name.bids != nil {
+		c.scan = FileName(s.name.bids.scan())
+	}
 	if s.name.test {
 		c.Group = GroupTest
 	}
-	if s.series == nil {
-		return c
+	if s.series != nil {
+		c.series, c.refused = s.series.series, s.series.refused
+		if c.series != nil {
+			c.Series = seriesUID(c.series)
+		}
+		for _, more := range s.series.more {
+			c.channel = true
+			c.More = append(c.More, Case{Image: commonFolder(more.Files), Series: seriesUID(more), series: more})
+		}
 	}
-	c.series, c.refused = s.series.series, s.series.refused
-	if c.series != nil {
-		c.Series = seriesUID(c.series)
+	if s.refused != nil {
+		c.refused, c.channel = s.refused, true
+	}
+	if s.volumes {
+		c = c.withVolumes(names)
+	}
+	if len(s.channels) > 0 {
+		c.channel = true
+		for _, more := range s.channels[1:] {
+			c.More = append(c.More, Case{Image: more.path})
+		}
 	}
 	return c
 }

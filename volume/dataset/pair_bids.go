@@ -16,7 +16,8 @@ import (
 //
 //   - sub-, ses- and run- name the scan; all other words of a scan's name are its contrast:
 //     sub-01_ce-gad_T1w is ce-gad_T1w of sub-01.
-//   - Of a subject with several contrasts one must be chosen, or all: nobody can guess which.
+//   - Of a subject with several contrasts one must be chosen, or all, or those that are channels: nobody can
+//     guess which.
 //   - A scan below derivatives or sourcedata is one only where the subject has no other, or where it is chosen.
 //   - Labels belong to the scan of the subject whose contrast has all the words that they share with
 //     contrasts: sub-01_T2w_seg to the T2w, sub-01_desc-x_dseg to any. space-T2w is such a word.
@@ -58,14 +59,25 @@ func (p *pairing) readBIDS(d *Dataset, pairs []pair, o Options) error {
 			}
 		}
 	}
-	chosen, err := d.chooseContrasts(subjects, pairs, o.Contrast)
-	if err != nil {
-		return err
+	var chosen map[string][]candidate
+	if o.Channels != nil {
+		chosen = d.joinContrasts(subjects, o.Channels)
+		p.dropScans(func(c candidate) bool { return c.name.bids != nil })
+		for _, subject := range slices.Sorted(maps.Keys(chosen)) {
+			for _, c := range chosen[subject] {
+				p.addJoined(c)
+			}
+		}
+	} else {
+		var err error
+		if chosen, err = d.chooseContrasts(subjects, pairs, o.Contrast); err != nil {
+			return err
+		}
+		p.dropScans(func(c candidate) bool {
+			return c.name.bids != nil &&
+				!slices.ContainsFunc(chosen[c.name.bids.subject], func(o candidate) bool { return o.path == c.path })
+		})
 	}
-	p.dropScans(func(c candidate) bool {
-		return c.name.bids != nil &&
-			!slices.ContainsFunc(chosen[c.name.bids.subject], func(o candidate) bool { return o.path == c.path })
-	})
 	if len(subjects) > 0 {
 		p.bidsPairs(d, subjects, chosen, all, o)
 	}
@@ -172,10 +184,11 @@ func (d *Dataset) chooseContrasts(
 	case several > 0:
 		return nil, fmt.Errorf(
 			"subjects have several contrasts: %s, in all %s. Choose one with --contrast, "+
-				"such as --contrast %s; --contrast all takes each as a case",
+				"such as --contrast %s; --contrast all takes each as a case, --channels %s all as channels of one",
 			example,
 			safetext.List(listed),
 			slices.Sorted(maps.Keys(counts))[0],
+			strings.Join(slices.Sorted(maps.Keys(counts)), ","),
 		)
 	case wanted != "" && wanted != ContrastAll && len(counts) == 0 && len(subjects) > 0:
 		for _, scans := range subjects {
@@ -239,6 +252,54 @@ func withContrast(scans []candidate, wanted string) []candidate {
 	return slices.DeleteFunc(slices.Clone(scans), func(c candidate) bool {
 		return slices.ContainsFunc(strings.Split(wanted, "_"), func(word string) bool { return !c.name.bids.has(word) })
 	})
+}
+
+// joinContrasts makes one scan of the contrasts of each subject and run that are channels.
+func (d *Dataset) joinContrasts(subjects map[string][]candidate, names []string) (chosen map[string][]candidate) {
+	chosen = map[string][]candidate{}
+	left := map[string]int{}
+	for _, subject := range slices.Sorted(maps.Keys(subjects)) {
+		runs := map[string][]candidate{}
+		for _, c := range subjects[subject] {
+			runs[c.name.bids.run] = append(runs[c.name.bids.run], c)
+		}
+		for _, run := range slices.Sorted(maps.Keys(runs)) {
+			of := make([][]candidate, len(names))
+			for n, name := range names {
+				of[n] = withContrast(runs[run], name)
+				originals := slices.DeleteFunc(slices.Clone(of[n]), func(c candidate) bool { return c.name.bids.derivative })
+				if len(originals) > 0 {
+					of[n] = originals
+				}
+			}
+			taken := slices.Concat(of...)
+			for _, c := range runs[run] {
+				if !slices.ContainsFunc(taken, func(o candidate) bool { return o.path == c.path }) {
+					left[c.name.bids.contrast()]++
+				}
+			}
+			if len(taken) == 0 {
+				if len(runs[run]) == 1 { // which may be a file of several volumes
+					chosen[subject] = append(chosen[subject], runs[run][0])
+				}
+				continue
+			}
+			own := *taken[0].name.bids
+			own.words = nil
+			for _, c := range taken {
+				own.words = append(own.words, c.name.bids.words...)
+			}
+			name := taken[0].name
+			name.bids, name.id = &own, own.scan()
+			name.key = "channels of " + name.id
+			chosen[subject] = append(chosen[subject], joinedOf(of, names, name))
+		}
+	}
+	if len(left) > 0 {
+		d.note("channels %s are taken of each subject; passed over those of the same subjects: %s",
+			strings.Join(names, ", "), safetext.List(counted(left)))
+	}
+	return chosen
 }
 
 // bidsPairs gives the chosen scans their labels. All are words of contrasts.

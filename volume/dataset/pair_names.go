@@ -28,7 +28,7 @@ func (d *Dataset) pair(p *pairing) {
 			d.Unused = append(d.Unused, p.labels[key]...)
 		}
 		for _, scan := range p.scans[key] {
-			c := scan.toCase()
+			c := scan.toCase(d.Channels)
 			if scan.series != nil && scan.series.labels.path != "" {
 				if note := c.setObject(scan.series.labels, &p.structures); note != "" {
 					d.note("%s", note)

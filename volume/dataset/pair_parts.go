@@ -73,7 +73,7 @@ func (p *pairing) maybeOthers(key, scan, path string) bool {
 	if scan != "" && key[len(scan)] != '/' {
 		return false // it is named after the scan
 	}
-	g, _, known := p.scans[scan][0].toCase().Extent()
+	g, _, known := p.scans[scan][0].toCase(nil).Extent()
 	h, err := format.ReadHeader(path)
 	if !known || err != nil {
 		return false // who reads them says what is wrong

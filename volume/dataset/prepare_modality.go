@@ -57,7 +57,7 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 	}
 	if p.Channels != "" {
 		return nil, p, "",
-			fmt.Errorf("channels %q are asked for, and cases here have one: they are read from data sets of nnU-Net's layout whose dataset.json names them", p.Channels)
+			fmt.Errorf("channels %q are asked for, and cases here have one", p.Channels)
 	}
 	if err := p.Choose([3]float64{}).Check(); err != nil {
 		return nil, p, "", err

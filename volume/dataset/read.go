@@ -30,13 +30,18 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 // beyond a channel's own field of view are its least one, which stands for air.
 func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume, notes []string, err error) {
 	const rounding = 1e-3 // mm
-	for _, path := range c.More {
-		v, own, err := Case{Image: path, modality: Modality{Name: "OT"}}.ReadImage(o)
+	for n, channel := range c.More {
+		channel.modality = Modality{Name: "OT"}
+		path, name := channel.Image, filepath.Base(channel.Image)
+		if channel.Volume > 0 || channel.IsDICOM() {
+			name = fmt.Sprintf("channel %d", n+2)
+		}
+		v, own, err := channel.ReadImage(o)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, note := range own {
-			notes = append(notes, filepath.Base(path)+": "+note)
+			notes = append(notes, name+": "+note)
 		}
 		if !v.Same(first, rounding) {
 			share, err := v.Grid.Covers(first)
@@ -51,7 +56,7 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 			if v, err = v.ResampleTo(first, volume.Linear, v.Statistics().Min); err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", path, err)
 			}
-			note := filepath.Base(path) + ": resampled onto the voxels of the first channel"
+			note := name + ": resampled onto the voxels of the first channel"
 			if share < 0.99 {
 				note += fmt.Sprintf(", of which it covers %.0f %%", 100*share)
 			}

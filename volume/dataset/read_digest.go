@@ -43,5 +43,13 @@ func (c Case) scanFiles() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Compact(slices.Sorted(slices.Values(s.Files))), nil
+	files := slices.Clone(s.Files)
+	for _, more := range c.More {
+		own, err := more.scanFiles()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, own...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(files))), nil
 }

@@ -34,7 +34,13 @@ const originOfImage = "series %q, volume %d,"
 // prepared is not kept.
 func (c Case) origin(how ReadOptions) (paths []string, origin string, err error) {
 	paths, err = absolute(c.sourcePaths())
-	origin = fmt.Sprintf(originOfImage+" by index %v, %s", c.Series, c.Volume, c.ByIndex, how.origin())
+	channels := ""
+	for _, more := range c.More {
+		if more.Series != "" || more.Volume > 0 {
+			channels += fmt.Sprintf(" channel of series %q volume %d,", more.Series, more.Volume)
+		}
+	}
+	origin = fmt.Sprintf(originOfImage+" by index %v,%s %s", c.Series, c.Volume, c.ByIndex, channels, how.origin())
 	for _, m := range c.Masks {
 		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
 	}
