@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
@@ -21,6 +22,7 @@ type studyFlags struct {
 	out      string
 	asJSON   bool
 	finished bool
+	local    localFlags
 	trial    count
 	write    string
 }
@@ -34,7 +36,13 @@ func (f *studyFlags) bind(cmd *cobra.Command, of string) {
 		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Flags().StringVar(&f.write, "write", "",
 		"write the script that runs the "+of+" on a cluster, and stop: slurm or kubernetes")
+	f.local.bind(cmd)
 	cmd.Annotations = map[string]string{asClaimed: "yes"}
+}
+
+// opened is what becomes of data that the study opens.
+func (f studyFlags) opened(cmd *cobra.Command) func(experiment.Store) error {
+	return func(store experiment.Store) error { return f.local.keep(cmd, store) }
 }
 
 // check refuses flags that do not go together, and what --write would leave out of account.
@@ -81,6 +89,9 @@ func (f studyFlags) writeCluster(cmd *cobra.Command, o any, machine deviceOption
 	needs func(context.Context, voxsaw.Device) (cluster.Needs, error)) error {
 	to := cluster.Schedulers[f.write]
 	j.Verb, j.Out, j.Cores, j.Limit = section(cmd), f.out, cmp.Or(machine.Threads, 8), memory.bytes()
+	if f.local.folder != "" {
+		j.Flags = []string{"--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String()}
+	}
 	if memory > 0 {
 		j.Flags = append(j.Flags, "--memory", memory.String())
 	}

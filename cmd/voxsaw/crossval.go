@@ -19,7 +19,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type crossvalOptions struct {
@@ -62,7 +61,6 @@ A study.yaml, of which every key but data may be left out:
 			return runCrossval(cmd, *o, f)
 		})
 	f.bind(cmd, "experiment")
-	f.local.bind(cmd)
 	cmd.Flags().StringVar(&f.root, "data-root", "",
 		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
@@ -94,7 +92,6 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
 // crossvalFlags are what a plan does not say.
 type crossvalFlags struct {
 	studyFlags
-	local localFlags
 	dry   bool
 	ranks count
 	root  string // of the data sets
@@ -165,7 +162,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	defer closeDevice()
 	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
 		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
-	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
+	s.Opened = f.opened(cmd)
 	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
 	if failed != nil {
 		if result != nil && len(result.Runs) > 0 {
@@ -199,9 +196,6 @@ func (o crossvalOptions) write(cmd *cobra.Command, f crossvalFlags) error {
 	for _, i := range o.Inits {
 		j.Paths = append(j.Paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
 			[2]string{"data of initialisation " + i.Name, i.Data})
-	}
-	if f.local.folder != "" {
-		j.Flags = []string{"--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String()}
 	}
 	preview, err := experiment.Look(o.Plan, f.out)
 	if err != nil {

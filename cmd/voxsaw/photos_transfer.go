@@ -415,7 +415,8 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) er
 	}
 	defer closeDevice()
 	found, failed := photostudy.Run(cmd.Context(), o.Plan, experiment.Setting{Out: f.out, Device: dev,
-		Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished})
+		Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
+		Opened: f.opened(cmd)})
 	results := found.Results
 	if failed != nil && len(results) > 0 {
 		say(cmd.ErrOrStderr(), "%s", photostudy.Finished(o.Plan, results))

@@ -34,8 +34,8 @@ type Setting struct {
 	Device  voxsaw.Device
 	Memory  int64 // limit in bytes for a program and its parameters; 0: none
 	Console Console
-	// Opened is called with prepared cases before any of them is read; may be nil.
-	Opened func(*prepared.Store) error
+	// Opened is called with prepared data before any of it is read; may be nil.
+	Opened func(Store) error
 	// Trial is the only trial to run, by its number in the plan, counted from 1; 0: all.
 	Trial int
 	// Finished asks for the trials that are finished alone: none is carried out. Not for ranks.
@@ -46,18 +46,24 @@ type Setting struct {
 	Ranks voxsaw.Ranks
 }
 
-// open opens prepared cases to be read.
-func (s Setting) open(data string) (*prepared.Store, error) {
-	store, err := prepared.Open(data)
-	if err != nil || s.Opened == nil {
+// A Store is prepared cases or photographs.
+type Store interface {
+	KeepLocal(sample.Local) (fits bool, err error)
+	Close() error
+}
+
+// Open opens prepared data to be read, as [prepared.Open] does.
+func Open[S Store](s Setting, open func(string) (S, error), data string) (store S, err error) {
+	if store, err = open(data); err != nil || s.Opened == nil {
 		return store, err
 	}
-	if err := s.Opened(store); err != nil {
+	if err = s.Opened(store); err != nil {
 		store.Close()
-		return nil, err
 	}
-	return store, nil
+	return store, err
 }
+
+func (s Setting) open(data string) (*prepared.Store, error) { return Open(s, prepared.Open, data) }
 
 // A Console shows how an experiment gets on.
 type Console interface {

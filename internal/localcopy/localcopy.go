@@ -2,10 +2,10 @@
 // machines share, each then reads a file once.
 //
 // Start at [Keep] and [Copies.Fetch]. A copy is named by its digest, so that several data sets and
-// processes may use one folder; files of other names are left alone. Beside the copies lies a folder
-// "ledger", whose file says how many bytes they are together, with those that are being made;
-// whoever changes that holds the folder. An empty temporary file stands for a copy that is being
-// made.
+// processes may use one folder; files of other names are left alone. Beside the copies lies a
+// folder "ledger", whose file says how many bytes they are together, with those that are being
+// made; whoever changes that holds the folder. An empty temporary file stands for a copy that is
+// being made.
 package localcopy
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// Photographs are read from copies, as pixels and as JPEGs; a shard that is not what was prepared is
-// refused, and a copy that is damaged is made again.
+// Photographs are read from copies, as pixels and as JPEGs; a shard that is not what was prepared
+// is refused, and a copy that is damaged is made again.
 func TestLocalCopies(t *testing.T) {
 	before := shardBytes
 	shardBytes = 7 * 3 * 255 * 255 // several shards

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -86,7 +87,7 @@ func (p Plan) checkFinetune() error {
 // openFinetune opens the photographs of each task.
 func (r *runner) openFinetune() error {
 	for _, f := range r.plan.Finetune {
-		store, err := photos.Open(f.Data)
+		store, err := experiment.Open(r.Setting, photos.Open, f.Data)
 		if err != nil {
 			return fmt.Errorf("finetune %s: %w", f.Name, err)
 		}

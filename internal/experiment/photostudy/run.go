@@ -109,7 +109,7 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
-	store, err := photos.Open(plan.Photos)
+	store, err := experiment.Open(s, photos.Open, plan.Photos)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	}
 	for _, a := range plan.Arms {
 		if _, open := r.own[a.Photos]; a.Photos != "" && !open {
-			if store, err = photos.Open(a.Photos); err != nil {
+			if store, err = experiment.Open(s, photos.Open, a.Photos); err != nil {
 				r.close()
 				return nil, fmt.Errorf("arm %s: photos: %w", a.Name, err)
 			}
@@ -128,7 +128,7 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 		}
 	}
 	for _, t := range plan.Transfer {
-		if store, err = photos.Open(t.Data); err == nil {
+		if store, err = experiment.Open(s, photos.Open, t.Data); err == nil {
 			r.targets = append(r.targets, puzzle2d.Split(store))
 			err = t.measure().Check(r.targets[len(r.targets)-1])
 		}
