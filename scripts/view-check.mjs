@@ -1,5 +1,6 @@
 // Looks at voxsaw view in headless Chromium: a click moves the crosshair, an overlay is toggled, the
-// curve of a running training grows, a page from another origin gets nothing.
+// curve of a running training grows, a page from another origin gets nothing, a screenshot is saved, a
+// scan is dropped, a puzzle is shown.
 //
 //	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
 //
@@ -7,6 +8,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,6 +50,18 @@ try {
   const first = await page.evaluate(() => document.body.dataset.shown);
   await page.keyboard.press("ArrowDown");
   await page.waitForFunction((name) => document.body.dataset.shown !== name, first);
+  const download = page.waitForEvent("download");
+  await page.keyboard.press("s");
+  const shot = await readFile(await (await download).path());
+  assert.equal(shot.subarray(1, 4).toString(), "PNG", "S does not save a picture");
+  const scans = await readdir(join(demo, "scans/imagesTr"));
+  const read = await page.evaluate(() => window.nv.volumes[0].id);
+  const browserItself = await page.context().newCDPSession(page);
+  for (const type of ["dragEnter", "dragOver", "drop"]) {
+    await browserItself.send("Input.dispatchDragEvent", { type, x: 700, y: 400,
+      data: { items: [], files: [join(demo, "scans/imagesTr", scans[0])], dragOperationsMask: 1 } });
+  }
+  await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
   assert.ok(asked.every((url) => url.startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
 
   const run = join(work, "run");
@@ -60,6 +74,12 @@ try {
   await page.waitForTimeout(9000);
   assert.ok((await curve()) > short, "the curve does not grow");
   await page.screenshot({ path: join(work, "curves.png") });
+
+  await page.goto(await view(join(demo, "pretraining/3x3x3/fold-1")));
+  await page.frameLocator("#frame").getByText("How it does its task now").waitFor();
+  const puzzle = page.frameLocator("#frame").locator("img").first();
+  assert.ok((await puzzle.evaluate((img) => img.naturalWidth)) > 200, "no puzzle is shown");
+  await page.screenshot({ path: join(work, "puzzle.png") });
 
   const other = http.createServer((_, answer) => answer.end("<p>another page</p>"));
   await new Promise((done) => other.listen(0, "127.0.0.1", done));

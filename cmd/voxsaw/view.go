@@ -3,16 +3,26 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -37,7 +47,9 @@ func newView() *cobra.Command {
 	return verb("view RUN|SCANS|PREPARED", "Show curves, scans and label maps in the browser of this machine",
 		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out
 cases, the scans of a folder or a data set, or prepared cases; with the labels that are there, and the
-predictions of --predictions. With --scores the worst case comes first. The page is for this machine alone:
+predictions of --predictions. With --scores the worst case comes first, else the one that quality.csv beside
+the predictions doubts most. The curves of a pretraining have its task beside them, on a case that it has not
+learnt from: a puzzle round by round. The page is for this machine alone:
 it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
 Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down
 another case, P prediction, R reference, O outlines, V planes, S screenshot, C curves. A scan that is
@@ -52,11 +64,14 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 	data := path
 	run := train.Begun(path)
 	if run {
-		site.Curves = func(w io.Writer) error { return pageOfRun(path, w) }
 		var err error
 		if data, err = dataOfRun(path); err != nil {
 			return err
 		}
+	}
+	var task *taskPicture
+	if run {
+		site.Curves = func(w io.Writer) error { return pageOfRun(path, task, w) }
 	}
 	store, err := prepared.Open(data)
 	switch {
@@ -67,6 +82,8 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 			held = heldOutOf(path, store)
 		}
 		site.Cases = preparedCases(store, held)
+		task = &taskPicture{checkpoint: train.Last(path), store: store}
+		defer task.close()
 	case run:
 		say(cmd.ErrOrStderr(), "without the cases of the run: %v", err)
 	default:
@@ -92,16 +109,83 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 }
 
 // pageOfRun writes the page on a run as it is now, which looks for no news by itself.
-func pageOfRun(folder string, w io.Writer) error {
+func pageOfRun(folder string, task *taskPicture, w io.Writer) error {
 	run, state, _, err := readRun(folder)
 	if err != nil {
 		return err
 	}
+	run.Task = task.now()
 	page, err := report.Runs(filepath.Base(filepath.Clean(folder)), state, []report.Run{run})
 	if err != nil {
 		return err
 	}
 	return page.HTML(w)
+}
+
+// taskPicture is how a pretraining does its task on a case that it has not learnt from, such as a
+// puzzle round by round. It is made anew when there is another checkpoint.
+type taskPicture struct {
+	checkpoint string
+	store      *prepared.Store
+
+	mu      sync.Mutex
+	of      time.Time // when the checkpoint was written that the picture is of
+	picture *report.Picture
+	dev     *cpu.CPU
+}
+
+// now is the picture of the checkpoint as it is; nil if none is there, or it is no pretraining's.
+func (p *taskPicture) now() *report.Picture {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, err := os.Stat(p.checkpoint)
+	if err != nil || info.ModTime().Equal(p.of) {
+		return p.picture
+	}
+	if made, err := p.draw(); err == nil { // a page without it is better than none
+		p.picture = made
+	}
+	p.of = info.ModTime()
+	return p.picture
+}
+
+func (p *taskPicture) draw() (*report.Picture, error) {
+	var err error
+	if p.dev == nil {
+		// the other cores are the training's
+		if p.dev, err = cpu.New(cpu.Options{Threads: 1}); err != nil {
+			return nil, err
+		}
+	}
+	_, description, evaluator, err := pretext.Open(p.dev, p.checkpoint, pretext.OpenOptions{Items: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer evaluator.Close()
+	ids, _, err := chooseToSolve(io.Discard, p.store, description, solveOptions{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.store.Sample(ids[0])
+	if err != nil {
+		return nil, err
+	}
+	made, err := evaluator.Picture(c)
+	if err != nil {
+		return nil, err
+	}
+	return &report.Picture{Image: made.Image, Caption: made.Caption}, nil
+}
+
+func (p *taskPicture) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dev != nil {
+		p.dev.Close()
+	}
 }
 
 // dataOfRun says where the prepared cases of a run lie.
@@ -226,7 +310,7 @@ func (o viewOptions) addPredictions(cases []viewer.Case) error {
 // worstFirst puts the cases in the order of their scores, those without any at the end.
 func (o viewOptions) worstFirst(cases []viewer.Case) ([]viewer.Case, error) {
 	if o.Scores == "" {
-		return cases, nil
+		return cases, o.doubtfulFirst(cases)
 	}
 	path := o.Scores
 	if isDir(path) {
@@ -258,4 +342,57 @@ func (o viewOptions) worstFirst(cases []viewer.Case) ([]viewer.Case, error) {
 	}
 	slices.SortStableFunc(cases, func(a, b viewer.Case) int { return place(a) - place(b) })
 	return cases, nil
+}
+
+// doubtfulFirst orders cases by the quality list that predict leaves beside its label maps: first
+// those with the most flags, then those with the lowest estimate of their DSC.
+func (o viewOptions) doubtfulFirst(cases []viewer.Case) error {
+	if o.Predictions == "" || !isDir(o.Predictions) {
+		return nil
+	}
+	path := filepath.Join(o.Predictions, quality.File)
+	text, err := smallfile.Read(path, smallfile.List)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := table.Read(bytes.NewReader(text), "quality of label maps", "case", "label", "structure", "flag",
+		"dsc_estimate")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	type doubt struct {
+		flags  []string
+		lowest float64 // estimate of DSC, in percent
+	}
+	doubts := map[string]doubt{}
+	for _, row := range rows {
+		d, known := doubts[row["case"]]
+		if !known {
+			d.lowest = 100
+		}
+		if row["flag"] != "" {
+			d.flags = append(d.flags, cmp.Or(row["structure"], "label "+row["label"])+": "+row["flag"])
+		}
+		if x, err := strconv.ParseFloat(row["dsc_estimate"], 64); err == nil {
+			d.lowest = min(d.lowest, x)
+		}
+		doubts[row["case"]] = d
+	}
+	for n := range cases {
+		cases[n].Text = strings.Join(doubts[cases[n].Name].flags, "; ")
+	}
+	of := func(c viewer.Case) doubt {
+		if d, known := doubts[c.Name]; known {
+			return d
+		}
+		return doubt{lowest: 100}
+	}
+	slices.SortStableFunc(cases, func(a, b viewer.Case) int {
+		x, y := of(a), of(b)
+		return cmp.Or(len(y.flags)-len(x.flags), cmp.Compare(x.lowest, y.lowest))
+	})
+	return nil
 }

@@ -17,6 +17,7 @@ type Run struct {
 	Facts    Facts       // what it is and how far it has come
 	Settings string      // its resolved configuration
 	Sheet    image.Image // of held-out cases; nil: none
+	Task     *Picture    // how the network does the task it learns now, such as a puzzle; nil: none
 }
 
 // Runs is the page on one training, or on several side by side: what they are, the measures on
@@ -25,7 +26,7 @@ type Run struct {
 func Runs(title, subtitle string, runs []Run) (Report, error) {
 	r := Report{Title: title, Subtitle: subtitle}
 	var begun []Training
-	var sheets Pictures
+	var sheets, tasks Pictures
 	made := Section{Title: "How it was made"}
 	for _, run := range runs {
 		validated, err := heldOut(run.Training)
@@ -35,6 +36,9 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 		section := Section{Title: run.Name, Blocks: []Block{run.Facts}}
 		if run.Sheet != nil {
 			sheets = append(sheets, Picture{Image: run.Sheet, Caption: run.Name})
+		}
+		if run.Task != nil {
+			tasks = append(tasks, *run.Task)
 		}
 		if len(validated.Rows) > 0 {
 			section.Blocks = append(section.Blocks, Table{Table: validated})
@@ -55,6 +59,9 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 			return r, err
 		}
 		r.Sections = append(r.Sections, Section{Title: "Curves", Blocks: []Block{charts}})
+	}
+	if len(tasks) > 0 {
+		r.Sections = append(r.Sections, Section{Title: "How it does its task now", Blocks: []Block{tasks}})
 	}
 	if len(sheets) > 0 {
 		r.Sections = append(r.Sections, Section{Title: "Held-out cases, the worst first", Blocks: []Block{
