@@ -53,6 +53,10 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 			return err
 		}
 	}
+	// what cannot be written is better known now than after hours
+	if err := errors.Join(atomicfile.MakeFolder(filepath.Dir(path)), writeProposals(path, blocks)); err != nil {
+		return err
+	}
 	work, results := make(chan int), make(chan int)
 	outcome := make([]Proposed, len(set.Photos))
 	var workers sync.WaitGroup

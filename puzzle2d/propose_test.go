@@ -25,7 +25,7 @@ func TestPropose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, stopped := filepath.Join(dir, "proposals.csv.gz"), filepath.Join(dir, "stopped.csv.gz")
+	path, stopped := filepath.Join(dir, "new", "folder", "proposals.csv.gz"), filepath.Join(dir, "stopped.csv.gz")
 	o := DefaultProposeOptions()
 	o.Most = 60
 	seen := 0
