@@ -4,7 +4,7 @@
 //
 //	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
 //
-// VOXSAW is the program, DEMO a folder of voxsaw demo --quick, chromium in the PATH.
+// VOXSAW is the program, DEMO a folder of voxsaw demo --quick, $CHROMIUM a browser (/usr/bin/chromium).
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
@@ -25,7 +25,7 @@ const view = (...args) => new Promise((done, fail) => {
   c.once("exit", () => fail(new Error("voxsaw view has ended")));
 });
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium",
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
   args: ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"] });
 try {
   const page = await browser.newPage({ viewport: { width: 1200, height: 800 } });
