@@ -21,11 +21,11 @@ from vnet_golden import HERE, digest, loss_of, noise, single, write
 torch.set_default_dtype(torch.float64)
 
 
-def network(channels, blocks, classes, norm=torch.nn.InstanceNorm3d):
+def network(channels, blocks, classes, norm=torch.nn.InstanceNorm3d, inputs=1):
     """The network as nnU-Net's planner for residual encoders sets it up, with fewer channels and blocks."""
     stages = len(blocks)
     return ResidualEncoderUNet(
-        input_channels=1, n_stages=stages, features_per_stage=[min(channels << i, 320) for i in range(stages)], conv_op=torch.nn.Conv3d, kernel_sizes=3,
+        input_channels=inputs, n_stages=stages, features_per_stage=[min(channels << i, 320) for i in range(stages)], conv_op=torch.nn.Conv3d, kernel_sizes=3,
         strides=[1] + [2] * (stages - 1), n_blocks_per_stage=list(blocks), num_classes=classes, n_conv_per_stage_decoder=[1] * (stages - 1), conv_bias=True,
         norm_op=norm, norm_op_kwargs={"eps": 1e-5, "affine": True}, nonlin=torch.nn.LeakyReLU, nonlin_kwargs={"inplace": True}, deep_supervision=True,
     )
@@ -113,4 +113,7 @@ if __name__ == "__main__":
     golden("instance", (2, 1, 16, 32, 16), 3, 4, (1, 2, 1, 1))
     golden("batch", (2, 1, 16, 16, 24), 2, 4, (1, 1, 2), norm=torch.nn.BatchNorm3d)
     golden("two_stages", (1, 1, 12, 8, 16), 2, 4, (2, 1))
+    # sizes at which no value lies so near to 0 that single precision takes the other slope of the leaky ReLU
+    golden("2_channels", (2, 2, 16, 16, 24), 3, 4, (1, 1, 2), inputs=2)
+    golden("4_channels", (2, 4, 16, 16, 24), 3, 4, (1, 1, 2), inputs=4)
     nnunet()

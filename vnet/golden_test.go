@@ -22,6 +22,11 @@ var goldens = []struct {
 		Classes: 3}, [5]int{2, 1, 16, 16, 16}},
 	{"caffe", voxsaw.Network{Preset: "caffe", Channels: 4, Classes: 2}, [5]int{2, 1, 16, 32, 16}},
 	{"monai", voxsaw.Network{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
+	// MONAI's own class
+	{"monai_2_channels", voxsaw.Network{Preset: "monai", Inputs: 2, Channels: 4, Classes: 3, Dropout: 0},
+		[5]int{2, 2, 32, 32, 16}},
+	{"monai_4_channels", voxsaw.Network{Preset: "monai", Inputs: 4, Channels: 4, Classes: 3, Dropout: 0},
+		[5]int{2, 4, 32, 16, 32}},
 }
 
 // Logits, every gradient, the losses of five steps of SGD and the evaluation after them are

@@ -17,6 +17,10 @@ var goldens = []struct {
 	{"instance", voxsaw.Network{Channels: 4, Blocks: []int{1, 2, 1, 1}, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
 	{"batch", voxsaw.Network{Channels: 4, Blocks: []int{1, 1, 2}, Norm: "batch", Classes: 2}, [5]int{2, 1, 16, 16, 24}},
 	{"two_stages", voxsaw.Network{Channels: 4, Blocks: []int{2, 1}, Classes: 2}, [5]int{1, 1, 12, 8, 16}},
+	{"2_channels", voxsaw.Network{Inputs: 2, Channels: 4, Blocks: []int{1, 1, 2}, Classes: 3},
+		[5]int{2, 2, 16, 16, 24}},
+	{"4_channels", voxsaw.Network{Inputs: 4, Channels: 4, Blocks: []int{1, 1, 2}, Classes: 3},
+		[5]int{2, 4, 16, 16, 24}},
 }
 
 // Logits, every gradient under deep supervision, the losses of five steps of SGD and the evaluation
