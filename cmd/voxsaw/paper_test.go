@@ -183,6 +183,10 @@ func TestPaperTable1(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}
 	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !bytes.Contains(page, []byte(`<td class="n others">56.2</td>`)) {
+		t.Errorf("the report has no published number in grey: %v", err)
+	}
 	again, _ := in(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out, "--threads", "2")
 	if again != stdout {
 		t.Errorf("done again:\n%s\n%s", again, stdout)

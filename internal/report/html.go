@@ -91,7 +91,10 @@ func (t Table) html(b *strings.Builder) error {
 	line := func(tag string, cells []string) {
 		for n, c := range cells {
 			class := ""
-			if t.Numeric(n) {
+			switch {
+			case t.Others(n):
+				class = " class=\"n others\""
+			case t.Numeric(n):
 				class = " class=\"n\""
 			}
 			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, escape(c), tag)

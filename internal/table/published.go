@@ -6,6 +6,9 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 )
 
+// PublishedKey ends the keys of columns of published scores.
+const PublishedKey = "_published"
+
 // Published are scores that others have published, in the unit of the table that they stand in.
 type Published struct {
 	By string // whose they are: "Wei et al., CVPR 2019, Table 3"
@@ -31,7 +34,7 @@ func (p Published) Beside(f eval.FoldTable) Table {
 		}
 		shown = append(shown, n)
 		t.Columns = append(t.Columns, Column{i + "_" + metric.Key, i, metric.Digits},
-			Column{i + "_published", fmt.Sprintf("%s, published", i), metric.Digits})
+			Column{i + PublishedKey, fmt.Sprintf("%s, published", i), metric.Digits})
 	}
 	for row, fraction := range f.Fractions {
 		cells := []any{Percent(fraction)}

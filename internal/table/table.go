@@ -93,6 +93,12 @@ func (t Table) Numeric(column int) bool {
 	return false
 }
 
+// Others tells whether a column of [Table.Text] holds what others have published: pages show it in
+// grey.
+func (t Table) Others(column int) bool {
+	return strings.HasSuffix(t.Columns[t.shown()[column]].Key, PublishedKey)
+}
+
 func (c Column) text(cell any) string {
 	switch v := cell.(type) {
 	case nil:

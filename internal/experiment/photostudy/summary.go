@@ -101,7 +101,7 @@ func SummaryTable(plan Plan, results []Result) table.Table {
 		shown = append(shown, s)
 		t.Columns = append(t.Columns, table.Column{Key: s.key, Title: s.title, Digits: 1})
 		if published[s.key] {
-			t.Columns = append(t.Columns, table.Column{Key: s.key + "_published", Title: "published", Digits: 1})
+			t.Columns = append(t.Columns, table.Column{Key: s.key + table.PublishedKey, Title: "published", Digits: 1})
 		}
 	}
 	for _, arm := range plan.Arms {
