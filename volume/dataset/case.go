@@ -48,7 +48,8 @@ type Case struct {
 	why                  string              // it was chosen, where that was put off
 	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
 	structures           *dicom.StructureSet // likewise
-	channel              bool                // Volume has chosen the file
+	channel              bool                // Volume has chosen the file, or it is one of several
+	suv                  bool                // its values, those of a PET's series, become SUV
 	modality             Modality            // of a file, as far as it was found
 	unnamed              bool                // its labels are numbers that nothing names
 	site                 string              // its folder below the data set's, or the data set's

@@ -163,3 +163,86 @@ func copyFile(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// A study's CT and PET are two channels: the PET comes in SUV onto the voxels of the CT, as pydicom
+// and scipy have it. A study without a PET, and a PET without a weight, are refused by name.
+func TestPETAndCT(t *testing.T) {
+	text, err := os.ReadFile("../../testdata/pet_ct.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Shape [3]int
+		Onto  []float64
+	}
+	if err := json.Unmarshal(text, &golden); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"CT", "PET"}
+	d, err := Detect("../../testdata/pet_ct", Options{Channels: names})
+	if err != nil || len(d.Cases) != 1 || len(d.Cases[0].More) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	c := d.Cases[0]
+	ct, _, err := c.ReadImage(DefaultReadOptions())
+	if err != nil || ct.Shape != golden.Shape {
+		t.Fatalf("%v: %v", ct.Shape, err)
+	}
+	more, notes, err := c.ReadMore(ct.Grid, DefaultReadOptions())
+	if err != nil || len(more) != 1 {
+		t.Fatal(err)
+	}
+	if all := strings.Join(notes, "; "); !strings.Contains(all, "SUV by body weight, 70 min after the injection") ||
+		strings.Contains(all, "no CT") {
+		t.Error(all)
+	}
+	pet, err := more[0].Orient("LPS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for n, want := range golden.Onto {
+		if want < 0 {
+			continue // beyond the centres of the PET's outer voxels
+		}
+		compared++
+		if got := float64(pet.Float32[n]); math.Abs(got-want) > 1e-4 {
+			t.Fatalf("voxel %d is %v, want %v", n, got, want)
+		}
+	}
+	if compared < 1000 {
+		t.Errorf("%d voxels were compared", compared)
+	}
+	root := t.TempDir()
+	for n := 1; n <= 12; n++ {
+		name := fmt.Sprintf("%d.dcm", n)
+		copyFile(t, "../../testdata/pet_ct/ct/"+name, filepath.Join(root, "a", "ct", name))
+		if n > 9 {
+			continue
+		}
+		to := filepath.Join(root, "b", "pt", name)
+		copyFile(t, "../../testdata/pet_ct/pt/"+name, to)
+		slice, err := os.ReadFile(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slice = []byte(strings.Replace(string(slice), "72.5", "    ", 1))
+		if err := os.WriteFile(to, slice, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err = Detect(filepath.Join(root, "a"), Options{Channels: names}); err != nil || len(d.Cases) != 1 {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); err == nil ||
+		!strings.Contains(err.Error(), "has no channel PET: none of its 1 series is") {
+		t.Error(err)
+	}
+	if d, err = Detect(root, Options{Channels: names}); err != nil || len(d.Cases) != 1 {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Cases[0].ReadMore(ct.Grid, DefaultReadOptions()); err == nil ||
+		!strings.Contains(err.Error(), "PatientWeight is missing: mend the header") {
+		t.Error(err)
+	}
+}

@@ -70,8 +70,8 @@ func isChannel(s *dicom.Series, name string) bool {
 	return s.Is("description~" + name)
 }
 
-// channelAmong chooses among the series that may be a channel: of CTs the largest axial one, of PETs
-// the one whose values become SUV.
+// channelAmong chooses among the series that may be a channel: of CTs the largest axial one, of
+// PETs the only one that is corrected for attenuation, so that its values become SUV.
 func channelAmong(fitting []*dicom.Series, name string) (*dicom.Series, error) {
 	if len(fitting) == 1 {
 		return fitting[0], nil
@@ -79,6 +79,17 @@ func channelAmong(fitting []*dicom.Series, name string) (*dicom.Series, error) {
 	if fitting[0].Modality == volume.ModalityCT {
 		if s, _, err := dicom.Choose(fitting, ""); err == nil {
 			return s, nil
+		}
+	}
+	if fitting[0].Modality == volume.ModalityPT {
+		var corrected []*dicom.Series
+		for _, s := range fitting {
+			if _, _, err := s.SUV(); err == nil {
+				corrected = append(corrected, s)
+			}
+		}
+		if len(corrected) == 1 {
+			return corrected[0], nil
 		}
 	}
 	var texts []string

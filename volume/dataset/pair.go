@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // This file: what may become a case, the scans and the labels of a tree by what their names share.
@@ -51,8 +53,9 @@ func (s candidate) toCase(names []string) Case {
 			c.Series = seriesUID(c.series)
 		}
 		for _, more := range s.series.more {
-			c.channel = true
-			c.More = append(c.More, Case{Image: commonFolder(more.Files), Series: seriesUID(more), series: more})
+			c.channel, c.suv = true, c.series.Modality == volume.ModalityPT
+			c.More = append(c.More, Case{Image: commonFolder(more.Files), Series: seriesUID(more), series: more,
+				suv: more.Modality == volume.ModalityPT})
 		}
 	}
 	if s.refused != nil {

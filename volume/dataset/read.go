@@ -254,8 +254,13 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	if why != "" {
 		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
 	}
-	v, err = dicom.ReadWith(s, o.dicom(func(note string) { notes = append(notes, note) }))
+	how := o.dicom(func(note string) { notes = append(notes, note) })
+	how.SUV = c.suv
+	v, err = dicom.ReadWith(s, how)
 	if err != nil {
+		if c.suv {
+			err = fmt.Errorf("%w: mend the header, or convert the series to NIfTI in SUV with a program that knows the scanner", err)
+		}
 		return nil, nil, nil, named(c.Image, err)
 	}
 	notes = append(notes, doubtsAboutGrid(v.Grid)...)

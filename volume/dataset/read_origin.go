@@ -38,6 +38,9 @@ func (c Case) origin(how ReadOptions) (paths []string, origin string, err error)
 	for _, more := range c.More {
 		if more.Series != "" || more.Volume > 0 {
 			channels += fmt.Sprintf(" channel of series %q volume %d,", more.Series, more.Volume)
+			if more.suv {
+				channels += " SUV,"
+			}
 		}
 	}
 	origin = fmt.Sprintf(originOfImage+" by index %v,%s %s", c.Series, c.Volume, c.ByIndex, channels, how.origin())

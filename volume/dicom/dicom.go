@@ -71,6 +71,7 @@ type Series struct {
 	Tilt   float64
 	uids   []string // all SeriesInstanceUIDs
 	doubts []string // problems that [ReadWith] notes as well
+	noCT   string   // the one of them that says so of a PET
 	stack  *stack.Stack
 }
 
@@ -121,6 +122,7 @@ type Options struct {
 	Tilt    Tilt
 	Gaps    Gaps
 	Overlap Overlap // of the segments of a [Segmentation]; empty: OverlapError
+	SUV     bool    // make SUV of the values of a PET: see [Series.SUV]
 	// Note is called with each repair, in words. It may be nil.
 	Note func(string)
 }

@@ -1,6 +1,10 @@
 package dicom
 
-import "github.com/voxsaw/voxsaw/volume"
+import (
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
 
 // Read makes a volume of a series, with the default options. The values are those after
 // RescaleSlope and RescaleIntercept (HU for CT): int16 where all of them are whole numbers that
@@ -13,7 +17,15 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	return s.stack.Read(o.stack(), s.doubts, o.Note)
+	doubts := s.doubts
+	if o.SUV { // who asks for that knows that it is no CT
+		doubts = slices.DeleteFunc(slices.Clone(doubts), func(text string) bool { return text == s.noCT })
+	}
+	v, err := s.stack.Read(o.stack(), doubts, o.Note)
+	if err == nil && o.SUV {
+		v, err = s.toSUV(v, o.Note)
+	}
+	return v, err
 }
 
 // Labels makes a label map of labels that count pixels: columns first, then rows (from the first)

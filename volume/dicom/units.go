@@ -99,7 +99,8 @@ func (s *Series) units() {
 	}
 	switch {
 	case s.Modality == "PT":
-		s.doubt("a PET%s, no CT", of)
+		s.noCT = fmt.Sprintf("a PET%s, no CT", of)
+		s.doubt("%s", s.noCT)
 	case s.Modality == "NM":
 		s.doubt("nuclear medicine%s, no CT", of)
 	case s.Modality == "CT" && !s.InHU():

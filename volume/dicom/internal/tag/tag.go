@@ -85,6 +85,10 @@ const (
 	SoftwareVersions                            Tag = 0x00181020
 	ProtocolName                                Tag = 0x00181030
 	TriggerTime                                 Tag = 0x00181060
+	RadiopharmaceuticalStartTime                Tag = 0x00181072
+	RadionuclideTotalDose                       Tag = 0x00181074
+	RadionuclideHalfLife                        Tag = 0x00181075
+	RadiopharmaceuticalStartDateTime            Tag = 0x00181078
 	ConvolutionKernel                           Tag = 0x00181210
 	FlipAngle                                   Tag = 0x00181314
 	EffectiveEchoTime                           Tag = 0x00189082
@@ -139,6 +143,7 @@ const (
 	Rows                                        Tag = 0x00280010
 	Columns                                     Tag = 0x00280011
 	PixelSpacing                                Tag = 0x00280030
+	CorrectedImage                              Tag = 0x00280051
 	BitsAllocated                               Tag = 0x00280100
 	BitsStored                                  Tag = 0x00280101
 	HighBit                                     Tag = 0x00280102
@@ -158,8 +163,10 @@ const (
 	MeasurementUnitsCodeSequence                Tag = 0x004008EA
 	RealWorldValueMappingSequence               Tag = 0x00409096
 	PurposeOfReferenceCodeSequence              Tag = 0x0040A170
+	RadiopharmaceuticalInformationSequence      Tag = 0x00540016
 	Units                                       Tag = 0x00541001
 	SUVType                                     Tag = 0x00541006
+	DecayCorrection                             Tag = 0x00541102
 	FrameReferenceTime                          Tag = 0x00541300
 	SegmentationType                            Tag = 0x00620001
 	SegmentSequence                             Tag = 0x00620002
