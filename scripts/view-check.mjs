@@ -71,8 +71,11 @@ try {
   await page.goto(await view(run));
   const curve = async () => (await page.frameLocator("#frame").locator("svg path[stroke=currentColor]").first().getAttribute("d")).length;
   const short = await curve();
-  await page.waitForTimeout(9000);
-  assert.ok((await curve()) > short, "the curve does not grow");
+  const patience = Date.now() + 90_000;
+  while ((await curve()) <= short) {
+    assert.ok(Date.now() < patience, "the curve does not grow");
+    await page.waitForTimeout(500);
+  }
   await page.screenshot({ path: join(work, "curves.png") });
 
   await page.goto(await view(join(demo, "pretraining/3x3x3/fold-1")));
