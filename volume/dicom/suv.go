@@ -33,8 +33,8 @@ var (
 )
 
 // SUV returns the factor that makes SUVbw (g/ml) of the values of a PET series, as [Read] returns
-// them, and says how it was found. An error, which is a [volume.UnsupportedError], names the element
-// that is missing or not as it must be.
+// them, and says how it was found. An error, which is a [volume.UnsupportedError], names the
+// element that is missing or not as it must be.
 func (s *Series) SUV() (factor float64, how string, err error) {
 	factor, how, err = s.suv()
 	if err != nil {

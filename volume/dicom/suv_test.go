@@ -73,7 +73,8 @@ func TestSUVOfOtherHeaders(t *testing.T) {
 		{"350000000 ", "175000000 ", "", 2},
 		{"6586.2", "      ", "RadionuclideHalfLife is missing", 0},
 		{"093015.50 ", "          ", "RadiopharmaceuticalStartTime is missing", 0},
-		{"093015.50 ", "110000.00 ", "", math.Exp2((86400 - (20*60 - 5.25) - waited) / half)}, // the day before
+		// the day before
+		{"093015.50 ", "110000.00 ", "", math.Exp2((86400 - (20*60 - 5.25) - waited) / half)},
 		{"093015.50 ", "0930      ", "", math.Exp2(15.5 / half)},
 		{"093015.50 ", "noon      ", `"noon" are no date and time`, 0},
 		{"104005.25 ", "          ", "", math.Exp2((54.75) / half)}, // by the first acquisition
