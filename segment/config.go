@@ -11,6 +11,11 @@
 // to_onehot_y=True, softmax=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5). nnU-Net's Dice loss
 // is the same less 1 where its plans say batch_dice.
 //
+// Where a structure was not drawn in a training case, its class is one with the background of that
+// case's crops: the loss is then the marginal one of Shi et al. 2021 ("Marginal loss and exclusion
+// loss for partially supervised multi-organ segmentation") and Fang and Yan 2020, of which each
+// class's soft Dice is taken over the crops whose case shows what it is.
+//
 // The package reads no scans from files, and measures no more than the Dice coefficient that
 // training needs; package eval has the metrics.
 package segment
@@ -35,6 +40,12 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
+// The words of Config.Undrawn, beside the empty one, which means UndrawnMerged.
+const (
+	UndrawnMerged     = "merge"      // one with the background of the case, by the marginal loss
+	UndrawnBackground = "background" // learnt as background
+)
+
 // The words of Config.Load, beside the empty one, which means LoadAll: what a fine-tuning takes
 // over from the checkpoint that it starts from.
 const (
@@ -52,6 +63,7 @@ type Config struct {
 	Load            string             `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
 	InitPartial     bool               `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the encoder's tensors, too; the rest begins with random values"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
+	Undrawn         string             `yaml:"undrawn,omitempty" help:"structures that nobody drew in a training case: merge makes them one with its background, so that the case says nothing of where they end; background learns them as background; left out: merge" oneof:"merge background"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels" range:"[0,1]"`
 	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	EncoderLR       float64            `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
@@ -283,6 +295,8 @@ func (c Config) Check() error {
 	switch {
 	case c.Load != "" && c.Load != LoadAll && c.Load != LoadEncoder:
 		return fmt.Errorf("load is %q, must be %s or %s", c.Load, LoadAll, LoadEncoder)
+	case c.Undrawn != "" && c.Undrawn != UndrawnMerged && c.Undrawn != UndrawnBackground:
+		return fmt.Errorf("undrawn is %q, must be %s or %s", c.Undrawn, UndrawnMerged, UndrawnBackground)
 	case c.Batch < 1 || c.Batch > 1<<16:
 		return fmt.Errorf("batch is %d, must be at least 1", c.Batch)
 	case !(c.Foreground >= 0 && c.Foreground <= 1):

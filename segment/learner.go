@@ -60,7 +60,14 @@ func (l *learner) declare(params *nn.Params) error {
 	if l.graph.Err() != nil {
 		return fmt.Errorf("building the network: %w", l.graph.Err())
 	}
-	l.losses = backbone.Supervise(l.graph, l.network.Decoder(l.graph, stages), l.pass, c.Crop, options)
+	logits := l.network.Decoder(l.graph, stages)
+	if l.partial {
+		merged := l.graph.Input("merged", l.pass, c.Network.Classes)
+		for level := range logits {
+			logits[level] = l.graph.MergeClasses(logits[level], merged)
+		}
+	}
+	l.losses = backbone.Supervise(l.graph, logits, l.pass, c.Crop, options)
 	if err := params.Declare(l.graph); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
@@ -126,7 +133,8 @@ func (l *learner) Params() train.Params { return l.bench.Params }
 
 // Part implements [train.Divider].
 func (l *learner) Part(b *batch, i, n int) *batch {
-	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.cases, i, n)}
+	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.merged, i, n),
+		train.Part(b.cases, i, n)}
 }
 
 // Ahead implements [train.Sender].
@@ -191,6 +199,11 @@ func (l *learner) forward(step int, b *batch) error {
 	}
 	if err := l.losses.Set(l.program, b.targets); err != nil {
 		return err
+	}
+	if l.partial {
+		if err := l.program.Set("merged", b.merged); err != nil {
+			return err
+		}
 	}
 	return l.program.Forward()
 }

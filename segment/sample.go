@@ -27,6 +27,7 @@ type sampler struct {
 	train    []string // of very many cases few are opened before the first step
 	held     []*prepared.Case
 	notes    []string
+	partial  bool     // some training case has classes that nobody drew, which are merged there
 	unlearnt []bool // classes that no training case shows; the background is none
 	first, n int    // the crops of a batch that are made here: this rank's
 }
@@ -91,6 +92,7 @@ func (s *sampler) open(data labelled) error {
 		if err := look(r); err != nil {
 			return err
 		}
+		s.partial = s.partial || s.config.mergesUndrawn() && len(undrawnClasses(s.classes, r.Undrawn)) > 0
 		if !s.shows(r) {
 			bare = append(bare, id)
 		}
@@ -150,10 +152,11 @@ func (s *sampler) shows(r prepared.Record) bool {
 }
 
 // A batch is the crops of a step: images (crops, Channels, D, H, W) and the class of each voxel
-// (crops, D, H, W), -1 where it does not count.
+// (crops, D, H, W), -1 where it does not count. Where training cases lack classes, merged
+// (crops, Classes) is 1 for those that nobody drew in the crop's case.
 type batch struct {
-	images, targets []float32
-	cases           []string
+	images, targets, merged []float32
+	cases                   []string
 }
 
 // Batch implements [train.Task].
@@ -183,6 +186,13 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 			} else {
 				target[i] = float32(class)
 			}
+		}
+		if s.partial {
+			merged := make([]float32, 1+len(s.classes))
+			for _, class := range undrawnClasses(s.classes, c.Undrawn) {
+				merged[class] = 1
+			}
+			b.merged = append(b.merged, merged...)
 		}
 		b.cases = append(b.cases, c.ID)
 	}

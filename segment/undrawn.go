@@ -9,8 +9,20 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// This file: structures that nobody drew in some cases. Training takes them for background there;
-// scores leave them out.
+// This file: structures that nobody drew in some cases. In training they are one with the
+// background there ([UndrawnMerged]); scores leave them out.
+
+// mergesUndrawn says whether undrawn classes are one with the background of a case.
+func (c Config) mergesUndrawn() bool { return c.Undrawn != UndrawnBackground }
+
+// UndrawnLearnt says for a person what becomes of structures in training cases where nobody drew
+// them.
+func (c Config) UndrawnLearnt() string {
+	if c.mergesUndrawn() {
+		return "There it is one with the background, and other cases say where it ends"
+	}
+	return "There its voxels are learnt as background"
+}
 
 // undrawnClasses are the numbers of the classes, from 1, of which no label was drawn.
 func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {

@@ -1,11 +1,15 @@
 package segment
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -84,4 +88,156 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 	if r := c.Reference(partly); !slices.Equal(r.Undrawn, []uint16{2}) {
 		t.Errorf("of merged labels the reference lacks %v", r.Undrawn)
 	}
+}
+
+// Where all cases of a batch lack a class, the loss is the same if the network calls its voxels
+// background and the background so: at every resolution that has a loss.
+func TestUndrawnClassesAreOneWithTheBackground(t *testing.T) {
+	store := hiding(t, 3, func(n int) bool { return n < 2 })
+	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Levels: 3,
+		Blocks: []int{1, 1, 1, 1}}} {
+		for _, undrawn := range []string{"", UndrawnBackground} {
+			c := tiny()
+			c.Network, c.Crop, c.Undrawn, c.Batch = network, [3]int{16, 16, 16}, undrawn, 2
+			c = resolved(t, c, store)
+			l, err := compiled(t, testDevice(t), c, sample.Data{Store: store, Train: []string{"0", "1"}}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := l.Batch(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss := func() float32 {
+				t.Helper()
+				value := make([]float32, 1)
+				if err := errors.Join(l.forward(0, b), l.program.Read("loss", value)); err != nil {
+					t.Fatal(err)
+				}
+				return value[0]
+			}
+			before := loss()
+			heads, err := outputsOf(l.network, l.bench.Params)
+			if err != nil || len(heads) < 2 {
+				t.Fatalf("outputs %v, %v", heads, err)
+			}
+			for _, name := range heads { // classes 0 and 1 change places
+				values, err := l.bench.Params.Read(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := len(values) / c.Network.Classes
+				for i := range n {
+					values[i], values[n+i] = values[n+i], values[i]
+				}
+				if err := l.bench.Params.Write(name, values); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := loss()
+			if same := math.Abs(float64(before-after)) < 1e-5; same != (undrawn == "") {
+				t.Errorf("%s, undrawn %q: loss %v, and %v with classes that changed places", network.Kind, undrawn, before,
+					after)
+			}
+		}
+	}
+}
+
+// A batch says of each crop what nobody drew in its case, and no crop of a case that lacks a class
+// has a voxel of it.
+func TestBatchesMixCases(t *testing.T) {
+	store := hiding(t, 4, func(n int) bool { return n%2 == 1 })
+	c := tiny()
+	c.Batch = 8
+	c = resolved(t, c, store)
+	l, err := compiled(t, testDevice(t), c, sample.Data{Store: store, Train: []string{"0", "1", "2", "3"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Batch(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := map[bool]int{}
+	for item, id := range b.cases {
+		hidden := id == "1" || id == "3"
+		mixed[hidden]++
+		if m := b.merged[3*item:][:3]; m[0] != 0 || (m[1] == 1) != hidden || m[2] != 0 {
+			t.Errorf("case %s: merged %v", id, m)
+		}
+		if hidden && slices.Contains(b.targets[16*12*8*item:][:16*12*8], 1) {
+			t.Errorf("case %s shows what nobody drew", id)
+		}
+	}
+	if len(mixed) != 2 {
+		t.Errorf("no mixed batch: %v", b.cases)
+	}
+	half := l.Part(b, 1, 2)
+	if !slices.Equal(half.merged, b.merged[12:]) || !slices.Equal(half.cases, b.cases[4:]) {
+		t.Errorf("the second half of the batch merges %v of %v", half.merged, half.cases)
+	}
+}
+
+// What is hidden in half of the training cases loses at most a fifth of what it loses where hidden
+// structures are learnt as background.
+func TestHiddenStructuresAreLearnt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains three networks")
+	}
+	const hidden, all = 16, 20
+	var cases []string
+	for n := range all {
+		cases = append(cases, strconv.Itoa(n))
+	}
+	score := func(store *prepared.Store, undrawn string) float64 {
+		c := tiny()
+		c.Network.Channels, c.Crop, c.Batch, c.Undrawn = 8, [3]int{24, 20, 16}, 2, undrawn
+		c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery = 600, 0.03, 10, 600
+		c.MeasureOnly = true
+		summary, _, err := Finetune(t.Context(), testDevice(t), resolved(t, c, store), sample.Data{Store: store,
+			Train: cases[:hidden], Validate: cases[hidden:]}, "",
+			voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run"), Loaders: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range summary.Validation.Metrics {
+			if m.Name == "dsc_liver" {
+				return m.Value
+			}
+		}
+		t.Fatalf("no score of the liver: %+v", summary.Validation)
+		return 0
+	}
+	half := hiding(t, all, func(n int) bool { return n < hidden && n%2 == 1 })
+	whole := score(hiding(t, all, func(int) bool { return false }), "")
+	merged, background := score(half, ""), score(half, UndrawnBackground)
+	t.Logf("DSC of the liver: %.3f where all drew it; hidden in half of the cases: %.3f merged, %.3f as background",
+		whole, merged, background)
+	if whole-background < 0.03 || whole-merged > (whole-background)/5 {
+		t.Errorf("hidden structures lose %.3f merged, %.3f as background", whole-merged, whole-background)
+	}
+}
+
+// hiding is a store of phantoms "0", "1" and so on; of those that are hidden, nobody drew label 2,
+// the liver.
+func hiding(t *testing.T, n int, hidden func(n int) bool) *prepared.Store {
+	t.Helper()
+	var cases []prepared.Input
+	for i := range n {
+		scan, labels, err := phantom.New(uint64(i), phantom.Options{Shape: [3]int{40, 32, 28}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := prepared.Input{ID: strconv.Itoa(i), Image: scan, Labels: labels}
+		if hidden(i) {
+			labels.Labels, in.Undrawn = slices.Clone(labels.Labels), []uint16{2}
+			for v, label := range labels.Labels {
+				if label == 2 {
+					labels.Labels[v] = 0
+				}
+			}
+		}
+		cases = append(cases, in)
+	}
+	return traintest.Store(t, volume.DefaultPreparation(), cases...)
 }

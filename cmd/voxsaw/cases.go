@@ -39,8 +39,7 @@ func noteTorn(w io.Writer, s dataset.Selection, training, held []string) {
 // noteUndrawn warns of structures that nobody drew in some of the cases.
 func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training, held []string) {
 	if text := c.UndrawnIn(cache, training); text != "" {
-		say(w,
-			"WARNING: not drawn in all training cases: %s. Where a structure is not drawn, its voxels are learnt as background", text)
+		say(w, "WARNING: not drawn in all training cases: %s. %s", text, c.UndrawnLearnt())
 	}
 	if text := c.UndrawnIn(cache, held); text != "" {
 		say(w, "WARNING: not drawn in all held-out cases: %s. There it is not scored", text)

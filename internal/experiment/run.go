@@ -169,7 +169,7 @@ func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
 	}
 	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		doubts = append(doubts,
-			fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
+			fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. %s. Scores leave it out", text, p.Finetune.UndrawnLearnt()))
 	}
 	return doubts
 }

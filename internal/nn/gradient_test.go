@@ -128,6 +128,9 @@ var everyOperator = map[string]network{
 		l, _ := g.Loss(in("x", 2, 3, 2, 2, 1), g.Input("target", 2, 2, 2, 1), LossOptions{CE: 0.7, Dice: 0.6})
 		return l
 	},
+	"merge classes": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.MergeClasses(in("x", 2, 4, 2, 2, 1), g.Input("merged", 2, 4))
+	},
 	"sum of losses of rows": func(g *Graph, in func(string, ...int) *Node) *Node {
 		u := in("u", 6, 3)
 		l, _ := g.Loss(u, g.Input("target", 6), LossOptions{CE: 1})

@@ -30,7 +30,7 @@ type Options struct {
 	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
 	SameLabels      bool `yaml:"same_labels" help:"where labels of some cases are only numbers, or have other names than those of others: a number means the same in all cases"`
-	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
+	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training makes one with the background there and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 
 	// Channels names the channels that each scan has, two or more: contrasts of BIDS, words of the

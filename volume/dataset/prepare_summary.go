@@ -284,5 +284,5 @@ func (s *Summary) undrawnNote() string {
 			numbers.Count(s.Labelled, "case"), safetext.List(s.Undrawn[name]))
 	}
 	return "WARNING: not drawn in all cases: " + text[2:] + more +
-		". Where a structure is not drawn, training takes its voxels for background, and scores leave it out: add the labels, or leave out such structures or cases. --all-drawn says that these structures are not in the patients"
+		". Where a structure is not drawn, training makes it one with the background there, and scores leave it out: add the labels, or leave out such structures or cases. --all-drawn says that these structures are not in the patients"
 }

@@ -19,7 +19,7 @@ func All(t *testing.T, dev device.Device) {
 	families := []family{
 		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise},
 		{"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
-		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Tokens", Tokens},
+		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Tokens", Tokens}, {"Merge", Merge},
 		{"Images", Images}, {"Optimiser", Optimiser},
 	}
 	if _, ok := dev.(device.Blender); ok {
