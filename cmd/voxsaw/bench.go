@@ -170,6 +170,7 @@ type benchOptions struct {
 	Grid         int    `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)"`
 	Crop         int    `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)"`
 	Batch        int    `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)"`
+	Inputs       int    `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
 	Head         string `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
 	benchTiming  `yaml:",inline"`
 }
@@ -183,11 +184,14 @@ type benchLine struct {
 	Batch int    `json:"batch"`
 	AMP   string `json:"amp"`
 	Norm  string `json:"norm"`
+
+	Inputs int `json:"inputs,omitempty"` // where a scan has several channels
 	timedStep
 }
 
 func runBench(w, log io.Writer, task string, o benchOptions) error {
 	network := o.network()
+	network.Inputs = o.Inputs
 	step := bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer",
 		Memory: o.Memory.limitAll()}.Run
 	if task == "pretrain" {
@@ -213,7 +217,7 @@ func runBench(w, log io.Writer, task string, o benchOptions) error {
 		return err
 	}
 	return errors.Join(printJSONLine(w, benchLine{"voxsaw " + voxsaw.Version(), task, o.Grid, o.Crop, o.Batch,
-		o.Machine.amp(), o.Norm, t}), err)
+		o.Machine.amp(), o.Norm, o.Inputs, t}), err)
 }
 
 func cube(n int) [3]int { return [3]int{n, n, n} }

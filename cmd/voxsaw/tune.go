@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,7 @@ import (
 // workload is what a network is run for: which convolutions there are follows from it.
 type workload struct {
 	Network voxsaw.Network `yaml:"network"`
+	Inputs  int            `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
 	Task    string         `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
 	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels" range:"[1,)"`
 	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches" range:"[1,)"`
@@ -36,6 +38,7 @@ func (l *workload) resolve() (err error) {
 	if l.Batch < 1 {
 		return usagef("--batch %d: must be at least 1", l.Batch)
 	}
+	l.Network.Inputs = cmp.Or(l.Inputs, l.Network.Inputs)
 	b, err := backbone.Of(l.Network)
 	if err != nil {
 		return &usageError{err}
@@ -158,7 +161,7 @@ func (l workload) build(dev device.Device) error {
 		return err
 	}
 	g := nn.NewGraph(mode, dev.Activations())
-	stages := network.Encoder(g, g.Input("image", l.Batch, 1, l.Crop[2], l.Crop[1], l.Crop[0]))
+	stages := network.Encoder(g, g.Input("image", l.Batch, l.Network.InputChannels(), l.Crop[2], l.Crop[1], l.Crop[0]))
 	if g.Err() != nil {
 		return g.Err()
 	}

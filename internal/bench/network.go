@@ -68,11 +68,11 @@ func (n Network) Run(dev device.Device, warmup, timed int, o Options) (Timing, e
 	}
 	defer b.close()
 	r := seed.Rand(0, "benchmark")
-	images := make([]float32, n.Batch*n.Crop[0]*n.Crop[1]*n.Crop[2])
-	targets := make([]float32, len(images))
+	targets := make([]float32, n.Batch*n.Crop[0]*n.Crop[1]*n.Crop[2])
+	images := make([]float32, n.Settings.InputChannels()*len(targets))
 	for i := range images {
 		images[i] = float32(r.NormFloat64())
-		if r.Float64() > 0.9 {
+		if i < len(targets) && r.Float64() > 0.9 {
 			targets[i] = 1
 		}
 	}
@@ -137,7 +137,7 @@ func (n Network) build(dev device.Device) (*built, error) {
 		mode = nn.Eval
 	}
 	g := nn.NewGraph(mode, dev.Activations())
-	stages := network.Encoder(g, g.Input("image", n.Batch, 1, n.Crop[2], n.Crop[1], n.Crop[0]))
+	stages := network.Encoder(g, g.Input("image", n.Batch, n.Settings.InputChannels(), n.Crop[2], n.Crop[1], n.Crop[0]))
 	if g.Err() != nil {
 		return nil, g.Err()
 	}
