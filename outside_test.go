@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,10 +35,8 @@ func TestOutsideModule(t *testing.T) {
 			t.Fatal(err)
 		}
 		if to == "go.mod" { // its requirements, so that nothing need be looked up
-			text := strings.Replace(string(data), "module github.com/voxsaw/voxsaw\n", "module example.org/outside\n",
-				1)
-			data = []byte(text + "\nrequire github.com/voxsaw/voxsaw v0.0.0\n\nreplace github.com/voxsaw/voxsaw => " +
-				here + "\n")
+			data = []byte(strings.Replace(string(data), "module github.com/voxsaw/voxsaw\n",
+				"module example.org/outside\n", 1))
 		}
 		path := filepath.Join(module, to)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -47,10 +46,16 @@ func TestOutsideModule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A workspace, unlike a replacement, finds the packages compiled that the tests of this module
+	// are built of.
+	work := "go 1.26.0\n\nuse .\nuse " + strconv.Quote(here) + "\n"
+	if err := os.WriteFile(filepath.Join(module, "go.work"), []byte(work), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	bin := filepath.Join(module, "bin") + string(filepath.Separator)
-	build := exec.Command("go", "build", "-mod=mod", "-o", bin, "./...")
+	build := exec.Command("go", "build", "-o", bin, "./...")
 	build.Dir = module
-	build.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off")
+	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(module, "go.work"), "GOPROXY=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -42,11 +42,29 @@ Memory of a step: network preset channels crop device memory
 Trainings: data hours
 Run: json config`,
 	"tune": `
-Convolutions: network channels levels task crop batch
+Convolutions: network inputs channels levels task crop batch
 Machine: device precision threads
 Run: out config`,
+	"bench pretrain": `
+Network: network inputs channels norm preset
+Puzzles: grid batch head
+Timing: steps warmup profile
+Machine: device memory
+Run: config`,
+	"bench segment": `
+Network: network inputs channels norm preset
+Crops: crop batch
+Timing: steps warmup profile
+Machine: device memory
+Run: config`,
+	"bench infer": `
+Network: network inputs channels norm preset
+Crops: crop batch
+Timing: steps warmup profile
+Machine: device memory
+Run: config`,
 	"bench layers": `
-Convolutions: network channels levels norm task crop batch
+Convolutions: network inputs channels levels norm task crop batch
 Machine: device precision threads
 Run: json config`,
 	"bench predict": `
