@@ -67,7 +67,7 @@ try {
   const run = join(work, "run");
   const training = start("finetune", "--data", join(demo, "prepared"), "--crop", "32", "--levels", "3", "--channels", "4",
     "--steps", "400", "--checkpoint-every", "5", "--out", run);
-  await new Promise((done) => training.stderr.on("data", (text) => /2\d\/400/.test(text) && done()));
+  await new Promise((done) => training.stderr.on("data", (text) => Number(/(\d+)\/400/.exec(text)?.[1]) >= 20 && done()));
   await page.goto(await view(run));
   const curve = async () => (await page.frameLocator("#frame").locator("svg path[stroke=currentColor]").first().getAttribute("d")).length;
   const short = await curve();

@@ -19,6 +19,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -188,17 +189,24 @@ func (p *taskPicture) close() {
 	}
 }
 
-// dataOfRun says where the prepared cases of a run lie.
+// dataOfRun says where the prepared cases of a run lie. A run of a study has them from its plan.
 func dataOfRun(folder string) (string, error) {
-	settings, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
+	path := train.ConfigOf(folder)
+	if study := experiment.StudyOf(folder); study != "" {
+		path = experiment.PlanOf(study)
+	}
+	settings, err := smallfile.Read(path, smallfile.Settings)
 	if err != nil {
 		return "", err
 	}
 	var values map[string]any
-	if err := config.Unmarshal(train.ConfigOf(folder), settings, &values); err != nil {
+	if err := config.Unmarshal(path, settings, &values); err != nil {
 		return "", err
 	}
-	data := fmt.Sprint(values["data"])
+	data, ok := values["data"].(string)
+	if !ok {
+		return "", fmt.Errorf("%s does not say where its prepared cases lie", path)
+	}
 	if !isThere(data) {
 		data = cmp.Or(fromStart(folder, data), data)
 	}

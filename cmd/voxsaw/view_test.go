@@ -62,3 +62,19 @@ func TestViewShowsThePuzzle(t *testing.T) {
 		task.close()
 	}
 }
+
+// A run of a study finds its cases by the study's plan.
+func TestViewFindsTheCasesOfAStudysRun(t *testing.T) {
+	study := t.TempDir()
+	run := filepath.Join(study, "pretraining", "puzzles", "fold-1")
+	must(t, os.MkdirAll(run, 0o755))
+	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(run, "config.yaml"), []byte("grid: [2, 2, 2]\n"), 0o644))
+	if data, err := dataOfRun(run); data != "somewhere" {
+		t.Errorf("cases in %q, %v", data, err)
+	}
+	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("folds: 2\n"), 0o644))
+	if _, err := dataOfRun(run); err == nil || !strings.Contains(err.Error(), "does not say where") {
+		t.Errorf("without data: %v", err)
+	}
+}
