@@ -79,7 +79,7 @@ try {
   await page.screenshot({ path: join(work, "curves.png") });
 
   await page.goto(await view(join(demo, "pretraining/3x3x3/fold-1")));
-  await page.frameLocator("#frame").getByText("How it does its task now").waitFor();
+  await page.frameLocator("#frame").getByRole("heading", { name: "How it does its task now" }).waitFor();
   const puzzle = page.frameLocator("#frame").locator("img").first();
   assert.ok((await puzzle.evaluate((img) => img.naturalWidth)) > 200, "no puzzle is shown");
   await page.screenshot({ path: join(work, "puzzle.png") });
