@@ -48,6 +48,9 @@ type Data struct {
 	Store    Store
 	Train    []string // names
 	Validate []string // of those held out; may be empty
+	// Unlabelled are those that a fine-tuning learns from without their labels, if its settings say
+	// so; none of them is in the other lists
+	Unlabelled []string
 }
 
 // Open opens samples.

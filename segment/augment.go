@@ -51,11 +51,21 @@ func (a Augmentation) check() error {
 
 // sample reads a crop of a case, all channels of it, and its labels, varied by a generator.
 func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, size [3]int, r *rand.Rand) error {
+	return a.marked(image, labels, c, c.Labels, origin, size, r)
+}
+
+// A reader reads a value of each voxel of a crop, of the nearest of which deformed crops are made:
+// labels, for one.
+type reader func(to []float32, origin, size [3]int) error
+
+// marked is sample with other values of the voxels than the case's labels.
+func (a Augmentation) marked(image, labels []float32, c *prepared.Case, marks reader, origin, size [3]int,
+	r *rand.Rand) error {
 	var err error
 	if r.Float64() < a.Spatial {
-		err = a.deform(image, labels, c, origin, size, r)
+		err = a.deform(image, labels, c, marks, origin, size, r)
 	} else {
-		err = readCrop(c, image, labels, origin, size)
+		err = readCrop(c, marks, image, labels, origin, size)
 	}
 	if err != nil {
 		return err
@@ -72,11 +82,11 @@ func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, 
 	return nil
 }
 
-func readCrop(c *prepared.Case, image, labels []float32, origin, size [3]int) error {
+func readCrop(c *prepared.Case, marks reader, image, labels []float32, origin, size [3]int) error {
 	if err := c.Crop(image, origin, size); err != nil {
 		return err
 	}
-	return c.Labels(labels, origin, size)
+	return marks(labels, origin, size)
 }
 
 // plusMinus draws from [-x, x).
@@ -102,7 +112,8 @@ func (a Augmentation) intensities(image []float32, usual [2]float32, r *rand.Ran
 
 // deform reads a crop through a random rotation, scaling and elastic deformation: the image
 // linearly interpolated, the label of the nearest voxel.
-func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, size [3]int, r *rand.Rand) error {
+func (a Augmentation) deform(image, labels []float32, c *prepared.Case, read reader, origin, size [3]int,
+	r *rand.Rand) error {
 	w := a.warp(c.Spacing, size, r)
 	low, high := w.bounds()
 	var from, extent [3]int // of the part of the scan that is looked at, in voxels from origin
@@ -114,7 +125,7 @@ func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, 
 	source := [3]int{origin[0] + from[0], origin[1] + from[1], origin[2] + from[2]}
 	n := extent[0] * extent[1] * extent[2]
 	values, marks := make([]float32, c.Channels()*n), make([]float32, n)
-	if err := readCrop(c, values, marks, source, extent); err != nil {
+	if err := readCrop(c, read, values, marks, source, extent); err != nil {
 		return err
 	}
 	at := 0

@@ -24,7 +24,7 @@ func TestNoAugmentationIsTheCrop(t *testing.T) {
 	origin, size := [3]int{5, -3, 20}, [3]int{16, 12, 24}
 	n := 16 * 12 * 24
 	image, labels := make([]float32, n), make([]float32, n)
-	if err := readCrop(c, image, labels, origin, size); err != nil {
+	if err := readCrop(c, c.Labels, image, labels, origin, size); err != nil {
 		t.Fatal(err)
 	}
 	for name, a := range map[string]Augmentation{"off": {}, "a deformation by nothing": {Spatial: 1}} {
@@ -52,14 +52,14 @@ func TestDeformationFollowsItsFormula(t *testing.T) {
 	origin, size := [3]int{6, 8, 3}, [3]int{24, 20, 18}
 	n := size[0] * size[1] * size[2]
 	image, labels := make([]float32, n), make([]float32, n)
-	if err := a.deform(image, labels, c, origin, size, seed.Rand(4, "warp")); err != nil {
+	if err := a.deform(image, labels, c, c.Labels, origin, size, seed.Rand(4, "warp")); err != nil {
 		t.Fatal(err)
 	}
 	w := a.warp(c.Spacing, size, seed.Rand(4, "warp"))
 	const margin = 40
 	whole := [3]int{c.Shape[0] + 2*margin, c.Shape[1] + 2*margin, c.Shape[2] + 2*margin}
 	values, marks := make([]float32, whole[0]*whole[1]*whole[2]), make([]float32, whole[0]*whole[1]*whole[2])
-	if err := readCrop(c, values, marks, [3]int{-margin, -margin, -margin}, whole); err != nil {
+	if err := readCrop(c, c.Labels, values, marks, [3]int{-margin, -margin, -margin}, whole); err != nil {
 		t.Fatal(err)
 	}
 	at := func(i, j, k int) int { return i + whole[0]*(j+whole[1]*k) }

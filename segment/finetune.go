@@ -26,6 +26,7 @@ import (
 type labelled struct {
 	Store           *prepared.Store
 	Train, Validate []string
+	Unlabelled      []string
 }
 
 // A CaseObserver is a [voxsaw.Observer] that is given, too, what a validation makes of each
@@ -63,7 +64,11 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if c, err = c.Resolve(of.Store); err != nil {
 		return summary, loaded, err
 	}
-	data := labelled{of.Store.(*prepared.Store), of.Train, of.Validate} // Resolve takes no other
+	// Resolve takes no other store
+	data := labelled{of.Store.(*prepared.Store), of.Train, of.Validate, of.Unlabelled}
+	if err := c.checkUnlabelled(data); err != nil {
+		return summary, loaded, err
+	}
 	settings, err := config.Marshal(&c)
 	if err != nil {
 		return summary, loaded, err
@@ -112,6 +117,9 @@ func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sampl
 func learntWith(data labelled, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
 	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train),
 		Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
+	if len(data.Unlabelled) > 0 {
+		own.Scans = append(own.Scans, checkpoint.ScansOf(data.Unlabelled, data.Store.Voxels(data.Unlabelled), false)...)
+	}
 	if init == "" {
 		return own, nil
 	}

@@ -30,6 +30,7 @@ type learner struct {
 	losses   *backbone.Supervision
 	program  *nn.Program
 	windows  *sliding.Inferer // nil where nothing is held out
+	teacher  *teacher         // nil where no unlabelled scans are learnt from
 	decided  []string         // labels of which the last validation kept the largest component
 	observer CaseObserver     // nil: nobody looks
 }
@@ -44,6 +45,9 @@ func (l *learner) open(c Config, data labelled, group train.Group) error {
 		return err
 	}
 	l.pass = group.PerPass(n)
+	if c.Unlabelled && !group.Alone() {
+		return errors.New("unlabelled: learning from unlabelled scans in several processes cannot be done yet")
+	}
 	l.sampler, err = newSampler(c, data, first, n)
 	return err
 }
@@ -68,6 +72,10 @@ func (l *learner) declare(params *nn.Params) error {
 		}
 	}
 	l.losses = backbone.Supervise(l.graph, logits, l.pass, c.Crop, options)
+	if len(l.more) > 0 {
+		l.teacher = &teacher{}
+		l.teacher.declare(l, options)
+	}
 	if err := params.Declare(l.graph); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
@@ -78,11 +86,15 @@ func (l *learner) declare(params *nn.Params) error {
 func (l *learner) compile(w train.Workbench) (err error) {
 	c := l.config
 	l.bench = w
-	l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
+	o := nn.Options{
 		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics},
 		Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Reserved: l.validationBytes(),
 		Ahead: []string{"image", l.losses.Input()},
-	})
+	}
+	if l.teacher != nil {
+		o.Outputs[unlabelledLoss], o.OutputGrad = l.teacher.loss, map[string]string{unlabelledLoss: unlabelledWeight}
+	}
+	l.program, err = nn.Compile(w.Device, l.graph, w.Params, o)
 	if err != nil {
 		var short *nn.MemoryError
 		if errors.As(err, &short) && c.Train.Clip > 0 && !w.Optimizer.Decides() {
@@ -90,6 +102,12 @@ func (l *learner) compile(w train.Workbench) (err error) {
 		}
 		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.pass, "crop"),
 			numbers.Extents(c.Crop[:]), err)
+	}
+	if l.teacher != nil {
+		if err := l.teacher.compile(l); err != nil {
+			l.Close()
+			return err
+		}
 	}
 	if len(l.held) == 0 {
 		return nil
@@ -107,12 +125,22 @@ func (l *learner) Notes() []string {
 }
 
 // FLOPs implements [train.Learner].
-func (l *learner) FLOPs() (forward, both float64) { return l.program.FLOPs() }
+func (l *learner) FLOPs() (forward, both float64) {
+	forward, both = l.program.FLOPs()
+	if l.teacher != nil {
+		own, _ := l.teacher.program.FLOPs()
+		both += own
+	}
+	return forward, both
+}
 
 // Close gives the memory back.
 func (l *learner) Close() {
 	if l.windows != nil {
 		l.windows.Close()
+	}
+	if l.teacher != nil && l.teacher.program != nil {
+		l.teacher.program.Close()
 	}
 	if l.program != nil {
 		l.program.Close()
@@ -134,7 +162,7 @@ func (l *learner) Params() train.Params { return l.bench.Params }
 // Part implements [train.Divider].
 func (l *learner) Part(b *batch, i, n int) *batch {
 	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.merged, i, n),
-		train.Part(b.cases, i, n)}
+		train.Part(b.cases, i, n), b.unlabelled}
 }
 
 // Ahead implements [train.Sender].
@@ -168,7 +196,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if err := l.program.Read("statistics", statistics); err != nil {
 		return r, err
 	}
-	r.Metrics = lossMetrics(statistics)
+	r.Metrics = l.lossMetrics(statistics)
 	if !numbers.Finite(r.Loss) {
 		return r, nil // for the loop to report; the parameters stay as they are
 	}
@@ -179,14 +207,19 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 func (l *learner) report(r *train.Result) error {
 	loss, _, err := l.program.Output("loss")
 	statistics, _, errStatistics := l.program.Output("statistics")
-	r.Report = &train.Report{Loss: loss, Values: statistics, N: 2, Metrics: lossMetrics}
+	r.Report = &train.Report{Loss: loss, Values: statistics, N: 2, Metrics: l.lossMetrics}
 	return errors.Join(err, errStatistics)
 }
 
-// lossMetrics are the parts of the loss, from its statistics.
-func lossMetrics(statistics []float32) []voxsaw.Metric {
-	return []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])},
+// lossMetrics are the parts of the loss, from its statistics, and how many of the unlabelled voxels
+// count, if there are any.
+func (l *learner) lossMetrics(statistics []float32) []voxsaw.Metric {
+	m := []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])},
 		{Name: "dice_loss", Value: float64(statistics[1])}}
+	if l.teacher != nil {
+		m = append(m, voxsaw.Metric{Name: "unlabelled_share", Value: l.teacher.share})
+	}
+	return m
 }
 
 // forward runs the network on a batch.
@@ -199,6 +232,11 @@ func (l *learner) forward(step int, b *batch) error {
 	}
 	if err := l.losses.Set(l.program, b.targets); err != nil {
 		return err
+	}
+	if l.teacher != nil {
+		if err := l.teacher.teach(l, step, b.unlabelled); err != nil {
+			return err
+		}
 	}
 	if l.partial {
 		if err := l.program.Set("merged", b.merged); err != nil {

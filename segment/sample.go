@@ -24,10 +24,11 @@ type sampler struct {
 	classes  [][]uint16 // labels of each class
 	table    []uint16   // class of each label; eval.Ignored: its voxels do not count
 	store    *prepared.Store
+	more     []string // unlabelled cases, if they are learnt from
 	train    []string // of very many cases few are opened before the first step
 	held     []*prepared.Case
 	notes    []string
-	partial  bool     // some training case has classes that nobody drew, which are merged there
+	partial  bool   // some training case has classes that nobody drew, which are merged there
 	unlearnt []bool // classes that no training case shows; the background is none
 	first, n int    // the crops of a batch that are made here: this rank's
 }
@@ -35,6 +36,9 @@ type sampler struct {
 // newSampler opens the cases and looks at what they have.
 func newSampler(c Config, data labelled, first, n int) (sampler, error) {
 	s := sampler{config: c, store: data.Store, train: data.Train, first: first, n: n}
+	if c.Unlabelled {
+		s.more = data.Unlabelled
+	}
 	var err error
 	if s.classes, err = parseClasses(c.Labels); err != nil {
 		return s, err
@@ -157,6 +161,7 @@ func (s *sampler) shows(r prepared.Record) bool {
 type batch struct {
 	images, targets, merged []float32
 	cases                   []string
+	unlabelled              unlabelledBatch
 }
 
 // Batch implements [train.Task].
@@ -195,6 +200,9 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 			b.merged = append(b.merged, merged...)
 		}
 		b.cases = append(b.cases, c.ID)
+	}
+	if len(s.more) > 0 {
+		return b, s.drawUnlabelled(b, step)
 	}
 	return b, nil
 }

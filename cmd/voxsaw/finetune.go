@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -145,6 +146,22 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 	return network, false, err
 }
 
+// unlabelledFor are the scans without labels that a fine-tuning learns from: none of a patient who
+// is held out.
+func unlabelledFor(data string, s dataset.Selection, labelled, more []string) ([]string, error) {
+	s.Fraction = 1
+	training, _, err := s.ChooseWith(labelled, more)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	more = slices.DeleteFunc(training, func(id string) bool { return slices.Contains(labelled, id) })
+	if len(more) == 0 {
+		return nil, withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", data),
+			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; or leave --unlabelled out")
+	}
+	return more, nil
+}
+
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
 	if resumed(cmd) == "" {
@@ -193,11 +210,20 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
 	data := sample.Data{Store: cache, Train: training, Validate: held}
+	if o.Config.Unlabelled {
+		_, unlabelled := cache.ForTraining()
+		if data.Unlabelled, err = unlabelledFor(o.Data, o.Cases, ids, unlabelled); err != nil {
+			return err
+		}
+	}
 	summary, err := run.train(cmd, trainingRun{
 		verb: "finetune", items: "crops", batch: batch, settings: &o,
 		told: func(stderr io.Writer) error {
 			say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
 				list(training), len(held), list(held))
+			if len(data.Unlabelled) > 0 {
+				say(stderr, "and on %s without labels (%s)", numbers.Count(len(data.Unlabelled), "scan"), list(data.Unlabelled))
+			}
 			if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
 				return err
 			}

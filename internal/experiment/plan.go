@@ -211,10 +211,16 @@ func (p Plan) checkBatches(i Initialisation) error {
 	return nil
 }
 
+// errUnlabelled is the error of an arm that would need more than a fold's labelled cases.
+var errUnlabelled = errors.New("learning from scans without labels (unlabelled) is no arm of a study yet: leave it out, and use voxsaw finetune --unlabelled")
+
 // finetune is the settings that runs of an initialisation are fine-tuned with. What makes runs
 // comparable is the same for all: the network, what it segments, and the seeds.
 func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	c := p.Finetune
+	if c.Unlabelled {
+		return c, fmt.Errorf("finetune: %w", errUnlabelled)
+	}
 	if i.Finetune.IsZero() {
 		return c, nil
 	}
@@ -224,6 +230,9 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	}
 	if err := i.Finetune.Apply(name, &c); err != nil {
 		return c, err
+	}
+	if c.Unlabelled {
+		return c, fmt.Errorf("%s: %w", name, errUnlabelled)
 	}
 	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) ||
 		c.Train.Seed != p.Finetune.Train.Seed {

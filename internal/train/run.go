@@ -69,6 +69,9 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 		return voxsaw.Summary{}, err
 	}
 	defer l.close()
+	if pupil, ok := any(task).(Pupil); ok && l.average != nil {
+		pupil.Taught(l.average.swapped)
+	}
 	loaders := setup.loaders(l.params.Device())
 	batches := NewPrefetch(ctx, l.now.Step, l.options.Steps, loaders, cmp.Or(setup.Ahead, max(loaders, 4)), task.Batch)
 	defer batches.Close()

@@ -64,6 +64,14 @@ type Sender[B any] interface {
 	Ahead(batch B) error
 }
 
+// A Pupil is a [Task] that learns from its own moving average, too.
+type Pupil interface {
+	// Taught is called before the first step. The function that it is given calls another while the
+	// moving average and the parameters have changed places; it must not be called in step 0, after
+	// which there is an average.
+	Taught(swapped func(func() error) error)
+}
+
 // A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest of
 // [checkpoint.Progress]. It is asked after each validation.
 type Postprocessor interface {
