@@ -100,8 +100,8 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	c = resolved(t, c)
 	for want, d := range map[string]sample.Data{
 		"nothing to train on": {Store: cache, Validate: []string{"case00"}},
-		"is both to train":       {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
-		"no case \"x\"":          {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
+		"is both to train":    {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
+		"no case \"x\"":       {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
 		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
