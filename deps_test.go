@@ -156,6 +156,7 @@ var mayImport = map[string][]string{
 	"internal/smallfile":   {},
 	"internal/table":       {"eval"},
 	"internal/report":      {"eval", "internal/table", "volume"},
+	"internal/export":      {"volume", "volume/dataset", "volume/nifti", "internal/atomicfile", "internal/outdir"},
 	"internal/tensorboard": {},
 	"internal/viewer":      {"volume", "volume/nifti"},
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what voxsaw convert writes for nnU-Net against nnU-Net itself. About ten minutes on two cores.
+"""Holds what voxsaw convert and export write for nnU-Net against nnU-Net itself. About ten minutes on two cores.
 
     pip install nnunetv2==2.8.1 safetensors
     go build -o voxsaw ./cmd/voxsaw
@@ -12,6 +12,8 @@ Scans are those of voxsaw demo --quick, plans those that nnU-Net makes for them,
   are counted.
 - to nnunet-pretrained: nnU-Net's network has every tensor of the checkpoint's encoder by every name, nnU-Net trains from it, and
   torch.load reads it with weights_only.
+
+- voxsaw export: nnU-Net verifies the folder, and its voxels and labels are those of the scans.
 
 NEWER is a checkout of nnU-Net that has nnUNetv2_train_pretrained: its trainer loads the same file, too.
 """
@@ -88,6 +90,18 @@ with open(raw + "/dataset.json", "w") as f:
                "file_ending": ".nii.gz"}, f)
 theirs("nnUNetv2_plan_and_preprocess", "-d", "901", "-c", CONFIGURATION, "-np", "1", "-npfp", "1")
 theirs("nnUNetv2_plan_experiment", "-d", "901", "-pl", "nnUNetPlannerResEncM")
+
+
+# the same data set by voxsaw export
+exported = "nnUNet_raw/Dataset902_Exported"
+run(voxsaw, "export", "demo/scans", "--out", exported, "--names", "keep")
+verified = theirs("nnUNetv2_extract_fingerprint", "-d", "902", "--verify_dataset_integrity", "-np", "1")
+check("verify_dataset_integrity Done" in verified and "Warning" not in verified and "ERROR" not in verified, "export: nnU-Net verifies the data set")
+for path in labels:
+    case = os.path.basename(path)[: -len(".nii.gz")]
+    for one, two in ((path, f"{exported}/labelsTr/{case}.nii.gz"), (path.replace("labelsTr", "imagesTr"), f"{exported}/imagesTr/{case}_0000.nii.gz")):
+        one, two = nibabel.load(one), nibabel.load(two)
+        check(np.array_equal(one.get_fdata(), two.get_fdata()) and np.allclose(one.affine, two.affine, atol=1e-4), f"export: {case} is what it was")
 
 
 # scans to predict, larger than the window by air around them: one of the plans' voxels, one of others, one with other axes; and one smaller

@@ -37,6 +37,10 @@ Run: config`,
 Labels: labels merge pairs missing scans
 Scores: tolerance overlap-only penalise
 Run: out json memory config`,
+	"export": `
+Data set: layout labels pairs structures modality channels
+Export: names regions folds seed
+Run: out json config`,
 	"doctor": `
 Memory of a step: network preset channels crop device memory
 Trainings: data hours

@@ -135,7 +135,7 @@ var verbsElsewhere = map[string][]string{
 	"eval": {"evaluate"}, "test": {"evaluate"}, "validate": {"evaluate"}, "score": {"evaluate"},
 	"metrics":         {"evaluate"},
 	"evaluate_folder": {"evaluate"}, "evaluate_simple": {"evaluate"},
-	"find_best_configuration": {"crossval"}, "cross-validate": {"crossval"}, "cv": {"crossval"}, "export": {"convert"},
+	"find_best_configuration": {"crossval"}, "cross-validate": {"crossval"}, "cv": {"crossval"},
 	"plot": {"report"},
 }
 

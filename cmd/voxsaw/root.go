@@ -58,7 +58,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
 	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
 		newView(), newVerify(),
-		newConvert(), newDemo())
+		newConvert(), newExport(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench(), newVersion())
 	root.AddCommand(ofReleases...)
 	helpOnVerbs(root)

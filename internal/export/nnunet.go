@@ -1,0 +1,397 @@
+// Package export hands data sets over to other programs.
+//
+// Start at [NNUNet], which writes nnU-Net's raw data.
+package export
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// What cases are called.
+const (
+	NamesNumbered = "numbered" // case_0001 and so on: nothing of a patient is in the name of a file
+	NamesKeep     = "keep"     // as they are called where they lie
+)
+
+// Options say how a data set is exported.
+type Options struct {
+	Names string // NamesNumbered or NamesKeep
+	Read  dataset.ReadOptions
+	// Channels are what dataset.json calls the channels. nnU-Net takes one that is called CT for
+	// Hounsfield units, and normalises any other by itself. Of one channel it is the modality in the
+	// words of DICOM, and a scan whose header or values are another's is refused.
+	Channels []string
+	Folds    int    // of splits_final.json
+	Seed     uint64 // of the division into folds
+	// Regions are what nnU-Net is to learn instead of labels, each a name and labels that it takes
+	// together: "whole=edema+tumour". A later one lies within those before it, or beside them. nil:
+	// labels.
+	Regions []string
+}
+
+// The names in nnU-Net's folder of a data set, and what is written beside them.
+const (
+	datasetFile = "dataset.json"
+	splitsFile  = "splits_final.json"
+	namesFile   = "names.csv"
+	images      = "imagesTr"
+	labels      = "labelsTr"
+	unlabelled  = "imagesTs"
+)
+
+var owner = outdir.Owner{Name: "voxsaw export", Files: []string{images, labels, unlabelled, datasetFile, splitsFile,
+	namesFile}}
+
+// Summary is what was exported.
+type Summary struct {
+	Labelled   int               `json:"labelled"`
+	Unlabelled int               `json:"unlabelled"`
+	Channels   []string          `json:"channels"`
+	Labels     map[uint16]string `json:"labels"` // by the numbers that nnU-Net has them under
+	Folds      int               `json:"folds"`
+	Notes      []string          `json:"notes"`
+}
+
+// NNUNet writes a data set into a folder as nnU-Net v2 wants raw data: imagesTr, labelsTr and
+// dataset.json; scans without labels in imagesTs; splits_final.json, whose folds divide patients; and
+// names.csv, which says which case was which scan, and is not for nnU-Net. Scans keep their voxels and
+// values, labels get the numbers 1, 2, ... without gaps, one that is called ignore the highest.
+//
+// dataset.json is written last: a folder without it was interrupted, and is written anew. A case that
+// cannot be read is an error: nothing is left out. tell is told each case and what was noticed in it;
+// it may be nil.
+//
+// Source: documentation/dataset_format.md, region_based_training.md and ignore_label.md of nnU-Net 2.8.
+func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
+	tell func(id string, notes []string)) (*Summary, error) {
+	if _, err := os.Stat(filepath.Join(dir, datasetFile)); err == nil {
+		return nil, fmt.Errorf("%s has a data set already: remove it, or choose another folder", dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	e := &exporter{dataset: d, dir: dir, options: o, numbers: map[uint16]bool{}, names: map[uint16]string{},
+		undrawn: map[uint16][]string{}}
+	if err := e.name(); err != nil {
+		return nil, err
+	}
+	if err := atomicfile.MakeFolder(dir); err != nil {
+		return nil, err
+	}
+	release, err := owner.Enter(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for _, folder := range []string{images, labels, unlabelled} { // of an export that was interrupted
+		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range d.Cases {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		notes, err := e.write(c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.ID, err)
+		}
+		if tell != nil {
+			tell(c.ID, notes)
+		}
+	}
+	return e.finish(ctx)
+}
+
+type exporter struct {
+	dataset *dataset.Dataset
+	dir     string
+	options Options
+	called  map[string]string // by what a case is called in the data set
+	numbers map[uint16]bool   // labels that were met
+	names   map[uint16]string
+	undrawn map[uint16][]string // cases in which nobody drew a label
+	notes   []string
+	order   []string // of the labelled cases
+}
+
+func labelled(c dataset.Case) bool { return c.Labels != "" || len(c.Masks) > 0 }
+
+// name gives each case the name of its files.
+func (e *exporter) name() error {
+	e.called = map[string]string{}
+	taken := map[string]string{}
+	for n, c := range e.dataset.Cases {
+		name := fmt.Sprintf("case_%04d", n+1)
+		if e.options.Names == NamesKeep {
+			name = dataset.FileName(c.ID)
+		}
+		if other, ok := taken[strings.ToLower(name)]; ok {
+			return fmt.Errorf("%s and %s would have the same file name %s", other, c.ID, name)
+		}
+		taken[strings.ToLower(name)], e.called[c.ID] = c.ID, name
+		if labelled(c) {
+			e.order = append(e.order, c.ID)
+		}
+	}
+	if len(e.order) == 0 {
+		return errors.New("no scan has labels, without which nnU-Net has nothing to learn")
+	}
+	return nil
+}
+
+// write writes the files of a case; its labels have the numbers of the data set still.
+func (e *exporter) write(c dataset.Case) (notes []string, err error) {
+	var v *volume.Volume
+	var l *volume.LabelMap
+	folder := unlabelled
+	if labelled(c) {
+		folder = images
+		v, l, notes, err = c.Read(e.options.Read, e.dataset.LabelNames)
+	} else {
+		v, notes, err = c.ReadImage(e.options.Read)
+	}
+	if err != nil {
+		return nil, err
+	}
+	more, others, err := c.ReadMore(v.Grid, e.options.Read)
+	if err != nil {
+		return nil, err
+	}
+	notes = append(notes, others...)
+	if len(more) == 0 && len(e.options.Channels) == 1 {
+		if err := c.CheckModality(v, e.options.Channels[0]); err != nil {
+			return nil, err
+		}
+	}
+	if len(more)+1 != len(e.options.Channels) {
+		return nil, fmt.Errorf("has %d channels, where %s are wanted", len(more)+1,
+			strings.Join(e.options.Channels, ", "))
+	}
+	name := e.called[c.ID]
+	for n, channel := range append([]*volume.Volume{v}, more...) {
+		path := filepath.Join(e.dir, folder, fmt.Sprintf("%s_%04d.nii.gz", name, n))
+		if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+		if err := nifti.Write(path, channel); err != nil {
+			return nil, err
+		}
+	}
+	if l == nil {
+		return notes, nil
+	}
+	for number := range l.Counts() {
+		if number > 0 {
+			e.numbers[number] = true
+		}
+	}
+	for number, name := range l.Names {
+		e.names[number] = cmp.Or(e.names[number], name)
+	}
+	for _, number := range l.Undrawn {
+		e.undrawn[number] = append(e.undrawn[number], c.ID)
+	}
+	if err := atomicfile.MakeFolder(filepath.Join(e.dir, labels)); err != nil {
+		return nil, err
+	}
+	return notes, nifti.WriteLabels(e.labelsOf(c.ID), &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
+}
+
+func (e *exporter) labelsOf(id string) string {
+	return filepath.Join(e.dir, labels, e.called[id]+".nii.gz")
+}
+
+// ignored says whether a label is nnU-Net's ignore label.
+func ignored(name string) bool { return strings.EqualFold(name, "ignore") }
+
+// finish numbers the labels without gaps and writes what is about all cases.
+func (e *exporter) finish(ctx context.Context) (*Summary, error) {
+	maps.Copy(e.names, e.dataset.LabelNames)
+	all := slices.SortedFunc(maps.Keys(e.numbers), func(a, b uint16) int {
+		if x, y := ignored(e.names[a]), ignored(e.names[b]); x != y {
+			return map[bool]int{true: 1, false: -1}[x]
+		}
+		return cmp.Compare(a, b)
+	})
+	if len(all) == 0 {
+		return nil, errors.New("the labels are empty in every case: nnU-Net would have nothing to learn")
+	}
+	number := map[uint16]uint16{}
+	s := &Summary{Labelled: len(e.order), Unlabelled: len(e.dataset.Cases) - len(e.order), Labels: map[uint16]string{}}
+	used := map[string]uint16{"background": 0}
+	for n, old := range all {
+		number[old] = uint16(n + 1)
+		name := cmp.Or(e.names[old], fmt.Sprintf("label_%d", old))
+		if ignored(name) {
+			name = "ignore"
+		}
+		if _, ok := used[name]; ok {
+			name = fmt.Sprintf("%s_%d", name, old)
+		}
+		used[name], s.Labels[uint16(n+1)] = uint16(n+1), name
+	}
+	for _, id := range e.order {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := renumber(e.labelsOf(id), number); err != nil {
+			return nil, err
+		}
+	}
+	for _, old := range slices.Sorted(maps.Keys(e.undrawn)) {
+		if number[old] > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: %s was not drawn in %d of %d cases, where nnU-Net will take it for background: %s",
+				s.Labels[number[old]], len(e.undrawn[old]), len(e.order), strings.Join(e.undrawn[old], ", ")))
+		}
+	}
+	s.Channels = e.options.Channels
+	description, err := e.describe(s, used)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.split(s); err != nil {
+		return nil, err
+	}
+	if err := e.list(); err != nil {
+		return nil, err
+	}
+	if err := atomicfile.WriteBytes(filepath.Join(e.dir, datasetFile), description); err != nil {
+		return nil, err
+	}
+	return s, owner.Seal(e.dir)
+}
+
+// renumber changes the labels of a file, if they have other numbers.
+func renumber(path string, number map[uint16]uint16) error {
+	l, err := nifti.ReadLabels(path)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for i, old := range l.Labels {
+		if now := number[old]; now != old {
+			l.Labels[i], changed = now, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return nifti.WriteLabels(path, &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
+}
+
+// describe makes dataset.json.
+func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) {
+	channels := map[string]string{}
+	for n, name := range s.Channels {
+		channels[strconv.Itoa(n)] = name
+	}
+	classes, order := map[string]any{"background": 0}, []int{}
+	var sets [][]int
+	for _, region := range e.options.Regions {
+		name, list, ok := strings.Cut(region, "=")
+		if _, twice := classes[name]; !ok || name == "" || twice {
+			return nil, fmt.Errorf("region %q: want a new name, and labels, as in whole=edema+tumour", region)
+		}
+		var set []int
+		for word := range strings.SplitSeq(list, "+") {
+			n, known := used[word]
+			if !known || n == 0 || ignored(word) {
+				return nil, fmt.Errorf("region %q: there is no label %q: they are %s", region, word,
+					strings.Join(slices.Sorted(maps.Values(s.Labels)), ", "))
+			}
+			set = append(set, int(n))
+		}
+		slices.Sort(set)
+		classes[name], sets = set, append(sets, set)
+	}
+	for n, set := range sets {
+		// what a voxel of this region gets that no later region takes
+		own := slices.DeleteFunc(slices.Clone(set), func(label int) bool {
+			return slices.ContainsFunc(sets[n+1:], func(later []int) bool { return slices.Contains(later, label) })
+		})
+		if len(own) == 0 {
+			return nil, fmt.Errorf("region %q: later regions take all of its labels: name the larger regions first",
+				e.options.Regions[n])
+		}
+		order = append(order, own[0])
+	}
+	for number, name := range s.Labels {
+		switch {
+		case ignored(name) || len(sets) == 0:
+			classes[name] = number
+		case !slices.ContainsFunc(sets, func(set []int) bool { return slices.Contains(set, int(number)) }):
+			return nil, fmt.Errorf("no region has the label %s: name all, or none", name)
+		}
+	}
+	about := map[string]any{"channel_names": channels, "labels": classes, "numTraining": s.Labelled,
+		"file_ending": ".nii.gz", "name": filepath.Base(e.dir)}
+	if len(order) > 0 {
+		about["regions_class_order"] = order
+	}
+	text, err := json.MarshalIndent(about, "", "  ")
+	return append(text, '\n'), err
+}
+
+// split writes the folds, whose cases are whole patients.
+func (e *exporter) split(s *Summary) error {
+	patients := dataset.Patients{}
+	people := map[string]bool{}
+	for _, c := range e.dataset.Cases {
+		if labelled(c) {
+			if c.Patient != "" {
+				patients[c.ID] = c.Patient
+			}
+			people[cmp.Or(c.Patient, "case "+c.ID)] = true
+		}
+	}
+	if s.Folds = min(e.options.Folds, len(people)); s.Folds < 2 {
+		s.Folds = 0
+		s.Notes = append(s.Notes, "no splits_final.json: folds want two patients with labels at least")
+		return nil
+	}
+	folds, err := dataset.Folds(dataset.FoldsShuffled, e.order, patients, s.Folds, e.options.Seed)
+	if err != nil {
+		return err
+	}
+	for n := range folds {
+		for _, list := range [][]string{folds[n].Train, folds[n].Val} {
+			for i, id := range list {
+				list[i] = e.called[id]
+			}
+		}
+	}
+	return dataset.WriteSplits(filepath.Join(e.dir, splitsFile), folds)
+}
+
+// list writes which case was which scan.
+func (e *exporter) list() error {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	rows := [][]string{{"name", "case", "scan", "labels"}}
+	for _, c := range e.dataset.Cases {
+		rows = append(rows, []string{e.called[c.ID], c.ID, c.Image, c.Labels})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(filepath.Join(e.dir, namesFile), b.Bytes())
+}

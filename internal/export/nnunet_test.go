@@ -1,0 +1,220 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+// write makes four scans with labels of the numbers 2, 5 and 7, and one without; 5 is called ignore. It
+// returns the first scan and its labels.
+func write(t *testing.T, root string) (first *volume.Volume, drawn *volume.LabelMap) {
+	t.Helper()
+	for n := range 5 {
+		v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{20, 16, 12}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, label := range l.Labels {
+			l.Labels[i] = map[uint16]uint16{1: 2, 2: 5, 3: 7}[label]
+		}
+		l.Names = map[uint16]string{2: "liver", 5: "Ignore", 7: "spleen"}
+		if n == 0 {
+			first, drawn = v, l
+		}
+		for _, folder := range []string{"imagesTr", "labelsTr"} {
+			if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := fmt.Sprintf("Doe^John_%d.nii.gz", n)
+		if err := nifti.Write(filepath.Join(root, "imagesTr", name), v); err != nil {
+			t.Fatal(err)
+		}
+		if n < 4 {
+			if err := nifti.WriteLabels(filepath.Join(root, "labelsTr", name), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return first, drawn
+}
+
+func options() Options {
+	return Options{Names: NamesNumbered, Read: dataset.DefaultReadOptions(), Channels: []string{"CT"}, Folds: 5, Seed: 1}
+}
+
+func detect(t *testing.T, root string) *dataset.Dataset {
+	t.Helper()
+	d, err := dataset.Detect(root, dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The folder is what nnU-Net's documentation wants: scripts/nnunet-check.py has nnU-Net verify one.
+func TestNNUNet(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "Dataset001_Test")
+	v, l := write(t, root)
+	d := detect(t, root)
+	told := 0
+	s, err := NNUNet(context.Background(), d, out, options(), func(string, []string) { told++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Labelled != 4 || s.Unlabelled != 1 || s.Folds != 4 || told != 5 {
+		t.Errorf("%+v, told %d times", s, told)
+	}
+	if want := map[uint16]string{1: "liver", 2: "spleen", 3: "ignore"}; !maps.Equal(s.Labels, want) {
+		t.Errorf("labels %v, want %v", s.Labels, want)
+	}
+	var about map[string]any
+	text, err := os.ReadFile(filepath.Join(out, "dataset.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &about)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"channel_names": map[string]any{"0": "CT"}, "file_ending": ".nii.gz", "numTraining": 4.,
+		"name":   "Dataset001_Test",
+		"labels": map[string]any{"background": 0., "liver": 1., "spleen": 2., "ignore": 3.}}
+	if !reflect.DeepEqual(about, want) {
+		t.Errorf("dataset.json %v, want %v", about, want)
+	}
+
+	got, err := nifti.Read(filepath.Join(out, "imagesTr", "case_0001_0000.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	map1, err := nifti.ReadLabels(filepath.Join(out, "labelsTr", "case_0001.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range 3 {
+		for column := range 4 { // files hold them in single precision
+			if x, y := got.Affine[row][column], v.Affine[row][column]; math.Abs(x-y) > 1e-5 {
+				t.Errorf("affine %v, was %v", got.Affine, v.Affine)
+			}
+		}
+	}
+	if got.Grid != map1.Grid {
+		t.Errorf("the grid of the labels is %v, of the scan %v", map1.Grid, got.Grid)
+	}
+	number := map[uint16]uint16{0: 0, 2: 1, 7: 2, 5: 3}
+	for i := range map1.Labels {
+		if got.Int16[i] != v.Int16[i] || map1.Labels[i] != number[l.Labels[i]] {
+			t.Fatalf("voxel %d is %d with label %d, was %d with label %d", i, got.Int16[i], map1.Labels[i], v.Int16[i],
+				l.Labels[i])
+		}
+	}
+	folds, err := dataset.ReadSplits(filepath.Join(out, "splits_final.json"), []string{"case_0001", "case_0002",
+		"case_0003", "case_0004"})
+	if err != nil || len(folds) != 4 {
+		t.Errorf("%d folds, %v", len(folds), err)
+	}
+	err = filepath.WalkDir(out, func(path string, e os.DirEntry, err error) error {
+		if strings.Contains(e.Name(), "Doe") {
+			t.Errorf("a patient's name is in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadFile(filepath.Join(out, "names.csv")); err != nil ||
+		!strings.Contains(string(names), "case_0005,Doe^John_4,") {
+		t.Errorf("names.csv: %s, %v", names, err)
+	}
+	if _, err := NNUNet(context.Background(), d, out, options(), nil); err == nil ||
+		!strings.Contains(err.Error(), "has a data set already") {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// A folder that was interrupted is written anew, and has no case of before.
+func TestInterrupted(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	write(t, root)
+	ctx, cancel := context.WithCancel(context.Background())
+	o := options()
+	o.Names = NamesKeep
+	if _, err := NNUNet(ctx, detect(t, root), out, o, func(string, []string) { cancel() }); err == nil {
+		t.Fatal("an interrupted export ended well")
+	}
+	if _, err := NNUNet(context.Background(), detect(t, root), out, options(), nil); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(out, "images*", "*"))
+	if err != nil || len(left) != 5 || slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, "Doe") }) {
+		t.Errorf("%q, %v", left, err)
+	}
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "names.csv"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NNUNet(context.Background(), detect(t, root), foreign, options(), nil); err == nil {
+		t.Error("another's file was written over")
+	}
+}
+
+func TestRegions(t *testing.T) {
+	root := t.TempDir()
+	write(t, root)
+	o := options()
+	for want, regions := range map[string][]string{
+		"later regions take all":          {"spleen=spleen", "both=liver+spleen"},
+		`there is no label "heart"`:       {"all=liver+heart"},
+		`there is no label "Ignore"`:      {"all=liver+Ignore"},
+		"no region has the label spleen":  {"all=liver"},
+		"want a new name":                 {"all=liver", "all=spleen"},
+		"and labels, as in whole=edema+t": {"all"},
+	} {
+		o.Regions = regions
+		if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", regions, err, want)
+		}
+	}
+	o.Regions = []string{"both=liver+spleen", "spleen=spleen"}
+	out := filepath.Join(t.TempDir(), "x")
+	if _, err := NNUNet(context.Background(), detect(t, root), out, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	var about struct {
+		Labels map[string]any `json:"labels"`
+		Order  []int          `json:"regions_class_order"`
+	}
+	text, err := os.ReadFile(filepath.Join(out, "dataset.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &about)
+	}
+	want := map[string]any{"background": 0., "both": []any{1., 2.}, "spleen": []any{2.}, "ignore": 3.}
+	if err != nil || !reflect.DeepEqual(about.Labels, want) || !slices.Equal(about.Order, []int{1, 2}) {
+		t.Errorf("%v, order %v, %v", about.Labels, about.Order, err)
+	}
+}
+
+func TestOtherModality(t *testing.T) {
+	root := t.TempDir()
+	write(t, root)
+	o := options()
+	o.Channels = []string{"MR"}
+	if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o, nil); err == nil {
+		t.Error("CT was exported as MR")
+	}
+}
