@@ -22,7 +22,7 @@ type exportOptions struct {
 	Names    string              `yaml:"names" help:"numbered: case_0001 and so on, so that nothing of a patient is in the name of a file; keep: as cases are called" oneof:"numbered keep"`
 	Regions  []string            `yaml:"regions" help:"what is learnt instead of labels, each a name and the labels that it takes together, the larger first: whole=edema+tumour,core=tumour"`
 	Modality string              `yaml:"modality" help:"what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json, names and values say"`
-	Channels string              `yaml:"channels" help:"channels of each scan, in their order, such as T1w,FLAIR or CT,PT: contrasts of BIDS, words of files' names, series, volumes of 4D files"`
+	Channels string              `yaml:"channels" help:"names of the channels of each scan, in their order, such as T1w,FLAIR or CT,PT: contrasts of BIDS, words of files' names, series, volumes of 4D files"`
 	Folds    int                 `yaml:"folds" help:"folds of splits_final.json, whole patients" range:"[2,)"`
 	Seed     uint64              `yaml:"seed" help:"number that the folds are drawn from"`
 	Dataset  dataset.Options     `yaml:"dataset"`

@@ -37,14 +37,14 @@ type Options struct {
 	Names string // NamesNumbered or NamesKeep
 	Read  dataset.ReadOptions
 	// Channels are what dataset.json calls the channels. nnU-Net takes one that is called CT for
-	// Hounsfield units, and normalises any other by itself. Of one channel it is the modality in the
-	// words of DICOM, and a scan whose header or values are another's is refused.
+	// Hounsfield units, and normalises any other by itself. Of one channel it is the modality in
+	// the words of DICOM, and a scan whose header or values are another's is refused.
 	Channels []string
 	Folds    int    // of splits_final.json
 	Seed     uint64 // of the division into folds
-	// Regions are what nnU-Net is to learn instead of labels, each a name and labels that it takes
-	// together: "whole=edema+tumour". A later one lies within those before it, or beside them. nil:
-	// labels.
+	// Regions are what nnU-Net is to learn instead of labels, each a name and labels that it
+	// takes together: "whole=edema+tumour". A later one lies within those before it, or beside
+	// them. nil: labels.
 	Regions []string
 }
 
@@ -72,15 +72,17 @@ type Summary struct {
 }
 
 // NNUNet writes a data set into a folder as nnU-Net v2 wants raw data: imagesTr, labelsTr and
-// dataset.json; scans without labels in imagesTs; splits_final.json, whose folds divide patients; and
-// names.csv, which says which case was which scan, and is not for nnU-Net. Scans keep their voxels and
-// values, labels get the numbers 1, 2, ... without gaps, one that is called ignore the highest.
+// dataset.json; scans without labels in imagesTs; splits_final.json, whose folds divide
+// patients; and names.csv, which says which case was which scan, and is not for nnU-Net. Scans
+// keep their voxels and values, labels get the numbers 1, 2, ... without gaps, one that is
+// called ignore the highest.
 //
-// dataset.json is written last: a folder without it was interrupted, and is written anew. A case that
-// cannot be read is an error: nothing is left out. tell is told each case and what was noticed in it;
-// it may be nil.
+// dataset.json is written last: a folder without it was interrupted, and is written anew. A case
+// that cannot be read is an error: nothing is left out. tell is told each case and what was
+// noticed in it; it may be nil.
 //
-// Source: documentation/dataset_format.md, region_based_training.md and ignore_label.md of nnU-Net 2.8.
+// Source: documentation/dataset_format.md, region_based_training.md and ignore_label.md of
+// nnU-Net 2.8.
 func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	tell func(id string, notes []string)) (*Summary, error) {
 	if _, err := os.Stat(filepath.Join(dir, datasetFile)); err == nil {
@@ -101,7 +103,8 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 		return nil, err
 	}
 	defer release()
-	for _, folder := range []string{images, labels, unlabelled} { // of an export that was interrupted
+	// of an export that was interrupted
+	for _, folder := range []string{images, labels, unlabelled} {
 		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
 			return nil, err
 		}
@@ -129,8 +132,7 @@ type exporter struct {
 	numbers map[uint16]bool   // labels that were met
 	names   map[uint16]string
 	undrawn map[uint16][]string // cases in which nobody drew a label
-	notes   []string
-	order   []string // of the labelled cases
+	order   []string            // of the labelled cases
 }
 
 func labelled(c dataset.Case) bool { return c.Labels != "" || len(c.Masks) > 0 }

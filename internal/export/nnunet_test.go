@@ -19,8 +19,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
-// write makes four scans with labels of the numbers 2, 5 and 7, and one without; 5 is called ignore. It
-// returns the first scan and its labels.
+// write makes four scans with labels of the numbers 2, 5 and 7, and one without; 5 is called
+// ignore. It returns the first scan and its labels.
 func write(t *testing.T, root string) (first *volume.Volume, drawn *volume.LabelMap) {
 	t.Helper()
 	for n := range 5 {

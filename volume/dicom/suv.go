@@ -65,7 +65,7 @@ func (s *Series) suv() (factor float64, how string, err error) {
 	case units == "GML":
 		return 0, "", fmt.Errorf("SUVType is %s, not BW", said[tag.SUVType])
 	case units != "BQML":
-		return 0, "", fmt.Errorf("Units is %s, not BQML or GML", units)
+		return 0, "", fmt.Errorf("%s is %s, not BQML or GML", "Units", units)
 	}
 	if corrected := strings.Split(said[tag.CorrectedImage], `\`); said[tag.CorrectedImage] != "" {
 		for _, word := range []string{"ATTN", "DECY"} {
