@@ -109,7 +109,7 @@ var shorts = []short{
 	{"kind of network", "KIND", "vnet, or resenc (nnU-Net's residual encoder U-Net)"},
 	{"vnet: paper", "NAME", "vnet: paper, caffe or monai (MONAI, vnet.pytorch)"},
 	{"channels of the first stage", "", "channels of the first stage; 0: the network's own"},
-	{"numbered: case_0001", "HOW", "numbered: case_0001 and so on; keep: as cases are called"},
+	{"numbered: case_0001", "HOW", "numbered: case_0001, ...; keep: as they are"},
 	{"names of the channels of each scan", "NAMES", "each scan's channels: T1w,FLAIR or CT,PET"},
 	{"normalisation", "NORM", "normalisation: none, instance, batch or group"},
 	{"what is learnt", "TASK", "%s"},
