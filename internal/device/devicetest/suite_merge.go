@@ -2,8 +2,8 @@ package devicetest
 
 import (
 	"fmt"
-	"strings"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
