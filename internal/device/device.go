@@ -443,6 +443,7 @@ type MatMulSpec struct {
 
 // LossSpec is CE x cross-entropy + Dice x soft Dice loss over logits (N, C, D, H, W) or (N, C) with
 // target (N, D, H, W) or (N): class numbers as float32, negative where a voxel does not count.
+// Another target that is no class, such as NaN, makes the loss NaN.
 //
 // Cross-entropy is the mean over voxels that count. Soft Dice is 1 - mean over classes of (2 sum p
 // t + Smooth) / (sum p + sum t + Smooth), p the softmax, t the one-hot target, sums over the voxels

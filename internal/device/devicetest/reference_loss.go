@@ -51,13 +51,25 @@ func logSum(x values, s device.Shape, n, v int) float64 {
 	return top + math.Log(sum)
 }
 
+// classOf is the class that a target names: negative where its voxel does not count, classes where
+// there is no such class, as for NaN.
+func classOf(target float64, classes int) int {
+	switch {
+	case target < 0:
+		return -1
+	case target < float64(classes):
+		return int(target)
+	}
+	return classes
+}
+
 func (reference) Loss(s device.LossSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		loss, stats := out[0], out[1]
 		clear(stats)
 		for n := range s.Shape[0] {
 			for v := range s.Shape.Voxels() {
-				t := int(math.Floor(in[1][n*s.Shape.Voxels()+v]))
+				t := classOf(in[1][n*s.Shape.Voxels()+v], s.Shape[1])
 				if t < 0 {
 					continue
 				}
@@ -99,7 +111,7 @@ func (reference) LossGrad(s device.LossSpec) (device.Kernel, error) {
 		dp := make(values, s.Shape[1])
 		for n := range s.Shape[0] {
 			for v := range s.Shape.Voxels() {
-				t := int(math.Floor(target[n*s.Shape.Voxels()+v]))
+				t := classOf(target[n*s.Shape.Voxels()+v], s.Shape[1])
 				if t < 0 {
 					continue
 				}

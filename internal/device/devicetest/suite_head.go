@@ -106,13 +106,15 @@ func Loss(t *testing.T, dev device.Device) {
 		for _, classes := range []int{3, 17} {
 			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 2, 2}, CE: 1, Dice: 1, Smooth: 1,
 				Type: dev.Activations()}
-			target := whole(newRand(1), 0, 2, targetShape(s.Shape)...)
-			target.data[3] = float32(classes)
-			k := prepare(t, dev, func(d device.Device) (device.Kernel, error) { return d.Loss(s) },
-				[]operand{output(), output(s.Stats())}, []operand{random(newRand(2), s.Shape...), target})
-			k.run()
-			if loss := download(t, dev, k.out[0], output()); loss[0] == loss[0] {
-				t.Errorf("a target that is no class: loss %v, want NaN", loss[0])
+			for _, none := range []float64{float64(classes), 1e30, math.Inf(1), math.NaN()} {
+				target := whole(newRand(1), 0, 2, targetShape(s.Shape)...)
+				target.data[3] = float32(none)
+				k := prepare(t, dev, func(d device.Device) (device.Kernel, error) { return d.Loss(s) },
+					[]operand{output(), output(s.Stats())}, []operand{random(newRand(2), s.Shape...), target})
+				k.run()
+				if loss := download(t, dev, k.out[0], output()); loss[0] == loss[0] {
+					t.Errorf("target %v of %d classes: loss %v, want NaN", none, classes, loss[0])
+				}
 			}
 		}
 	})

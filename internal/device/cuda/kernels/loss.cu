@@ -12,6 +12,10 @@ struct Loss {
 // class, the sum of cross-entropies, the number of voxels that count
 FN int lossSumsOf(const Loss &a) { return 3 * a.classes + 2; }
 
+// The class that a target names: negative where its voxel does not count, `classes` where there is no
+// such class, as for NaN. Converted, NaN is 0 on a GPU and the least integer on the simulator.
+FN int classOf(float target, int classes) { return target < 0 ? -1 : target < (float)classes ? (int)target : classes; }
+
 template <class T> FN void voxelStatistics(float &top, float &sum, const T *x, int classes) {
   top = toFloat(x[0]), sum = 0;
   for (int c = 1; c < classes; c++) {
@@ -35,7 +39,7 @@ template <class T> FN void lossSums(float *to, const T *x, const float *target, 
     float both = 0, sumP = 0, sumT = 0;
     for (int v0 = begin; v0 < end; v0 += 256) {
       const int v = v0 + threadIdx.x;
-      const int t = v < end ? (int)floorf(target[image + v]) : -1;
+      const int t = v < end ? classOf(target[image + v], a.classes) : -1;
       const T *logits = x + (image + (v < end ? v : begin)) * a.classes;
       const bool counts = t >= 0 && t < a.classes;
       float top = 0, sum = 1;
@@ -127,7 +131,7 @@ KERNEL(128, 8, diceFactors, (float *to, const float *stats, Loss a)) {
 template <class T> FN void lossGrad(T *dx, const T *x, const float *target, const float *stats, const float *dloss, const float *factors, const Loss &a) {
   const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
   if (i >= (size_t)a.images * a.voxels) return;
-  const int image = i / a.voxels, t = (int)floorf(target[i]);
+  const int image = i / a.voxels, t = classOf(target[i], a.classes);
   const T *logits = x + i * a.classes;
   T *to = dx + i * a.classes;
   if (t < 0) {
