@@ -32,10 +32,10 @@ type DeviceOptions struct {
 	Choices map[string]string
 	// Precision is how a GPU multiplies: "" or "bf16", "tf32", or "fp32", which is exact.
 	Precision string
-	// Processes is how many processes of a job compute on this machine's GPUs, and Process the
-	// number of this one, from 0: each takes a GPU of its own as far as there are any. 0: this
-	// process works alone, on the first GPU that the driver shows.
-	Process, Processes int
+	// Process is the number of this process, from 0, among those of a job that compute on this
+	// machine's GPUs: each takes a GPU of its own as far as there are any. 0, as for a process that
+	// works alone, is the first GPU that the driver shows.
+	Process int
 	// Memory limits the bytes that a GPU may take of its memory; 0: all that is free.
 	Memory int64
 }
@@ -55,8 +55,7 @@ func Open(name string, o DeviceOptions) (Device, error) {
 	case "cpu", "":
 		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
 	case "cuda":
-		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices, Process: o.Process,
-			Processes: o.Processes})
+		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices, Process: o.Process})
 	}
 	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, strings.Join(Devices(), ", "))
 }

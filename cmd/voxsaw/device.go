@@ -20,8 +20,8 @@ type deviceOptions struct {
 }
 
 // gpuProcess is the number of this rank of an MPI job among those on this machine, which share its
-// GPUs, and gpuProcesses is how many they are; 0: the process works alone.
-var gpuProcess, gpuProcesses int
+// GPUs; 0 where the process works alone.
+var gpuProcess int
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
@@ -32,7 +32,7 @@ func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
 	choices := map[string]string{}
 	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{
 		Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices,
-		Process: gpuProcess, Processes: gpuProcesses,
+		Process: gpuProcess,
 	}); err != nil {
 		if o.Device == "cuda" {
 			err = withHint(err, "compute on the processor: --device cpu")

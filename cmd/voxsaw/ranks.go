@@ -118,7 +118,7 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 	}
 	runtime.GOMAXPROCS(min(j.place.Cores, ownProcs(runtime.GOMAXPROCS(0), runtime.NumCPU(), j.place.OnHost)))
 	memorySharers = j.place.OnHost
-	gpuProcess, gpuProcesses = j.place.Number, j.place.OnHost
+	gpuProcess = j.place.Number
 	if j.silent() {
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

@@ -34,10 +34,10 @@ type Options struct {
 	// CuDNN is the path of libcudnn.so.9, or of a simulator; "" looks in VOXSAW_CUDNN, where the
 	// system's loader does, and where Python's packages have it.
 	CuDNN string
-	// Processes is how many processes of a job compute on this machine's GPUs, and Process the
-	// number of this one: each takes a GPU of its own as far as there are any, and can sum with the
-	// others through NCCL ([device.Peers]). 0: this process works alone, on the first GPU.
-	Process, Processes int
+	// Process is the number of this process, from 0, among those of a job that compute on this
+	// machine's GPUs: each takes a GPU of its own as far as there are any, and can sum with the
+	// others through NCCL ([device.Peers]). 0, as for a process that works alone, is the first GPU.
+	Process int
 	// Choices are variants of convolutions that were measured, see [device.Chooser].
 	Choices map[string]string
 }

@@ -41,6 +41,35 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// TestOneContext: devices of a process share the GPU's primary context, and one that is closed
+// gives back what it has taken while another one goes on.
+func TestOneContext(t *testing.T) {
+	first, second := openSimulated(t, fp32), openSimulated(t, fp32)
+	if first.ctx() != second.ctx() {
+		t.Error("two devices of a process have contexts of their own")
+	}
+	free, _, err := second.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Alloc(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if taken, _, _ := second.Memory(); taken > free-1<<20 {
+		t.Fatalf("%d bytes are free after 1 MiB was taken of %d", taken, free)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _, err := second.Memory(); err != nil || left < free {
+		t.Errorf("%d bytes are free after closing, %d were before: %v", left, free, err)
+	}
+	b := onGPU(t, second, 8, []float32{1, 2})
+	if got := make([]float32, 2); second.DownloadPlain(got, b, 0) != nil || got[1] != 2 {
+		t.Errorf("the other device has %v", got)
+	}
+}
+
 // TestRecord: a recording gives the bits of the direct run, again and again, and running it
 // allocates nothing.
 func TestRecord(t *testing.T) {

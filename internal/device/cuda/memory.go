@@ -66,6 +66,7 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes on the GPU: %w", bytes, err)
 	}
+	d.buffers[uint64(p)] = true
 	d.taken += bytes
 	d.most = max(d.most, d.taken)
 	return &Buffer{uint64(p), bytes}, nil
@@ -87,6 +88,7 @@ func (d *Device) Free(b device.Buffer) {
 		return // nothing works any more
 	}
 	d.fail("freeing memory of the GPU", d.locked(func() error { return cu.MemFree(cu.DevicePtr(m.address)) }))
+	delete(d.buffers, m.address)
 	d.taken -= m.bytes
 	*m = Buffer{}
 }

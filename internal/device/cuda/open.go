@@ -61,13 +61,13 @@ type Device struct {
 	processors     int       // multiprocessors
 	sharedMost     int       // bytes of shared memory that a block may ask for
 	module         cu.Module
-	primary        bool   // the context is the process's own for this GPU
 	peers          *peers // nil: it works alone
 	functions      map[string]*function
 	staging        staging
-	limit, taken   int64 // bytes of memory that may be taken, 0: all; that are taken
-	most           int64 // that were taken at most
-	err            error // the first one that came late
+	limit, taken   int64           // bytes of memory that may be taken, 0: all; that are taken
+	most           int64           // that were taken at most
+	buffers        map[uint64]bool // the addresses that are taken
+	err            error           // the first one that came late
 	recording      bool
 	misused        bool // what cannot be recorded was tried
 	closed         bool
@@ -100,7 +100,7 @@ func Open(o Options) (device.Device, error) {
 	if err := openDriver(cmp.Or(o.Driver, os.Getenv("VOXSAW_CUDA_DRIVER"))); err != nil {
 		return nil, err
 	}
-	d := &Device{precision: p, limit: o.Memory, primary: o.Processes > 0, functions: map[string]*function{},
+	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}, buffers: map[uint64]bool{},
 		choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
 	if err := d.open(o.Process); err != nil {
 		d.Close()
@@ -162,8 +162,7 @@ func (e *cudnnFailure) Error() string { return e.text }
 
 var errOutOfMemory = errors.New("the GPU is out of memory")
 
-// open makes the context, the stream and the kernels, for one of several processes. NCCL works in
-// the context that a process has of a GPU without asking for one, and so ranks take that.
+// open makes the context, the stream and the kernels, for one of several processes.
 func (d *Device) open(process int) error {
 	// cu works on the thread that calls it
 	runtime.LockOSThread()
@@ -190,24 +189,40 @@ func (d *Device) open(process int) error {
 	return d.loadKernels()
 }
 
-// makeContext makes the context, and makes it current on this thread.
+// makeContext takes the process's primary context of the GPU, and makes it current on this thread.
+// NCCL sums in that one alone, and what uses CUDA's runtime, as cuDNN does, makes it current.
 func (d *Device) makeContext() (err error) {
-	if !d.primary {
-		d.context, err = d.gpu.MakeContext(cu.SchedAuto)
-		return err
-	}
 	if d.context, err = d.gpu.RetainPrimaryCtx(); err != nil {
 		return err
 	}
 	return check(C.vs_enter(d.ctx()))
 }
 
-// leaveContext gives the context back.
+// leaveContext gives the context back, and before that what it holds of this device: others may
+// have the context, too. After an error nothing can be given back but the context.
 func (d *Device) leaveContext() error {
-	if d.primary {
-		return d.gpu.ReleasePrimaryCtx()
+	var err error
+	if d.err == nil {
+		err = d.locked(d.emptyContext)
 	}
-	return d.locked(d.context.Destroy)
+	return errors.Join(err, d.gpu.ReleasePrimaryCtx())
+}
+
+// emptyContext frees memory, streams and kernels.
+func (d *Device) emptyContext() error {
+	var all []error
+	for address := range d.buffers {
+		all = append(all, cu.MemFree(cu.DevicePtr(address)))
+	}
+	for _, s := range []*cu.Stream{&d.stream, &d.copies} {
+		if *s != (cu.Stream{}) {
+			all = append(all, s.Destroy())
+		}
+	}
+	if d.module != (cu.Module{}) {
+		all = append(all, d.module.Unload())
+	}
+	return errors.Join(all...)
 }
 
 // locked calls f, which calls cu, on a thread on which the context is current.
@@ -286,7 +301,7 @@ func (d *Device) fail(what string, err error) {
 	}
 }
 
-// Close implements [device.Device]. What the context holds goes with it.
+// Close implements [device.Device]. Buffers that are still there go with it.
 func (d *Device) Close() error {
 	if d.closed || d.ctx() == nil {
 		return nil

@@ -96,9 +96,6 @@ func (d *Device) MeetPeers() (device.Peer, error) {
 	if err != nil {
 		return device.Peer{}, err
 	}
-	if !d.primary {
-		return device.Peer{}, errors.New("the device was not opened as one of several on this machine")
-	}
 	id, err := d.gpu.UUID()
 	if err != nil {
 		return device.Peer{}, fmt.Errorf("asking the GPU for its number: %w", err)
