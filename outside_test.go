@@ -34,7 +34,7 @@ func TestOutsideModule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if to == "go.mod" { // its requirements, so that nothing need be looked up
+		if to == "go.mod" { // its requirements, so that no version need be looked up
 			data = []byte(strings.Replace(string(data), "module github.com/voxsaw/voxsaw\n",
 				"module example.org/outside\n", 1))
 		}
@@ -55,7 +55,7 @@ func TestOutsideModule(t *testing.T) {
 	bin := filepath.Join(module, "bin") + string(filepath.Separator)
 	build := exec.Command("go", "build", "-o", bin, "./...")
 	build.Dir = module
-	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(module, "go.work"), "GOPROXY=off")
+	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(module, "go.work"))
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
