@@ -7,29 +7,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
-	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
-	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/viewer"
-	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -37,8 +29,8 @@ import (
 )
 
 type viewOptions struct {
-	Predictions string              `yaml:"predictions" help:"folder of label maps to show with the cases"`
-	Scores      string              `yaml:"scores" help:"folder of evaluate --out, or scores.csv: worst first"`
+	Predictions string              `yaml:"predictions" help:"folder of label maps to show with the cases; empty: of a trial those that it has kept"`
+	Scores      string              `yaml:"scores" help:"folder of evaluate --out, or scores.csv: worst first; empty: of a trial its own"`
 	Port        int                 `yaml:"port" help:"of this machine to listen on; 0: any that is free" range:"[0,65535]"`
 	Read        dataset.ReadOptions `yaml:"read"`
 }
@@ -61,45 +53,11 @@ dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-
 }
 
 func runView(cmd *cobra.Command, o viewOptions, path string) error {
-	site := viewer.Site{Title: filepath.Base(filepath.Clean(path))}
-	data := path
-	run := train.Begun(path)
-	if run {
-		var err error
-		if data, err = dataOfRun(path); err != nil {
-			return err
-		}
-	}
-	var task *taskPicture
-	if run {
-		site.Curves = func(w io.Writer) error { return pageOfRun(path, task, w) }
-	}
-	store, err := prepared.Open(data)
-	switch {
-	case err == nil:
-		defer store.Close()
-		var held []string
-		if run {
-			held = heldOutOf(path, store)
-		}
-		site.Cases = preparedCases(store, held)
-		task = &taskPicture{checkpoint: train.Last(path), store: store}
-		defer task.close()
-	case run:
-		say(cmd.ErrOrStderr(), "without the cases of the run: %v", err)
-	default:
-		found, why := dataset.Detect(path, dataset.Options{})
-		if why != nil {
-			return withHint(why, "name the folder of a run, of scans, or of prepared cases")
-		}
-		site.Cases = o.scans(found)
-	}
-	if err := o.addPredictions(site.Cases); err != nil {
+	site, done, err := o.site(path, cmd.ErrOrStderr())
+	if err != nil {
 		return err
 	}
-	if site.Cases, err = o.worstFirst(site.Cases); err != nil {
-		return err
-	}
+	defer done()
 	var failed error
 	err = viewer.Serve(cmd.Context(), o.Port, site, func(address string) {
 		_, failed = fmt.Fprintln(cmd.OutOrStdout(), address)
@@ -109,127 +67,53 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 	return cmp.Or(err, failed)
 }
 
-// pageOfRun writes the page on a run as it is now, which looks for no news by itself.
-func pageOfRun(folder string, task *taskPicture, w io.Writer) error {
-	run, state, _, err := readRun(folder)
-	if err != nil {
-		return err
-	}
-	run.Task = task.now()
-	page, err := report.Runs(filepath.Base(filepath.Clean(folder)), state, []report.Run{run})
-	if err != nil {
-		return err
-	}
-	return page.HTML(w)
-}
-
-// taskPicture is how a pretraining does its task on a case that it has not learnt from, such as a
-// puzzle round by round. It is made anew when there is another checkpoint.
-type taskPicture struct {
-	checkpoint string
-	store      *prepared.Store
-
-	mu      sync.Mutex
-	of      time.Time // when the checkpoint was written that the picture is of
-	picture *report.Picture
-	dev     *cpu.CPU
-}
-
-// now is the picture of the checkpoint as it is; nil if none is there, or it is no pretraining's.
-func (p *taskPicture) now() *report.Picture {
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	info, err := os.Stat(p.checkpoint)
-	if err != nil || info.ModTime().Equal(p.of) {
-		return p.picture
-	}
-	if made, err := p.draw(); err == nil { // a page without it is better than none
-		p.picture = made
-	}
-	p.of = info.ModTime()
-	return p.picture
-}
-
-func (p *taskPicture) draw() (*report.Picture, error) {
-	var err error
-	if p.dev == nil {
-		// the other cores are the training's
-		if p.dev, err = cpu.New(cpu.Options{Threads: 1}); err != nil {
-			return nil, err
+// site is what there is to see at a path, until done is called.
+func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done func(), err error) {
+	site.Title = filepath.Base(filepath.Clean(path))
+	var open []func()
+	done = func() {
+		for _, f := range slices.Backward(open) {
+			f()
 		}
 	}
-	_, description, evaluator, err := pretext.Open(p.dev, p.checkpoint, pretext.OpenOptions{Items: 1})
-	if err != nil {
-		return nil, err
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	data := path
+	run := train.Begun(path)
+	var task *taskPicture
+	if run {
+		if data, err = dataOfRun(path); err != nil {
+			return site, done, err
+		}
+		o = o.ofRun(path, stderr)
+		site.Curves = func(w io.Writer) error { return pageOfRun(path, task, w) }
 	}
-	defer evaluator.Close()
-	ids, _, err := chooseToSolve(io.Discard, p.store, description, solveOptions{})
-	if err != nil {
-		return nil, err
+	store, err := prepared.Open(data)
+	switch {
+	case err == nil && run:
+		site.Cases = casesOfRun(path, store, stderr)
+		task = &taskPicture{checkpoint: train.Last(path), store: store}
+		open = append(open, func() { store.Close() }, task.close)
+	case err == nil:
+		site.Cases = preparedCases(store, nil)
+		open = append(open, func() { store.Close() })
+	case run:
+		say(stderr, "without the cases of the run: %v", err)
+	default:
+		found, why := dataset.Detect(path, dataset.Options{})
+		if why != nil {
+			return site, done, withHint(why, "name the folder of a run, of scans, or of prepared cases")
+		}
+		site.Cases = o.scans(found)
 	}
-	c, err := p.store.Sample(ids[0])
-	if err != nil {
-		return nil, err
+	if err = o.addPredictions(site.Cases); err != nil {
+		return site, done, err
 	}
-	made, err := evaluator.Picture(c)
-	if err != nil {
-		return nil, err
-	}
-	return &report.Picture{Image: made.Image, Caption: made.Caption}, nil
-}
-
-func (p *taskPicture) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dev != nil {
-		p.dev.Close()
-	}
-}
-
-// dataOfRun says where the prepared cases of a run lie. A run of a study has them from its plan.
-func dataOfRun(folder string) (string, error) {
-	path := train.ConfigOf(folder)
-	if study := experiment.StudyOf(folder); study != "" {
-		path = experiment.PlanOf(study)
-	}
-	settings, err := smallfile.Read(path, smallfile.Settings)
-	if err != nil {
-		return "", err
-	}
-	var values map[string]any
-	if err := config.Unmarshal(path, settings, &values); err != nil {
-		return "", err
-	}
-	data, ok := values["data"].(string)
-	if !ok {
-		return "", fmt.Errorf("%s does not say where its prepared cases lie", path)
-	}
-	if !isThere(data) {
-		data = cmp.Or(fromStart(folder, data), data)
-	}
-	return data, nil
-}
-
-// heldOutOf are the held-out cases of a fine-tuning; none of another run, whose cases are all
-// shown.
-func heldOutOf(folder string, store *prepared.Store) []string {
-	o := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
-	if config.Load(train.ConfigOf(folder), &o) != nil {
-		return nil
-	}
-	ids, err := labelledIn(store)
-	if err != nil {
-		return nil
-	}
-	o.Cases.Patients = dataset.PatientsOf(store.Records())
-	_, held, err := o.Cases.Choose(ids)
-	if err != nil {
-		return nil
-	}
-	return held
+	site.Cases, err = o.worstFirst(site.Cases)
+	return site, done, err
 }
 
 // preparedCases are the cases of a store, or those that are wanted.
@@ -286,7 +170,7 @@ func (o viewOptions) scans(found *dataset.Dataset) (cases []viewer.Case) {
 
 // addPredictions gives cases the label maps that have their names.
 func (o viewOptions) addPredictions(cases []viewer.Case) error {
-	if o.Predictions == "" {
+	if o.Predictions == "" || len(cases) == 0 {
 		return nil
 	}
 	files, err := pairing.Files(o.Predictions)

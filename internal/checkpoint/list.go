@@ -55,6 +55,34 @@ func ListForConfig(names []string) []string {
 	return names
 }
 
+// ListFromConfig is the list of names that [ListForConfig] gave the configuration in a folder.
+func ListFromConfig(folder string, names []string) ([]string, error) {
+	if len(names) != 1 {
+		return names, nil
+	}
+	l, isList := parseList(names[0])
+	if !isList {
+		return names, nil
+	}
+	all, err := l.read(folder)
+	if err == nil && all == nil {
+		err = fmt.Errorf("%s, with the names of %d cases, is not in %s", l.File, l.Names, folder)
+	}
+	return all, err
+}
+
+// parseList is the list that [List.String] wrote, if it wrote the text.
+func parseList(text string) (l List, ok bool) {
+	found := inConfig.FindStringSubmatch(text)
+	if found == nil || found[0] != text {
+		return l, false
+	}
+	l = List{File: found[2], SHA256: found[3]}
+	var err error
+	l.Names, err = strconv.Atoi(found[1])
+	return l, err == nil
+}
+
 // WriteList writes the file of a long list of names into a folder, and nothing for a short one. A
 // file that is there already, whose name says its content, is left alone.
 func WriteList(folder string, names []string) error {
@@ -94,9 +122,8 @@ func VerifyLists(path string) (problems []string) {
 	if err != nil {
 		return nil // who reads the configuration says so
 	}
-	for _, found := range inConfig.FindAllStringSubmatch(strings.Join(strings.Fields(string(text)), " "), -1) {
-		l := List{File: found[2], SHA256: found[3]}
-		l.Names, _ = strconv.Atoi(found[1])
+	for _, found := range inConfig.FindAllString(strings.Join(strings.Fields(string(text)), " "), -1) {
+		l, _ := parseList(found)
 		switch names, err := l.read(filepath.Dir(path)); {
 		case err != nil:
 			problems = append(problems, err.Error())

@@ -41,8 +41,17 @@ func TestLongListOfCases(t *testing.T) {
 		slices.Equal(said, ListForConfig(append(slices.Clone(names[1:]), "x"))) {
 		t.Errorf("a configuration has %q", said)
 	}
+	folder := filepath.Dir(list[0])
+	for _, want := range [][]string{names, names[:2], {"case 1"}, {}} {
+		if got, err := ListFromConfig(folder, ListForConfig(want)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d of %d names are read from a configuration: %v", len(got), len(want), err)
+		}
+	}
 	if err := os.WriteFile(list[0], []byte("case 1\n"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := ListFromConfig(folder, said); err == nil {
+		t.Error("another list is taken for that of the configuration")
 	}
 	if _, err := Read(path); err == nil ||
 		!strings.Contains(err.Error(), "is not the list of names that was written with it") {
@@ -50,6 +59,9 @@ func TestLongListOfCases(t *testing.T) {
 	}
 	if err := os.Remove(list[0]); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := ListFromConfig(folder, said); err == nil || !strings.Contains(err.Error(), "is not in "+folder) {
+		t.Errorf("without the list: %v", err)
 	}
 	if d, err := Read(path); err != nil || d.TrainedOn != nil ||
 		!strings.Contains(d.Lost, "1001 cases that it was trained on are named in names-") {

@@ -32,10 +32,16 @@ func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case,
 	return prediction, labels, err
 }
 
+// PredictionsOf is the folder in which a trial keeps what its network made of its test cases.
+func PredictionsOf(trial string) string { return filepath.Join(trial, "predictions") }
+
+// ScoresOf is the path of the scores of a trial's test cases.
+func ScoresOf(trial string) string { return filepath.Join(trial, ScoresFile) }
+
 // predictionPath is where a trial keeps what its network made of a test case, on the voxels that it
 // was scored on.
 func predictionPath(folder, id string) string {
-	return filepath.Join(folder, "predictions", id+".nii.gz")
+	return filepath.Join(PredictionsOf(folder), id+".nii.gz")
 }
 
 // stampText says of a kept prediction that nobody drew it.
@@ -51,7 +57,7 @@ func keepPrediction(folder, id string, l *volume.LabelMap) error {
 
 // sealPredictions keeps the digests of the predictions that a trial has kept.
 func sealPredictions(folder string) error {
-	dir := filepath.Dir(predictionPath(folder, "case"))
+	dir := PredictionsOf(folder)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

@@ -438,7 +438,7 @@ func (r *runner) scores(ctx context.Context, folder string, ids []string, finish
 		if err := sealPredictions(folder); err != nil {
 			return err
 		}
-		if err := atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes()); err != nil {
+		if err := atomicfile.WriteBytes(ScoresOf(folder), text.Bytes()); err != nil {
 			return err
 		}
 		return atomicfile.Seal(folder, ScoresFile)
@@ -446,7 +446,7 @@ func (r *runner) scores(ctx context.Context, folder string, ids []string, finish
 }
 
 func readScores(folder string) ([]eval.Score, error) {
-	text, err := smallfile.Read(filepath.Join(folder, ScoresFile), smallfile.List)
+	text, err := smallfile.Read(ScoresOf(folder), smallfile.List)
 	if err != nil {
 		return nil, err
 	}
