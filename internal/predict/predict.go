@@ -620,11 +620,8 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	}
 	grid, bytes, known := c.Extent()
 	if known { // before the scan is read
-		if err := b.checkSpacing(p, grid); err != nil {
-			return err
-		}
 		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
-			return err
+			return cmp.Or(b.checkSpacing(p, grid), err)
 		}
 	}
 	made := b.origin(p)
