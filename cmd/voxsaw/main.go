@@ -34,7 +34,7 @@ func run(args []string, toOut, toErr io.Writer) int {
 	defer stdout.Close()
 	defer stderr.Close()
 	j := newJob(stderr)
-	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j.silent)
+	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j)
 	defer stop()
 
 	root := newRoot()

@@ -193,13 +193,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt PATTERN COMMAND... runs voxsaw, sends it SIGINT when it has written a line that matches
-// to standard error, and wants exit code 130.
+// interrupt [CODE] PATTERN COMMAND... runs voxsaw, sends it SIGINT when it has written a line that
+// matches to standard error, and wants the exit code, 130 if none is given.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
+	code := exitInterrupted
+	if len(args) > 0 {
+		if n, err := strconv.Atoi(args[0]); err == nil {
+			code, args = n, args[1:]
+		}
 	}
-	interruptAfter(ts, args[0], args[1:], func() {})
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt [CODE] PATTERN COMMAND...")
+	}
+	interruptAfter(ts, code, args[0], args[1:], func() {})
 }
 
 // meanwhile PATTERN CODE,COMMAND COMMAND... is interrupt, but when the line was written it first
@@ -209,7 +215,7 @@ func meanwhile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: meanwhile PATTERN CODE,COMMAND COMMAND...")
 	}
 	code, other, _ := strings.Cut(args[1], ",")
-	interruptAfter(ts, args[0], args[2:], func() {
+	interruptAfter(ts, exitInterrupted, args[0], args[2:], func() {
 		words := strings.Fields(other)
 		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), ts.Stdout(), ts.Stderr()
@@ -221,8 +227,8 @@ func meanwhile(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // interruptAfter runs a command up to a line of standard error, then does something, and then
-// interrupts the command.
-func interruptAfter(ts *testscript.TestScript, line string, args []string, then func()) {
+// interrupts the command, which must end with the exit code.
+func interruptAfter(ts *testscript.TestScript, want int, line string, args []string, then func()) {
 	pattern, err := regexp.Compile(line)
 	ts.Check(err)
 	path, err := exec.LookPath(args[0])
@@ -248,8 +254,8 @@ func interruptAfter(ts *testscript.TestScript, line string, args []string, then 
 	if !sent {
 		ts.Fatalf("no line matched %s before the end", pattern)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		ts.Fatalf("exit code %d, want %d", code, exitInterrupted)
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,13 @@ const (
 	// processes share the work out among themselves, without MPI; with --ranks they carry it out
 	// together
 	asClaimed = "independent"
+	asSaved   = "saved" // it trains, and saves that when it is stopped
 )
+
+// saves says whether a command saves what it is at when it is asked to stop: it trains.
+func saves(cmd *cobra.Command) bool {
+	return cmd.Flags().Lookup("resume") != nil || cmd.Annotations[asClaimed] != "" || cmd.Annotations[asSaved] != ""
+}
 
 // independent says whether as many processes of a command may run at once.
 func independent(cmd *cobra.Command) bool {
@@ -43,6 +50,7 @@ type job struct {
 	world   *mpi.World // nil: this process works alone
 	place   mpi.Place
 	stderr  io.Writer
+	saves   atomic.Bool // the command, when it is asked to stop
 	ended   sync.Once
 	exit    func(code int)
 }

@@ -91,7 +91,9 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if err := jobOf(cmd.Context()).join(cmd); err != nil {
+			j := jobOf(cmd.Context())
+			j.saves.Store(saves(cmd))
+			if err := j.join(cmd); err != nil {
 				return err
 			}
 			if err := resolve(cmd, cfg); err != nil {

@@ -21,8 +21,9 @@ import (
 // first. A line of progress that cannot be written must not end the run before it is saved, so
 // SIGPIPE is taken, too. The write then fails with EPIPE.
 //
-// Of several ranks the silent ones stop without a word.
-func interruptible(parent context.Context, stderr io.Writer, silent func() bool) (ctx context.Context, stop func()) {
+// Of several ranks the silent ones stop without a word. What a second Ctrl-C costs is said of a
+// command that saves what it is at when it is asked to stop.
+func interruptible(parent context.Context, stderr io.Writer, j *job) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	asked := append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, batchSignals...)
 	asked = slices.DeleteFunc(asked, signal.Ignored)
@@ -37,10 +38,14 @@ func interruptible(parent context.Context, stderr io.Writer, silent func() bool)
 		case <-signals:
 			cancel()
 			signal.Reset(os.Interrupt)
-			if silent() {
+			if j.silent() {
 				return
 			}
-			fmt.Fprintln(stderr, "stopping; Ctrl-C again ends at once, without saving")
+			text := "stopping; Ctrl-C again ends at once"
+			if j.saves.Load() {
+				text += ", without saving"
+			}
+			fmt.Fprintln(stderr, text)
 		case <-done:
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,5 +105,21 @@ func TestSignalsOfTheProcessGroup(t *testing.T) {
 				t.Errorf("saved: step %d, %v", d.Step, err)
 			}
 		})
+	}
+}
+
+// Of the verbs that save what they are at when they are stopped, and of no others, Ctrl-C says that
+// a second one ends without saving.
+func TestWhoSavesWhenStopped(t *testing.T) {
+	want := "2d compare, 2d finetune, 2d pretrain, crossval, demo, finetune, pretrain"
+	var got []string
+	for _, cmd := range verbs(newRoot()) {
+		if saves(cmd) {
+			got = append(got, section(cmd))
+		}
+	}
+	slices.Sort(got)
+	if list := strings.Join(got, ", "); list != want {
+		t.Errorf("%s, want %s", list, want)
 	}
 }
