@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -39,8 +40,44 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",
 			safetext.List(near))
 	}
-	return "", withHint(usagef("%s is a folder without a checkpoint", path),
-		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
+	return "", withHint(usagef("%s is a folder without a checkpoint", path), "%s", hintOfRuns(path,
+		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
+}
+
+// hintOfRuns names the runs below a folder that is none itself; where there are none, it is the
+// other text.
+func hintOfRuns(folder, none string) string {
+	runs := runsBelow(folder)
+	switch len(runs) {
+	case 0:
+		return none
+	case 1:
+		return runs[0] + " is a run"
+	}
+	return fmt.Sprintf("in it, these are runs: %s", safetext.List(runs))
+}
+
+// runsBelow lists the folders of runs below a folder. A folder that cannot be read has none; after
+// many files nobody waits for more.
+func runsBelow(folder string) (runs []string) {
+	const most = 20000
+	looked := 0
+	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		looked++
+		switch {
+		case looked > most:
+			return fs.SkipAll
+		case err != nil && d != nil && d.IsDir():
+			return fs.SkipDir
+		case err != nil:
+			return nil
+		case d.IsDir() && train.Begun(path):
+			runs = append(runs, path)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return runs
 }
 
 // startFrom is the file of weights that a run starts from, of the one or the folder that is named;

@@ -121,8 +121,8 @@ func readRun(folder string) (run report.Run, state string, finished bool, err er
 	}
 	status, err := train.ReadStatus(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder),
-			"name the folders that voxsaw pretrain and finetune have made")
+		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder), "%s",
+			hintOfRuns(folder, "name the folders that voxsaw pretrain and finetune have made"))
 	}
 	if err != nil {
 		return run, "", false, err
