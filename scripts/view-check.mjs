@@ -1,6 +1,6 @@
 // Looks at voxsaw view in headless Chromium: a click moves the crosshair, an overlay is toggled, the
 // curve of a running training grows, a page from another origin gets nothing, a screenshot is saved, a
-// scan is dropped, a puzzle is shown.
+// scan is dropped, a puzzle is shown, the reference is an outline, the paths are copied.
 //
 //	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
 //
@@ -11,11 +11,12 @@ import { mkdtempSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import http from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createRequire } from "node:module";
 
 const { chromium } = createRequire(join(process.cwd(), "x.js"))("playwright-core");
-const [voxsaw, demo] = process.argv.slice(2);
+const [voxsaw, given] = process.argv.slice(2);
+const demo = resolve(given); // Chromium drops files by their whole paths alone
 const work = mkdtempSync(join(tmpdir(), "view-"));
 const children = [];
 const start = (...args) => { const c = spawn(voxsaw, args); children.push(c); return c; };
@@ -33,8 +34,9 @@ try {
   page.on("request", (r) => asked.push(r.url()));
   page.on("pageerror", (err) => { throw err; });
   const address = await view(join(demo, "scans"), "--predictions", join(demo, "scans/labelsTr"));
-  await page.goto(address);
+  await page.goto(address.replace(/\/$/, "")); // as somebody may copy it
   await page.waitForSelector("body[data-shown]");
+  assert.equal(page.url(), address, "an address without its last slash leads elsewhere");
   const where = () => page.evaluate(() => [...window.nv.scene.crosshairPos]);
   const before = await where();
   await page.mouse.click(520, 620);
@@ -44,9 +46,46 @@ try {
   const shown = await opacity();
   await page.keyboard.press("p");
   assert.ok(shown > 0 && (await opacity()) === 0, "P does not hide the prediction");
-  await page.keyboard.press("p");
+  // how many pixels of the canvas have a colour
+  const coloured = () => page.evaluate(() => {
+    const { width, height } = nv.canvas;
+    const ctx = new OffscreenCanvas(width, height).getContext("2d");
+    nv.drawScene();
+    ctx.drawImage(nv.canvas, 0, 0);
+    const { data } = ctx.getImageData(0, 0, width, height);
+    let n = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      if (Math.max(...data.slice(at, at + 3)) - Math.min(...data.slice(at, at + 3)) > 12) n++;
+    }
+    return n;
+  });
+  await page.evaluate(() => { nv.opts.crosshairWidth = 0; nv.setSliceType(nv.sliceTypeAxial); });
+  await page.keyboard.press("r");
+  const nothing = await coloured();
+  await page.keyboard.press("r");
+  const outline = await coloured() - nothing;
+  await page.screenshot({ path: join(work, "outline.png") });
   await page.keyboard.press("o");
+  assert.equal(await coloured() - nothing, outline, "the reference is no outline at the start");
+  await page.keyboard.press("o");
+  const filled = await coloured() - nothing;
+  assert.ok(outline > 50 && outline < 0.8 * filled, `the reference: ${outline} pixels outlined, ${filled} filled`);
+  await page.keyboard.press("o");
+  assert.equal(await coloured() - nothing, outline, "O does not come back to the outline of the reference");
+  const edge = await page.evaluate(() => {
+    const v = nv.volumes.find((v) => v.name === "reference"), count = (a) => a.reduce((n, x) => n + (x > 0), 0);
+    return { inside: count(v.img), outline: count(v.outline) };
+  });
+  assert.ok(edge.outline < edge.inside, "the reference has lost its inside");
+  await page.keyboard.press("p");
+  await page.evaluate(() => nv.setSliceType(nv.sliceTypeMultiplanar));
   await page.screenshot({ path: join(work, "case.png") });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.click("#path");
+  await page.waitForFunction(() => /copied: .* and .*prepare --labels-predicted/.test(document.querySelector("#state").textContent));
+  const name = await page.evaluate(() => document.body.dataset.shown);
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()),
+    ["imagesTr", "labelsTr"].map((folder) => join(demo, "scans", folder, name + ".nii.gz")).join("\n"));
   const first = await page.evaluate(() => document.body.dataset.shown);
   await page.keyboard.press("ArrowDown");
   await page.waitForFunction((name) => document.body.dataset.shown !== name, first);
@@ -62,12 +101,12 @@ try {
       data: { items: [], files: [join(demo, "scans/imagesTr", scans[0])], dragOperationsMask: 1 } });
   }
   await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
-  assert.ok(asked.every((url) => url.startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
+  assert.ok(asked.every((url) => (url + "/").startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
 
   const run = join(work, "run");
   const training = start("finetune", "--data", join(demo, "prepared"), "--crop", "32", "--levels", "3", "--channels", "4",
-    "--steps", "400", "--checkpoint-every", "5", "--out", run);
-  await new Promise((done) => training.stderr.on("data", (text) => Number(/(\d+)\/400/.exec(text)?.[1]) >= 20 && done()));
+    "--steps", "20000", "--checkpoint-every", "5", "--out", run);
+  await new Promise((done) => training.stderr.on("data", (text) => Number(/(\d+)\/20000/.exec(text)?.[1]) >= 20 && done()));
   await page.goto(await view(run));
   const curve = async () => (await page.frameLocator("#frame").locator("svg path[stroke=currentColor]").first().getAttribute("d")).length;
   const short = await curve();

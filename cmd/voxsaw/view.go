@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
+	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -41,12 +43,13 @@ func newView() *cobra.Command {
 		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out
 cases, the scans of a folder or a data set, or prepared cases; with the labels that are there, and the
 predictions of --predictions. With --scores the worst case comes first, else the one that quality.csv beside
-the predictions doubts most. The curves of a pretraining have its task beside them, on a case that it has not
+the predictions doubts most. A trial of crossval brings its predictions and scores along. The curves of a pretraining have its task beside them, on a case that it has not
 learnt from: a puzzle round by round. The page is for this machine alone:
 it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
 Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down
-another case, P prediction, R reference, O outlines, V planes, S screenshot, C curves. A scan that is
-dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP.`,
+another case, P prediction (filled), R reference (outlined), O outlines of both or none, V planes, S screenshot,
+C curves. A scan that is dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP:
+Copy path gives their paths, and prepare --labels-predicted takes what was corrected.`,
 		`  voxsaw view runs/organs
   voxsaw view imagesTs/ --predictions labels/ --scores scores/`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runView(cmd, *o, args[0]) })
@@ -70,6 +73,7 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 // site is what there is to see at a path, until done is called.
 func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done func(), err error) {
 	site.Title = filepath.Base(filepath.Clean(path))
+	site.Failed = sayOnce(stderr)
 	var open []func()
 	done = func() {
 		for _, f := range slices.Backward(open) {
@@ -105,15 +109,52 @@ func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done
 	default:
 		found, why := dataset.Detect(path, dataset.Options{})
 		if why != nil {
-			return site, done, withHint(why, "name the folder of a run, of scans, or of prepared cases")
+			return site, done, withHint(why, "%s", hintOfView(path))
 		}
-		site.Cases = o.scans(found)
+		if site.Cases, err = o.scans(found, stderr); err != nil {
+			return site, done, err
+		}
 	}
 	if err = o.addPredictions(site.Cases); err != nil {
 		return site, done, err
 	}
 	site.Cases, err = o.worstFirst(site.Cases)
 	return site, done, err
+}
+
+// sayOnce tells why cases cannot be shown, each reason once, from several goroutines.
+func sayOnce(stderr io.Writer) func(name string, err error) {
+	var mutex sync.Mutex
+	told := map[string]bool{}
+	return func(name string, err error) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if text := fmt.Sprintf("%s cannot be shown: %v", name, err); !told[text] {
+			told[text] = true
+			say(stderr, "WARNING: %s", text)
+		}
+	}
+}
+
+// hintOfView says what to name instead of a path that holds no scan.
+func hintOfView(path string) string {
+	if maps, err := pairing.Files(path); err == nil && allLabels(maps) {
+		return fmt.Sprintf("label maps are shown with their scans: voxsaw view SCANS --predictions %s", path)
+	}
+	return hintOfRuns(path, "name the folder of a run, of scans, or of prepared cases")
+}
+
+// allLabels says whether all files are label maps, by what they say or by their values.
+func allLabels(files map[string]string) bool {
+	for _, path := range files {
+		if _, predicted := provenance.Read(path); predicted {
+			continue
+		}
+		if labels, err := nifti.MayBeLabels(path, nifti.Options{}); err != nil || !labels {
+			return false
+		}
+	}
+	return true
 }
 
 // preparedCases are the cases of a store, or those that are wanted.
@@ -134,7 +175,7 @@ func preparedCases(store *prepared.Store, wanted []string) (cases []viewer.Case)
 			c.Window = report.Shown(how.Channel(0), opened.Intensities(0))
 		}
 		if len(r.Sources) > 0 {
-			c.Path = r.Sources[0].Path
+			c.Path = absolute(r.Sources[0].Path)
 		}
 		if r.HasLabels {
 			c.Reference = func() (*volume.LabelMap, error) {
@@ -150,22 +191,48 @@ func preparedCases(store *prepared.Store, wanted []string) (cases []viewer.Case)
 	return cases
 }
 
-// scans are the cases of a data set.
-func (o viewOptions) scans(found *dataset.Dataset) (cases []viewer.Case) {
+// absolute is the path of a file for a program that is started elsewhere. Where nothing is there,
+// it is left as it is: prepared cases may have been made in another folder.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil && isThere(full) {
+		return full
+	}
+	return path
+}
+
+// scans are the cases of a data set. What cannot be read is said, as far as headers tell; where
+// nothing can, that is an error.
+func (o viewOptions) scans(found *dataset.Dataset, stderr io.Writer) (cases []viewer.Case, err error) {
+	var wrong []error
 	for _, c := range found.Cases {
-		one := viewer.Case{Name: c.ID, Path: c.Image, Labels: found.LabelNames, Scan: func() (*volume.Volume, error) {
+		one := viewer.Case{Name: c.ID, Path: absolute(c.Image), Labels: found.LabelNames}
+		one.Scan = func() (*volume.Volume, error) {
 			v, _, err := c.ReadImage(o.Read)
 			return v, err
-		}}
+		}
 		if c.Labels != "" {
 			one.Reference = func() (*volume.LabelMap, error) {
 				_, l, _, err := c.Read(o.Read, found.LabelNames)
 				return l, err
 			}
 		}
+		if err := c.CheckHeader(); err != nil {
+			one.Text = "cannot be read"
+			wrong = append(wrong, err)
+		}
 		cases = append(cases, one)
 	}
-	return cases
+	if len(cases) == 1 && len(wrong) == 0 { // to the end: there is nothing else to see
+		_, err := cases[0].Scan()
+		return cases, err
+	}
+	if len(wrong) == len(cases) {
+		return nil, errors.Join(wrong...)
+	}
+	for _, err := range wrong {
+		say(stderr, "WARNING: %v", err)
+	}
+	return cases, nil
 }
 
 // addPredictions gives cases the label maps that have their names.
@@ -184,6 +251,7 @@ func (o viewOptions) addPredictions(cases []viewer.Case) error {
 			continue
 		}
 		given++
+		cases[n].PredictionPath = absolute(path)
 		cases[n].Prediction = func() (*volume.LabelMap, error) {
 			l, _, _, err := dataset.ReadPair(dataset.Labels{Path: path}, dataset.Labels{Path: path}, nil, o.Read)
 			return l, err

@@ -176,8 +176,8 @@ func heldOutOf(folder string, store *prepared.Store) ([]string, error) {
 	return held, err
 }
 
-// casesOfRun are the held-out cases of a run; all that were prepared where there are none, or nobody
-// knows which they are, which is said.
+// casesOfRun are the held-out cases of a run. Where there are none, or nobody knows which they are,
+// these are all that were prepared, which is said.
 func casesOfRun(folder string, store *prepared.Store, stderr io.Writer) []viewer.Case {
 	held, err := heldOutOf(folder, store)
 	cases := preparedCases(store, held)

@@ -71,9 +71,9 @@ func TestViewShowsThePuzzle(t *testing.T) {
 	}
 }
 
-// A trial shows its test cases with the predictions and scores that it has kept, the lowest DSC first;
-// another run what it has held out, whose splits are found from where it began; one that does not
-// tell shows all, and that is said.
+// A trial shows its test cases with the predictions and scores that it has kept, the lowest DSC
+// first. Another run shows what it has held out, by splits that are found from where it began. One
+// that does not tell shows all, and that is said.
 func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, writePhantoms("scans", phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}))
@@ -150,6 +150,9 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 		must(t, err)
 		kept, err := nifti.ReadLabels(filepath.Join(trial, "predictions", c.Name+".nii.gz"))
 		must(t, err)
+		if want := filepath.Join(trial, "predictions", c.Name+".nii.gz"); c.PredictionPath != want {
+			t.Errorf("%s: the prediction lies at %s, want %s", c.Name, c.PredictionPath, want)
+		}
 		if !slices.Equal(shown.Labels, kept.Labels) {
 			t.Errorf("%s: another prediction is shown", c.Name)
 		}

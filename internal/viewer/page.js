@@ -19,11 +19,11 @@ let site, shown = -1, loading = 0;
 const pressed = (id) => $(id).getAttribute("aria-pressed") === "true";
 const press = (id, on) => $(id).setAttribute("aria-pressed", String(on));
 
-// labelColors is NiiVue's table of colours for the labels of a case.
-function labelColors(names) {
+// labelColors is NiiVue's table of colours for the labels of a case; those of the reference are lighter.
+function labelColors(names, light) {
   const table = { R: [0], G: [0], B: [0], A: [0], I: [0], labels: [""] };
   for (const [label, name] of Object.entries(names || {})) {
-    const [r, g, b] = inks[(label - 1) % inks.length];
+    const [r, g, b] = inks[(label - 1) % inks.length].map((x) => (light ? (x >> 2) + 191 : x));
     table.R.push(r); table.G.push(g); table.B.push(b); table.A.push(255); table.I.push(Number(label)); table.labels.push(name);
   }
   return table;
@@ -32,12 +32,54 @@ function labelColors(names) {
 // layer is the overlay of a name, if the case has one.
 const layer = (name) => nv.volumes.findIndex((v) => v.name === name);
 
-function paint() {
-  for (const [id, opacity] of [["prediction", 0.45], ["reference", 0.7]]) {
-    const at = layer(id);
-    if (at > 0) nv.setOpacity(at, pressed(id) ? opacity : 0);
+// Which label maps are outlined and not filled, by how the button is pressed.
+const outlines = { mixed: ["reference"], true: ["reference", "prediction"], false: [] };
+const isOutlined = (name) => outlines[$("outline").getAttribute("aria-pressed")].includes(name);
+
+// outlineOf has of each label the voxels that are beside another one in their axial slice, as the
+// pictures in reports.
+function outlineOf(v) {
+  const size = v.hdr.dims.slice(1, 4), step = [1, size[0], size[0] * size[1]];
+  const axial = [0, 1, 2].filter((axis) => axis !== Math.abs(v.permRAS[2]) - 1);
+  const edge = new v.img.constructor(v.img.length);
+  v.img.forEach((label, n) => {
+    if (label && axial.some((axis) => {
+      const at = Math.floor(n / step[axis]) % size[axis];
+      return at === 0 || at === size[axis] - 1 || v.img[n - step[axis]] !== label || v.img[n + step[axis]] !== label;
+    })) edge[n] = label;
+  });
+  return edge;
+}
+
+// A layer that is outlined keeps its voxels, for the text under the crosshair, and is drawn with
+// those of the outline, which NiiVue would fade.
+const drawLayer = nv.refreshLayers.bind(nv);
+nv.refreshLayers = (v, layer) => {
+  if (!layer || !v.opacity || !isOutlined(v.name)) return drawLayer(v, layer);
+  const whole = v.img;
+  v.img = v.outline ??= outlineOf(v);
+  nv.opts.atlasOutline = 1;
+  try {
+    drawLayer(v, layer);
+  } finally {
+    v.img = whole;
+    nv.opts.atlasOutline = 0;
   }
-  nv.overlayOutlineWidth = pressed("outline") ? 0.25 : 0;
+};
+
+// Between slices and voxels the scan is interpolated; labels are not, of which a line would fade.
+const filter = nv.updateInterpolation.bind(nv);
+nv.updateInterpolation = (layer, linear) => {
+  nv.opts.isNearestInterpolation = layer > 0;
+  filter(layer, linear);
+  nv.opts.isNearestInterpolation = false;
+};
+
+function paint() {
+  for (const [id, filled] of [["prediction", 0.45], ["reference", 0.7]]) {
+    const at = layer(id);
+    if (at > 0) nv.setOpacity(at, !pressed(id) ? 0 : isOutlined(id) ? 1 : filled);
+  }
   nv.updateGLVolume();
 }
 
@@ -53,14 +95,14 @@ async function show(n) {
   if (c.window[0] !== c.window[1]) [scan.cal_min, scan.cal_max] = c.window;
   try {
     const volumes = [scan];
-    for (const id of ["reference", "prediction"]) {
+    for (const id of ["prediction", "reference"]) { // the outline on top
       $(id).disabled = !c[id];
       if (c[id]) volumes.push({ url: `${n}/${id}.nii`, name: id + ".nii", opacity: 0.5 });
     }
     await nv.loadVolumes(volumes);
     if (mine !== loading) return;
     nv.volumes.forEach((v) => { v.name = v.name.replace(/\.nii$/, ""); });
-    for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(c.labels));
+    for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(c.labels, v.name === "reference"));
     paint();
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
@@ -91,14 +133,21 @@ const actions = {
   curves: () => curves(!pressed("curves")),
   prediction: () => { press("prediction", !pressed("prediction")); paint(); },
   reference: () => { press("reference", !pressed("reference")); paint(); },
-  outline: () => { press("outline", !pressed("outline")); paint(); },
+  outline: () => {
+    const states = Object.keys(outlines);
+    press("outline", states[(states.indexOf($("outline").getAttribute("aria-pressed")) + 1) % states.length]);
+    paint();
+  },
   planes: () => nv.setSliceType((nv.opts.sliceType + 1) % 5),
   shot: () => nv.saveScene((shown < 0 ? "scan" : site.cases[shown].name) + ".png"),
   path: async () => {
     if (shown < 0) return;
-    const path = site.cases[shown].path;
-    await navigator.clipboard.writeText(path).catch(() => {});
-    say("copied: " + path);
+    const { path, prediction_path: map } = site.cases[shown];
+    const paths = [path, map].filter(Boolean).join("\n");
+    if (!paths) return say("nobody knows where this case lies");
+    const done = await navigator.clipboard.writeText(paths).then(() => "copied: ", () => "copy by hand: ");
+    say(done + [path, map].filter(Boolean).join(" and ") +
+      (map ? ". Once the label map is corrected, voxsaw prepare --labels-predicted takes it for labels" : ""));
   },
 };
 const keys = { p: "prediction", r: "reference", o: "outline", v: "planes", s: "shot", c: "curves" };

@@ -44,12 +44,15 @@ type Site struct {
 	Cases []Case // in the order of the table
 	// Curves writes a page of curves as they are now; nil: there are none.
 	Curves func(io.Writer) error
+	// Failed is told why a volume of a case could not be shown; nil: the page alone is.
+	Failed func(name string, err error)
 }
 
 // A Case is a scan with what was found in it. What is nil is not there.
 type Case struct {
 	Name, Text            string // Text stands beside it in the table, such as its DSC
 	Path                  string // where the scan lies, for another program
+	PredictionPath        string // where the prediction lies, which another program may correct
 	Scan                  func() (*volume.Volume, error)
 	Window                [2]float64 // shown from black to white; both 0: as the scan has it
 	Prediction, Reference func() (*volume.LabelMap, error)
@@ -61,6 +64,7 @@ type listed struct {
 	Name       string            `json:"name"`
 	Text       string            `json:"text"`
 	Path       string            `json:"path"`
+	Predicted  string            `json:"prediction_path"`
 	Window     [2]float64        `json:"window"`
 	Prediction bool              `json:"prediction"`
 	Reference  bool              `json:"reference"`
@@ -99,7 +103,7 @@ func handler(host, token string, site Site) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		given, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		given, path, below := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		origin, from := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 		switch {
 		case r.Method != http.MethodGet:
@@ -107,6 +111,8 @@ func handler(host, token string, site Site) http.Handler {
 		case r.Host != host, origin != "" && origin != "http://"+host, from == "cross-site", from == "same-site",
 			subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
 			http.Error(w, "nothing here: open the address that voxsaw view has printed", http.StatusForbidden)
+		case !below: // the page's own links begin behind the slash, which somebody has not copied
+			http.Redirect(w, r, "/"+token+"/", http.StatusTemporaryRedirect)
 		default:
 			site.answer(w, r, path)
 		}
@@ -149,7 +155,8 @@ func (s Site) answer(w http.ResponseWriter, r *http.Request, path string) {
 func (s Site) list(w http.ResponseWriter) {
 	all := []listed{}
 	for _, c := range s.Cases {
-		all = append(all, listed{c.Name, c.Text, c.Path, c.Window, c.Prediction != nil, c.Reference != nil, c.Labels})
+		all = append(all, listed{c.Name, c.Text, c.Path, c.PredictionPath, c.Window, c.Prediction != nil,
+			c.Reference != nil, c.Labels})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(map[string]any{"title": s.Title, "curves": s.Curves != nil, "cases": all})
@@ -183,6 +190,9 @@ func (s Site) file(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	if err != nil {
+		if s.Failed != nil {
+			s.Failed(c.Name, err)
+		}
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -3,6 +3,7 @@ package viewer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -76,6 +77,52 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 		if code := ask(http.MethodGet, path, nil); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}
+	}
+}
+
+// An address whose last slash was not copied leads to the page, and to nobody who lacks the token.
+func TestTheLastSlashMayBeMissing(t *testing.T) {
+	s, _ := site()
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	server.Config.Handler = handler(server.Listener.Addr().String(), "SECRET", s)
+	for path, want := range map[string]int{"/SECRET": http.StatusOK, "/SECREU": http.StatusForbidden,
+		"/": http.StatusForbidden, "": http.StatusForbidden} {
+		answer, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%q: %d, want %d", path, answer.StatusCode, want)
+		}
+		if at := answer.Request.URL.Path; want == http.StatusOK && at != "/SECRET/" {
+			t.Errorf("%q leads to %s", path, at)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://"+server.Listener.Addr().String()+"/SECRET", nil)
+	r.Header.Set("Origin", "https://elsewhere.example")
+	w := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || w.Header().Get("Location") != "" {
+		t.Errorf("another page is led to %q: %d", w.Header().Get("Location"), w.Code)
+	}
+}
+
+// What cannot be read is told to the page and to who serves it.
+func TestWhatCannotBeShownIsTold(t *testing.T) {
+	s, _ := site()
+	var told []string
+	s.Failed = func(name string, err error) { told = append(told, name+": "+err.Error()) }
+	s.Cases[0].Scan = func() (*volume.Volume, error) { return nil, errors.New("a.nii.gz: is truncated") }
+	h := handler("127.0.0.1:4000", "SECRET", s)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4000/SECRET/0/scan.nii", nil))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "is truncated") {
+		t.Errorf("the page is told %d, %q", w.Code, w.Body)
+	}
+	if want := []string{"case_1: a.nii.gz: is truncated"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 

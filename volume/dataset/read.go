@@ -86,6 +86,21 @@ func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	return h.Grid, h.VoxelBytes, true
 }
 
+// CheckHeader says what is wrong with the case's scan as far as headers tell: nothing of a series
+// whose files were not looked at.
+func (c Case) CheckHeader() error {
+	switch {
+	case c.series != nil:
+		return c.series.Err
+	case c.refused != nil:
+		return c.refused
+	case c.IsDICOM():
+		return nil
+	}
+	_, err := format.ReadHeader(c.Image)
+	return err
+}
+
 // readImage also returns the scan's DICOM series, nil for a NIfTI file.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {
