@@ -20,7 +20,8 @@ import (
 )
 
 // An origin is what a label map says about how it was made: a comment in the header of a NIfTI
-// file, the AlgorithmParameters of a SEG object. It is JSON.
+// file, the AlgorithmParameters of a SEG object, the StructureSetDescription of an RT structure
+// set. It is JSON.
 type origin struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
@@ -62,7 +63,7 @@ func (r reading) String() string {
 }
 
 const (
-	// a SEG object's reader takes no longer texts
+	// neither a SEG object's reader nor the description of a structure set takes longer texts
 	mostParameters = 1000
 	// what MapsOn says of maps on the prepared voxels
 	mapsOnPrepared = "prepared"
@@ -79,7 +80,8 @@ func (b *Batch) origin(p Model) origin {
 	}
 }
 
-// text is the provenance as files have it.
+// text is the provenance as files have it. What does not fit is left out, because a text that is
+// cut off is no JSON, and would no longer say that this program made the labels.
 func (p origin) text(most int) (string, error) {
 	data, err := json.Marshal(p)
 	if err == nil && len(data) > most {
@@ -89,6 +91,11 @@ func (p origin) text(most int) (string, error) {
 	if err == nil && len(data) > most {
 		p.Agreement = nil // the table has it
 		data, err = json.Marshal(p)
+	}
+	if err == nil && len(data) > most {
+		// a second run is then asked to write the file again
+		data, err = json.Marshal(origin{Program: p.Program, Version: p.Version, Digest: p.Digest, Learnt: p.Learnt,
+			Provenance: segment.Provenance{Model: p.Model}})
 	}
 	return string(data), err
 }

@@ -1,12 +1,15 @@
 package predict
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -82,5 +85,28 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	}
 	if err := check(); err == nil || !strings.Contains(err.Error(), "was made of another scan") {
 		t.Errorf("another scan under the same name: %v", err)
+	}
+}
+
+// However much there is to say, what a DICOM object says is JSON and fits, so that it is known as a
+// prediction.
+func TestOriginsFit(t *testing.T) {
+	o := origin{Program: provenance.Predict, Version: "2", Digest: strings.Repeat("d", 64),
+		Learnt: provenance.WithLabels}
+	o.Model = strings.Repeat("m", 64)
+	for n := range 600 {
+		o.LargestOf = append(o.LargestOf, fmt.Sprint(n))
+		o.Checkpoints = append(o.Checkpoints, segment.Trained{Weights: "0123456789abcdef", Step: n})
+		o.Scan.Series += "words "
+	}
+	for _, most := range []int{mostParameters, 5000, 1 << 20} {
+		text, err := o.text(most)
+		var read origin
+		if err != nil || len(text) > most || json.Unmarshal([]byte(text), &read) != nil || !provenance.Is([]byte(text)) {
+			t.Errorf("%d characters of at most %d: %.80s, %v", len(text), most, text, err)
+		}
+		if read.Digest != o.Digest || read.Model != o.Model || read.Learnt != o.Learnt {
+			t.Errorf("at most %d: %+v", most, read)
+		}
 	}
 }

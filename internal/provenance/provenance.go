@@ -1,7 +1,7 @@
 // Package provenance is the note by which a label map says that this program made it: JSON with
-// the key "program", a comment in the header of a NIfTI file or the AlgorithmParameters of a
-// DICOM SEG object. Start at [Read] and [Extension]. What else the JSON says is the business of
-// who writes it.
+// the key "program", a comment in the header of a NIfTI file, the AlgorithmParameters of a DICOM
+// SEG object, or the StructureSetDescription of an RT structure set. Start at [Read] and
+// [Extension]. What else the JSON says is the business of who writes it.
 package provenance
 
 import (
@@ -49,8 +49,8 @@ func Extension(text string) nifti.Extension {
 	return nifti.Extension{Code: commentCode, Data: []byte(text)}
 }
 
-// Read returns the stamp of a NIfTI file or of a DICOM SEG object; false where there is none, or
-// where the file cannot be read.
+// Read returns the stamp of a NIfTI file, a DICOM SEG object or an RT structure set; false where
+// there is none, or where the file cannot be read.
 func Read(path string) (text []byte, ok bool) { return first(texts(path)) }
 
 // In is [Read] of a NIfTI file whose header has been read.

@@ -68,10 +68,10 @@ func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair 
 	})
 }
 
-// dropPredictedObjects removes DICOM SEG objects that are predictions.
+// dropPredictedObjects removes DICOM SEG objects and RT structure sets that are predictions.
 func (d *Dataset) dropPredictedObjects(objects []object, o Options) []object {
 	return slices.DeleteFunc(objects, func(one object) bool {
-		if one.segmentation == nil || o.LabelsPredicted || !provenance.Is([]byte(one.segmentation.Parameters)) {
+		if o.LabelsPredicted || !provenance.Is([]byte(one.stamp())) {
 			return false
 		}
 		d.predicted = append(d.predicted, one.path)

@@ -1,11 +1,14 @@
 package dataset
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -40,6 +43,66 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 				}
 				if unused := slices.Contains(d.Unused, path); unused == want {
 					t.Errorf("%s of %s, asked for: %v; among the unused: %v", test.labels, by.program, asked, unused)
+				}
+			}
+		}
+	}
+}
+
+// So it is with SEG objects and RT structure sets beside a series, and they do not hide what
+// somebody drew on it, in whatever folder that lies.
+func TestPredictedObjectsAreNoLabels(t *testing.T) {
+	kinds := map[string]func(string, *volume.LabelMap, *dicom.Series, dicom.WriteOptions) error{
+		"SEG": dicom.WriteSegmentation, "RTSTRUCT": dicom.WriteStructureSet,
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for _, by := range []struct {
+			program string
+			isLabel bool
+		}{{provenance.Predict, false}, {provenance.Crossval, false}, {"another", true}} {
+			for _, beside := range []bool{false, true} {
+				root := t.TempDir()
+				ct, path, drawn := filepath.Join(root, "ct"), filepath.Join(root, "rs.dcm"), filepath.Join(root, "z.dcm")
+				v, l := axial(t, 1)
+				writeSeries(t, ct, "1.2.1", v, false)
+				all, _, err := dicom.Scan(ct)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l, err = l.Orient(all[0].Axcodes); err != nil {
+					t.Fatal(err)
+				}
+				put := func(path, stamp string) {
+					t.Helper()
+					if err := kinds[kind](path, l, all[0], dicom.WriteOptions{Version: stamp, Parameters: stamp}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				put(path, `{"program": "`+by.program+`"}`)
+				if beside {
+					clear(l.Labels[:len(l.Labels)/2]) // so that it is no copy
+					put(drawn, "")
+				}
+				for _, asked := range []bool{false, true} {
+					d, err := Detect(root, Options{LabelsPredicted: asked})
+					if err != nil || len(d.Cases) != 1 {
+						t.Fatalf("%s: %v, %v", kind, d, err)
+					}
+					isLabel := asked || by.isLabel
+					want := ""
+					switch {
+					case beside && !isLabel:
+						want = drawn
+					case !beside && isLabel:
+						want = path // of two, none is taken unless somebody chooses
+					}
+					if got := d.Cases[0].Labels; got != want {
+						t.Errorf("%s of %s, drawn ones beside it: %v, asked for: %v; labels are %q, not %q", kind,
+							by.program, beside, asked, got, want)
+					}
+					if unused := slices.Contains(d.Unused, path); unused == isLabel {
+						t.Errorf("%s of %s, asked for: %v; among the unused: %v", kind, by.program, asked, unused)
+					}
 				}
 			}
 		}

@@ -53,3 +53,12 @@ func (o object) String() string {
 	}
 	return o.segmentation.String()
 }
+
+// stamp is the text in which this program says that it made the object; other programs write there
+// what they like.
+func (o object) stamp() string {
+	if o.structures != nil {
+		return o.structures.Description
+	}
+	return o.segmentation.Parameters
+}
