@@ -47,7 +47,8 @@ func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 	case ok:
 		return rows.tiles(), false
 	case c.is5One():
-		return c.tilesOfOne(), false
+		n, _ := c.tilesOfOne()
+		return n, false
 	case c.Images == 1 || volume(c.To)%convTile == 0:
 		return blocksOf(volume(c.To), convTile), false
 	}
@@ -186,11 +187,19 @@ func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bia
 	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, c, y, moments, x, packed, bias)
 }
 
-// conv5Rows is conv5.cu's Conv5, and how it is launched.
+// conv5Rows says how conv5.cu makes a convolution, and how it is launched.
 type conv5Rows struct {
 	Images, In, Out int32
 	Size            [3]int32
 	Rows, Block     int32
+}
+
+// numbers is conv5.cu's Conv5.
+func (a conv5Rows) numbers() any {
+	return struct {
+		conv5Rows
+		ByW, ByTiles, ByD, ByParts divisor
+	}{a, divisorOf(int(a.Size[2])), divisorOf(a.tilesOfPlane()), divisorOf(int(a.Size[0])), divisorOf(int(a.Block / 8))}
 }
 
 // conv5Tile is the variant of conv5.cu for a number of output channels: channels of a tile, voxels
@@ -241,7 +250,9 @@ func (a conv5Rows) pays() bool {
 }
 
 // tiles is how many tiles an image has.
-func (a conv5Rows) tiles() int { return int(a.Size[0]) * blocksOf(int(a.Size[1]), int(a.Rows)) }
+func (a conv5Rows) tiles() int { return int(a.Size[0]) * a.tilesOfPlane() }
+
+func (a conv5Rows) tilesOfPlane() int { return blocksOf(int(a.Size[1]), int(a.Rows)) }
 
 func (a conv5Rows) threads() int {
 	_, voxels := conv5Tile(a.Out)
@@ -252,7 +263,7 @@ func (a conv5Rows) threads() int {
 func (a conv5Rows) shared() int {
 	channels, voxels := conv5Tile(a.Out)
 	stage := (int(a.Rows+4)*int(a.Size[2]) + 64) * (2*int(a.Block) + 16)
-	result := 4*a.threads()/32*voxels*(channels+1) + 8*a.threads()
+	result := 4*a.threads()/32*voxels*(channels+1) + momentsBytes*a.threads()
 	return max(2*stage, result)
 }
 
@@ -262,24 +273,26 @@ func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operan
 	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
 	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
 	tiles := int(a.Images) * a.tiles()
-	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a, y, moments, x,
+	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a.numbers(), y, moments, x,
 		packed, bias)
 }
 
-// tilesOfOne is how many tiles of conv5One an image has.
-func (c convolution) tilesOfOne() int {
-	return blocksOf(int(c.To[0]), 2) * blocksOf(int(c.To[1]), 8) * blocksOf(int(c.To[2]), 32)
+// tilesOfOne is how many tiles of conv5One an image has, and how many along each axis.
+func (c convolution) tilesOfOne() (n int, along [3]int) {
+	along = [3]int{blocksOf(int(c.To[0]), 2), blocksOf(int(c.To[1]), 8), blocksOf(int(c.To[2]), 32)}
+	return along[0] * along[1] * along[2], along
 }
 
 // conv5One appends the convolution of one channel. Its block makes 2 x 8 x 32 voxels of 16
 // channels.
 func (k *kernel) conv5One(c convolution, t device.Type, y, moments, x, w, bias operand) {
-	tiles := int(c.Images) * c.tilesOfOne()
-	const shared = max(4*(6*12*36+125*16), 4*(512*17+2*256))
-	k.launch("conv5One"+suffix(t), grid{tiles, blocksOf(int(c.Out), 16), 1}, 256, shared, struct {
-		Out  int32
-		Size [3]int32
-	}{c.Out, c.To}, y, moments, x, w, bias)
+	tiles, along := c.tilesOfOne()
+	const shared = max(4*(6*12*36+125*16), 4*512*17+momentsBytes*256)
+	k.launch("conv5One"+suffix(t), grid{int(c.Images) * tiles, blocksOf(int(c.Out), 16), 1}, 256, shared, struct {
+		Out           int32
+		Size          [3]int32
+		ByX, ByY, ByZ divisor
+	}{c.Out, c.To, divisorOf(along[2]), divisorOf(along[1]), divisorOf(along[0])}, y, moments, x, w, bias)
 }
 
 // --- The gradient of weights

@@ -61,7 +61,7 @@ func (k *kernel) convPatches(a patches, c convolution, t device.Type, y, moments
 	}
 	tiles, blocks := blocksOf(int(a.Rows), convTile), 2*k.d.processors
 	g := grid{min(tiles, blocks), min(blocksOf(int(a.Columns), n), max(1, blocks/tiles)), 1}
-	shared := stages*(convTile+n)*pitch + 4*(convTile*(n+4)+2*threads)
+	shared := stages*(convTile+n)*pitch + 4*convTile*(n+4) + momentsBytes*threads
 	k.launch(fmt.Sprintf("patches%s_%d", k.d.multiplier(t), n), g, threads, shared, a, y, moments, x, packed, bias)
 }
 

@@ -12,6 +12,8 @@ struct Conv5 {
   int images, in, out, size[3];
   int rows;  // of a tile
   int block; // channels of x in shared memory at a time: 16, 32 or 64, divides in
+  Divisor byW, byTiles, byD; // voxels of a row, tiles of a plane, planes
+  Divisor byParts;           // 16 bytes of the channels in shared memory
 };
 
 // 16 bytes for each of block / 8 groups of channels, and 16 more so that ldmatrix meets no bank twice
@@ -25,39 +27,35 @@ template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x
   constexpr int N = 8 * NT, pitchOut = N + 1;
   SHARED(unsigned char, shared);
   const int D = a.size[0], H = a.size[1], W = a.size[2];
-  const int tiles = (H + a.rows - 1) / a.rows, y0 = blockIdx.x % tiles * a.rows, z0 = blockIdx.x / tiles % D, image = blockIdx.x / tiles / D;
+  const int plane = quotient(blockIdx.x, a.byTiles), image = quotient(plane, a.byD), z0 = plane - image * D, y0 = (blockIdx.x - plane * (int)a.byTiles.d) * a.rows;
   const int threads = blockDim.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * MT * 16;
-  const int pitch = conv5Pitch(a), stageBytes = conv5Voxels(a) * pitch, blocks = a.in / a.block, stages = 5 * blocks;
+  const int pitch = conv5Pitch(a), stageBytes = conv5Voxels(a) * pitch, begin = max(0, z0 - 2), end = min(D, z0 + 3);
 
-  // stage s: plane z0 + s / blocks - 2, channels s % blocks; false where the plane is outside
-  auto inside = [&](int s) {
-    const int z = z0 + s / blocks - 2;
-    return z >= 0 && z < D;
-  };
-  auto fetch = [&](int s) {
-    const int z = z0 + s / blocks - 2, parts = a.block / 8;
-    unsigned char *to = shared + s % 2 * stageBytes;
-    for (int i = threadIdx.x; i < (a.rows + 4) * W * parts; i += threads) {
-      const int part = i % parts, v = i / parts, yy = y0 + v / W - 2;
-      const bool there = yy >= 0 && yy < H;
-      const bf16 *from = there ? x + ((((size_t)image * D + z) * H + yy) * W + v % W) * a.in + s % blocks * a.block + 8 * part : x;
-      copyAsync16(to + v * pitch + 16 * part, from, there);
+  // A stage is some channels of a plane's rows. These lie one after the other, so that voxel v of a stage
+  // is so many further on than its first one; of the image are those from low to high.
+  const int part = threadIdx.x - (int)quotient(threadIdx.x, a.byParts) * (int)a.byParts.d, low = (2 - y0) * W, high = (H + 2 - y0) * W;
+  auto fetch = [&](int stage, int z, int channel) {
+    const int first = ((image * D + z) * H + y0 - 2) * W;
+    unsigned char *to = shared + stage * stageBytes + 16 * part;
+    for (int v = quotient(threadIdx.x, a.byParts); v < (a.rows + 4) * W; v += quotient(threads, a.byParts)) {
+      const bool there = v >= low && v < high;
+      copyAsync16(to + v * pitch, there ? x + (size_t)(first + v) * a.in + channel + 8 * part : x, there);
     }
   };
 
   float sum[MT][5][NT][4] = {};
   const uint2 *weights = w + (size_t)blockIdx.y * 5 * (a.in / 16) * 25 * NT * 32 + lane;
-  if (inside(0)) fetch(0);
+  fetch(0, begin, 0);
   commitAsync();
-  for (int s = 0; s < stages; s++) {
+  for (int z = begin, channel = 0, stage = 0; z < end; stage ^= 1) {
+    const int nextChannel = channel + a.block < a.in ? channel + a.block : 0, next = nextChannel ? z : z + 1;
     waitAsync<0>();
-    barrier(); // stage s is there, and nobody reads the one before it any more
-    if (s + 1 < stages && inside(s + 1)) fetch(s + 1);
+    barrier(); // the stage is there, and nobody reads the one before it any more
+    if (next < end) fetch(stage ^ 1, next, nextChannel);
     commitAsync();
-    if (!inside(s)) continue;
     for (int c = 0; c < a.block / 16; c++) {
-      const unsigned char *from = shared + s % 2 * stageBytes + (first + lane % 16) * pitch + 16 * (2 * c + lane / 16);
-      const uint2 *stageWeights = weights + (size_t)(s / blocks * (a.in / 16) + s % blocks * (a.block / 16) + c) * 25 * NT * 32;
+      const unsigned char *from = shared + stage * stageBytes + (first + lane % 16) * pitch + 16 * (2 * c + lane / 16);
+      const uint2 *stageWeights = weights + (size_t)((z + 2 - z0) * (a.in / 16) + channel / 16 + c) * 25 * NT * 32;
 #pragma unroll 1
       for (int ky = 0; ky < 5; ky++) {
         uint32_t left[MT][4];
@@ -73,6 +71,7 @@ template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x
           }
       }
     }
+    z = next, channel = nextChannel;
   }
   waitAsync<0>();
   barrier();
@@ -80,6 +79,14 @@ template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x
   // out[x] = sum over kx of sum_kx[x + kx - 2], one kx after the other
   float *out = reinterpret_cast<float *>(shared);
   const int all = threads / 32 * MT * 16, firstOut = blockIdx.y * N;
+  int at[MT][2]; // in its row, of each voxel of this thread; beyond any row where there is none
+#pragma unroll
+  for (int m = 0; m < MT; m++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int v = first + 16 * m + lane / 4 + 8 * half;
+      at[m][half] = v < a.rows * W ? v - (int)quotient(v, a.byW) * W : -8;
+    }
   for (int i = threadIdx.x; i < all * N; i += threads) out[i / N * pitchOut + i % N] = bias ? bias[firstOut + i % N] : 0;
 #pragma unroll
   for (int kx = 0; kx < 5; kx++) {
@@ -88,18 +95,18 @@ template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x
     for (int m = 0; m < MT; m++)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        const int v = first + 16 * m + lane / 4 + 8 * half, to = v % W + 2 - kx;
-        if (v >= a.rows * W || to < 0 || to >= W) continue;
+        const int v = first + 16 * m + lane / 4 + 8 * half, to = at[m][half] + 2 - kx;
+        if (to < 0 || to >= W) continue;
 #pragma unroll
         for (int t = 0; t < NT; t++)
 #pragma unroll
-          for (int i = 0; i < 2; i++) out[(v / W * W + to) * pitchOut + 8 * t + lane % 4 * 2 + i] += sum[m][kx][t][2 * half + i];
+          for (int i = 0; i < 2; i++) out[(v + 2 - kx) * pitchOut + 8 * t + lane % 4 * 2 + i] += sum[m][kx][t][2 * half + i];
       }
   }
   barrier();
   const Result result = {out, a.rows * W, pitchOut, N, a.out, firstOut, out + all * pitchOut, threads};
   Moments *to = moments ? moments + (size_t)blockIdx.x * a.out : nullptr;
-  writeResult<bf16, N>(y, to, result, [&](int r) { return y0 + r / W < H ? ((image * D + z0) * H + y0 + r / W) * W + r % W : -1; });
+  writeResult<bf16, N>(y, to, result, [&](int r) { return r < (H - y0) * W ? ((image * D + z0) * H + y0) * W + r : -1; });
 }
 
 KERNEL(512, 1, conv5_16, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<2, 2>(y, moments, x, w, bias, a); }
@@ -132,14 +139,14 @@ KERNEL(256, 4, packConv5, (bf16 *to, const float *w, PackConv5 a)) {
 // 16 channels, a thread 4 voxels of 8 of them.
 struct Conv5One {
   int out, size[3];
+  Divisor byX, byY, byZ; // blocks of an image along each axis
 };
 CONSTANT int oneX = 36, oneY = 12, oneZ = 6; // the tile of x with its halo
 template <class T> FN void conv5One(T *y, Moments *moments, const T *x, const float *w, const float *bias, const Conv5One &a) {
   SHARED(float, shared);
   float *tile = shared, *weights = shared + oneX * oneY * oneZ; // (125, 16)
-  const int D = a.size[0], H = a.size[1], W = a.size[2], tilesX = (W + 31) / 32, tilesY = (H + 7) / 8, tilesZ = (D + 1) / 2;
-  int b = blockIdx.x;
-  const int x0 = b % tilesX * 32, y0 = b / tilesX % tilesY * 8, z0 = b / (tilesX * tilesY) % tilesZ * 2, image = b / (tilesX * tilesY * tilesZ), first = blockIdx.y * 16;
+  const int D = a.size[0], H = a.size[1], W = a.size[2], row = quotient(blockIdx.x, a.byX), plane = quotient(row, a.byY), image = quotient(plane, a.byZ);
+  const int x0 = (blockIdx.x - row * (int)a.byX.d) * 32, y0 = (row - plane * (int)a.byY.d) * 8, z0 = (plane - image * (int)a.byZ.d) * 2, first = blockIdx.y * 16;
   for (int i = threadIdx.x; i < oneX * oneY * oneZ; i += 256) {
     const int xx = x0 + i % oneX - 2, yy = y0 + i / oneX % oneY - 2, zz = z0 + i / (oneX * oneY) - 2;
     const bool there = xx >= 0 && xx < W && yy >= 0 && yy < H && zz >= 0 && zz < D;

@@ -30,7 +30,7 @@ def launch(name):
         pitch = (lambda e: 2 * e + (0 if 2 * e // 16 % 2 else 16)) if m[1] == "bf16" else (lambda e: 4 * (e + 8))
         return 256, 3 * 32 * (pitch(128) + pitch(n))
     if m := re.fullmatch(r"patches_(\w+)_(\d+)", name):
-        return 256, 4 * (128 + int(m[2])) * 80 + 4 * (128 * (int(m[2]) + 4) + 512)
+        return 256, 4 * (128 + int(m[2])) * 80 + 4 * (128 * (int(m[2]) + 4) + 3 * 256)
     if name.startswith("pointWeights"):
         return 256, 3 * 128 * (80 + 48 if "bf16" in name else 160 + 96)
     if name == "conv5_16":  # 32^3 patches, 16 channels: 16 rows of 32
@@ -38,7 +38,7 @@ def launch(name):
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
         return 512, 2 * ((16 + 4) * 16 + 64) * 80
     if name.startswith("conv5One"):
-        return 256, 4 * (512 * 17 + 2 * 256)
+        return 256, 4 * (512 * 17 + 3 * 256)
     if name.startswith("matrix"):
         return 256, 2 * 16 * 72 * 4
     if name.startswith("lossSums"):

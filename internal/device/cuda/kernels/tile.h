@@ -45,7 +45,7 @@ struct Result {
   const float *sums; // (rows, pitch), bias included
   int rows, pitch, channels; // of the tile
   int all, first;            // channels of a voxel of y, and which is the tile's first one
-  float *scratch;            // 2 threads floats
+  float *scratch;            // 3 threads floats
   int threads;
 };
 
@@ -79,14 +79,14 @@ template <class T, int N, class F> FN void writeResult(T *y, Moments *moments, c
     const float d = r.sums[row * r.pitch + c] - mean;
     if (voxelOf(row) >= 0) m2 += d * d;
   }
-  r.scratch[threadIdx.x] = mean, r.scratch[r.threads + threadIdx.x] = m2;
-  barrier();
-  if ((int)threadIdx.x >= live) return;
-  Moments all = {0, 0, 0};
-  for (int p = 0; p < parts; p++) {
-    float n = 0;
-    for (int row = p; row < r.rows; row += parts) n += voxelOf(row) >= 0;
-    all = merge(all, {n, r.scratch[p * N + c], r.scratch[r.threads + p * N + c]});
+  // halves are merged until one part is left
+  Moments all = {count, mean, m2};
+  float *counts = r.scratch, *means = counts + r.threads, *squares = means + r.threads;
+  for (int left = parts; left > 1; left = (left + 1) / 2) {
+    if (part < left) counts[threadIdx.x] = all.count, means[threadIdx.x] = all.mean, squares[threadIdx.x] = all.m2;
+    barrier();
+    const int half = (left + 1) / 2, other = threadIdx.x + half * N;
+    if (part + half < left) all = merge(all, {counts[other], means[other], squares[other]});
   }
-  moments[r.first + c] = all;
+  if ((int)threadIdx.x < live) moments[r.first + c] = all;
 }
