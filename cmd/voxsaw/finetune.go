@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -164,6 +165,9 @@ func unlabelledFor(data string, s dataset.Selection, labelled, more []string) ([
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
+	if err := run.hours.check(cmd); err != nil {
+		return err
+	}
 	if resumed(cmd) == "" {
 		plan, err := planned(&o.Network, o.Plans)
 		if err != nil {
@@ -217,7 +221,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		}
 	}
 	summary, err := run.train(cmd, trainingRun{
-		verb: "finetune", items: "crops", batch: batch, settings: &o,
+		verb: "finetune", items: "crops", batch: batch, settings: &o, training: &o.Config.Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
 				list(training), len(held), list(held))
@@ -236,8 +240,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 			}
 			return err
 		},
-		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
+		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			summary, _, err := segment.Finetune(ctx, dev, o.Config, data, o.Init, options)
 			return summary, err
 		},
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -313,6 +314,9 @@ func printChoices(w io.Writer, preset string, choices []puzzle2d.Choice) {
 
 func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) error {
 	run.memory = o.Memory
+	if err := run.hours.check(cmd); err != nil {
+		return err
+	}
 	store, err := openPhotos(o.Data)
 	if err != nil {
 		return err
@@ -338,14 +342,14 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	defer closeDevice()
 	return run.pretrain(cmd, trainingRun{
-		verb: "pretrain", items: items, batch: batch, settings: &o,
+		verb: "pretrain", items: items, batch: batch, settings: &o, training: task.Shared().Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "pretraining on %s, %d held out", numbers.Count(len(data.Train), "photograph"),
 				len(data.Validate))
 			return nil
 		},
-		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			return task.Train(cmd.Context(), dev, data, options)
+		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			return task.Train(ctx, dev, data, options)
 		},
 	}, score)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -240,6 +241,9 @@ func startPhotoFinetune(cmd *cobra.Command, o *photoFinetuneOptions, run runFlag
 
 func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) error {
 	run.memory = o.Memory
+	if err := run.hours.check(cmd); err != nil {
+		return err
+	}
 	store, err := openPhotos(o.Data)
 	if err != nil {
 		return err
@@ -264,15 +268,15 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
 	summary, err := run.train(cmd, trainingRun{
-		verb: "finetune", items: "photographs", batch: batch, settings: &o,
+		verb: "finetune", items: "photographs", batch: batch, settings: &o, training: &task.Settings().Train,
 		mayDiffer: []string{"proposals"}, // they are recognised by their digest
 		told: func(stderr io.Writer) error {
 			say(stderr, "training on %s of %d classes, %d held out, %d to test on",
 				numbers.Count(len(data.Train), "photograph"), len(store.Classes()), len(data.Validate), len(data.Test))
 			return nil
 		},
-		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			return task.Run(cmd.Context(), dev, data, options)
+		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			return task.Run(ctx, dev, data, options)
 		},
 	})
 	if err != nil {

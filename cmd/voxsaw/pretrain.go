@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,9 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 
 func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	run.memory = o.Memory
+	if err := run.hours.check(cmd); err != nil {
+		return err
+	}
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
 	}
@@ -91,15 +95,15 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	defer closeDevice()
 	data := sample.Data{Store: store, Train: training, Validate: held}
 	return run.pretrain(cmd, trainingRun{
-		verb: "pretrain", items: task.Items, batch: batch, settings: &o,
+		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: settings.Common().Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
 				list(training), len(held), list(held))
 			noteTorn(stderr, o.Cases, training, held)
 			return noteLeftOut(stderr, o.Cases, labelled, unlabelled)
 		},
-		run: func(options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			return settings.Pretrain(cmd.Context(), dev, data, options)
+		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)
 }

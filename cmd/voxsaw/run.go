@@ -31,6 +31,7 @@ type runFlags struct {
 	memory        gibibytes  // of the verb's options
 	local         localFlags // of verbs that read prepared cases
 	loaders       count
+	hours         hours
 	json          bool
 	tensorboard   bool
 	cmd           *cobra.Command
@@ -44,6 +45,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
 	f.BoolVar(&r.resume, "resume", false,
 		"continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
+	r.hours.bind(cmd)
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -13,20 +14,25 @@ import (
 type trainingRun struct {
 	verb, items string // for the display: "pretrain", "puzzles"
 	batch       autoBatch
-	settings    any // of the run, as it records them
+	settings    any              // of the run, as it records them
+	training    *voxsaw.Training // among these
 	// told says what is learnt from, before the first step.
 	told      func(stderr io.Writer) error
-	run       func(voxsaw.RunOptions) (voxsaw.Summary, error)
+	run       func(context.Context, voxsaw.RunOptions) (voxsaw.Summary, error)
 	mayDiffer []string // settings that may be others when the run is resumed
 }
 
 // train carries out a training in the run's folder.
 func (r *runFlags) train(cmd *cobra.Command, t trainingRun) (voxsaw.Summary, error) {
-	stderr := cmd.ErrOrStderr()
-	err := t.batch.settle(stderr, r, func(o voxsaw.RunOptions) error {
-		_, err := t.run(o)
+	stderr, ctx := cmd.ErrOrStderr(), cmd.Context()
+	try := func(ctx context.Context, o voxsaw.RunOptions) error {
+		_, err := t.run(ctx, o)
 		return err
-	})
+	}
+	err := t.batch.settle(stderr, r, func(o voxsaw.RunOptions) error { return try(ctx, o) })
+	if err == nil {
+		err = r.hours.settle(ctx, stderr, r, t.training, try)
+	}
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -39,7 +45,7 @@ func (r *runFlags) train(cmd *cobra.Command, t trainingRun) (voxsaw.Summary, err
 	if err := t.told(stderr); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	summary, err := t.run(options)
+	summary, err := t.run(ctx, options)
 	progress.finish()
 	if err != nil {
 		return summary, r.explain(err)

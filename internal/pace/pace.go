@@ -1,7 +1,8 @@
 // Package pace times trainings on a user's prepared cases: a few steps of each verb, to say how
 // many fit into the time that there is.
 //
-// Start at [Options.Measure]. What single networks and operators take is package bench's.
+// Start at [Options.Measure], for advice, and at [Try], for a training that is about to begin. What
+// single networks and operators take is package bench's.
 package pace
 
 import (
@@ -103,6 +104,8 @@ type stopwatch struct {
 	at      []time.Duration // the end of each step
 	enough  context.CancelFunc
 	stepped func()
+	least   int           // steps that are timed
+	long    time.Duration // after which so many are enough
 }
 
 func (s *stopwatch) Started(int, int)                       {}
@@ -113,7 +116,7 @@ func (s *stopwatch) Note(message string)                    { s.notes = append(s
 func (s *stopwatch) Stepped(p voxsaw.Progress) {
 	s.at = append(s.at, p.Elapsed)
 	s.stepped()
-	if len(s.at) > 2 && p.Elapsed > timeEnough {
+	if len(s.at) >= s.least && p.Elapsed > s.long {
 		s.enough()
 	}
 }
@@ -131,12 +134,23 @@ func (s *stopwatch) median() time.Duration {
 	return each[len(each)/2]
 }
 
+// mean is that of the later half of the steps, for which no data lay ready from before the first
+// one, and how many these are.
+func (s *stopwatch) mean() (time.Duration, int) {
+	last := len(s.at) - 1
+	if last < 1 {
+		return 0, 0
+	}
+	from := last / 2
+	return (s.at[last] - s.at[from]) / time.Duration(last-from), last - from
+}
+
 // measure times a few steps of a training.
 func (o Options) measure(ctx context.Context, t trial, n voxsaw.Network) (time.Duration, []string, error) {
 	run, enough := context.WithCancel(ctx)
 	defer enough()
 	stepped, ended := o.Timing(t.verb, n.Channels, stepsTimed)
-	watch := &stopwatch{enough: enough, stepped: stepped}
+	watch := &stopwatch{enough: enough, stepped: stepped, least: 3, long: timeEnough}
 	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: o.Memory})
 	ended()
 	var stopped *voxsaw.InterruptedError

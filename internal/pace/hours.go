@@ -1,0 +1,166 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+)
+
+// A Trial is what the beginning of a training took.
+type Trial struct {
+	Start      time.Duration // until the first step was done
+	Step       time.Duration // of those after it, in the mean
+	Timed      int           // steps that it is the mean of
+	Validation time.Duration // of all that is held out; 0: nothing is
+}
+
+// The trial's own numbers.
+const (
+	trialSteps = 3  // timed at least, the first one left out
+	trialItems = 2  // held-out items that are timed, unless the first one takes long
+	trialShare = 50 // part of the time that the timed steps may take
+	trialMost  = 30 * time.Second
+)
+
+// Try begins a training twice, and ends it as soon as enough is known: once for a step and a few
+// items of a validation, once for a few steps. begin carries the training out with so many steps,
+// without validations before the last, in no folder. within is the time that the training shall
+// have.
+func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
+	begin func(ctx context.Context, steps int, o voxsaw.RunOptions) error) (Trial, error) {
+	// try runs a part of the trial, which the watch ends.
+	try := func(steps int, watch voxsaw.Observer, enough *context.CancelFunc) error {
+		run, cancel := context.WithCancel(ctx)
+		defer cancel()
+		*enough = cancel
+		o.Observer = watch
+		err := begin(run, steps, o)
+		var stopped *voxsaw.InterruptedError
+		if errors.As(err, &stopped) && ctx.Err() == nil {
+			err = nil
+		}
+		return err
+	}
+	held := heldOutWatch{began: time.Now()}
+	if err := try(1, &held, &held.enough); err != nil {
+		return Trial{}, err
+	}
+	steps := stopwatch{stepped: func() {}, least: trialSteps, long: min(within/trialShare, trialMost)}
+	if err := try(math.MaxInt32, &steps, &steps.enough); err != nil {
+		return Trial{}, err
+	}
+	t := Trial{Start: held.start, Validation: held.whole()}
+	t.Step, t.Timed = steps.mean()
+	return t, nil
+}
+
+// heldOutWatch times the items of a validation after the first step.
+type heldOutWatch struct {
+	voxsaw.Observer
+	enough  context.CancelFunc
+	began   time.Time
+	start   time.Duration // until the first step was done
+	since   time.Time     // the validation began
+	done    int
+	of      int
+	elapsed time.Duration // for those done
+}
+
+func (h *heldOutWatch) Started(int, int)        {}
+func (h *heldOutWatch) Saved(string, int)       {}
+func (h *heldOutWatch) Note(string)             {}
+func (h *heldOutWatch) Stepped(voxsaw.Progress) { h.since = time.Now(); h.start = h.since.Sub(h.began) }
+
+func (h *heldOutWatch) Validating(_, done, of int) {
+	if done == 0 {
+		h.since, h.of = time.Now(), of
+		return
+	}
+	h.done, h.elapsed = done, time.Since(h.since)
+	if done < of && (done >= trialItems || h.elapsed > timeEnough) {
+		h.enough()
+	}
+}
+
+func (h *heldOutWatch) Validated(int, voxsaw.Validation, bool) {
+	h.done, h.of, h.elapsed = 1, 1, time.Since(h.since)
+}
+
+// whole is the time of a whole validation.
+func (h *heldOutWatch) whole() time.Duration {
+	if h.done == 0 {
+		return 0
+	}
+	return time.Duration(float64(h.elapsed) / float64(h.done) * float64(max(h.of, h.done)))
+}
+
+// Of the time of a training that is to take so long.
+const (
+	spare            = 0.05 // for checkpoints, pages and what else is not timed
+	mostValidating   = 0.2  // for validations whose number nobody gave
+	checkpointsEvery = 10 * time.Minute
+	checkpoints      = 10 // at least, where the training is shorter
+)
+
+// A Fit is a training that fits into a time.
+type Fit struct {
+	Training    voxsaw.Training
+	Validations int
+	Takes       time.Duration // all of it, as the trial tells
+}
+
+// ErrNoStep says that not one step fits into the time.
+var ErrNoStep = errors.New("not one step fits into the time")
+
+// Fit gives a training the steps that fit into what is left of a time. given says of a setting, by
+// its key, whether somebody has chosen it: it then stays. Of the others, those that count steps
+// keep their share of all steps, so that the schedule is as long as the training; validations keep
+// their number, unless they would take more than a fifth of the time; and checkpoints come every
+// ten minutes, or a tenth of the time.
+func (m Trial) Fit(left time.Duration, t voxsaw.Training, given func(key string) bool) (Fit, error) {
+	budget := float64(left) * (1 - spare)
+	room, step, validation := budget-float64(m.Start), max(float64(m.Step), 1), float64(m.Validation)
+	f := Fit{Training: t, Validations: 1}
+	var steps float64
+	if every := t.ValidateEvery; given("validate_every") && every > 0 {
+		// The end is validated, too, unless it is one of these.
+		steps = math.Floor((room - validation) / (step + validation/float64(every)))
+		f.Validations = int(math.Ceil(max(steps, 1) / float64(every)))
+	} else {
+		if every > 0 && !given("validate_every") {
+			f.Validations = max(t.Steps/every, 1)
+			if validation > 0 {
+				f.Validations = max(min(f.Validations, int(room*mostValidating/validation)), 1)
+			}
+		}
+		steps = math.Floor((room - float64(f.Validations)*validation) / step)
+	}
+	if !(steps >= 1) {
+		return f, fmt.Errorf("%w: the first step takes %s, further ones %s, a validation %s, and %s are left", ErrNoStep,
+			terminal.Duration(m.Start), terminal.Duration(m.Step), terminal.Duration(m.Validation),
+			terminal.Duration(time.Duration(max(budget, 0))))
+	}
+	n := int(min(steps, math.MaxInt32))
+	share := func(key string, count *int, least int) {
+		if *count > 0 && !given(key) {
+			*count = max(int(math.Round(float64(*count)*float64(n)/float64(max(t.Steps, 1)))), least)
+		}
+	}
+	f.Training.Steps = n
+	share("warmup", &f.Training.Warmup, 0)
+	share("step_size", &f.Training.StepSize, 1)
+	share("tooth", &f.Training.Tooth, 2)
+	if t.ValidateEvery > 0 && !given("validate_every") {
+		f.Training.ValidateEvery = (n + f.Validations - 1) / f.Validations
+	}
+	if !given("checkpoint_every") {
+		f.Training.CheckpointEvery = max(int(min(budget/checkpoints, float64(checkpointsEvery))/step), 1)
+	}
+	f.Takes = m.Start + time.Duration(float64(n)*step+float64(f.Validations)*validation)
+	return f, f.Training.Check()
+}
