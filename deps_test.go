@@ -145,7 +145,7 @@ var mayImport = map[string][]string{
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
 		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/quality",
 		"internal/report", "internal/train"},
-	"internal/triage": {"eval", "segment", "volume", "volume/nifti", "volume/prepared", "internal/outdir",
+	"internal/triage": {".", "eval", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "volume/prepared", "internal/outdir",
 		"internal/predict", "internal/quality", "internal/report", "internal/table"},
 	"internal/bench": {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
 		"internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},

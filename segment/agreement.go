@@ -3,10 +3,12 @@ package segment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -28,13 +30,35 @@ func (p *Predictor) Agreement(ctx context.Context, c *prepared.Case) (map[uint16
 	return p.agreement(ctx, sliding.Case{Case: c}, sliding.Wanted{})
 }
 
-func (p *Predictor) agreement(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (map[uint16]float64,
-	error) {
+// Opinions are the label maps that [Predictor.Agreement] compares, on the prepared grid: of each
+// checkpoint, in their order, or, where there is one, with mirror images and without. They keep all
+// components.
+func (p *Predictor) Opinions(ctx context.Context, c *prepared.Case) ([]*volume.LabelMap, error) {
+	to, err := volume.Stay(c.Grid)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	all, err := p.opinions(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	var maps []*volume.LabelMap
+	for _, classes := range all {
+		for i, class := range classes {
+			classes[i] = p.labels[class]
+		}
+		maps = append(maps, &volume.LabelMap{Grid: to.Scan, Labels: classes, Names: p.LabelNames()})
+	}
+	return maps, nil
+}
+
+// opinions are the classes of the voxels of each.
+func (p *Predictor) opinions(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (maps [][]uint16,
+	err error) {
 	if err := p.CanAgree(); err != nil {
 		return nil, err
 	}
 	wanted.Probabilities, wanted.Logits = false, false
-	var maps [][]uint16
 	opinion := func(of sliding.Ensemble) error {
 		r, err := p.windows.Infer(ctx, src, of, wanted, p.Progress)
 		maps = append(maps, r.Classes)
@@ -55,6 +79,15 @@ func (p *Predictor) agreement(ctx context.Context, src sliding.Source, wanted sl
 		if err := opinion(alone); err != nil {
 			return nil, err
 		}
+	}
+	return maps, nil
+}
+
+func (p *Predictor) agreement(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (map[uint16]float64,
+	error) {
+	maps, err := p.opinions(ctx, src, wanted)
+	if err != nil {
+		return nil, err
 	}
 	sum, pairs := make([]float64, len(p.labels)), make([]float64, len(p.labels))
 	for n, a := range maps {

@@ -118,6 +118,30 @@ func TestFinetuneAndPredict(t *testing.T) {
 	if l, err := both.PredictCase(t.Context(), prepared); err != nil || !slices.Equal(l.Labels, onCase.Labels) {
 		t.Errorf("two of the same checkpoint differ from one: %v", err)
 	}
+	// Each alone says what it says alone, with all of its components, whatever the other says.
+	o.Largest, o.Components = false, ComponentsAll
+	files := []string{filepath.Join(path, "best.safetensors"), filepath.Join(path, "last.safetensors")}
+	with, err := NewPredictor(dev, files, o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opinions, err := with.Opinions(t.Context(), prepared)
+	if err != nil || len(opinions) != 2 {
+		t.Fatalf("%d opinions, %v", len(opinions), err)
+	}
+	for n, file := range files {
+		one, err := NewPredictor(dev, []string{file}, o, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := one.PredictCase(t.Context(), prepared)
+		if err != nil || !slices.Equal(opinions[n].Labels, alone.Labels) {
+			t.Errorf("the opinion of %s is not what it says alone: %v", file, err)
+		}
+		if _, err := one.Opinions(t.Context(), prepared); err == nil {
+			t.Error("one checkpoint has opinions to compare")
+		}
+	}
 }
 
 // toClasses is the inverse of what a prediction does at its end.

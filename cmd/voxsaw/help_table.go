@@ -33,6 +33,11 @@ Inference: window overlap mirror components
 Scans: series volume
 Label maps: out format probabilities force
 Run: config`,
+	"next": `
+Network: checkpoint device memory
+Inference: window overlap mirror components
+Ranking: drawn count
+Output: out format json config`,
 	"evaluate": `
 Labels: labels merge pairs missing scans
 Scores: tolerance overlap-only penalise
@@ -171,6 +176,7 @@ var shorts = []short{
 	{"list the trials", "", "list the trials and the cases of each, and stop"},
 	{"ranks of an MPI job", "", "ranks of an MPI job that carry out each trial together"},
 	{"write the script that runs", "WHERE", "write a job for slurm or kubernetes, and stop"},
+	{"of label maps: scan: DICOM SEG", "scan|nifti", "DICOM SEG where the scan is DICOM, or NIfTI for all"},
 	{"what is printed: dsc", "NAME", "dsc, nsd, hd95, hd, assd, predicted, reference, difference"},
 	{"difference to the baseline that", "", "difference to find, in the metric's unit"},
 	{"about 25 seconds", "", "take 25 seconds, and learn little"},

@@ -16,6 +16,7 @@ type nextOptions struct {
 	Drawn      bool              `yaml:"drawn" help:"rank the labels that people drew instead: which to look at again; with --checkpoint by what the network draws, too"`
 	Out        string            `yaml:"out" help:"new folder for the tables, and for pictures and label maps of the first cases"`
 	Count      int               `yaml:"count" help:"how many cases get a picture and a label map" range:"[0,)"`
+	Format     string            `yaml:"format" help:"of label maps: scan: DICOM SEG where the scan is a DICOM series, NIfTI otherwise; or nifti" oneof:"scan nifti"`
 	Inference  segment.Inference `yaml:"inference"`
 	JSON       bool              `yaml:"json" help:"print as JSON"`
 	Machine    deviceOptions     `yaml:"machine"`
@@ -23,15 +24,15 @@ type nextOptions struct {
 }
 
 func newNext() *cobra.Command {
-	o := &nextOptions{Count: 10, Inference: segment.DefaultInference(), Machine: defaultDevice()}
+	o := &nextOptions{Count: 10, Format: triage.AsScan, Inference: segment.DefaultInference(), Machine: defaultDevice()}
 	return verb("next PREPARED", "Say which scan to label next, or which labels to look at again",
 		`Segments the prepared cases that have no labels and ranks them by what is doubtful about the label maps:
 volumes and heights unlike those of the labelled cases, missing structures, components, a partner on the
 other side that differs, an edge of the scan that cuts a structure, checkpoints that disagree. Where
 labelled cases are there that the network has not learnt from, they tell how much DSC such label maps have.
 --drawn does the same to labels that people drew, with a network or without.
-A folder gets next.csv, quality.csv (a row for each structure), and pictures and label maps to correct of
-the first cases.`,
+A folder gets next.csv, quality.csv (a row for each structure), and of the first cases label maps to correct
+and pictures of the slices where label maps differ most, or the structure in doubt is largest.`,
 		`  voxsaw next prepared --checkpoint runs/a,runs/b --out next
   voxsaw next prepared --drawn --out doubts`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runNext(cmd, *o, args[0]) })
@@ -91,7 +92,8 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", data, err)
 	}
-	failed := ranking.Write(cmd.Context(), o.Out, o.Count) // which does not cost the table
+	// what fails does not cost the table
+	failed := ranking.Write(cmd.Context(), o.Out, o.Count, o.Format, func(text string) { say(stderr, "%s", text) })
 	if o.JSON {
 		err = ranking.Table().JSON(cmd.OutOrStdout())
 	} else {

@@ -118,6 +118,9 @@ func (p origin) extension() ([]nifti.Extension, error) {
 // case and was not read anew.
 func Extension(p Model) ([]nifti.Extension, error) { return (&Batch{}).origin(p).extension() }
 
+// Parameters is what [Extension] says, for a DICOM object.
+func Parameters(p Model) (string, error) { return (&Batch{}).origin(p).text(mostParameters) }
+
 // readProvenance reads what a file says about how it was made; false where it says nothing.
 func readProvenance(path string) (p origin, ok bool) {
 	text, ok := provenance.Read(path)

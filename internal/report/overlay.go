@@ -26,8 +26,9 @@ type OverlayOptions struct {
 	Window    [2]float64 // HU from black to white; both 0: -160 to 240
 	Labels    []uint16   // to draw; all when empty
 	Whole     bool       // whole slices instead of the surroundings of the labels
-	// Errors chooses the axial slices where prediction and reference differ most, worst first;
-	// where there is no reference, or no difference, those where the labels are largest.
+	// Errors chooses the axial slices where prediction and reference differ most, worst first, or,
+	// where there is no reference, the predictions from the first; where there is one alone, or no
+	// difference, those where the labels are largest.
 	Errors bool
 }
 
@@ -218,17 +219,17 @@ func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c secti
 }
 
 // worstSlices are the axial slices to look at first: where the fills differ most from the outline,
-// or, where they do not, where the labels are largest; worst first, and no two of them within a
-// twentieth of the slices that count.
+// or, without one, from the first fill; where they do not, where the labels are largest; worst
+// first, and no two of them within a twentieth of the slices that count.
 func (p *overlay) worstSlices(n int) []int {
 	area := make([]int, p.grid.Shape[2])
 	for _, fill := range p.fills {
-		if fill == nil || p.outline == nil {
+		if fill == nil { // then there is an outline, or nothing to differ from
 			continue
 		}
 		inSlice := p.grid.Shape[0] * p.grid.Shape[1]
 		for at, l := range fill.Labels {
-			if r := p.outline.Labels[at]; l != r && (slices.Contains(p.labels, l) || slices.Contains(p.labels, r)) {
+			if r := p.shown[0].Labels[at]; l != r && (slices.Contains(p.labels, l) || slices.Contains(p.labels, r)) {
 				area[at/inSlice]++
 			}
 		}

@@ -53,8 +53,12 @@ func TestOverlayShowsTheLargestErrors(t *testing.T) {
 	for i := 28; i < 31; i++ {
 		predicted.Labels[v.Index(i, 20, 7)] = 0
 	}
-	chosen := func(l *volume.LabelMap) (at []int) {
-		p, err := newOverlay(v, reference, []Segmented{{Labels: l}})
+	chosen := func(outline *volume.LabelMap, rows ...*volume.LabelMap) (at []int) {
+		var segmented []Segmented
+		for _, l := range rows {
+			segmented = append(segmented, Segmented{Labels: l})
+		}
+		p, err := newOverlay(v, outline, segmented)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,10 +69,13 @@ func TestOverlayShowsTheLargestErrors(t *testing.T) {
 		}
 		return at
 	}
-	if got := chosen(predicted); !slices.Equal(got, []int{1, 7}) {
+	if got := chosen(reference, predicted); !slices.Equal(got, []int{1, 7}) {
 		t.Errorf("slices %v, want 1 and 7", got)
 	}
-	if got := chosen(reference); !slices.Equal(got, []int{4, 5}) {
+	if got := chosen(nil, reference, predicted); !slices.Equal(got, []int{1, 7}) {
+		t.Errorf("slices %v, want 1 and 7, where the second prediction differs from the first", got)
+	}
+	if got := chosen(reference, reference); !slices.Equal(got, []int{4, 5}) {
 		t.Errorf("without an error slices %v, want the first where the structure is largest", got)
 	}
 	if _, err := Overlay(nil, reference, []Segmented{{Labels: predicted}}, OverlayOptions{Errors: true}); err != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"image/png"
 	"io"
 	"path/filepath"
+	"slices"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/predict"
@@ -15,7 +18,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file: what is left in a folder, for a person to go on with.
@@ -33,17 +39,40 @@ func Untouched(dir string) error {
 	return err
 }
 
+// AsScan is the format of label maps that is that of their scans: DICOM SEG where the scan is a
+// DICOM series, NIfTI otherwise.
+const AsScan = "scan"
+
+// files are the names of what a case has in the folder, and the series that its label map refers
+// to; nil: it is a NIfTI file.
+type files struct {
+	picture, labels string
+	series          *dicom.Series
+	read            dicom.Options
+}
+
 // Write leaves the tables in a folder, and of the first so many cases a picture and the label map
-// to correct, on the voxels of the scan.
-func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
+// to correct, on the voxels of the scan, in the format [AsScan] or [predict.NIfTI]. What people
+// should know of it is noted.
+func (r *Ranking) Write(ctx context.Context, dir string, count int, format string, note func(string)) error {
 	first := r.Cases[:min(count, len(r.Cases))]
+	for n := range first {
+		var err error
+		if first[n].files, err = r.filesOf(first[n].ID, format); err != nil {
+			note(fmt.Sprintf("WARNING: case %s: its label map is written as NIfTI, for its DICOM series cannot be referred to: %v",
+				first[n].ID, err))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 	names := []string{"next.csv", quality.File}
 	tables := []table.Table{r.Table(), r.Quality()}
 	if !r.options.Drawn {
 		names, tables = append(names, "calibration.csv"), append(tables, r.Calibration())
 	}
 	for _, k := range first {
-		names = append(names, k.ID+".png", k.ID+".nii.gz")
+		names = append(names, k.files.picture, k.files.labels)
 	}
 	release, err := outdir.Owner{Name: Owner, Files: names}.Enter(dir)
 	if err != nil {
@@ -74,49 +103,112 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int) error {
 	return atomicfile.Seal(dir, names...)
 }
 
-// writeCase writes the label map of a case, and a picture of the structure that is the most
-// doubtful.
+// filesOf says what is written of a case. An error says why its label map is no DICOM SEG object,
+// though its scan is a series.
+func (r *Ranking) filesOf(id, format string) (f files, err error) {
+	f = files{picture: id + ".png", labels: id + ".nii.gz"}
+	if format == predict.NIfTI {
+		return f, nil
+	}
+	record, _ := r.store.Record(id)
+	if f.series, f.read, err = dataset.SeriesOf(record); f.series != nil {
+		f.labels = id + ".dcm"
+	}
+	return f, err
+}
+
+// writeCase writes the label map of a case, and its picture.
 func (r *Ranking) writeCase(ctx context.Context, dir string, k Ranked) error {
 	c, err := r.store.Open(k.ID)
 	if err != nil {
 		return err
 	}
-	network := r.options.Network
-	var drawn, shown, whole *volume.LabelMap
+	if err := r.writeLabels(ctx, filepath.Join(dir, k.files.labels), k, c); err != nil {
+		return err
+	}
+	picture, err := r.draw(ctx, k, c)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, k.files.picture),
+		func(w io.Writer) error { return png.Encode(w, picture) })
+}
+
+// writeLabels writes the label map to correct: what people drew, or what the network makes of the
+// scan, which then says so.
+func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *prepared.Case) error {
+	network, drawn := r.options.Network, r.options.Drawn
+	var whole *volume.LabelMap
 	var extensions []nifti.Extension
-	if r.options.Drawn {
-		if drawn, _, err = r.drawn(k.ID); err == nil {
-			whole, err = c.OriginalLabelMap()
+	var err error
+	o := dicom.WriteOptions{Algorithm: "Voxsaw", Version: voxsaw.Version(), Read: k.files.read, Manual: drawn}
+	if drawn {
+		for label := range r.store.LabelNames() { // also those that have no voxel here
+			if !slices.Contains(c.Undrawn, label) {
+				o.Labels = append(o.Labels, label)
+			}
 		}
-	} else if extensions, err = predict.Extension(predict.Own(network)); err == nil {
+		whole, err = c.OriginalLabelMap()
+	} else {
+		o.Labels = network.Labels()
+		if o.Parameters, err = predict.Parameters(predict.Own(network)); err != nil {
+			return err
+		}
+		if extensions, err = predict.Extension(predict.Own(network)); err != nil {
+			return err
+		}
 		whole, err = network.PredictOriginal(ctx, c)
 	}
-	if err == nil {
-		err = nifti.WriteLabelsWith(filepath.Join(dir, k.ID+".nii.gz"), whole, extensions)
-	}
-	if err == nil && network != nil {
-		shown, err = network.PredictCase(ctx, c)
-	}
 	if err != nil {
 		return err
 	}
+	if k.files.series != nil {
+		return dicom.WriteSegmentation(path, whole, k.files.series, o)
+	}
+	return nifti.WriteLabelsWith(path, whole, extensions)
+}
+
+// draw is a picture of the structure that is the most doubtful, on the slices where label maps
+// differ most: the drawn one and the network's, or those of which the agreement is. Where there is
+// one alone, on those where the structure is largest.
+func (r *Ranking) draw(ctx context.Context, k Ranked, c *prepared.Case) (image.Image, error) {
 	scan, err := c.Volume()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	o := report.OverlayOptions{Window: report.Shown(r.store.Preparation().Channel(0), c.Intensities(0))}
-	for _, one := range k.Structures {
-		if len(k.Findings) > 0 && one.Key() == k.Findings[0].Key {
-			o.Labels = []uint16{one.Label}
-		}
-	}
+	o := report.OverlayOptions{Errors: true, Window: report.Shown(r.store.Preparation().Channel(0), c.Intensities(0))}
 	title := k.ID
 	if len(k.Findings) > 0 {
 		title += ": " + k.Findings[0].String()
+		for _, one := range k.Structures {
+			if one.Key() == k.Findings[0].Key {
+				o.Labels = []uint16{one.Label}
+			}
+		}
 	}
-	picture, err := report.Overlay(scan, drawn, []report.Segmented{{Title: title, Labels: shown}}, o)
-	if err != nil {
-		return err
+	network := r.options.Network
+	var drawn *volume.LabelMap
+	if r.options.Drawn {
+		if drawn, _, err = r.drawn(k.ID); err != nil {
+			return nil, err
+		}
 	}
-	return atomicfile.Write(filepath.Join(dir, k.ID+".png"), func(w io.Writer) error { return png.Encode(w, picture) })
+	rows := []report.Segmented{{Title: title}}
+	switch {
+	case network != nil && drawn == nil && network.CanAgree() == nil:
+		all, err := network.Opinions(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		rows = nil
+		for n, l := range all {
+			rows = append(rows, report.Segmented{Title: fmt.Sprintf("label map %d of %d", n+1, len(all)), Labels: l})
+		}
+		rows[0].Title = title + ", " + rows[0].Title
+	case network != nil:
+		if rows[0].Labels, err = network.PredictCase(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return report.Overlay(scan, drawn, rows, o)
 }

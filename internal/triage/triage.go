@@ -51,6 +51,8 @@ type Ranked struct {
 	Unusual   float64 // the largest of the z-scores and of the findings
 	Agreement float64 // the mean over structures, a missing one counts as 0; NaN: not known
 	DSC       float64 // the same of the estimates
+
+	files files // where its picture and label map are written
 }
 
 // Rank looks at all cases of a store but those that the data set holds back for testing. Cases
@@ -273,9 +275,16 @@ func (r *Ranking) Table() table.Table {
 	t := table.Table{Title: "to label next, the most doubtful first", Notes: r.Notes, Columns: []table.Column{
 		{Key: "rank", Title: "rank"}, {Key: "case", Title: "case"},
 		{Key: "dsc_estimate", Title: "DSC, estimated", Digits: 2}, {Key: "agreement", Title: "agreement", Digits: 2},
-		{Key: "unusual_z", Title: "most unusual (z)", Digits: 1}, {Key: "reason", Title: "reason"}}}
+		{Key: "unusual_z", Title: "most unusual (z)", Digits: 1}, {Key: "reason", Title: "reason"},
+		{Key: "picture"}, {Key: "label_map"}}}
 	if r.options.Drawn {
 		t.Title = "drawn labels, the most doubtful first"
+	}
+	named := func(file string) any {
+		if file == "" {
+			return nil
+		}
+		return file
 	}
 	optional := func(x float64) any {
 		if math.IsNaN(x) {
@@ -285,7 +294,8 @@ func (r *Ranking) Table() table.Table {
 	}
 	for n, k := range r.Cases {
 		dsc := k.DSC * 100
-		t.Rows = append(t.Rows, []any{n + 1, k.ID, optional(dsc), optional(k.Agreement), k.Unusual, k.Reason()})
+		t.Rows = append(t.Rows, []any{n + 1, k.ID, optional(dsc), optional(k.Agreement), k.Unusual, k.Reason(), named(k.files.picture),
+			named(k.files.labels)})
 	}
 	for n, key := range []string{"dsc_estimate", "agreement"} {
 		if !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[2+n] != nil }) {

@@ -110,7 +110,7 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "next")
-	if err := r.Write(t.Context(), dir, 1); err != nil {
+	if err := r.Write(t.Context(), dir, 1, AsScan, func(text string) { t.Error(text) }); err != nil {
 		t.Error(err)
 	}
 	if names, err := outdir.Names(dir); err != nil || len(names) != 5 || Untouched(dir) != nil {

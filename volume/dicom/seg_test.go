@@ -913,3 +913,29 @@ func TestOrderOfSegmentsThatOverlap(t *testing.T) {
 		t.Errorf("nobody is named: %v", err)
 	}
 }
+
+// Segments that people drew name no algorithm: checked with pydicom, too.
+func TestSegmentationSaysThatPeopleDrewIt(t *testing.T) {
+	cases := readSegCases(t)
+	s := cases.series(t, "axial")
+	l := labelMap(s, cases.Cases[0].Labels, nil)
+	for _, manual := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "seg.dcm")
+		o := WriteOptions{Algorithm: "Some network", Parameters: `{"program":"voxsaw predict"}`, Manual: manual}
+		if err := WriteSegmentation(path, l, s, o); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []string{"AUTOMATIC ", "Some network", "voxsaw predict"} {
+			if bytes.Contains(text, []byte(of)) == manual {
+				t.Errorf("drawn by people: %v; %q found: %v", manual, of, manual)
+			}
+		}
+		if bytes.Contains(text, []byte("MANUAL")) != manual {
+			t.Errorf("drawn by people: %v, MANUAL found: %v", manual, !manual)
+		}
+	}
+}

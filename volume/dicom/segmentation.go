@@ -217,6 +217,8 @@ type WriteOptions struct {
 	Parameters string
 	Labels     []uint16 // that are described even if they have no voxel and no name
 	Read       Options  // that the series was read with
+	// Manual says that people drew the labels: what is said of an algorithm does not count.
+	Manual bool
 }
 
 // WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a
@@ -233,7 +235,7 @@ func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOption
 		return err
 	}
 	return segmentation.Write(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm, Version: o.Version,
-		Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
+		Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack(), Manual: o.Manual})
 }
 
 // Referable says why no SEG object can refer to a series, nil if one can.

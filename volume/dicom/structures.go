@@ -132,7 +132,7 @@ func WriteStructureSet(path string, l *volume.LabelMap, s *Series, o WriteOption
 		return err
 	}
 	return segmentation.WriteContours(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm,
-		Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
+		Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack(), Manual: o.Manual})
 }
 
 // IsStructureSet reports whether a file is an RT structure set.

@@ -73,7 +73,7 @@ func (w *segWriter) outline() error {
 	e.Text(tag.SeriesNumber, "IS", strconv.Itoa(2000+min(max(number, 0), 1<<30)))
 	e.Text(tag.InstanceNumber, "IS", "1")
 	e.Text(tag.StructureSetLabel, "SH", "Voxsaw")
-	if w.options.Parameters != "" {
+	if w.options.Parameters != "" && !w.options.Manual {
 		e.Text(tag.StructureSetDescription, "ST", element.ASCII(w.options.Parameters, 1024))
 	}
 	e.Text(tag.StructureSetDate, "DA", date)
@@ -105,7 +105,7 @@ func (w *segWriter) outline() error {
 		name.Text(tag.ROINumber, "IS", roi)
 		name.Text(tag.ReferencedFrameOfReferenceUID, "UI", frame)
 		name.Name(tag.ROIName, w.name(label))
-		name.Text(tag.ROIGenerationAlgorithm, "CS", "AUTOMATIC")
+		name.Text(tag.ROIGenerationAlgorithm, "CS", w.options.drawnBy())
 		names = append(names, name)
 		drawn.Text(tag.ReferencedROINumber, "IS", roi)
 		lines, err := w.contours(label)

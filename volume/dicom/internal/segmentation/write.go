@@ -31,6 +31,15 @@ type WriteOptions struct {
 	Parameters string
 	Labels     []uint16 // that are described even if they have no voxel and no name
 	Read       stack.Options
+	Manual     bool // people drew the labels: what is said of an algorithm does not count
+}
+
+// drawnBy is how labels came about, as DICOM says it.
+func (o WriteOptions) drawnBy() string {
+	if o.Manual {
+		return "MANUAL"
+	}
+	return "AUTOMATIC"
 }
 
 // writeObject writes a label map as a SEG object that refers to a stack; see
@@ -199,7 +208,9 @@ func (w *segWriter) uid(hash [sha256.Size]byte, what string) string {
 func (w *segWriter) hash() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d\n", w.options.Algorithm, w.options.Version, len(w.stack.Slices))
-	if w.options.Parameters != "" {
+	if w.options.Manual {
+		fmt.Fprintln(h, w.options.drawnBy())
+	} else if w.options.Parameters != "" {
 		fmt.Fprintf(h, "%q\n", w.options.Parameters)
 	}
 	for _, label := range w.wanted {
@@ -340,9 +351,11 @@ func (w *segWriter) segment(number int, label uint16) *element.Encoder {
 	kind := CodesOf(name)
 	e.Short(tag.SegmentNumber, uint16(number))
 	e.Name(tag.SegmentLabel, name)
-	e.Text(tag.SegmentAlgorithmType, "CS", "AUTOMATIC")
-	e.Text(tag.SegmentAlgorithmName, "LO", cmp.Or(element.ASCII(w.options.Algorithm, 64), "Voxsaw"))
-	if w.options.Parameters != "" {
+	e.Text(tag.SegmentAlgorithmType, "CS", w.options.drawnBy())
+	if !w.options.Manual {
+		e.Text(tag.SegmentAlgorithmName, "LO", cmp.Or(element.ASCII(w.options.Algorithm, 64), "Voxsaw"))
+	}
+	if w.options.Parameters != "" && !w.options.Manual {
 		e.Sequence(tag.SegmentationAlgorithmIdentificationSequence, w.algorithm())
 	}
 	e.Sequence(tag.SegmentedPropertyCategoryCodeSequence, kind.Category.encode())
