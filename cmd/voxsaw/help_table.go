@@ -169,7 +169,7 @@ var shorts = []short{
 	{"write over label maps", "", "replace label maps; segment scans of another modality, too"},
 	{"distances of a label", "", "a missed label is off by the image's diagonal, not infinity"},
 	{"references without", "HOW", "references without a prediction: error, missed, left-out"},
-	{"folder of the scans", "FOLDER", "scans, for pictures and for DICOM SEG objects"},
+	{"folder of the scans", "FOLDER", "scans, for pictures, DICOM SEG and RTSTRUCT"},
 	{"new folder for the tables", "FOLDER", "new folder for tables, pictures and label maps"},
 	{"folder for scores.csv", "FOLDER", "scores as CSV, JSON and Markdown, and a page of plots"},
 	{"share of the patients that is set", "", "share of the patients for pretraining, without labels"},

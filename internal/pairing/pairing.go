@@ -180,15 +180,32 @@ func (f *Pairs) classes() map[string]bool {
 			continue
 		}
 		_, stamped := provenance.Read(p.Prediction.Path)
-		h, err := nifti.ReadHeader(p.Prediction.Path)
-		if !stamped || err != nil || h.LabelNames() == nil {
+		names := namesIn(p.Prediction.Path)
+		if !stamped || names == nil {
 			return nil
 		}
-		for _, name := range h.LabelNames() {
+		for _, name := range names {
 			classes[safetext.Fold(name)] = true
 		}
 	}
 	return classes
+}
+
+// namesIn are the names of labels that a file of labels says, whether or not a voxel has them; nil
+// for none.
+func namesIn(path string) (names []string) {
+	if h, err := nifti.ReadHeader(path); err == nil {
+		return slices.Collect(maps.Values(h.LabelNames()))
+	}
+	if g, err := dicom.OpenSegmentation(path); err == nil {
+		return slices.Collect(maps.Values(g.Names()))
+	}
+	if g, err := dicom.OpenStructureSet(path); err == nil {
+		for _, s := range g.Structures {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // Find finds for each reference its prediction: as a table or a pattern says
@@ -457,9 +474,15 @@ func (e sameNameError) Error() string {
 	return fmt.Sprintf("%s and %s have the same name: keep one", e[0], e[1])
 }
 
-// areLabels says whether both files hold labels by their values.
+// isObject says whether a file is labels in DICOM.
+func isObject(path string) bool { return dicom.IsSegmentation(path) || dicom.IsStructureSet(path) }
+
+// areLabels says whether both files hold labels, by their kind or their values.
 func areLabels(files sameNameError) bool {
 	for _, file := range files {
+		if isObject(file) {
+			continue
+		}
 		if labels, err := nifti.MayBeLabels(file, nifti.Options{}); err != nil || !labels {
 			return false
 		}
@@ -467,8 +490,8 @@ func areLabels(files sameNameError) bool {
 	return true
 }
 
-// Files lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
-// without extension.
+// Files lists the NIfTI files, DICOM SEG objects and RT structure sets of a folder, or the one
+// file, by name without extension.
 func Files(path string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -484,7 +507,7 @@ func Files(path string) (map[string]string, error) {
 			if ok && isMap(base) {
 				break
 			}
-			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
+			if ok && (ext != ".dcm" || isObject(p)) {
 				base = dataset.FileName(base) // as predict calls it
 				if other, twice := files[base]; twice {
 					return sameNameError{other, p}
@@ -499,7 +522,7 @@ func Files(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz) and no DICOM SEG object (.dcm) here", path)
+		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz), DICOM SEG object or RT structure set (.dcm) here", path)
 	}
 	return files, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/provenance"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
 
@@ -24,6 +26,16 @@ type Labels struct {
 
 // masks says whether the labels are a mask for each structure, which only names tell apart.
 func (l Labels) masks() bool { return l.parts != nil && l.parts.Masks != nil }
+
+// onlyNames says whether nothing but names tells what labels are: those of masks, and of contours
+// of other programs, whose numbers are their own.
+func (l Labels) onlyNames() bool {
+	if l.parts != nil || format.IsName(l.Path) {
+		return l.masks()
+	}
+	set, err := dicom.OpenStructureSet(l.Path)
+	return err == nil && !provenance.Is([]byte(set.Description))
+}
 
 // A Reference is the label map of a case.
 type Reference struct {

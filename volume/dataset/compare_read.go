@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,9 +44,9 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	if reference.masks() { // a case may lack some
 		r.Names = maps.Clone(reference.Names)
 	}
-	if prediction.masks() && len(r.Names) == 0 {
+	if prediction.onlyNames() && len(r.Names) == 0 {
 		return nil, nil, nil,
-			fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(prediction.Names)))
+			fmt.Errorf("%s: its labels have no names, and those of %s are structures with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(p.Names)))
 	}
 	for _, label := range reference.undrawn {
 		if !slices.Contains(r.Labels, label) {
@@ -85,12 +86,23 @@ func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *vol
 		l, more, err = readLabelFile(other.Path, o, nil, note)
 		notes = append(notes, more...)
 	default:
-		var g *dicom.Segmentation
-		if g, err = dicom.OpenSegmentation(other.Path); err == nil {
-			l, err = readOnGrid(g, parts.Grid, scans, o.dicom(note))
+		var g object
+		if g, err = openObject(other.Path); err == nil {
+			l, err = readOnGrid(g, parts.Grid, cmp.Or(scans, of.parts.ownScan()), o.dicom(note))
 		}
 	}
 	return l, parts, notes, err
+}
+
+// ownScan is the series of a case whose labels are contours; nil for any other.
+func (c Case) ownScan() *Scans {
+	if c.structures == nil {
+		return nil
+	}
+	return &Scans{c.Image, func() ([]*dicom.Series, error) {
+		s, err := c.DICOM()
+		return []*dicom.Series{s}, err
+	}}
 }
 
 // readOwnLabels reads a case's labels, with its scan where they depend on it.
@@ -118,15 +130,15 @@ func (c Case) onParts() bool {
 // byNames gives the labels of a prediction the numbers that a reference has for their names. If the
 // two have names in common, a label whose name the reference does not know is left out, whatever
 // its number means there; that does not depend on which labels a case happens to have. If they have
-// none in common, numbers count, which is said. The numbers of masks are this program's: there,
-// only names count.
+// none in common, numbers count, which is said. The numbers of masks are this program's, those of
+// contours the one's that wrote them: there, only names count.
 func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
-	masks, known := reference.masks(), r.Names
+	onlyNames, known := reference.onlyNames(), r.Names
 	numbers := map[string]uint16{}
 	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
 		numbers[safetext.Fold(known[label])] = label
 	}
-	common := masks
+	common := onlyNames
 	for label, name := range p.Names {
 		common = common || label > 0 && numbers[safetext.Fold(name)] > 0
 	}
@@ -137,9 +149,9 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		to := numbers[safetext.Fold(name)]
 		switch {
 		case label == 0 || to == label && name != "":
-		case name == "" && masks:
+		case name == "" && onlyNames:
 			return "",
-				fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
+				fmt.Errorf("its structures have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
 		case name == "": // its number is all there is
 		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
@@ -179,31 +191,30 @@ func ScansIn(folder string) *Scans {
 	})}
 }
 
-// readOn reads a SEG object onto the series that it refers to.
-func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap, error) {
+// readOn reads an object onto the series that it refers to.
+func (s *Scans) readOn(g object, o dicom.Options) (*volume.LabelMap, error) {
 	all, err := s.find()
 	if err != nil {
 		return nil, err
 	}
-	series := g.Find(all)
-	if series == nil {
-		return nil, fmt.Errorf("%s refers to none of the series in %s", g.Path, s.folder)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: there is no DICOM series in %s, on which its labels lie%s", g.path, s.folder, g.drawnOn())
 	}
-	return g.ReadOn(series, o)
+	series := g.find(all)
+	if series == nil {
+		return nil, fmt.Errorf("%s refers to none of the series in %s%s", g.path, s.folder, g.drawnOn())
+	}
+	return g.readOn(series, o)
 }
 
 // ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object stores no
-// empty slices, so it is read onto the grid of the series that it refers to, which must be among
-// the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
-// series has another grid.
+// empty slices, and an RT structure set no voxels, so it is read onto the grid of the series that
+// it refers to, which must be among the scans. Compared with a NIfTI file, a SEG object is read
+// onto that file's grid if scans is nil or the series has another grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
 	if format.IsName(b) && !format.IsName(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
-	}
-	if !format.IsName(a) && scans == nil {
-		return nil, nil, nil,
-			fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
@@ -212,11 +223,14 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 			notes = append(notes, more...)
 			return l, err
 		}
-		g, err := dicom.OpenSegmentation(path)
+		g, err := openObject(path)
 		if err != nil {
 			return nil, err
 		}
 		if like == nil {
+			if scans == nil {
+				return nil, noScans(g)
+			}
 			return scans.readOn(g, o.dicom(note))
 		}
 		return readOnGrid(g, *like, scans, o.dicom(note))
@@ -235,9 +249,16 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 // ErrNoScans says that a folder of scans is needed, and was not given.
 var ErrNoScans = errors.New("where these are is not said")
 
-// readOnGrid reads a SEG object onto a grid: that of its series, as it was straightened or
-// resampled, or any other whose voxels are the pixels of the object.
-func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+func noScans(g object) error {
+	return fmt.Errorf("%s %s: it is compared on the series that it refers to: %w", g.path, g.without(), ErrNoScans)
+}
+
+// readOnGrid reads an object onto a grid: that of its series, as it was straightened or resampled,
+// or, a SEG object, any other whose voxels are its pixels.
+func readOnGrid(g object, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+	if scans == nil && g.structures != nil {
+		return nil, noScans(g)
+	}
 	if scans != nil {
 		l, err := scans.readOn(g, o)
 		if err != nil {
@@ -247,8 +268,11 @@ func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.O
 		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Misalignment(l.Grid) < rounding {
 			return l.Orient(grid.Axcodes())
 		}
+		if g.structures != nil { // contours are on no other voxels
+			return l, nil
+		}
 	}
-	l, err := g.ReadOnGrid(grid, o)
+	l, err := g.segmentation.ReadOnGrid(grid, o)
 	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
 		return nil,
 			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)

@@ -202,6 +202,112 @@ func TestLabelPairs(t *testing.T) {
 	}
 }
 
+// writeStructures writes labels as a structure set that refers to the only series of a folder.
+func writeStructures(t *testing.T, path, series string, l *volume.LabelMap, o dicom.WriteOptions) {
+	t.Helper()
+	all, _, err := dicom.Scan(series)
+	if err != nil || len(all) != 1 {
+		t.Fatal(len(all), err)
+	}
+	if l, err = l.Orient(all[0].Axcodes); err == nil {
+		err = dicom.WriteStructureSet(path, l, all[0], o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Contours are compared on their series with whatever else there is: the labels that they were
+// written from, by numbers where this program predicted them, otherwise by names alone.
+func TestStructurePairs(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	v, l := axial(t, 3)
+	writeSeries(t, in("CT"), "1.2.1", v, false)
+	writeSeries(t, in("other"), "1.2.2", v, false)
+	for n, label := range l.Labels {
+		if label > 0 {
+			l.Labels[n] = uint16(1 + n/3%2)
+		}
+	}
+	l.Names = nil
+	stamped := dicom.WriteOptions{Parameters: `{"program": "voxsaw predict"}`}
+	writeSegmentation(t, in("unnamed-seg.dcm"), in("CT"), l)
+	writeStructures(t, in("unnamed-predicted.dcm"), in("CT"), l, stamped)
+	if err := nifti.WriteLabels(in("unnamed.nii.gz"), l); err != nil {
+		t.Fatal(err)
+	}
+	l.Names = map[uint16]string{1: "pancreas", 2: "liver"}
+	writeSegmentation(t, in("seg.dcm"), in("CT"), l)
+	writeStructures(t, in("predicted.dcm"), in("CT"), l, stamped)
+	writeStructures(t, in("elsewhere.dcm"), in("other"), l, stamped)
+	if err := nifti.WriteLabels(in("named.nii.gz"), l); err != nil {
+		t.Fatal(err)
+	}
+	// another program's, whose numbers are its own
+	theirs := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)),
+		Names: map[uint16]string{40: "Liver", 41: "PANCREAS", 42: "never drawn"}}
+	for n, label := range l.Labels {
+		theirs.Labels[n] = map[uint16]uint16{1: 41, 2: 40}[label]
+	}
+	writeStructures(t, in("drawn.dcm"), in("CT"), theirs, dicom.WriteOptions{})
+	none := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: l.Names}
+	writeStructures(t, in("nothing.dcm"), in("CT"), none, stamped)
+
+	for _, c := range []struct{ prediction, reference, scans, want string }{
+		{"predicted.dcm", "drawn.dcm", "CT", ""}, {"drawn.dcm", "predicted.dcm", "CT", ""},
+		{"predicted.dcm", "named.nii.gz", "CT", ""}, {"named.nii.gz", "predicted.dcm", "CT", ""},
+		{"drawn.dcm", "named.nii.gz", "CT", ""}, {"named.nii.gz", "drawn.dcm", "CT", ""},
+		{"drawn.dcm", "seg.dcm", "CT", ""}, {"seg.dcm", "drawn.dcm", "CT", ""},
+		{"drawn.dcm", "drawn.dcm", "CT", ""}, {"predicted.dcm", "predicted.dcm", "CT", ""},
+		{"unnamed-predicted.dcm", "unnamed.nii.gz", "CT", ""}, {"unnamed.nii.gz", "unnamed-predicted.dcm", "CT", ""},
+		{"unnamed-predicted.dcm", "unnamed-seg.dcm", "CT", ""}, {"predicted.dcm", "unnamed.nii.gz", "CT", ""},
+		{"drawn.dcm", "unnamed.nii.gz", "CT", "unnamed.nii.gz: its labels have no names, and those of"},
+		{"unnamed.nii.gz", "drawn.dcm", "CT", "its structures have names (Liver, PANCREAS), and label 1 of the prediction has none"},
+		{"nothing.dcm", "named.nii.gz", "CT", "nothing"}, {"nothing.dcm", "drawn.dcm", "CT", "nothing"},
+		{"predicted.dcm", "named.nii.gz", "", "predicted.dcm is contours, which the slices of their series make voxels"},
+		{"predicted.dcm", "drawn.dcm", "", "predicted.dcm is contours"},
+		{"elsewhere.dcm", "named.nii.gz", "CT", "elsewhere.dcm refers to none of the series in " + in("CT") +
+			": its contours were drawn on the series 1.2.2"},
+	} {
+		var scans *Scans
+		if c.scans != "" {
+			scans = ScansIn(in(c.scans))
+		}
+		p, r, _, err := ReadPair(Labels{Path: in(c.prediction)}, Labels{Path: in(c.reference)}, scans, DefaultReadOptions())
+		switch {
+		case c.want == "nothing":
+			if err != nil || len(p.Counts()) != 1 || len(r.Counts()) != 3 || len(r.Undrawn) > 0 {
+				t.Errorf("%s against %s: %v", c.prediction, c.reference, err)
+			}
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s against %s: %v, want %q", c.prediction, c.reference, err, c.want)
+			}
+			if errors.Is(err, ErrNoScans) != (scans == nil) {
+				t.Errorf("%s against %s: whether scans are needed: %v", c.prediction, c.reference, err)
+			}
+		case err != nil || !p.Same(r.Grid, 1e-3) || !slices.Equal(p.Labels, r.Labels) || len(p.Counts()) != 3:
+			t.Errorf("%s against %s: %v, or other labels", c.prediction, c.reference, err)
+		}
+	}
+
+	// Beside its series a set is the reference of a case, whose series says where both lie.
+	set := filepath.Join(root, "set")
+	if err := errors.Join(os.Mkdir(set, 0o777), os.Rename(in("CT"), filepath.Join(set, "CT")),
+		os.Rename(in("drawn.dcm"), filepath.Join(set, "drawn.dcm"))); err != nil {
+		t.Fatal(err)
+	}
+	found := References(set, Options{})
+	if len(found) != 1 {
+		t.Fatal(found)
+	}
+	p, r, _, err := ReadPair(Labels{Path: in("predicted.dcm")}, found[0].Labels, nil, DefaultReadOptions())
+	if err != nil || !p.Same(r.Grid, 1e-3) || !slices.Equal(p.Labels, r.Labels) || len(p.Counts()) != 3 {
+		t.Errorf("beside the series: %v, or other labels", err)
+	}
+}
+
 // A SEG object and a NIfTI file of a series whose slices were straightened or filled in: the scans
 // tell how.
 func TestLabelPairsOfRepairedSeries(t *testing.T) {

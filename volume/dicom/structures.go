@@ -23,6 +23,7 @@ type StructureSet struct {
 	UID        string // SeriesInstanceUID, its own
 	Number     string // SeriesNumber, its own, "" if it has none
 	Structures []Structure
+	Series     []string // SeriesInstanceUIDs of those that the contours were drawn on, as it says
 	Problems   []string // what is odd about its names
 	// Description is its StructureSetDescription; "" if it has none.
 	Description string
@@ -31,7 +32,8 @@ type StructureSet struct {
 
 // Structure is a region of interest of a structure set.
 type Structure struct {
-	Name string
+	Number int // ROINumber, which the program that wrote the set has chosen
+	Name   string
 	// RTROIInterpretedType, such as ORGAN, PTV, EXTERNAL; "" where it is not said
 	Type  string
 	Drawn bool // it has contours
@@ -53,10 +55,10 @@ func OpenStructureSet(path string) (*StructureSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, Problems: set.Doubts,
+	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, Series: set.Series, Problems: set.Doubts,
 		Description: set.Description, set: set}
 	for _, s := range set.Structures {
-		g.Structures = append(g.Structures, Structure{Name: s.Name, Type: s.Type, Drawn: s.Drawn})
+		g.Structures = append(g.Structures, Structure{Number: s.Number, Name: s.Name, Type: s.Type, Drawn: s.Drawn})
 	}
 	return g, nil
 }
