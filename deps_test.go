@@ -175,6 +175,7 @@ var mayImport = map[string][]string{
 	"scripts/fuzz":      {},
 	"scripts/many":      {"volume", "volume/nifti", "volume/phantom"},
 	"scripts/notices":   {},
+	"scripts/readme":    {},
 	"scripts/sbom":      {},
 	"scripts/scale":     {},
 	"scripts/skips":     {},

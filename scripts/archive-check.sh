@@ -16,11 +16,11 @@ if [ -z "$archive" ]; then
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .release/pack/voxsaw ./cmd/voxsaw
   go run ./scripts/notices .release/pack/voxsaw >.release/pack/NOTICES
   go run ./scripts/sbom .release/pack/voxsaw >.release/pack/voxsaw.cdx.json
-  cp LICENSE README.md CHANGELOG.md CITATION.cff .release/pack
+  cp LICENSE .release/README.md CHANGELOG.md CITATION.cff .release/pack
   cp .release/completions/* .release/pack/completions
   cp -r .release/man .release/pack/man/man1
   archive=$root.tar.gz
-  tar -C .release/pack -czf "$archive" .
+  tar -C .release/pack --transform 's,^\.,voxsaw_linux_amd64,' -czf "$archive" .
 fi
 chmod 755 "$root"
 case $archive in
@@ -31,7 +31,8 @@ case $archive in
   files="usr/share/doc/voxsaw/copyright usr/share/doc/voxsaw/voxsaw.cdx.json usr/share/zsh/vendor-completions/_voxsaw usr/share/fish/vendor_completions.d/voxsaw.fish"
   ;;
 *)
-  tar -C "$root" -xzf "$archive"
+  [ "$(tar -tzf "$archive" | cut -d/ -f1 | sort -u | wc -l)" = 1 ] || { echo "$archive holds more than one folder" >&2; exit 1; }
+  tar -C "$root" --strip-components=1 -xzf "$archive"
   program=voxsaw man=man bash=completions/voxsaw.bash
   files="LICENSE README.md CHANGELOG.md CITATION.cff NOTICES voxsaw.cdx.json completions/voxsaw.zsh completions/voxsaw.fish completions/voxsaw.ps1"
   ;;
@@ -39,6 +40,11 @@ esac
 for file in $program $bash $man/man1/voxsaw.1.gz $man/man1/voxsaw-predict.1.gz $files; do
   [ -s "$root/$file" ] || { echo "$archive lacks $file" >&2; exit 1; }
 done
+# Beside README.md there is nothing that a relative link could lead to.
+if [ -e "$root/README.md" ] && grep -oE '\]\([^)]*\)' "$root/README.md" | grep -vE '^\]\((https?:|mailto:|#)'; then
+  echo "$archive: README.md has the relative links above" >&2
+  exit 1
+fi
 mkdir -m 1777 "$root/tmp"
 as=
 [ "$(id -u)" = 0 ] || as=sudo
@@ -46,7 +52,11 @@ inside() { $as unshare --net chroot --userspec="$(id -u):$(id -g)" "$root" /$pro
 cd /
 
 inside version
-inside version --json | grep -q '"os": "linux"'
+inside version --json >"$root/tmp/version"
+grep -q '"os": "linux"' "$root/tmp/version"
+if [ -n "${1:-}" ]; then # what is published must tell which commit it was built from
+  grep -qE '"(commit|revision)": "[0-9a-f]{40}"' "$root/tmp/version" || { echo "$archive does not know its commit" >&2; exit 1; }
+fi
 inside demo --quick --out /tmp/demo >/dev/null 2>&1 || { echo "demo fails in an empty root" >&2; exit 1; }
 [ -s "$root/tmp/demo/report.html" ]
 checkpoint=$(cd "$root" && find tmp/demo -name last.safetensors -path '*scratch*' | head -1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes what goreleaser puts into every archive, in .release/: completion for shells, manual pages;
+# Makes what goreleaser puts into every archive, in .release/: completion for shells, manual pages,
+# README.md with links to the files at the tag or the commit;
 # and what the build with CUDA needs: flags, and a C compiler that links for glibc 2.28.
 #
 #   bash scripts/release-files.sh [--plain]    # --plain: without the compilers
@@ -16,6 +17,8 @@ for shell in bash zsh fish powershell; do
   .release/maker completion $shell >".release/completions/voxsaw.${shell/powershell/ps1}"
 done
 rm .release/maker
+revision=$(git describe --exact-match --tags 2>/dev/null || git rev-parse HEAD)
+go run ./scripts/readme "$revision" <README.md >.release/README.md
 [ "${1:-}" != --plain ] || exit 0
 
 # Zig brings clang and the stubs of each glibc. As a wheel it needs no package of the system.

@@ -5,7 +5,7 @@
 #   bash scripts/vulnerabilities.sh -db file:///FOLDER
 #
 # Where the database (https://vuln.go.dev) cannot be reached it says so, and passes: a change cannot
-# be blamed for that.
+# be blamed for that. On GitHub it fails, or nobody would notice that nothing is checked any more.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +18,7 @@ GOBIN=$tool go install golang.org/x/vuln/cmd/govulncheck@v1.9.0 || exit 1
 status=${PIPESTATUS[0]}
 if [ "$status" = 1 ] && grep -q 'fetching vulnerabilities' "$tool/out"; then
   echo "vulnerabilities: NOT CHECKED, because the database cannot be reached from here"
-  exit 0
+  [ -z "${GITHUB_ACTIONS:-}" ]
+  exit
 fi
 exit "$status"

@@ -1,7 +1,8 @@
 // Command changelog makes CHANGELOG.md of the fragments in changes/.
 //
 //	go run ./scripts/changelog                  print what the next release's section would be
-//	go run ./scripts/changelog --release 1.2.3  write it into CHANGELOG.md; remove the fragments
+//	go run ./scripts/changelog --release 1.2.3  write it into CHANGELOG.md, its version and day into
+//	                                            CITATION.cff; remove the fragments
 //
 // changes/README.md says what a fragment is. Start at [section].
 package main
@@ -63,7 +64,19 @@ func run(root, release string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	citation := filepath.Join(root, "CITATION.cff")
+	cited, err := os.ReadFile(citation)
+	if err != nil {
+		return err
+	}
+	citing, err := cite(string(cited), release, now)
+	if err != nil {
+		return fmt.Errorf("%s: %w", citation, err)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(citation, []byte(citing), 0o644); err != nil {
 		return err
 	}
 	for _, f := range fragments {
@@ -144,4 +157,17 @@ func insert(changelog, section string) (string, error) {
 		return "", fmt.Errorf("the line %q is missing", marker)
 	}
 	return before + marker + "\n\n" + section + after, nil
+}
+
+// cite gives a file in the Citation File Format the version and the day of a release, in the place
+// of an earlier one's.
+func cite(citation, version string, now time.Time) (string, error) {
+	citation = regexp.MustCompile(`(?m)^(version|date-released):.*\n`).ReplaceAllString(citation, "")
+	license := regexp.MustCompile(`(?m)^license:.*\n`)
+	if len(license.FindAllString(citation, -1)) != 1 {
+		return "", errors.New("want one line that begins with license:, for the version follows it")
+	}
+	return license.ReplaceAllStringFunc(citation, func(line string) string {
+		return fmt.Sprintf("%sversion: %q\ndate-released: %q\n", line, version, now.Format(time.DateOnly))
+	}), nil
 }

@@ -22,6 +22,13 @@ func TestFragments(t *testing.T) {
 	if _, err := insert(string(changelog), section("Unreleased", fragments)); err != nil {
 		t.Error(err)
 	}
+	citation, err := os.ReadFile(filepath.Join(root, "CITATION.cff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cite(string(citation), "1.2.3", time.Now()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRelease(t *testing.T) {
@@ -37,6 +44,8 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	write("CHANGELOG.md", "# Changelog\n\n"+marker+"\n\n## 1.0.0, 2026-01-01\n\n### Added\n\n- Everything.\n")
+	write("CITATION.cff", "cff-version: 1.2.0\nlicense: Apache-2.0\nversion: \"1.0.0\"\n"+
+		"date-released: \"2026-01-01\"\nreferences:\n  - year: 2019\n")
 	write("changes/README.md", "what a fragment is")
 	write("changes/b.added.md", "A verb\nover two lines.\n")
 	write("changes/a.fixed.md", "A fault.\n")
@@ -73,6 +82,14 @@ Verbs, mostly.
 `
 	if string(got) != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	cited, err := os.ReadFile(filepath.Join(root, "CITATION.cff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "cff-version: 1.2.0\nlicense: Apache-2.0\nversion: \"1.1.0\"\n" +
+		"date-released: \"2026-02-03\"\nreferences:\n  - year: 2019\n"; string(cited) != want {
+		t.Errorf("%s\nwant\n%s", cited, want)
 	}
 	if left, err := filepath.Glob(filepath.Join(root, "changes", "*")); err != nil || len(left) != 1 {
 		t.Errorf("left over: %v, %v", left, err)
