@@ -263,6 +263,21 @@ func (s ConvSpec) OutSize() [3]int {
 	return o
 }
 
+// Live is the same convolution without the taps that fall on padding for every voxel of y: of 5^3
+// taps at 2^3 voxels 27 are left of 125. Sizes of x and y stay; first is where the kernel that is
+// left begins in the whole one. Axes where the padding on both sides would differ keep their taps.
+func (s ConvSpec) Live() (live ConvSpec, first [3]int) {
+	live = s
+	for i, o := range s.OutSize() {
+		low := max(0, s.Pad[i]-(o-1)*s.Stride[i])
+		taps, pad := min(s.Kernel[i], s.Size[i]+s.Pad[i])-low, s.Pad[i]-low
+		if (s.Size[i]+2*pad-taps)/s.Stride[i]+1 == o {
+			live.Kernel[i], live.Pad[i], first[i] = taps, pad, low
+		}
+	}
+	return live, first
+}
+
 // XShape is the shape of x.
 func (s ConvSpec) XShape() Shape { return Shape{s.N, s.In, s.Size[0], s.Size[1], s.Size[2]} }
 

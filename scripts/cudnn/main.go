@@ -65,6 +65,11 @@ func workloads() (list []workload) {
 	for _, kind := range backbone.Kinds() {
 		network := voxsaw.DefaultNetwork()
 		network.Kind = kind
+		// nnunet has no default settings: it is as its plans.json says
+		if _, err := backbone.Of(network); err != nil {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", kind, err)
+			continue
+		}
 		list = append(list, workload{kind + ", 16 puzzles of 3^3", network, 432, 32, false},
 			workload{kind + ", segment 128^3, batch 2", network, 2, 128, true})
 	}

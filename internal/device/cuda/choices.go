@@ -53,9 +53,10 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 		list = append(list, variant{"one channel",
 			func(k *kernel, o convOperands) { k.conv5One(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}
-	if a, ok := patchesFor(c, s.Type); ok {
+	live := c.live()
+	if a, ok := patchesFor(live.convolution, s.Type); ok {
 		list = append(list, variant{"patches",
-			func(k *kernel, o convOperands) { k.convPatches(a, c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
+			func(k *kernel, o convOperands) { k.convPatches(a, live, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}
 	list = append(list, variant{"gathered",
 		func(k *kernel, o convOperands) { k.convGeneral(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})

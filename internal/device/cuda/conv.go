@@ -139,6 +139,33 @@ func (c convolution) is5() bool {
 // is5One says whether it is one of those of one channel.
 func (c convolution) is5One() bool { return c.is5() && c.In == 1 && c.Transposed == 0 }
 
+// packing is conv.cu's Pack: a convolution without the taps that reach no voxel, and where the ones
+// that are left lie in the kernel that w has.
+type packing struct {
+	convolution
+	Whole, First [3]int32
+}
+
+// live leaves out the taps that reach no voxel.
+func (c convolution) live() packing {
+	x := c.From
+	if c.Transposed != 0 {
+		x = c.To
+	}
+	live, first := device.ConvSpec{Size: ints(x), Kernel: ints(c.Kernel), Stride: ints(c.Stride), Pad: ints(c.Pad)}.Live()
+	p := packing{c, c.Kernel, int3(first)}
+	p.Kernel, p.Pad = int3(live.Kernel), int3(live.Pad)
+	return p
+}
+
+// packWeights appends the weights as gathered tiles, patches and cuDNN want them: (out, taps, in).
+func (k *kernel) packWeights(p packing, t device.Type, w operand) operand {
+	n := p.weights()
+	to := k.scratch(int64(n) * t.Bytes())
+	k.launch("packWeights"+suffix(t), grid{min(1024, blocksOf(n, 256)), 1, 1}, 256, 0, p, to, w)
+	return to
+}
+
 func volume(v [3]int32) int { return int(v[0]) * int(v[1]) * int(v[2]) }
 
 func (c convolution) weights() int { return int(c.Groups) * int(c.In) * int(c.Out) * volume(c.Kernel) }
@@ -172,8 +199,8 @@ const convTile = 128
 // convGeneral appends the convolution of any shape. Moments are of tiles of one phase.
 func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bias operand) {
 	const stages, pitch, rowBytes, voxelBytes = 4, 80, 16, 4
-	packed := k.scratch(int64(c.weights()) * t.Bytes())
-	k.launch("packWeights"+suffix(t), grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, c, packed, w)
+	live := c.live()
+	packed := k.packWeights(live, t, w)
 	n := columnsFor(int(c.Out), 64, 32, 16)
 	phases, perImage := 1, volume(c.To)
 	if c.Transposed != 0 {
@@ -184,7 +211,7 @@ func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bia
 	}
 	shared := stages*(convTile+n)*pitch + convTile*(rowBytes+voxelBytes)
 	blocks := grid{blocksOf(int(c.Images)*perImage, convTile), int(c.Groups) * blocksOf(int(c.Out), n), phases}
-	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, c, y, moments, x, packed, bias)
+	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, live.convolution, y, moments, x, packed, bias)
 }
 
 // conv5Rows says how conv5.cu makes a convolution, and how it is launched.
@@ -303,6 +330,7 @@ type convWeights struct {
 	X, Y, Kernel, Stride, Pad [3]int32
 	Voxels, PerSplit, Splits  int32
 	ByW, ByH, ByD             divisor
+	Whole, First              [3]int32
 }
 
 // ConvGradWeights implements [device.Device].
@@ -318,7 +346,8 @@ func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 // gradWeights appends dw <- x, dy.
 func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	const rows, voxelsOfChunk, leastChunks, stages = 128, 32, 8, 3
-	depth := s.WShape().Row()
+	live, _ := s.Live()
+	depth := live.WShape().Row()
 	groups, group := groupsOfConv(s), s.OfGroup()
 	n := columnsFor(group.Out, 64, 32, 16)
 	columns := groups * blocksOf(group.Out, n)
@@ -328,19 +357,26 @@ func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	blocks := grid{blocksOf(depth, rows), columns, int(a.Splits)}
 	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
 	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
-	k.launch("sumWeights", grid{blocksOf(s.Out*depth, 256), 1, 1}, 256, 0, a, dw, parts)
+	k.sumWeights(a, dw, parts)
 }
 
-// splitVoxels divides the voxels among blocks, of which each has so many tiles: in pieces of so
-// many voxels, of which a split has some at least.
+// sumWeights appends dw <- the sum of splits, with zeros for the taps that reach no voxel.
+func (k *kernel) sumWeights(a convWeights, dw, parts operand) {
+	n := int(a.Groups) * int(a.Out) * int(a.In) * volume(a.Whole)
+	k.launch("sumWeights", grid{blocksOf(n, 256), 1, 1}, 256, 0, a, dw, parts)
+}
+
+// splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each
+// has so many tiles: in pieces of so many voxels, of which a split has some at least.
 func (d *Device) splitVoxels(s device.ConvSpec, tiles, piece, least int) convWeights {
 	o, group, voxels := s.OutSize(), s.OfGroup(), s.N*s.YShape().Voxels()
 	splits := min(max(1, 2*d.processors/tiles), blocksOf(voxels, least*piece))
 	perSplit := blocksOf(blocksOf(voxels, splits), piece) * piece
+	live, first := s.Live()
 	return convWeights{
-		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel),
-		int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
-		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
+		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(live.Kernel),
+		int3(s.Stride), int3(live.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
+		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]), int3(s.Kernel), int3(first),
 	}
 }
 

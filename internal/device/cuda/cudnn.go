@@ -234,6 +234,7 @@ func usesOf(s device.ConvSpec, kind device.ConvKind) (uses []planUse) {
 	if s.Grouped() {
 		return nil
 	}
+	s, _ = s.Live()
 	plain := s.Stride == [3]int{1, 1, 1}
 	switch kind {
 	case device.ConvForward:
@@ -277,9 +278,10 @@ func tensorOf(t device.Type, n, c int, size [3]int) C.vs_tensor {
 	return to
 }
 
-// graphsOf are the graphs of a use: one, or for slices one for each distance of a plane of taps
-// from the middle one, which is how many planes it lacks.
+// graphsOf are the graphs of a use, without taps that reach no voxel: one, or for slices one for
+// each distance of a plane of taps from the middle one, which is how many planes it lacks.
 func graphsOf(s device.ConvSpec, use planUse) []C.vs_convolution {
+	s, _ = s.Live()
 	o := s.OutSize()
 	g := C.vs_convolution{x: tensorOf(s.Type, s.N, s.In, s.Size), y: tensorOf(s.Type, s.N, s.Out, o),
 		w: tensorOf(s.Type, s.Out, s.In, s.Kernel)}
@@ -514,9 +516,7 @@ func (k *kernel) planConv(s device.ConvSpec, use planUse, p *C.vs_plan, ones *Bu
 	if use == useByData {
 		pack = adjoint(s)
 	}
-	packed := k.scratch(int64(pack.weights()) * s.Type.Bytes())
-	k.launch("packWeights"+suffix(s.Type), grid{min(1024, blocksOf(pack.weights(), 256)), 1, 1}, 256, 0, pack, packed,
-		o.b)
+	packed := k.packWeights(pack.live(), s.Type, o.b)
 	result := s.YShape()
 	if use == useForward {
 		k.plan(p, o.a, o.to, packed)
@@ -567,8 +567,16 @@ func (d *Device) onesFor(s device.ConvSpec, kind device.ConvKind) (*Buffer, erro
 }
 
 // planGradWeights appends dw <- x, dy: the plans' results, then turned to the weights' layout and
-// type.
+// type, with zeros for the taps that reach no voxel.
 func (k *kernel) planGradWeights(s device.ConvSpec, use planUse, plans []*C.vs_plan, o convOperands) {
+	if live, first := s.Live(); live.Kernel != s.Kernel {
+		dw := o.to
+		o.to = k.scratch(4 * int64(live.WShape().Elements()))
+		k.planGradWeights(live, use, plans, o)
+		k.sumWeights(convWeights{Groups: 1, In: 1, Out: int32(s.Out * s.In), Kernel: int3(live.Kernel), Splits: 1,
+			Whole: int3(s.Kernel), First: int3(first)}, dw, o.to)
+		return
+	}
 	result := device.Tensor{Shape: s.WShape(), Type: s.Type}
 	switch use {
 	case useSlices:

@@ -258,3 +258,42 @@ func TestGroups(t *testing.T) {
 		d.Close()
 	}
 }
+
+// TestDeadTaps: the gradient of a tap that reaches no voxel is 0, and nothing else is. Fresh memory
+// of the simulated GPU is NaN.
+func TestDeadTaps(t *testing.T) {
+	const side, taps = 2, 5
+	cube := func(n int) [3]int { return [3]int{n, n, n} }
+	for _, p := range []precision{bf16, tf32, fp32} {
+		d := openSimulated(t, p)
+		s := device.ConvSpec{N: 4, In: 16, Out: 16, Size: cube(side), Kernel: cube(taps), Stride: cube(1), Pad: cube(2),
+			Type: d.Activations()}
+		if live := forward(s).live(); live.weights() != 27*s.In*s.Out {
+			t.Errorf("%d weights are multiplied, want 27 of 125", live.weights())
+		}
+		r := rand.New(rand.NewPCG(7, 8))
+		x, y := normals(r, s.XShape().Elements(), 1), normals(r, s.YShape().Elements(), 1)
+		dw := onGPU(t, d, 4*int64(s.WShape().Elements()), nil)
+		k, err := d.ConvGradWeights(s)
+		run(t, d, k, err, []device.Buffer{dw}, []device.Buffer{activations(t, d, s.XShape(), x),
+			activations(t, d, s.YShape(), y)})
+		got := make([]float32, s.WShape().Elements())
+		if err := d.DownloadWeights(got, dw, s.WShape(), 0); err != nil {
+			t.Fatal(err)
+		}
+		wrong := 0
+		for i, g := range got {
+			dead := false
+			for _, at := range []int{i % taps, i / taps % taps, i / taps / taps % taps} {
+				dead = dead || at < 1 || at > 3
+			}
+			if (g == 0) != dead {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Errorf("%s: %d gradients of %d are 0 where they should not be, or are not", p, wrong, len(got))
+		}
+		d.Close()
+	}
+}

@@ -281,6 +281,9 @@ func divisorOf(d int) divisor {
 // int3 is three numbers as kernels want them.
 func int3(v [3]int) [3]int32 { return [3]int32{int32(v[0]), int32(v[1]), int32(v[2])} }
 
+// ints is the opposite of int3.
+func ints(v [3]int32) [3]int { return [3]int{int(v[0]), int(v[1]), int(v[2])} }
+
 // flag is a truth as a number.
 func flag(b bool) int32 {
 	if b {

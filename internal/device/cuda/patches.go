@@ -51,10 +51,9 @@ func patchesFor(c convolution, t device.Type) (patches, bool) {
 
 // convPatches appends the convolution. Blocks share out tiles of rows, and where these are few
 // those of columns, too: two blocks for each multiprocessor.
-func (k *kernel) convPatches(a patches, c convolution, t device.Type, y, moments, x, w, bias operand) {
+func (k *kernel) convPatches(a patches, p packing, t device.Type, y, moments, x, w, bias operand) {
 	const stages, pitch, threads = 4, 80, 256
-	packed := k.scratch(int64(c.weights()) * t.Bytes())
-	k.launch("packWeights"+suffix(t), grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, c, packed, w)
+	packed := k.packWeights(p, t, w)
 	n := columnsFor(int(a.Columns), 64, 16)
 	if t == device.BFloat16 {
 		n = columnsFor(int(a.Columns), 64, 32, 16)
@@ -68,6 +67,7 @@ func (k *kernel) convPatches(a patches, c convolution, t device.Type, y, moments
 // isPoint says whether a convolution has one tap, and reads each voxel.
 func isPoint(s device.ConvSpec) bool {
 	one := [3]int{1, 1, 1}
+	s, _ = s.Live()
 	return s.Kernel == one && s.Stride == one && !s.Grouped()
 }
 
@@ -84,5 +84,5 @@ func (k *kernel) pointWeights(s device.ConvSpec, dw, x, dy operand) {
 	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(s.In))
 	shared := max(stages*voxels*(voxelPitch(s.Type, rows)+voxelPitch(s.Type, columns)), 4*warps*rows*columns)
 	k.launch("pointWeights"+k.d.multiplier(s.Type), blocks, 256, shared, a, parts, x, dy)
-	k.launch("sumWeights", grid{blocksOf(s.Out*s.In, 256), 1, 1}, 256, 0, a, dw, parts)
+	k.sumWeights(a, dw, parts)
 }

@@ -175,6 +175,11 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 2, In: 8, Out: 8, Size: [3]int{6, 6, 8}, Kernel: [3]int{3, 2, 4}, Stride: [3]int{3, 2, 4}},
 		{N: 2, In: 32, Out: 9, Size: [3]int{6, 7, 9}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 1, In: 40, Out: 16, Size: [3]int{5, 8, 9}, Kernel: cube(1), Stride: cube(1)},
+		// taps that reach no voxel
+		{N: 2, In: 16, Out: 24, Size: [3]int{1, 2, 6}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 3, In: 16, Out: 16, Size: cube(1), Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
+		{N: 1, In: 6, Out: 8, Size: [3]int{2, 1, 3}, Kernel: [3]int{5, 4, 3}, Stride: [3]int{2, 1, 3},
+			Pad: [3]int{2, 2, 1}, Bias: true},
 	}
 	for i, s := range specs {
 		s.Type = dev.Activations()

@@ -164,28 +164,36 @@ template <class K, int N> FN void conv(typename K::Type *y, Moments *moments, co
   writeResult<T, N>(y, to, result, [&](int r) { return voxels[r]; });
 }
 
-// packWeights: w (Out, In, taps) in float32 as the convolution wants them, (groups, out, taps, in).
-template <class K> FN void packWeights(typename K::Type *to, const float *w, const Conv &a) {
-  const int taps = tapsOf(a), n = a.groups * a.out * taps * a.in;
+// A Pack is a convolution without the taps that reach no voxel, and where these are in the kernel that w has.
+struct Pack {
+  Conv conv;
+  int whole[3], first[3];
+};
+
+// packWeights: w (Out, In, whole taps) in float32 as the convolution wants them, (groups, out, taps, in).
+template <class K> FN void packWeights(typename K::Type *to, const float *w, const Pack &p) {
+  const Conv &a = p.conv;
+  const int taps = tapsOf(a), whole = p.whole[0] * p.whole[1] * p.whole[2], n = a.groups * a.out * taps * a.in;
   for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
     const int in = i % a.in, tap = i / a.in % taps, out = i / (a.in * taps) % a.out, group = i / (a.in * taps * a.out);
-    const size_t from = a.transposed ? ((size_t)(group * a.in + in) * a.out + out) * taps + tap : ((size_t)(group * a.out + out) * a.in + in) * taps + tap;
-    put(to + i, w[from]);
+    const int z = tap / (a.kernel[1] * a.kernel[2]), y = tap / a.kernel[2] % a.kernel[1], x = tap % a.kernel[2];
+    const size_t row = a.transposed ? (size_t)(group * a.in + in) * a.out + out : (size_t)(group * a.out + out) * a.in + in;
+    put(to + i, w[row * whole + ((z + p.first[0]) * p.whole[1] + y + p.first[1]) * p.whole[2] + x + p.first[2]]);
   }
 }
 
-#define CONV(K, N, suffix)                                                                                                             \
-  KERNEL(256, 2, conv##suffix, (K::Type * y, Moments * moments, const K::Type *x, const K::Type *w, const float *bias, Conv a)) {      \
+#define CONV(K, N, perSM, suffix)                                                                                                      \
+  KERNEL(256, perSM, conv##suffix, (K::Type * y, Moments * moments, const K::Type *x, const K::Type *w, const float *bias, Conv a)) {      \
     conv<K, N>(y, moments, x, w, bias, a);                                                                                             \
   }
-CONV(Fp32, 16, _fp32_16)
-CONV(Fp32, 32, _fp32_32)
-CONV(Fp32, 64, _fp32_64)
-CONV(Tf32, 16, _tf32_16)
-CONV(Tf32, 32, _tf32_32)
-CONV(Tf32, 64, _tf32_64)
-CONV(Bf16, 16, _bf16_16)
-CONV(Bf16, 32, _bf16_32)
-CONV(Bf16, 64, _bf16_64)
-KERNEL(256, 4, packWeights_f32, (float *to, const float *w, Conv a)) { packWeights<Fp32>(to, w, a); }
-KERNEL(256, 4, packWeights_bf16, (bf16 *to, const float *w, Conv a)) { packWeights<Bf16>(to, w, a); }
+CONV(Fp32, 16, 2, _fp32_16)
+CONV(Fp32, 32, 2, _fp32_32)
+CONV(Fp32, 64, 2, _fp32_64)
+CONV(Tf32, 16, 3, _tf32_16)
+CONV(Tf32, 32, 2, _tf32_32)
+CONV(Tf32, 64, 2, _tf32_64)
+CONV(Bf16, 16, 3, _bf16_16)
+CONV(Bf16, 32, 2, _bf16_32)
+CONV(Bf16, 64, 2, _bf16_64)
+KERNEL(256, 4, packWeights_f32, (float *to, const float *w, Pack a)) { packWeights<Fp32>(to, w, a); }
+KERNEL(256, 4, packWeights_bf16, (bf16 *to, const float *w, Pack a)) { packWeights<Bf16>(to, w, a); }

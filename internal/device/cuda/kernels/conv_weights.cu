@@ -14,6 +14,7 @@ struct ConvWeights {
   int perSplit;        // voxels of a block: a multiple of 32
   int splits;
   Divisor byW, byH, byD; // sizes of dy
+  int whole[3], first[3]; // of the kernel that dw has, and where this one begins in it
 };
 
 CONSTANT int weightsStages = 3, weightsVoxels = 32;
@@ -345,14 +346,20 @@ POINT_WEIGHTS(Fp32, _fp32)
 POINT_WEIGHTS(Tf32, _tf32)
 POINT_WEIGHTS(Bf16, _bf16)
 
-// sumWeights: dw (Out, In, taps) = the sum of the splits (splits, Out, taps, In)
+// sumWeights: dw (Out, In, whole taps) = the sum of the splits (splits, Out, taps, In), 0 for taps that reach no
+// voxel
 KERNEL(256, 4, sumWeights, (float *dw, const float *from, ConvWeights a)) {
-  const int taps = a.kernel[0] * a.kernel[1] * a.kernel[2], n = a.groups * a.out * taps * a.in, i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= n) return;
+  const int taps = a.kernel[0] * a.kernel[1] * a.kernel[2], n = a.groups * a.out * taps * a.in;
+  const int whole = a.whole[0] * a.whole[1] * a.whole[2], i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= a.groups * a.out * whole * a.in) return;
+  const int in = i % a.in, at = i / a.in % whole, out = i / (a.in * whole);
+  const int z = at / (a.whole[1] * a.whole[2]) - a.first[0], y = at / a.whole[2] % a.whole[1] - a.first[1], x = at % a.whole[2] - a.first[2];
   float sum = 0;
-  for (int s = 0; s < a.splits; s++) sum += from[(size_t)s * n + i];
-  const int in = i % a.in, tap = i / a.in % taps, out = i / (a.in * taps);
-  dw[((size_t)out * a.in + in) * taps + tap] = sum;
+  if (z >= 0 && z < a.kernel[0] && y >= 0 && y < a.kernel[1] && x >= 0 && x < a.kernel[2]) {
+    from += ((size_t)out * taps + (z * a.kernel[1] + y) * a.kernel[2] + x) * a.in + in;
+    for (int s = 0; s < a.splits; s++) sum += from[(size_t)s * n];
+  }
+  dw[((size_t)out * a.in + in) * whole + at] = sum;
 }
 
 #define CONV_WEIGHTS(K, N, suffix) \

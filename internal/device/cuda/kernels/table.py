@@ -136,10 +136,15 @@ STAGES = [
     ("stage 1, 5^3, 32 channels at 16^3", 32, 32, 16, 125, "conv5_32", "bf16"),
     ("stage 2, 5^3, 64 channels at 8^3", 64, 64, 8, 125, "conv5_32", "bf16"),
     ("stage 3, 5^3, 128 channels at 4^3", 128, 128, 4, 125, "conv_bf16_64", "bf16"),
-    ("stage 4, 5^3, 256 channels at 2^3", 256, 256, 2, 125, "conv_bf16_64", "bf16"),
+    ("stage 4, 5^3, 256 channels at 2^3, where 27 taps reach a voxel", 256, 256, 2, 125, "conv_bf16_64", "bf16"),
     ("last decoder stage, 5^3, 32 channels at 128^3, batch 2", 32, 32, 128, 125, "conv5_32", "bf16"),
     ("head of segmentation, 1^3, 32 to 9 at 128^3, batch 2", 32, 9, 128, 1, "patches_bf16_16", "bf16"),
 ]
+
+
+def live(taps, side):
+    """Taps along an axis that reach a voxel: the others are not packed, nor multiplied."""
+    return min(taps, 2 * side - 1)
 
 
 def padding(kernel, out, side):
@@ -159,7 +164,7 @@ def layers():
     for what, i, o, side, taps, kernel, unit in STAGES:
         images = 2 if side == 128 else 432
         voxels = images * side**3
-        flop, size = 2 * voxels * i * o * taps, 2 * voxels * (i + o) + 4 * i * o * taps
+        flop, size = 2 * voxels * i * o * live(round(taps ** (1 / 3)), side) ** 3, 2 * voxels * (i + o) + 4 * i * o * taps
         arithmetic, memory = flop / H200[unit], size / H200["bytes"]
         rate = H200[unit] * (MMA_SYNC if unit == "bf16" else 0.8) * padding(kernel, o, side)
         yield (f"| {what} | `{kernel}` | {flop / 1e9:.0f} | {size / 2**20:.0f} | {1e3 * max(arithmetic, memory):.2f} | "
@@ -262,7 +267,7 @@ def stages(what, layers):
     found = {}
     for n, (stage, kind, images, ci, co, si, so, taps) in enumerate(layers):
         x, y, w = 2 * images * si**3 * ci, 2 * images * so**3 * co, ci * co * taps**3
-        flop = 2 * images * (si if kind == "up" else so) ** 3 * ci * co * taps**3
+        flop = 2 * images * (si if kind == "up" else so) ** 3 * ci * co * (live(taps, so) if kind == "conv" else taps) ** 3
         act = 0 if kind == "head" else 1
         # convolution, norm and activation; the gradients of these, of data and of weights; SGD
         products = [(flop, x + 2 * w + y), (flop if n else 0, x + 2 * w + y if n else 0), (flop, x + y + 4 * w)]
