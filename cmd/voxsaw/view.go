@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/provenance"
@@ -72,7 +73,7 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 
 // site is what there is to see at a path, until done is called.
 func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done func(), err error) {
-	site.Title = filepath.Base(filepath.Clean(path))
+	site.Title = experiment.NameOf(path)
 	site.Failed = sayOnce(stderr)
 	var open []func()
 	done = func() {

@@ -121,6 +121,9 @@ func dataOfRun(folder string) (string, error) {
 		return "", err
 	}
 	data, ok := values["data"].(string)
+	if own := ofInitialisation(values, experiment.InitialisationOf(folder)); own != "" {
+		data = own
+	}
 	if !ok {
 		return "", fmt.Errorf("%s does not say where its prepared cases lie", path)
 	}
@@ -128,6 +131,19 @@ func dataOfRun(folder string) (string, error) {
 		data = cmp.Or(fromStart(folder, data), data)
 	}
 	return data, nil
+}
+
+// ofInitialisation is the folder that an initialisation of a plan is pretrained on, where it names
+// one of its own.
+func ofInitialisation(plan map[string]any, name string) string {
+	list, _ := plan["initialisations"].([]any)
+	for _, each := range list {
+		if init, _ := each.(map[string]any); name != "" && init["name"] == name {
+			data, _ := init["data"].(string)
+			return data
+		}
+	}
+	return ""
 }
 
 // heldOutOf are the cases that a run does not learn from: the test cases of a study's trial, those

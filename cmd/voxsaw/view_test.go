@@ -189,6 +189,11 @@ func TestViewFindsTheCasesOfAStudysRun(t *testing.T) {
 	if data, err := dataOfRun(run); data != "somewhere" {
 		t.Errorf("cases in %q, %v", data, err)
 	}
+	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\ninitialisations:\n"+
+		"  - {name: scratch}\n  - {name: puzzles, data: elsewhere}\n"), 0o644))
+	if data, err := dataOfRun(run); data != "elsewhere" {
+		t.Errorf("an initialisation that is pretrained on other data has its cases in %q, %v", data, err)
+	}
 	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("folds: 2\n"), 0o644))
 	if _, err := dataOfRun(run); err == nil || !strings.Contains(err.Error(), "does not say where") {
 		t.Errorf("without data: %v", err)

@@ -3,6 +3,7 @@ package experiment
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
@@ -47,6 +48,31 @@ func StudyOf(run string) string {
 		}
 	}
 	return ""
+}
+
+// NameOf is what a run is called beside others: its path from the folder of the experiment that it
+// belongs to, that folder's name in front; the name of its folder for a run of its own.
+func NameOf(run string) string {
+	path, err := filepath.Abs(run)
+	if err != nil {
+		return filepath.Base(run)
+	}
+	if study := StudyOf(run); study != "" {
+		if name, err := filepath.Rel(filepath.Dir(study), path); err == nil {
+			return filepath.ToSlash(name)
+		}
+	}
+	return filepath.Base(path)
+}
+
+// InitialisationOf is the name of the initialisation that a run of an experiment pretrains, "" of a
+// trial and of a run of its own.
+func InitialisationOf(run string) string {
+	name := strings.Split(NameOf(run), "/")
+	if len(name) < 3 || name[1] != pretrainingFolder || StudyOf(run) == "" {
+		return ""
+	}
+	return name[2]
 }
 
 // PlanOf is the path of the plan in an experiment's folder.
