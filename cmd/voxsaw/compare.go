@@ -63,7 +63,11 @@ func readStudies(args []string, spare func(paths []string) error) (s experiment.
 				name), "give the experiment a name without one: NAME=%s", path)
 		}
 		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
-			path = filepath.Join(path, experiment.ScoresFile)
+			folder := path
+			if path = filepath.Join(folder, experiment.ScoresFile); !isThere(path) {
+				return s, nil, withHint(fmt.Errorf("%s holds no %s", folder, experiment.ScoresFile),
+					"give it the folder of an experiment, where voxsaw crossval writes one")
+			}
 		}
 		names, paths = append(names, name), append(paths, path)
 	}
