@@ -11,7 +11,8 @@ func TestNameOf(t *testing.T) {
 	study := filepath.Join(root, "study")
 	trial := filepath.Join(study, trialsFolder, "puzzles", "fold-1", "seed-1")
 	encoder := filepath.Join(study, pretrainingFolder, "puzzles", "fold-1")
-	other := filepath.Join(root, pretrainingFolder, "puzzles", "fold-1") // there is no plan above it
+	// above which there is no plan
+	other := filepath.Join(root, pretrainingFolder, "puzzles", "fold-1")
 	for _, folder := range []string{trial, encoder, other} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
