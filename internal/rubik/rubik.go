@@ -54,8 +54,8 @@ type Config struct {
 }
 
 // defaults are the paper's grid of 2x2x2, 100 orders and two axes, and the hidden width of
-// Medical-SSL's implementation. The paper leaves a gap of some 10 voxels between patches; a patch
-// of 48 anywhere in a cell of 60 has 12 on average.
+// relative position, for the paper gives none. The paper leaves a gap of some 10 voxels between
+// patches; a patch of 48 anywhere in a cell of 60 has 12 on average.
 func defaults() *Config {
 	c := &Config{
 		PatchSettings: classify.PatchSettings{
@@ -123,7 +123,7 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: first the order, then how the patch in each slot was turned.
-// The loss is the mean of the two cross-entropies, as in Medical-SSL (rkb_trainer.py).
+// The loss is the mean of the two cross-entropies: the paper gives both the same weight.
 func (c *Config) Task() (classify.Task, error) {
 	orders, err := c.orders()
 	if err != nil {
