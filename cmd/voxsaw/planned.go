@@ -1,9 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
@@ -24,10 +21,7 @@ func planned(n *voxsaw.Network, plans string) (*nnunet.Plan, error) {
 	}
 	p, err := nnunet.PlanOf(plans)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		return nil, withHint(err, "another configuration is chosen by its name behind a colon: plans.json:3d_lowres")
+		return nil, err
 	}
 	n.Kind, n.Architecture = unet.Kind, string(p.Network.Architecture())
 	return p, nil

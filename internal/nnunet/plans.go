@@ -2,14 +2,18 @@ package nnunet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -118,9 +122,17 @@ func readJSON(path string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), into); err != nil {
-		return &volume.FormatError{Path: path, Problem: "it is not the JSON that nnU-Net writes", Err: err}
+		return &volume.FormatError{Path: path, Problem: "it is not the JSON that nnU-Net writes", Err: ofKind(err)}
 	}
 	return nil
+}
+
+// ofKind says of JSON which value is of the wrong kind, without words of the program's.
+func ofKind(err error) error {
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s is of the kind %s", cmp.Or(wrong.Field, "the whole"), wrong.Value)
+	}
+	return err
 }
 
 // defaultConfiguration is the one that nnU-Net plans for every set of three dimensions.
@@ -150,7 +162,17 @@ func (p *Plan) PatchSize() [3]int { return [3]int{p.Patch[2], p.Patch[1], p.Patc
 func readPlan(path, configuration string) (*Plan, error) {
 	var file plansFile
 	if err := readJSON(path, &file); err != nil {
+		found := filepath.Join(path, plansName)
+		if _, none := os.Stat(found); none == nil {
+			err = hint.Addf(err, "its plans are %s", found)
+		}
 		return nil, err
+	}
+	if len(file.Configurations) == 0 {
+		return nil, hint.Addf(
+			&volume.FormatError{Path: path, Problem: "is no plans.json of nnU-Net: it plans no configuration"},
+			"plans.json lies beside the trained model in nnUNet_results, and in nnUNet_preprocessed; dataset.json is another file",
+		)
 	}
 	unsupported := func(format string, args ...any) (*Plan, error) {
 		return nil, &volume.UnsupportedError{
@@ -160,7 +182,12 @@ func readPlan(path, configuration string) (*Plan, error) {
 	}
 	c, err := file.configuration(configuration, nil)
 	if err != nil {
-		return nil, &volume.FormatError{Path: path, Problem: err.Error()}
+		err = &volume.FormatError{Path: path, Problem: err.Error()}
+		if _, there := file.Configurations[configuration]; !there {
+			names := slices.Sorted(maps.Keys(file.Configurations))
+			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path, safetext.Text(names[0]))
+		}
+		return nil, err
 	}
 	p := &Plan{
 		Dataset:       file.DatasetName,
@@ -247,7 +274,7 @@ func (f plansFile) configuration(name string, seen []string) (*configurationFile
 	}
 	c := &configurationFile{}
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", name, err)
+		return nil, fmt.Errorf("configuration %s: %w", name, ofKind(err))
 	}
 	return c, nil
 }

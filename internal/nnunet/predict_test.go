@@ -223,6 +223,48 @@ func TestGoldenModels(t *testing.T) {
 	}
 }
 
+// A file that is no plans.json, or has no such configuration, is named for what it is, with what to
+// name instead.
+func TestWrongPlans(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	written := func(text string) string {
+		path := filepath.Join(t.TempDir(), "other.json")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plans := filepath.Join(golden, plansName)
+	const elsewhere = "plans.json lies beside the trained model"
+	for _, c := range []struct{ plans, want, advice string }{
+		{filepath.Join(golden, datasetName), "dataset.json: is no plans.json of nnU-Net: it plans no configuration", elsewhere},
+		{written(`{"a": 1}`), "is no plans.json of nnU-Net", elsewhere},
+		{written(`[1, 2]`), "other.json: it is not the JSON that nnU-Net writes: the whole is of the kind array", ""},
+		{written(`{"configurations": {"3d_fullres": 3}}`), "writes: configurations is of the kind number", ""},
+		{written(`{"configurations": {"3d_fullres": {"patch_size": "big"}}}`),
+			"configuration 3d_fullres: patch_size is of the kind string", ""},
+		{written(`hello`), "it is not the JSON that nnU-Net writes: invalid character 'h'", ""},
+		{written(``), "it is not the JSON that nnU-Net writes: unexpected end", ""},
+		{golden, "thick: is a folder, not a file", "its plans are " + plans},
+		{filepath.Join(golden, "nowhere.json"), "nowhere.json: ", ""},
+		{plans + ":3d_lowres", `plans.json: there is no configuration "3d_lowres", only 3d_fullres, 3d_small`,
+			"a configuration is chosen by its name behind a colon: " + plans + ":3d_fullres"},
+		{plans + ":", `there is no configuration ""`, plans + ":3d_fullres"},
+	} {
+		_, err := PlanOf(c.plans)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.plans, err, c.want)
+		}
+		advice := ""
+		if hinted := (interface{ Advice() string })(nil); errors.As(err, &hinted) {
+			advice = hinted.Advice()
+		}
+		if !strings.Contains(advice, c.advice) || c.advice == "" && advice != "" {
+			t.Errorf("%s: advice %q, want %q", c.plans, advice, c.advice)
+		}
+	}
+}
+
 // What cannot be done as nnU-Net does it is refused by its name.
 func TestRefused(t *testing.T) {
 	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
