@@ -83,7 +83,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	job := train.Job[*batch]{
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
-			Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
+			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
 		},
 		Options: c.Train, Groups: c.groups(),
 		Open: func() (notes []string, err error) {

@@ -337,6 +337,9 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 		how = "which each run has decided for itself"
 	}
 	trials.Notes = []string{fmt.Sprintf("post-processing, %s (inference.components): %s", how, preview.Components)}
+	if preview.Unlabelled != "" {
+		trials.Notes = append(trials.Notes, preview.Unlabelled)
+	}
 	if err := terminal.Table(w, trials); err != nil {
 		return err
 	}

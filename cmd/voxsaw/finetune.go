@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -147,22 +146,6 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 	return network, false, err
 }
 
-// unlabelledFor are the scans without labels that a fine-tuning learns from: none of a patient who
-// is held out.
-func unlabelledFor(data string, s dataset.Selection, labelled, more []string) ([]string, error) {
-	s.Fraction = 1
-	training, _, err := s.ChooseWith(labelled, more)
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	more = slices.DeleteFunc(training, func(id string) bool { return slices.Contains(labelled, id) })
-	if len(more) == 0 {
-		return nil, withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", data),
-			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; or leave --unlabelled out")
-	}
-	return more, nil
-}
-
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
 	if err := run.hours.check(cmd); err != nil {
@@ -216,8 +199,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	data := sample.Data{Store: cache, Train: training, Validate: held}
 	if o.Config.Unlabelled {
 		_, unlabelled := cache.ForTraining()
-		if data.Unlabelled, err = unlabelledFor(o.Data, o.Cases, ids, unlabelled); err != nil {
-			return err
+		if data.Unlabelled = o.Cases.Patients.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
+			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
+				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; or leave --unlabelled out")
 		}
 	}
 	summary, err := run.train(cmd, trainingRun{

@@ -44,7 +44,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				p := DefaultPlan()
 				p.Unlabelled, p.FoldScheme, p.SubsetSeed = unlabelled, scheme, seed
 				p.Fractions = []float64{1, 0.1, 0.5, 0.2} // in any order
-				c, err := p.cases(ids, nil)
+				c, err := p.cases(ids, nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				}
 				// Some of the folds are the same folds.
 				p.RunFolds = []int{3}
-				if some, err := p.cases(ids, nil); err != nil || len(some.Folds) != 1 ||
+				if some, err := p.cases(ids, nil, nil); err != nil || len(some.Folds) != 1 ||
 					!slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
 					t.Errorf("fold 3 alone: %+v, %v", some.Folds, err)
 				}
@@ -86,7 +86,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 	}
 	p := DefaultPlan()
 	p.RunFolds = []int{5}
-	if _, err := p.cases(ids, nil); err == nil || !strings.Contains(err.Error(), "no fold 5") {
+	if _, err := p.cases(ids, nil, nil); err == nil || !strings.Contains(err.Error(), "no fold 5") {
 		t.Errorf("fold 5 of 4: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestReplicates(t *testing.T) {
 	p := DefaultPlan()
 	p.Folds, p.Fractions, p.Seeds, p.Subsets, p.Encoders, p.Curve, p.CurveCases = 2, []float64{0.2, 1},
 		[]uint64{1, 2, 3, 4}, "own", 3, 5, 6
-	c, err := p.cases(ids, nil)
+	c, err := p.cases(ids, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestReplicates(t *testing.T) {
 		t.Error("two seeds have one subset")
 	}
 	p.Subsets = "shared"
-	if c, err = p.cases(ids, nil); err != nil {
+	if c, err = p.cases(ids, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	shared := map[string][]string{}

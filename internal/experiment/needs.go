@@ -24,8 +24,11 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n cluste
 		return n, err
 	}
 	defer cache.Close()
-	cases, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Records()))
+	cases, err := p.casesOf(cache)
 	if err != nil {
+		return n, err
+	}
+	if err := p.checkUnlabelled(p.trials(cases), ranks); err != nil {
 		return n, err
 	}
 	for r := range cache.Records() {
@@ -64,7 +67,7 @@ func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int,
 	}
 	c.Batch /= ranks
 	return Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
-		_, _, err := segment.Finetune(ctx, dev, c, sample.Data{Store: cache, Train: t.Train}, "", o)
+		_, _, err := segment.Finetune(ctx, dev, c, sample.Data{Store: cache, Train: t.Train, Unlabelled: t.Unlabelled}, "", o)
 		return err
 	})
 }

@@ -211,16 +211,10 @@ func (p Plan) checkBatches(i Initialisation) error {
 	return nil
 }
 
-// errUnlabelled is the error of an arm that would need more than a fold's labelled cases.
-var errUnlabelled = errors.New("learning from scans without labels (unlabelled) is no arm of a study yet: leave it out, and use voxsaw finetune --unlabelled")
-
 // finetune is the settings that runs of an initialisation are fine-tuned with. What makes runs
 // comparable is the same for all: the network, what it segments, and the seeds.
 func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	c := p.Finetune
-	if c.Unlabelled {
-		return c, fmt.Errorf("finetune: %w", errUnlabelled)
-	}
 	if i.Finetune.IsZero() {
 		return c, nil
 	}
@@ -230,9 +224,6 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 	}
 	if err := i.Finetune.Apply(name, &c); err != nil {
 		return c, err
-	}
-	if c.Unlabelled {
-		return c, fmt.Errorf("%s: %w", name, errUnlabelled)
 	}
 	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) ||
 		c.Train.Seed != p.Finetune.Train.Seed {
@@ -336,6 +327,8 @@ type Trial struct {
 	// Curve is the cases that the learning curve is measured on: training cases of the fold that
 	// the run does not learn from.
 	Curve []string `json:"curve,omitempty"`
+	// Unlabelled is the cases that the run learns from without their labels.
+	Unlabelled []string `json:"unlabelled,omitempty"`
 }
 
 // Name tells one trial from the others, and is its folder below the experiment's.
@@ -349,6 +342,8 @@ type Cases struct {
 	Folds      []Subsets       `json:"folds"`
 	splits     []dataset.Split // all folds, those that are not run too
 	doubts     []string        // what people should know about the folds
+	plain      []string        // cases that have no labels
+	patients   dataset.Patients
 }
 
 // Subsets are the cases of a fold.
@@ -394,9 +389,10 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 	return c, changes
 }
 
-// cases divides the cases; the result depends on names, patients and plan alone.
-func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
-	var c Cases
+// cases divides the labelled cases, and keeps those without labels; the result depends on names,
+// patients and plan alone.
+func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, error) {
+	c := Cases{plain: plain, patients: patients}
 	var err error
 	if p.Unlabelled > 0 {
 		if ids, c.Unlabelled, err = dataset.HoldOut(ids, patients, p.Unlabelled, p.SubsetSeed); err != nil {
@@ -498,8 +494,12 @@ func (p Plan) trials(c Cases) []Trial {
 				train := f.Fractions[p.subset(fraction, number)]
 				curve := p.curveCases(f.Train, train, number)
 				for _, i := range p.Inits {
-					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train,
-						Test: f.Test, Curve: curve})
+					t := Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train, Test: f.Test,
+						Curve: curve}
+					if p.unlabelled(i.Name) {
+						t.Unlabelled = c.unlabelled(f, t)
+					}
+					all = append(all, t)
 				}
 			}
 		}

@@ -67,6 +67,7 @@ type trialRecord[I any] struct {
 	Init           string       `yaml:"init"`
 	Cases          []string     `yaml:"cases,flow"`
 	Curve          []string     `yaml:"curve,flow,omitempty"`
+	WithoutLabels  []string     `yaml:"without_labels,flow,omitempty"`
 	Test           []string     `yaml:"test,flow"`
 	Inference      I            `yaml:"inference"`
 	Metrics        eval.Options `yaml:"metrics"`
@@ -87,8 +88,8 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 // record is what decides the result of a trial, for its folder. A run that an earlier version began
 // there keeps the keys of that version.
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
-	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve, t.Test, p.Inference,
-		p.Metrics}
+	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve,
+		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics}
 	path := train.ConfigOf(folder)
 	if !config.Gives(path, "", "inference.largest_component") {
 		return now.text()
@@ -100,7 +101,7 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		// nothing decided there: with and without the key, all components were kept
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
-	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, t.Test, older, p.Metrics}.text()
+	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older, p.Metrics}.text()
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of

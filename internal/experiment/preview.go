@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -18,6 +19,9 @@ type Preview struct {
 	Labels []ShownLabel `json:"labels"`
 	// Components is the post-processing of all arms: which connected components predictions keep.
 	Components string `json:"components"`
+	// Unlabelled says which arms learn from scans without labels, and from which; "" where none
+	// does. Trials list them.
+	Unlabelled string `json:"unlabelled,omitempty"`
 	// what makes the result better than it is, or another than it seems
 	Doubts []string `json:"doubts,omitempty"`
 }
@@ -40,13 +44,14 @@ func Look(plan Plan, out string) (Preview, error) {
 		return p, err
 	}
 	p.Components = plan.Inference.Components
-	if p.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
+	if p.Cases, err = plan.casesOf(cache); err != nil {
 		return p, err
 	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
 	if note != "" {
 		p.Doubts = append(p.Doubts, note)
 	}
+	p.Unlabelled = unlabelledNote(p.Trials)
 	p.Doubts = append(p.Doubts, plan.ofStore(cache)...)
 	if settings, err := plan.Finetune.Resolve(cache); err != nil {
 		p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err))
@@ -55,6 +60,9 @@ func Look(plan Plan, out string) (Preview, error) {
 		resolved.Finetune = settings
 		p.Labels = resolved.shown(p.Cases, cache)
 		p.Doubts = append(p.Doubts, unlearntDoubts(p.Labels)...)
+		if err := errors.Join(resolved.checkArms(cache), resolved.checkUnlabelled(p.Trials, 1)); err != nil {
+			p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: not all trials can be run so: %v", err))
+		}
 	}
 	for _, i := range plan.Inits {
 		if !i.pretrains() {
@@ -168,7 +176,7 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 // experiment may grow by them, and keeps its encoders.
 func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 	p.RunFolds = nil
-	all, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Records()))
+	all, err := p.casesOf(cache)
 	if err != nil {
 		return nil, err
 	}

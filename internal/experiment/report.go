@@ -114,14 +114,14 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		return page, err
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
-		report.Facts{
+		append(report.Facts{
 			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()},
 			{Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
 			{Name: "Fingerprint of the data", Value: cache.Fingerprint()},
 			{Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
 			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())},
 			{Name: "Taken over by fine-tuning", Value: r.Plan.takenOver()},
-		},
+		}, r.withoutLabels()...),
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
 	}})

@@ -133,7 +133,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
+	if r.result.Cases, err = plan.casesOf(cache); err != nil {
 		return nil, err
 	}
 	warnings, err := plan.warnings(cache)
@@ -141,7 +141,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	warnings = append(warnings, plan.ofStore(cache)...)
-	if err := errors.Join(r.alike(), r.fitting()); err != nil {
+	if err := errors.Join(plan.checkArms(cache), plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size), r.alike(),
+		r.fitting()); err != nil {
 		return nil, err
 	}
 	leave, err := r.enter()
@@ -149,6 +150,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer leave()
+	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
+		s.Console.Note(note)
+	}
 	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts,
 		unlearntDoubts(plan.shown(r.result.Cases, cache))) {
 		s.Console.Note(doubt)
@@ -393,8 +397,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
-	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve},
-		init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve,
+		Unlabelled: t.Unlabelled}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err

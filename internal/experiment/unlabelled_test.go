@@ -1,18 +1,240 @@
 package experiment
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// A study whose runs would learn from unlabelled scans is refused before anything runs.
-func TestUnlabelledIsNoArm(t *testing.T) {
-	p := DefaultPlan()
-	if _, err := p.finetune(Initialisation{Name: "scratch"}); err != nil {
+// teachers is a plan with a mean teacher beside scratch, on six patients with labels and three
+// without: one of these is scanned a second time, one is a copy of a labelled scan, and one is held
+// back by its data set.
+func teachers(t *testing.T, change string) Plan {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.Finetune.Unlabelled, p.Finetune.Train.Average = true, 0.9
-	if _, err := p.finetune(Initialisation{Name: "scratch"}); !errors.Is(err, errUnlabelled) {
+	add := func(id, patient, group string, of uint64, labelled bool) {
+		v, l, err := phantom.New(of, phantom.Options{Shape: [3]int{20, 20, 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !labelled {
+			l = nil
+		}
+		if _, err := w.Add(prepared.Input{ID: id, Patient: patient, Group: group, Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, id := range caseNames(6) {
+		patient := ""
+		if n == 0 {
+			patient = "twice"
+		}
+		add(id, patient, "", uint64(n+1), true)
+	}
+	add("plain_again", "twice", "", 20, false) // of case_01's patient
+	add("plain_copy", "", "", 4, false)        // case_04, voxel by voxel
+	add("plain_free", "", "", 21, false)
+	add("plain_test", "", "test", 22, false)
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	p := DefaultPlan()
+	text := "data: " + dir + `
+folds: 3
+run_folds: [1, 2]
+fractions: [0.5]
+seeds: [1]
+initialisations: [{name: scratch}, {name: teacher, finetune: {unlabelled: true, unlabelled_confidence: 0.1, train: {average: 0.9}}}]
+finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3], train: {steps: 6, checkpoint_every: 2}}
+` + change
+	if err := config.Parse("plan", []byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A trial learns without labels from what its fold does not hold out, and from all of that.
+func TestUnlabelledScansOfATrial(t *testing.T) {
+	for _, change := range []string{"", "curve: 1\ncurve_cases: 1\n", "unlabelled: 0.3\n"} {
+		v, err := Look(teachers(t, change), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		trials := 0
+		for _, trial := range v.Trials {
+			if trial.Init == Scratch {
+				if trial.Unlabelled != nil {
+					t.Errorf("%s learns from %v without labels", trial.Name(), trial.Unlabelled)
+				}
+				continue
+			}
+			trials++
+			held := slices.Concat(trial.Test, trial.Curve)
+			f := v.Cases.Folds[slices.IndexFunc(v.Cases.Folds, func(f Subsets) bool { return f.Fold == trial.Fold })]
+			want := slices.DeleteFunc(slices.Concat(f.Train, v.Cases.Unlabelled), func(id string) bool {
+				return slices.Contains(trial.Train, id) || slices.Contains(held, id)
+			})
+			want = append(want, "plain_free")
+			for plain, of := range map[string]string{"plain_again": "case_01", "plain_copy": "case_04"} {
+				if !slices.Contains(held, of) {
+					want = append(want, plain)
+				}
+			}
+			slices.Sort(want)
+			if !slices.Equal(trial.Unlabelled, want) {
+				t.Errorf("%q: %s, trained on %v, tested on %v, measured on %v, learns from %v, want %v", change,
+					trial.Name(), trial.Train, trial.Test, trial.Curve, trial.Unlabelled, want)
+			}
+		}
+		if trials != 2 || !strings.HasPrefix(v.Unlabelled, "learns from scans without labels, too: teacher, from ") {
+			t.Errorf("%q: %d trials, %q", change, trials, v.Unlabelled)
+		}
+	}
+}
+
+// watched notes what is said, and stops an experiment at a step of a trial.
+type watched struct {
+	notes []string
+	step  func(trial string, step int)
+	trial string
+}
+
+func (w *watched) Training(name, _ string) voxsaw.Observer {
+	w.trial = name
+	return w
+}
+func (w *watched) Trained()                               {}
+func (w *watched) Note(text string)                       { w.notes = append(w.notes, text) }
+func (w *watched) Started(int, int)                       {}
+func (w *watched) Validated(int, voxsaw.Validation, bool) {}
+func (w *watched) Saved(string, int)                      {}
+func (w *watched) Stepped(p voxsaw.Progress)              { w.step(w.trial, p.Step) }
+
+// An arm that was stopped within a trial goes on to the bit; no test case has entered it.
+func TestTeacherArmResumes(t *testing.T) {
+	p, dev := teachers(t, ""), traintest.CPU(t)
+	run := func(out string, stop func(trial string, step int, cancel func())) (*Result, *watched, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &watched{step: func(trial string, step int) { stop(trial, step, cancel) }}
+		r, err := Run(ctx, p, Setting{Out: out, Device: dev, Console: w})
+		return r, w, err
+	}
+	whole, stopped := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "stopped")
+	r, w, err := run(whole, func(string, int, func()) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != 4 || !slices.ContainsFunc(w.notes,
+		func(s string) bool { return strings.HasPrefix(s, "learns from scans without labels") }) {
+		t.Errorf("%d runs, notes %q", len(r.Runs), w.notes)
+	}
+	for _, at := range []int{1, 3, 5} {
+		var stop *voxsaw.InterruptedError
+		_, _, err := run(stopped, func(trial string, step int, cancel func()) {
+			if strings.HasPrefix(trial, "teacher/") && step == at {
+				cancel()
+			}
+		})
+		if !errors.As(err, &stop) {
+			t.Fatalf("stopped after step %d: %v", at, err)
+		}
+	}
+	again, _, err := run(stopped, func(string, int, func()) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(r.Runs), fmt.Sprint(again.Runs); a != b {
+		t.Errorf("scores differ:\n%s\n%s", a, b)
+	}
+	for _, trial := range p.trials(r.Cases) {
+		traintest.SameFiles(t, trial.Folder(whole), trial.Folder(stopped), "last.safetensors", ScoresFile)
+		d, err := checkpoint.Read(train.Last(trial.Folder(whole)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range trial.Test {
+			if _, found := d.Seen().Find(id, ""); found {
+				t.Errorf("%s has learnt from the test case %s", trial.Name(), id)
+			}
+		}
+		for _, id := range trial.Unlabelled {
+			if scan, found := d.Seen().Find(id, ""); !found || scan.Labels {
+				t.Errorf("%s: %s is not recorded as learnt from without labels", trial.Name(), id)
+			}
+		}
+	}
+	// and the arm is another network than the one beside it
+	if r.Runs[0].Initialisation == r.Runs[1].Initialisation || fmt.Sprint(r.Runs[0].Scores) == fmt.Sprint(r.Runs[1].Scores) {
+		t.Error("scans without labels have changed nothing")
+	}
+}
+
+// What cannot be run is refused before anything is trained, by name.
+func TestUnlabelledArmsThatCannotRun(t *testing.T) {
+	for _, c := range []struct {
+		change, want string
+		ranks        int
+	}{
+		{"", "initialisation teacher: learning from scans without labels (finetune.unlabelled) in 2 ranks cannot be done yet", 2},
+		{"initialisations: [{name: scratch}, {name: teacher, finetune: {unlabelled: true}}]\n",
+			"initialisation teacher: finetune: unlabelled: the teacher is the moving average", 1},
+	} {
+		p := teachers(t, "")
+		if c.change != "" {
+			if err := config.Parse("plan", []byte(c.change), &p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		var err error
+		if c.ranks > 1 {
+			_, err = p.Needs(t.Context(), traintest.CPU(t), c.ranks)
+		} else {
+			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{}})
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+	refused := make(chan error, 2)
+	shared, dev := teachers(t, ""), traintest.CPU(t)
+	for _, rank := range traintest.Of(2) {
+		go func() {
+			_, err := Run(t.Context(), shared, Setting{Out: filepath.Join(t.TempDir(), "out"), Device: dev,
+				Console: &watched{}, Ranks: rank})
+			refused <- err
+		}()
+	}
+	for range 2 {
+		if err := <-refused; err == nil || !strings.Contains(err.Error(), "in 2 ranks cannot be done yet") {
+			t.Errorf("two ranks: %v", err)
+		}
+	}
+	// with all labels, and no scan that never had any
+	p := teachers(t, "")
+	p.Fractions = []float64{0.5, 1}
+	c := Cases{Folds: []Subsets{{Fold: 1, Train: []string{"a", "b"}, Test: []string{"c"},
+		Fractions: map[string][]string{"0.5": {"a"}, "1": {"a", "b"}}}}}
+	err := p.checkUnlabelled(p.trials(c), 1)
+	if err == nil || !strings.Contains(err.Error(), "1 trial would have no scan without labels to learn from: teacher/fold-1/fraction-1/seed-1") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -56,8 +56,9 @@ type Folder struct {
 	engines   []string // of the run that is resumed
 	ranks     int      // that train together
 	flops     float64  // of a step, over all ranks; 0: nobody counted
-	// cases of the validation, which a configuration of many names by a file
-	validatedOn []string
+	// cases of the validation, and those without labels, which a configuration of many names by a
+	// file
+	validatedOn, unlabelled []string
 }
 
 const (
@@ -133,6 +134,7 @@ type Identity struct {
 	Settings    []byte   // of the task, YAML
 	TrainedOn   []string // names of cases
 	ValidatedOn []string // names of cases
+	Unlabelled  []string // names of cases that are learnt from without labels, beside labelled ones
 	Learnt      checkpoint.Learnt
 	Init        string // checkpoint that the first weights are of; empty: random ones
 	Fingerprint string // of the data set
@@ -143,8 +145,10 @@ func (id Identity) text() ([]byte, error) {
 	data, err := config.Marshal(&struct {
 		TrainedOn   []string `yaml:"trained_on,flow"`
 		ValidatedOn []string `yaml:"validated_on,flow"`
+		Unlabelled  []string `yaml:"without_labels,flow,omitempty"`
 		Init        string   `yaml:"init"`
-	}{checkpoint.ListForConfig(id.TrainedOn), checkpoint.ListForConfig(id.ValidatedOn), id.Init})
+	}{checkpoint.ListForConfig(id.TrainedOn), checkpoint.ListForConfig(id.ValidatedOn),
+		checkpoint.ListForConfig(id.Unlabelled), id.Init})
 	return slices.Concat(id.Settings, data), err
 }
 
@@ -169,7 +173,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 	if err != nil {
 		return nil, err
 	}
-	f.validatedOn = id.ValidatedOn
+	f.validatedOn, f.unlabelled = id.ValidatedOn, id.Unlabelled
 	return f, nil
 }
 
@@ -333,7 +337,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	for _, names := range [][]string{f.identity.TrainedOn, f.validatedOn} {
+	for _, names := range [][]string{f.identity.TrainedOn, f.validatedOn, f.unlabelled} {
 		if err := checkpoint.WriteList(f.path, names); err != nil {
 			return err
 		}

@@ -105,6 +105,19 @@ func (p Patients) Torn(train, held []string) (torn []string) {
 	return torn
 }
 
+// WithoutLabels are those of some scans that a training may learn from without their labels, in the
+// order of their names: none that it learns from with labels or that is held out, and no other scan
+// of a patient who is held out.
+func (p Patients) WithoutLabels(scans, labelled, held []string) []string {
+	used := map[string]bool{}
+	for _, id := range slices.Concat(labelled, held, p.Torn(held, scans)) {
+		used[id] = true
+	}
+	free := slices.DeleteFunc(slices.Clone(scans), func(id string) bool { return used[id] })
+	slices.SortFunc(free, compareNatural)
+	return free
+}
+
 func (p Patients) doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {

@@ -1,0 +1,116 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file: arms that learn from scans without labels, too (finetune.unlabelled).
+//
+// What a trial of such an arm has without labels: the training cases of its fold whose labels its
+// share leaves out, the cases set aside for pretraining, and the scans that never had labels. Never
+// a case that the fold tests on or that the learning curve is measured on, nor another scan of
+// their patients.
+
+// unlabelledRule says it, for people.
+const unlabelledRule = "Without labels a run learns from the training cases of its fold that it has no labels of, those set aside for pretraining, and scans that never had labels; " +
+	"never from a patient who is tested on or measured by the learning curve"
+
+// casesOf divides the cases of a store.
+func (p Plan) casesOf(cache *prepared.Store) (Cases, error) {
+	labelled, plain := cache.ForTraining()
+	return p.cases(labelled, plain, dataset.PatientsOf(cache.Records()))
+}
+
+// unlabelled says whether an arm learns from scans without labels.
+func (p Plan) unlabelled(name string) bool {
+	c, err := p.finetune(p.initialisation(name)) // which Check has looked at
+	return err == nil && c.Unlabelled
+}
+
+// unlabelled are the scans that a trial learns from without their labels.
+func (c Cases) unlabelled(f Subsets, t Trial) []string {
+	scans := slices.Concat(f.Train, c.Unlabelled, c.plain)
+	return c.patients.WithoutLabels(scans, t.Train, slices.Concat(t.Test, t.Curve))
+}
+
+// checkUnlabelled says which trials would have no scan without labels to learn from, though they
+// are to, and that several ranks cannot do it.
+func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
+	var empty []string
+	for _, t := range trials {
+		switch {
+		case !p.unlabelled(t.Init):
+		case ranks > 1:
+			return fmt.Errorf("initialisation %s: learning from scans without labels (finetune.unlabelled) in %d ranks cannot be done yet: leave the ranks out, trials can run beside one another",
+				t.Init, ranks)
+		case len(t.Unlabelled) == 0:
+			empty = append(empty, t.Name())
+		}
+	}
+	if len(empty) > 0 {
+		return fmt.Errorf("finetune.unlabelled: %s would have no scan without labels to learn from: %s: leave the share out in which all training cases have labels, or prepare scans without labels into the same folder",
+			numbers.Count(len(empty), "trial"), safetext.List(empty))
+	}
+	return nil
+}
+
+// unlabelledNote says which arms of some trials learn from scans without labels, from how many, and
+// from which; "" where none does.
+func unlabelledNote(trials []Trial) string {
+	var arms []string
+	least, most := map[string]int{}, map[string]int{}
+	for _, t := range trials {
+		n := len(t.Unlabelled)
+		if n == 0 {
+			continue
+		}
+		if !slices.Contains(arms, t.Init) {
+			arms, least[t.Init] = append(arms, t.Init), n
+		}
+		least[t.Init], most[t.Init] = min(least[t.Init], n), max(most[t.Init], n)
+	}
+	if arms == nil {
+		return ""
+	}
+	for n, name := range arms {
+		of := numbers.Count(most[name], "scan")
+		if least[name] != most[name] {
+			of = fmt.Sprintf("%d to %s", least[name], of)
+		}
+		arms[n] = fmt.Sprintf("%s, from %s", name, of)
+	}
+	return "learns from scans without labels, too: " + safetext.List(arms) + ". " + unlabelledRule
+}
+
+// withoutLabels is the same for the report.
+func (r *Result) withoutLabels() report.Facts {
+	text := unlabelledNote(r.Plan.trials(r.Cases))
+	if text == "" {
+		return nil
+	}
+	return report.Facts{{Name: "Without labels", Value: text}}
+}
+
+// checkArms says what is wrong with the settings of an arm that only the data tells, or only all of
+// its settings together, before any other arm is trained.
+func (p Plan) checkArms(cache *prepared.Store) error {
+	var failed []error
+	for _, i := range p.Inits {
+		c, err := p.finetune(i)
+		if err == nil {
+			_, err = c.Resolve(cache)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
