@@ -48,6 +48,7 @@ ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator f
 missing, and how long all will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the
 plan alone.
 
+Without any size, those of all trainings are planned for the data and this machine, an hour for each: docs/planning.md.
 A study.yaml, of which every key but data may be left out:
 
 `+exampleStudy,
@@ -57,6 +58,9 @@ A study.yaml, of which every key but data may be left out:
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if f.out == "" && !f.dry && f.root == "" {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
+			}
+			if err := o.plan(cmd, &f); err != nil {
+				return err
 			}
 			return runCrossval(cmd, *o, f)
 		})
@@ -95,6 +99,8 @@ type crossvalFlags struct {
 	dry   bool
 	ranks count
 	root  string // of the data sets
+	// the plan that the sizes are of; nil: they are the user's
+	planned []byte
 }
 
 const ranksFlag = "ranks"
@@ -161,7 +167,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	}
 	defer closeDevice()
 	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
-		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
+		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks(), Planned: f.planned}
 	s.Opened = f.opened(cmd)
 	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
 	if failed != nil {

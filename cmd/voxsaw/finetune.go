@@ -49,6 +49,7 @@ begins with a head for the labels of the data. The held-out cases (--fold of --f
 on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
+Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour: docs/planning.md.
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
   voxsaw finetune --resume --out runs/organs`,
@@ -186,15 +187,27 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
-	if o.Config, err = o.Config.Resolve(cache); err != nil {
-		return &usageError{err}
-	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
 	}
 	defer closeDevice()
+	switch {
+	case !unsized(cmd):
+	case o.Init == "":
+		err = run.plan(cmd, &o, &o.Train, cache, dev, o.Machine)
+	default:
+		network := o.Network // the checkpoint's
+		err = run.planOf(cmd, &o, &o.Train, o.Init)
+		o.Network = network
+	}
+	if err != nil {
+		return err
+	}
+	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
+	if o.Config, err = o.Config.Resolve(cache); err != nil {
+		return &usageError{err}
+	}
 	stderr := cmd.ErrOrStderr()
 	data := sample.Data{Store: cache, Train: training, Validate: held}
 	if o.Config.Unlabelled {

@@ -39,7 +39,7 @@ type planOptions struct {
 }
 
 func newPlan() *cobra.Command {
-	o := &planOptions{Hours: 1, Machine: defaultDevice()}
+	o := &planOptions{Hours: defaultHours, Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
 		`Looks at a folder of prepared cases, or at scans by their headers, times a few training steps on this machine, and writes a plan: spacing, intensities, crop, network,
@@ -63,21 +63,11 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
-	internal, err := device.From(dev)
-	if err != nil {
-		return err
-	}
 	f, from, err := o.fingerprint(cmd, paths)
 	if err != nil {
 		return err
 	}
-	f.Limit = o.Memory.planned()
-	if own, ok := internal.(device.Accountant); ok {
-		if f.Limit, _, err = own.Memory(); err != nil {
-			return err
-		}
-	}
-	p, err := planning.Make(f, &stepTimer{cmd.Context(), internal, f.Limit, cmd.ErrOrStderr()}, o.Hours)
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, o.Memory, o.Hours)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ The default head (symmetric) learns in a short run. The sizes are the paper's, o
 --head kway chooses one of --classes orders instead of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001:
 the default of 0.01 has killed the ReLUs of its hidden layer, after which nothing is learnt.
 
+Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour: docs/planning.md.
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw pretrain --data prepared --grid 3x3x3 --steps 2000 --out runs/puzzles
   voxsaw pretrain --resume --out runs/puzzles
@@ -80,7 +81,17 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return &usageError{err}
 	}
 	o.TrainedOn = checkpoint.ListForConfig(training)
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
 	task, settings := pretext.Chosen(&o.Task)
+	if unsized(cmd) {
+		if err := run.plan(cmd, &o, settings.Common().Train, store, dev, o.Machine); err != nil {
+			return err
+		}
+	}
 	if _, err := planned(settings.Common().Network, ""); err != nil {
 		return err
 	}
@@ -88,11 +99,6 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := settings.Resolve(store.Preparation()); err != nil {
 		return &usageError{err}
 	}
-	dev, closeDevice, err := o.Machine.open()
-	if err != nil {
-		return err
-	}
-	defer closeDevice()
 	data := sample.Data{Store: store, Train: training, Validate: held}
 	return run.pretrain(cmd, trainingRun{
 		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: settings.Common().Train,

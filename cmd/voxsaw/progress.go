@@ -89,7 +89,7 @@ func (t *trainProgress) whole(p voxsaw.Progress) string {
 	text := fmt.Sprintf("%s: about %s for %s, at %s a step; validations come on top", t.name, terminal.Duration(left),
 		numbers.Count(p.Steps-t.from, "step"), terminal.Duration(step))
 	if left > time.Hour {
-		text += "; --hours 3 instead of --steps takes as many as fit into less"
+		text += "; voxsaw doctor --data FOLDER --hours 3 says what fits into less"
 	}
 	return text
 }

@@ -197,11 +197,15 @@ type reporter struct {
 	failed   bool          // which was said
 	sheet    *heldOutSheet // nil: none
 	forBoard bool          // write for TensorBoard
+	planned  []byte        // for the file of the plan; nil: there is none
 	board    *board
 }
 
 func (r *reporter) Started(step, steps int) {
 	r.Observer.Started(step, steps)
+	if r.planned != nil && r.folder != "" {
+		r.complain("the plan", atomicfile.WriteBytes(train.PlannedOf(r.folder), r.planned))
+	}
 	if r.forBoard && r.folder != "" {
 		var err error
 		r.board, err = openBoard(r.folder, step)

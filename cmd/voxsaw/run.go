@@ -37,6 +37,7 @@ type runFlags struct {
 	cmd           *cobra.Command
 	events        *events // with --json
 	page          *reporter
+	planned       []byte // the plan that the sizes are of; nil: they are the user's
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
@@ -138,7 +139,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	if job.silent() {
 		folder = ""
 	}
-	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard}
+	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard, planned: r.planned}
 	mode := voxsaw.ModeNew
 	switch {
 	case r.resume:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // This file: what an experiment's folder holds, and whose that is.
@@ -32,7 +33,7 @@ const (
 // owner has the files of an experiment. What trials an earlier version has left in the folder,
 // [runner.record] looks at.
 var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
-	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)}
+	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile, train.Planned)}
 
 // StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
 func StudyOf(run string) string {

@@ -44,6 +44,8 @@ type Setting struct {
 	// the folder. Rank 0 alone claims trials and writes, but for the predictions of test cases, of
 	// which each rank writes its own.
 	Ranks voxsaw.Ranks
+	// Planned is the file of the plan that the sizes are of, kept in the folder; nil: none.
+	Planned []byte
 }
 
 // A Store is prepared cases or photographs.
@@ -336,11 +338,18 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
+	sealed := []string{subsetsFile, splitsFile, planFile}
+	if r.Planned != nil {
+		if err := atomicfile.Keep(train.PlannedOf(r.Out), r.Planned); err != nil {
+			return err
+		}
+		sealed = append(sealed, train.Planned)
+	}
 	// at last: other processes that begin now read the rest where there is a plan
 	if err := atomicfile.Keep(planPath, resolved); err != nil {
 		return err
 	}
-	return atomicfile.Seal(r.Out, subsetsFile, splitsFile, planFile)
+	return atomicfile.Seal(r.Out, sealed...)
 }
 
 // begun is the plan of the experiment in a folder; nil where none has begun there.

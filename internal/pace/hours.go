@@ -13,7 +13,7 @@ import (
 
 // A Trial is what the beginning of a training took.
 type Trial struct {
-	Start      time.Duration // until the first step was done
+	Start      time.Duration // until the first step was done, and to begin the first validation
 	Step       time.Duration // of those after it, in the mean
 	Timed      int           // steps that it is the mean of
 	Validation time.Duration // of all that is held out; 0: nothing is
@@ -22,8 +22,8 @@ type Trial struct {
 // The trial's own numbers.
 const (
 	trialSteps = 3  // timed at least, the first one left out
-	trialItems = 2  // held-out items that are timed, unless the first one takes long
-	trialShare = 50 // part of the time that the timed steps may take
+	trialItems = 3  // held-out items that are timed, the first one left out where there are more
+	trialShare = 20 // part of the time that the timed steps may take
 	trialMost  = 30 * time.Second
 )
 
@@ -54,7 +54,8 @@ func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 	if err := try(math.MaxInt32, &steps, &steps.enough); err != nil {
 		return Trial{}, err
 	}
-	t := Trial{Start: held.start, Validation: held.whole()}
+	all, once := held.whole()
+	t := Trial{Start: held.start + once, Validation: all}
 	t.Step, t.Timed = steps.mean()
 	return t, nil
 }
@@ -66,8 +67,9 @@ type heldOutWatch struct {
 	began   time.Time
 	start   time.Duration // until the first step was done
 	since   time.Time     // the validation began
-	done    int
-	of      int
+	done    int           // of these
+	of      int           // items there are
+	first   time.Duration // for the first of them, which makes itself ready
 	elapsed time.Duration // for those done
 }
 
@@ -82,21 +84,30 @@ func (h *heldOutWatch) Validating(_, done, of int) {
 		return
 	}
 	h.done, h.elapsed = done, time.Since(h.since)
+	if done == 1 {
+		h.first = h.elapsed
+	}
 	if done < of && (done >= trialItems || h.elapsed > timeEnough) {
 		h.enough()
 	}
 }
 
 func (h *heldOutWatch) Validated(int, voxsaw.Validation, bool) {
-	h.done, h.of, h.elapsed = 1, 1, time.Since(h.since)
+	if h.done == 0 { // it does not tell of items
+		h.done, h.of, h.elapsed = 1, 1, time.Since(h.since)
+	}
 }
 
-// whole is the time of a whole validation.
-func (h *heldOutWatch) whole() time.Duration {
-	if h.done == 0 {
-		return 0
+// whole is the time of a whole validation, and what the first one takes beside that.
+func (h *heldOutWatch) whole() (all, once time.Duration) {
+	switch {
+	case h.done == 0:
+		return 0, 0
+	case h.done == 1:
+		return h.elapsed * time.Duration(h.of), 0
 	}
-	return time.Duration(float64(h.elapsed) / float64(h.done) * float64(max(h.of, h.done)))
+	each := (h.elapsed - h.first) / time.Duration(h.done-1)
+	return each * time.Duration(h.of), max(h.first-each, 0)
 }
 
 // Of the time of a training that is to take so long.

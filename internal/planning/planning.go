@@ -52,6 +52,8 @@ type Fingerprint struct {
 	Classes      int        // with the background
 	Prepared     [3]float64 // spacing of cases that are prepared already; zeros: none are
 	Limit        int64      // bytes of memory; 0: unknown
+	// Puzzles says that there will be pretraining, whether it pays or not, in a time of its own.
+	Puzzles bool
 }
 
 // Labelled counts the scans with labels.
@@ -350,12 +352,15 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 	p.Puzzle = q
 	grid, patch := numbers.Extents(q.Grid[:]), numbers.Extents(q.Patch[:])
 	if q.Grid == [3]int{1, 1, 1} {
+		if f.Puzzles {
+			return fmt.Errorf("the scans are too small for puzzles: they cannot be cut into patches of %s", patch)
+		}
 		p.decide("pretraining", "none", "the scans are too small to be cut into patches of %s", patch)
 		return nil
 	}
 	budget := budgetOf(hours)
 	left := budget - plateauSteps*p.Step
-	if f.Labelled() == 0 {
+	if f.Labelled() == 0 || f.Puzzles {
 		left = budget
 	}
 	if left <= 0 {
@@ -367,6 +372,17 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		return err
 	}
 	steps := min(int(left/max(p.Puzzling, 1)), pretrainSteps)
+	if f.Puzzles {
+		if steps < 1 {
+			return fmt.Errorf("not one step of puzzles fits into %s: it takes %s here", duration(left),
+				duration(p.Puzzling))
+		}
+		p.Pretrain = steps
+		p.decide("pretraining", fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
+			"it was asked for, and so many of at most %d steps fit into %s of its own, for one takes %s here",
+			pretrainSteps, duration(left), duration(p.Puzzling))
+		return nil
+	}
 	if steps < worthwhile {
 		p.decide("pretraining", "none", "there is time for %d steps of puzzles, of %s each, too few to learn from",
 			steps, duration(p.Puzzling))
@@ -392,7 +408,7 @@ func (p *Plan) steps(f Fingerprint, hours float64) {
 	case p.Steps >= mostSteps:
 		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
 			mostSteps)
-	case p.Pretrain > 0:
+	case p.Pretrain > 0 && !f.Puzzles:
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s beside pretraining", step, budget)
 	default:
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget,

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +141,27 @@ func TestLimits(t *testing.T) {
 	}
 	if p := plan(t, f, &aMachine{speed: 1e10, puzzle: time.Second}, 1); p.Pretrain == 0 || p.Folds != 0 {
 		t.Errorf("scans without labels are pretrained on: %+v", p)
+	}
+}
+
+// Who asks for pretraining gets it in a time of its own, where a plan for both would have none.
+func TestPuzzlesAskedFor(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	slow := func() *aMachine { return &aMachine{speed: 1e9, puzzle: 10 * time.Second} }
+	without := plan(t, f, slow(), 1)
+	f.Puzzles = true
+	p := plan(t, f, slow(), 1)
+	if without.Pretrain != 0 || p.Pretrain != 324 || p.Steps != without.Steps || !reflect.DeepEqual(p.Finetune, without.Finetune) {
+		t.Errorf("%d steps of puzzles, %d unless they are asked for; %d and %d of fine-tuning", p.Pretrain,
+			without.Pretrain, p.Steps, without.Steps)
+	}
+	if _, err := Make(f, &aMachine{speed: 1e9, puzzle: 2 * time.Hour}, 1); err == nil ||
+		!strings.Contains(err.Error(), "not one step of puzzles") {
+		t.Errorf("a step of puzzles that takes longer: %v", err)
+	}
+	small := setOf(4, [3]float64{1, 1, 1}, [3]int{20, 20, 20})
+	small.Puzzles = true
+	if _, err := Make(small, slow(), 10); err == nil || !strings.Contains(err.Error(), "too small for puzzles") {
+		t.Errorf("scans without room for a grid: %v", err)
 	}
 }

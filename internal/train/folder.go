@@ -36,6 +36,7 @@ import (
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
 //	cases.png          the held-out cases of the last validation, where its command draws them
+//	planned.yaml       the plan that its sizes are of, where its command made one
 //	events.out.tfevents.voxsaw, where its command writes for TensorBoard
 //	.voxsaw            that these files are the run's, and nobody else's: see package outdir
 //	.voxsaw.sums       the digests of all these, once the process that wrote them has ended
@@ -73,7 +74,7 @@ const (
 
 // claimant has the files of a run that it makes, or its command does.
 var claimant = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
-	lastFile, bestFile, resultsFile, Page, Sheet, Events}}
+	lastFile, bestFile, resultsFile, Page, Sheet, Events, Planned}}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
@@ -83,6 +84,12 @@ const Sheet = "cases.png"
 
 // Events is the name of TensorBoard's file in a run's folder, likewise.
 const Events = "events.out.tfevents.voxsaw"
+
+// Planned is the name of the plan that the sizes of a run are of, likewise.
+const Planned = "planned.yaml"
+
+// PlannedOf is the file of that plan, of the run in a folder.
+func PlannedOf(folder string) string { return filepath.Join(folder, Planned) }
 
 // Status is what a run's folder says of it.
 type Status struct {
@@ -332,7 +339,7 @@ func (f *Folder) claim() error {
 		return err
 	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Sheet,
-		Events} {
+		Events, Planned} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
