@@ -106,8 +106,11 @@ func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 		}
 	}
 	heads := int64(p.Heads())
-	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) +
-		4*window*(2*heads+2*channels+2)
+	atOnce := heads + channels // of a window, and once more where its mirror images are summed
+	if len(p.mirror) > 1 {
+		atOnce *= 2
+	}
+	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) + 4*window*(atOnce+2)
 	return int64(voxelBytes)*scan*channels + max(preparing, inferring)
 }
 

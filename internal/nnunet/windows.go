@@ -139,8 +139,11 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 		members[m] = newSums(heads, [3]int{f.Patch[0], padded[1], padded[2]})
 	}
 	voxels := len(bell)
-	x, total := make([]float32, len(f.channels)*voxels), make([]float32, heads*voxels)
-	turned := make([]float32, len(x))
+	x := make([]float32, len(f.channels)*voxels)
+	var total, turned []float32
+	if len(f.mirror) > 1 {
+		total, turned = make([]float32, heads*voxels), make([]float32, len(x))
+	}
 	layers := starts(padded[0], f.Patch[0])
 	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
 	for h := range logits {
@@ -162,10 +165,11 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 					for c, channel := range f.channels {
 						cut(x[c*voxels:][:voxels], channel, corner, inside.from, f.Patch)
 					}
-					if err := mirrored(x, turned, total, f.Patch, f.mirror, f.run); err != nil {
+					logits, err := mirrored(x, turned, total, f.Patch, f.mirror, f.run)
+					if err != nil {
 						return err
 					}
-					s.add(total, bell, weights.values, corner, f.Patch)
+					s.add(logits, bell, weights.values, corner, f.Patch)
 					f.progress()
 				}
 			}
@@ -222,8 +226,12 @@ func cut(dst []float32, x array[float32], corner, before, patch [3]int) {
 }
 
 // mirrored computes the logits of a window: the mean over its mirror images, which are turned back
-// and summed in float32. mirror has the axes of each image; the first is the window itself.
-func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run window) error {
+// and summed in float32. mirror has the axes of each image; the first is the window itself. Where
+// it is alone, its logits are what run gives, and nothing else is written to.
+func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run window) ([]float32, error) {
+	if len(mirror) == 1 {
+		return run(x)
+	}
 	for n, axes := range mirror {
 		in := x
 		if len(axes) > 0 {
@@ -232,7 +240,7 @@ func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run wind
 		}
 		y, err := run(in)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n == 0 {
 			copy(total, y)
@@ -240,12 +248,11 @@ func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run wind
 			addFlipped(total, y, patch, axes)
 		}
 	}
-	if count := float32(len(mirror)); count > 1 {
-		for i := range total {
-			total[i] /= count
-		}
+	count := float32(len(mirror))
+	for i := range total {
+		total[i] /= count
 	}
-	return nil
+	return total, nil
 }
 
 // mirrorSets are the sets of axes that nnU-Net mirrors along: none, single axes, pairs, all.
