@@ -238,7 +238,10 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 			return err
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			summary, _, err := segment.Finetune(ctx, dev, o.Config, data, o.Init, options)
+			c := o.Config
+			// A trial has learnt nothing: components of what it predicts are too many.
+			c.MeasureOnly = options.Settings == nil
+			summary, _, err := segment.Finetune(ctx, dev, c, data, o.Init, options)
 			return summary, err
 		},
 	})
