@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -109,6 +110,10 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 			return noteLeftOut(stderr, o.Cases, labelled, unlabelled)
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			if options.Folder != "" {
+				run.page.task = &taskPicture{checkpoint: train.Last(options.Folder), store: store}
+				defer run.page.task.close()
+			}
 			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)

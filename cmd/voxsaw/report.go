@@ -196,6 +196,7 @@ type reporter struct {
 	last     time.Time
 	failed   bool          // which was said
 	sheet    *heldOutSheet // nil: none
+	task     *taskPicture  // of a pretraining, for TensorBoard; nil: none
 	forBoard bool          // write for TensorBoard
 	planned  []byte        // for the file of the plan; nil: there is none
 	board    *board
@@ -254,6 +255,7 @@ func (r *reporter) Validated(step int, v voxsaw.Validation, best bool) {
 
 func (r *reporter) Saved(path string, step int) {
 	r.Observer.Saved(path, step)
+	r.complain("the picture of the task for TensorBoard", r.board.solved(step, r.task))
 	r.complain("events for TensorBoard", r.board.write())
 	r.write()
 }

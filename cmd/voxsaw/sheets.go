@@ -135,6 +135,14 @@ type pngFile struct {
 	size image.Point
 }
 
+func encodePNG(picture image.Image) (*pngFile, error) {
+	var data bytes.Buffer
+	if err := png.Encode(&data, picture); err != nil {
+		return nil, err
+	}
+	return &pngFile{data.Bytes(), picture.Bounds().Size()}, nil
+}
+
 // write writes the pictures of a validation into the run's folder, and begins the next one. It
 // gives nil where there are none.
 func (h *heldOutSheet) write(folder string) (*pngFile, error) {
@@ -143,11 +151,10 @@ func (h *heldOutSheet) write(folder string) (*pngFile, error) {
 	if picture == nil || err != nil {
 		return nil, err
 	}
-	var data bytes.Buffer
-	if err := png.Encode(&data, picture); err != nil {
+	file, err := encodePNG(picture)
+	if err != nil {
 		return nil, err
 	}
-	file := &pngFile{data.Bytes(), picture.Bounds().Size()}
 	return file, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.data)
 }
 

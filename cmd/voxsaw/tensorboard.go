@@ -17,9 +17,10 @@ import (
 
 // board writes what happens in a training for TensorBoard. A nil one writes nothing.
 type board struct {
-	file    *os.File
-	pending tensorboard.Events
-	last    time.Time // of writing
+	file     *os.File
+	pending  tensorboard.Events
+	last     time.Time // of writing
+	pictured int       // the last step whose picture of the task was taken
 }
 
 func now() float64 { return float64(time.Now().UnixNano()) / 1e9 }
@@ -80,6 +81,25 @@ func (b *board) validated(step int, v voxsaw.Validation, pictures *pngFile) erro
 		b.pending.Picture(t, step, "validation/cases", size.X, size.Y, pictures.data)
 	}
 	return b.write()
+}
+
+// solved takes the picture of how a pretraining does its task after a step, of which it may be told
+// twice, as a checkpoint and as the last one.
+func (b *board) solved(step int, task *taskPicture) error {
+	if b == nil || task == nil || b.pictured == step {
+		return nil
+	}
+	b.pictured = step
+	made, err := task.draw()
+	if err != nil {
+		return err
+	}
+	file, err := encodePNG(made.Image)
+	if err != nil {
+		return err
+	}
+	b.pending.Picture(now(), step, "task/picture", file.size.X, file.size.Y, file.data)
+	return nil
 }
 
 func (b *board) write() error {
