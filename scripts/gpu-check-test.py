@@ -29,25 +29,32 @@ esac
 """
 
 VOXSAW = """
-batch=1 grid=3 crop=96 tuning=
+batch=1 grid=3 crop=96 norm=instance
 task=$2
 for ((i = 1; i <= $#; i++)); do
   next=$((i + 1))
-  case ${!i} in --batch) batch=${!next} ;; --grid) grid=${!next} ;; --crop) crop=${!next} ;; --out) out=${!next} ;; esac
+  case ${!i} in --batch) batch=${!next} ;; --grid) grid=${!next} ;; --crop) crop=${!next} ;; --norm) norm=${!next} ;; --out) out=${!next} ;; esac
 done
 seconds=0.02
 [ "$how" = lie ] && seconds=1e-9
 case $1 in
   doctor) echo "device: a GPU" ;;
+  prepare) mkdir "$out"; [ "$how" = lie ] || for file in "$2"/imagesTr/*; do echo "$file" >"$out/$(basename "$file")"; done ;;
+  finetune | pretrain)
+    mkdir -p "$out"
+    echo "step,loss,seconds" >"$out/metrics.csv"
+    [ "$how" = lie ] || for ((i = 1; i <= 10; i++)); do echo "$i,$i.5,0.1" >>"$out/metrics.csv"; done
+    echo "gradients are summed by a stub; DSC 0.5; $out/last.safetensors" ;;
   tune) echo "choices: []" >"$out"; echo "9 different convolutions: 2 ms, 1 ms" ;;
   bench)
     if [ "$2" = predict ]; then echo '{"task":"predict","seconds":1}'; exit; fi
     case " $* " in *" --profile "*) echo Kernels ;; esac
-    echo "{\\"impl\\":\\"voxsaw test\\",\\"task\\":\\"$task\\",\\"grid\\":$grid,\\"crop\\":$crop,\\"batch\\":$batch,\\"device\\":\\"GPU\\",\\"amp\\":\\"bf16\\",\\"norm\\":\\"instance\\",\\"median_s\\":$seconds,\\"min_s\\":$seconds,\\"gflop_step\\":100,\\"gflops\\":5000,\\"peak_mib\\":500}" ;;
+    echo "{\\"impl\\":\\"voxsaw test\\",\\"task\\":\\"$task\\",\\"grid\\":$grid,\\"crop\\":$crop,\\"batch\\":$batch,\\"device\\":\\"GPU\\",\\"amp\\":\\"bf16\\",\\"norm\\":\\"$norm\\",\\"median_s\\":$seconds,\\"min_s\\":$seconds,\\"gflop_step\\":100,\\"gflops\\":5000,\\"peak_mib\\":500}" ;;
 esac
 """
 
 CUDA_TEST = """
+[ "$1" = -test.list ] && { echo TestDevice; exit; }
 for a; do case $a in ^TestDevice*) family=${a##*/^}; family=${family%$}; echo "    --- PASS: TestDevice/$family (0.1s)" ;; esac; done
 echo "layer	bf16	1 ms"
 echo "--- PASS: TestMoments (0.1s)"
@@ -74,7 +81,7 @@ else:
     how = ""
 seconds = 0.03 + 0.01 * ("--compile" not in a)
 line = {"impl": "torch test", "task": a[0], "grid": flag("--grid", 3), "crop": flag("--crop", 96), "batch": flag("--batch", 1), "device": "cuda", "amp": "bf16",
-        "norm": "instance", "median_s": seconds, "min_s": seconds, "gflop_step": 100.0, "gflops": 1, "peak_mib": 1000}
+        "norm": a[a.index("--norm") + 1], "median_s": seconds, "min_s": seconds, "gflop_step": 100.0, "gflops": 1, "peak_mib": 1000}
 line.update({"batch": {"batch": 1}, "cpu": {"device": "cpu"}, "nan": {"median_s": float("nan")}, "zero": {"median_s": 0, "min_s": 0}, "flops": {"gflop_step": 30.0}}.get(how, {}))
 print(json.dumps(line))
 """
@@ -188,6 +195,111 @@ class Check(unittest.TestCase):
     def test_a_part_that_does_not_exist(self):
         done = subprocess.run(["bash", self.folder / "gpu-check.sh", "fast"], env=self.environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
+
+
+GO = """
+while [ "$1" != -o ]; do shift; done
+[ "$how" = lie ] || cp "$STUBS/$(basename "$2")" "$2"
+"""
+
+
+class Pack(unittest.TestCase):
+    """Packing, and the whole script on the simulated GPU, in a repository whose program and tests are stubs."""
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        scripts, tools, stubs, data, temporary = (self.root / name for name in ("repository/scripts", "tools", "stubs", "data", "temporary"))
+        for folder in (scripts, tools / "torch", stubs, data / "openkbp/imagesTr", data / "openkbp/labelsTr", temporary):
+            folder.mkdir(parents=True)
+        for name in ("gpu-check.sh", "gpu-figures.py"):
+            shutil.copy(SCRIPTS / name, scripts)
+        (scripts / "gpu-peer.py").write_text(PEER)
+        (scripts / "cuda-toolchain.py").write_text("print('-I/nowhere')\n")
+        (tools / "torch/__init__.py").write_text("")
+        for i in range(5):
+            for kind in ("imagesTr", "labelsTr"):
+                (data / f"openkbp/{kind}/pt_{i}.nii.gz").write_text(f"{kind} {i}\n")
+        programs = [(stubs / "voxsaw", "VOXSAW", VOXSAW), (stubs / "cuda.test", "CUDA", CUDA_TEST), (tools / "go", "GO", GO), (tools / "mpirun", "MPIRUN", 'shift 2\n"$@"\n')]
+        for part in ("sim", "sim/cudnn", "sim/nccl"):
+            programs.append((self.root / "repository/internal/device/cuda" / part / "build.sh", "BUILD", 'echo a library >"$1"\n'))
+        for path, name, body in programs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(STUB % {"name": name, "body": body})
+            path.chmod(0o755)
+        for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "a commit"]):
+            subprocess.run(["git", *command], cwd=self.root / "repository", check=True)
+        self.output = self.root / "pack.tar.xz"
+        self.environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(tools), "STUBS": str(stubs), "VOXSAW_DATA": str(data),
+                                         "TMPDIR": str(temporary), "OUT": str(self.root / "out"), "VOXSAW_CHECK_SECONDS": "30", "VOXSAW_PACK_SECONDS": "30"}
+
+    def run_script(self, *arguments, **stubs):
+        done = subprocess.run(["bash", self.root / "repository/scripts/gpu-check.sh", *arguments], cwd=self.root, env=self.environment | stubs, capture_output=True, text=True, timeout=240)
+        self.assertEqual(list((self.root / "temporary").iterdir()), [], "files are left behind")
+        return done
+
+    def test_pack(self):
+        done = self.run_script("pack", "pack.tar.xz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"pack.tar.xz: [\d.]+ MiB, with the repository's files [\d.]+ of 64 MiB that travel")
+        names = set(subprocess.run(["tar", "-tJf", self.output], check=True, capture_output=True, text=True).stdout.split())
+        self.assertLessEqual({"./" + name for name in ("voxsaw", "cuda.test", "gpu-check.sh", "gpu-figures.py", "gpu-peer.py", "commit.txt", "scan.nii.gz", "prepared/pt_0.nii.gz",
+                                                       "runs/finetune-cpu/metrics.csv", "runs/pretrain-cpu/metrics.csv")}, names)
+        self.assertFalse([name for name in names if name.startswith("./scans")])
+
+    def test_a_pack_that_would_lack_something_is_none(self):
+        for stubs, why in ((dict(STUB_GO="build:crash"), "the program: the command failed with 139"), (dict(STUB_GO="build:lie"), "the program: the command ended well, and voxsaw is not there"),
+                           (dict(STUB_GO="test:hang", VOXSAW_PACK_SECONDS="2"), "the device's tests: not over after 2 s"), (dict(STUB_CUDA="-test.list:silent"), "the device's tests: they do not list TestDevice"),
+                           (dict(STUB_VOXSAW="prepare:hang", VOXSAW_PACK_SECONDS="2"), "the prepared scans: not over after 2 s"), (dict(STUB_VOXSAW="prepare:crash"), "the prepared scans: the command failed with 139"),
+                           (dict(STUB_VOXSAW="prepare:lie"), "the prepared scans: there are fewer than 5 files"), (dict(STUB_VOXSAW="pretrain:lie"), "ten steps of pretrain: metrics.csv has no ten of them"),
+                           (dict(STUB_VOXSAW="finetune:silent"), "ten steps of finetune: the command ended well, and metrics.csv is not there")):
+            with self.subTest(why):
+                done = self.run_script("pack", "pack.tar.xz", **stubs)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"gpu-check: nothing was packed: {why}", done.stderr)
+                self.assertFalse(self.output.exists())
+
+    def test_what_travels_in_all(self):
+        with open(self.root / "repository/large", "wb") as f:
+            f.truncate(64 << 20)
+        done = self.run_script("pack", "pack.tar.xz")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was packed: the pack: it is too large", done.stderr)
+        self.assertFalse(self.output.exists())
+
+    def test_simulate(self):
+        done = self.run_script("--simulate")
+        figures = (self.root / "out/figures.txt").read_text()
+        self.assertEqual(done.returncode, 0, figures + done.stderr)
+        self.assertIn("everything is right", figures)
+        self.assertNotIn("left out", figures)
+        self.assertEqual({p.name for p in (self.root / "out").iterdir()},
+                         {"figures.txt", "first.log", "second.log", "compiled.log", "real.log", "peers.log", "bench.jsonl", "tuning.yaml"})
+
+    def test_simulate_tells_what_hangs_crashes_and_lies(self):
+        for stubs, line in ((dict(STUB_CUDA="Blend:crash"), "bf16-Blend: FAILED with 139"), (dict(STUB_CUDA="Blend:silent"), "bf16-Blend: FAILED: it ended well"),
+                            (dict(STUB_CUDA="Blend:hang", VOXSAW_CHECK_SECONDS="2"), "bf16-Blend: FAILED: not over after 2 s"),
+                            (dict(STUB_VOXSAW="--precision fp32:lie"), "ten-finetune: FAILED with 1: ten steps, finetune: 10 losses of runs/finetune-bf16")):
+            with self.subTest(line):
+                done = self.run_script("--simulate", "first", **stubs)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(line, (self.root / "out/figures.txt").read_text())
+                shutil.rmtree(self.root / "out")
+        done = self.run_script("--simulate", "first", STUB_GO="build:crash")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was packed: the program", done.stderr)
+        self.assertFalse((self.root / "out").exists())
+
+    def test_results_go_to_the_current_folder(self):
+        there, here = self.root / "there", self.root / "here"
+        there.mkdir()
+        here.mkdir()
+        self.assertEqual(self.run_script("pack", "pack.tar.xz").returncode, 0)
+        subprocess.run(["tar", "-C", there, "-xJf", self.output], check=True)
+        environment = {k: v for k, v in self.environment.items() if k != "OUT"} | {"VOXSAW_CHECK_SIMULATED": "1"}
+        done = subprocess.run(["bash", there / "gpu-check.sh", "real"], cwd=here, env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual({p.name for p in here.iterdir()}, {"figures.txt", "real.log"})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks and times the CUDA device on a machine with a GPU, where minutes are few.
 #
-#   scripts/gpu-check.sh pack gpu-check.tar.gz   here: builds, and packs what the machine with the GPU needs
+#   scripts/gpu-check.sh pack gpu-check.tar.xz   here: builds, and packs what the machine with the GPU needs
+#   python3 -m tarfile -e gpu-check.tar.xz check there: unpacks it
 #   bash gpu-check.sh PART ...                   there, in the unpacked folder
 #   scripts/gpu-check.sh --simulate [PART ...]   packs, unpacks elsewhere, and runs parts on the simulated GPU, small
 #
@@ -17,7 +18,7 @@
 # fails, hangs or ends without having done its work is told and stops no other; where the GPU no longer
 # answers, the rest of the part is left out. The exit code is 1 where any check failed.
 #
-# Results go to the folder that OUT names, or else to results/, as they come: figures.txt with a line for
+# Results go to the folder that OUT names, or else to the current one, as they come: figures.txt with a line for
 # each check, PART.log with what they printed, bench.jsonl with each timing, tuning.yaml as voxsaw tune
 # wrote it, whole or cut: figures.txt says which. A ratio is printed where ours and every variant of
 # PyTorch's finished on the same machine, and nowhere else.
@@ -32,44 +33,80 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # --- Packing
 
+# Of the repository's files and the pack, so many travel in all.
+most_mib=64
+
 pack() { # FILE [small]
-  local root output folder data
+  local root output folder data size others
   root=$(cd "$here/.." && pwd)
-  output=$(realpath "$1")
+  output=$(realpath "$1") || exit 1
   folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' RETURN
-  set -e
-  cd "$root"
-  CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
-  export CGO_CFLAGS
-  go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
-  go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
-  cp scripts/gpu-check.sh scripts/gpu-figures.py scripts/gpu-peer.py "$folder"
-  git log -1 --format='%H %s' >"$folder/commit.txt"
-  data=${VOXSAW_DATA:-../shared/data}
+  packing= # the step that runs
+  # shellcheck disable=SC2064 # as it is now
+  trap "rm -rf '$folder' '$folder.tar.xz'" EXIT
+  trap '[ -z "$packing" ] || kill "$packing" 2>/dev/null; exit 130' TERM INT HUP
+  cd "$root" || exit 1
+  CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags) || exit 1
+  export CGO_CFLAGS simulated
+  made "the program" "$folder/voxsaw" go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
+  made "the device's tests" "$folder/cuda.test" go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
+  [ "$("$folder/cuda.test" -test.list '^TestDevice$')" = TestDevice ] || refuse "the device's tests" "they do not list TestDevice"
+  cp scripts/gpu-check.sh scripts/gpu-figures.py scripts/gpu-peer.py "$folder" && git log -1 --format='%H %s' >"$folder/commit.txt" || exit 1
+  data=$(realpath "${VOXSAW_DATA:-../shared/data}")
   if [ -d "$data/openkbp/imagesTr" ]; then
     mkdir -p "$folder/scans/imagesTr" "$folder/scans/labelsTr"
-    local taken=0 most=12 image name
+    local taken=0 most=8 image name verb
     [ "${2:-}" = small ] && most=4
     for image in "$data"/openkbp/imagesTr/*.nii.gz; do
       name=$(basename "$image")
-      [ $((taken++)) -ge "$most" ] && break
-      cp "$image" "$folder/scans/imagesTr/"
-      cp "$data/openkbp/labelsTr/$name" "$folder/scans/labelsTr/"
+      [ "$taken" -ge "$most" ] && break
+      taken=$((taken + 1))
+      cp "$image" "$folder/scans/imagesTr/" && cp "$data/openkbp/labelsTr/$name" "$folder/scans/labelsTr/" || exit 1
+      cp "$image" "$folder/scan.nii.gz" || exit 1
     done
-    (cd "$folder" && ./voxsaw prepare scans --out prepared && rm -r scans)
-    cp "$image" "$folder/scan.nii.gz"
-    [ "${2:-}" = small ] || [ ! -e "$data/totalsegmentator/ct.nii.gz" ] || cp "$data/totalsegmentator/ct.nii.gz" "$folder/scan.nii.gz"
+    made "the prepared scans" "$folder/prepared" "$folder/voxsaw" prepare "$folder/scans" --out "$folder/prepared"
+    [ "$(find "$folder/prepared" -type f | wc -l)" -ge "$taken" ] || refuse "the prepared scans" "there are fewer than $taken files"
+    rm -r "$folder/scans"
+    [ "${2:-}" = small ] || [ ! -e "$data/totalsegmentator/ct.nii.gz" ] || cp "$data/totalsegmentator/ct.nii.gz" "$folder/scan.nii.gz" || exit 1
     chmod u+w "$folder/scan.nii.gz"
-    (cd "$folder" && for verb in finetune pretrain; do ten "$verb" "runs/$verb-cpu" --conv direct; done)
+    for verb in finetune pretrain; do
+      made "ten steps of $verb" "$folder/runs/$verb-cpu/metrics.csv" bash "$folder/gpu-check.sh" --call ten "$verb" "runs/$verb-cpu" --conv direct
+      [ "$(wc -l <"$folder/runs/$verb-cpu/metrics.csv")" = 11 ] || refuse "ten steps of $verb" "metrics.csv has no ten of them"
+    done
   else
     echo "gpu-check: no scans in $data/openkbp: checks that need some will be left out" >&2
   fi
-  tar -C "$folder" -czf "$output" .
-  local size
-  size=$(stat -c %s "$output")
-  echo "$output: $((size / 1048576)) MiB"
-  [ "$size" -le $((36 << 20)) ] || { echo "gpu-check: more than 36 MiB" >&2; return 1; }
+  tar -C "$folder" -cJf "$folder.tar.xz" . || refuse "the pack" "tar failed"
+  size=$(stat -c %s "$folder.tar.xz")
+  others=$(git ls-files -z --cached --others --exclude-standard | grep -zvxF "${output#"$root"/}" | xargs -0 stat -c %s 2>/dev/null | awk '{n += $1} END {print n + 0}')
+  echo "$output: $(mib "$size") MiB, with the repository's files $(mib $((size + others))) of $most_mib MiB that travel"
+  [ $((size + others)) -le $((most_mib << 20)) ] || refuse "the pack" "it is too large"
+  mv "$folder.tar.xz" "$output" || exit 1
+  rm -rf "$folder"
+  trap - EXIT TERM INT HUP
+}
+
+mib() { awk -v n="$1" 'BEGIN {printf "%.1f", n / 1048576}'; }
+
+# made WHAT PATH COMMAND...: a step of packing, a quarter of an hour at most, which must leave something at a path
+made() {
+  local what=$1 path=$2 code
+  shift 2
+  timeout -k 5 "${VOXSAW_PACK_SECONDS:-900}" "$@" </dev/null & # so that a signal is heard meanwhile
+  packing=$!
+  wait $packing
+  code=$?
+  packing=
+  case $code in
+    0) [ -s "$path" ] || refuse "$what" "the command ended well, and $(basename "$path") is not there" ;;
+    124 | 137) refuse "$what" "not over after ${VOXSAW_PACK_SECONDS:-900} s" ;;
+    *) refuse "$what" "the command failed with $code" ;;
+  esac
+}
+
+refuse() { # WHAT WHY
+  echo "gpu-check: nothing was packed: $1: $2" >&2
+  exit 1
 }
 
 simulate() {
@@ -79,10 +116,9 @@ simulate() {
   # shellcheck disable=SC2064 # as it is now
   trap "rm -rf '$folder'" EXIT
   simulated=1 # ten steps are small here, too
-  (pack "$folder/pack.tar.gz" small) # not before ||, where set -e has no effect
-  [ $? = 0 ] || exit 1
+  (pack "$folder/pack.tar.xz" small) || exit 1
   mkdir "$folder/there"
-  tar -C "$folder/there" -xzf "$folder/pack.tar.gz"
+  tar -C "$folder/there" -xJf "$folder/pack.tar.xz"
   "$root/internal/device/cuda/sim/build.sh" "$folder/there/libcudasim.so" || exit 1
   "$root/internal/device/cuda/sim/cudnn/build.sh" "$folder/there/libcudnnsim.so" || exit 1
   "$root/internal/device/cuda/sim/nccl/build.sh" "$folder/there/libncclsim.so" || exit 1
@@ -416,12 +452,12 @@ stopped() {
 }
 
 main() {
+  local called=$PWD
   cd "$here" || exit 1
   [ $# -gt 0 ] || { echo "gpu-check: say which part: first, second, compiled, real or peers" >&2; exit 2; }
-  out=${OUT:-$here/results}
   logs=$here/logs
-  mkdir -p "$out" "$logs" runs
-  out=$(cd "$out" && pwd)
+  mkdir -p "$logs" runs
+  out=$(cd "$called" && mkdir -p "${OUT:-.}" && cd "${OUT:-.}" && pwd) || exit 1
   export simulated out logs
   # which driver: the simulator, or the machine's
   export VOXSAW_CUDA_DRIVER=${VOXSAW_CUDA_DRIVER:-libcuda.so.1}

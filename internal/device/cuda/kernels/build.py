@@ -28,6 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 CUDA = ROOT / ".cuda/nvidia"
 ARCHITECTURES = ["80", "86", "89", "90a"]
+# The cubin with line numbers: it is twice as large by them. Profilers and compute-sanitizer name the sources' lines with it.
+WITH_LINES = ["90a"]
 SHARED_LIMIT = 227 << 10
 
 
@@ -38,7 +40,7 @@ def ptx(architecture):
     source = (HERE / "all.cu").read_bytes()
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"all.cu", 0, None, None):
         sys.exit("build.py: NVRTC refuses the program")
-    options = [f"--gpu-architecture=compute_{architecture}".encode(), b"--std=c++17", f"-I{HERE}".encode(), b"-default-device"]
+    options = [f"--gpu-architecture=compute_{architecture}".encode(), b"--std=c++17", f"-I{HERE}".encode(), b"-default-device"] + [b"-lineinfo"] * (architecture in WITH_LINES)
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -49,15 +51,17 @@ def ptx(architecture):
     nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetPTX(program, text)
-    # lines that name the compiler's build and folders are left out, so that the text can be compared
-    return "\n".join(l for l in text.value.decode().splitlines() if not l.startswith(("//", ".loc", ".file"))) + "\n"
+    # comments name the compiler's build, .file folders and times: both are left out, so that the text can be compared
+    lines = "\n".join(l for l in text.value.decode().splitlines() if not l.startswith("//")) + "\n"
+    return re.sub(r'(?m)^(\s*\.file\s+\d+) "(?:[^"]*/)?([^"/]+)".*$', r'\1 "\2"', lines)
 
 
 def cubin(architecture, text, folder):
     """A cubin and what ptxas says about each kernel."""
     source, target = folder / f"{architecture}.ptx", folder / f"{architecture}.cubin"
     source.write_text(text)
-    done = subprocess.run([CUDA / "cuda_nvcc/bin/ptxas", "-v", "-O3", f"-arch=sm_{architecture}", source, "-o", target], capture_output=True, text=True)
+    lines = ["-lineinfo"] * (architecture in WITH_LINES)
+    done = subprocess.run([CUDA / "cuda_nvcc/bin/ptxas", "-v", "-O3", *lines, f"-arch=sm_{architecture}", source, "-o", target], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"build.py: ptxas for sm_{architecture}:\n{done.stderr}")
     return target.read_bytes(), resources(done.stderr)
