@@ -32,18 +32,31 @@ type Calls struct {
 	Waits         int // for a stream
 }
 
+// firstCount is the attribute of the device with the first count, as sim/driver.cc has it.
+const firstCount = 1000000
+
 // Calls reads the counts.
 func (d *Device) Calls(t testing.TB) (c Calls) {
 	t.Helper()
-	const first = 1000000 // as sim/driver.cc has it
 	for i, to := range []*int{&c.TakesOrGives, &c.Downloads, &c.Launches, &c.GraphLaunches, &c.Waits} {
-		n, err := d.gpu.Attribute(cu.DeviceAttribute(first + i))
+		n, err := d.gpu.Attribute(cu.DeviceAttribute(firstCount + i))
 		if err != nil {
 			t.Fatal(err)
 		}
 		*to = n
 	}
 	return c
+}
+
+// Held is how many pieces of pinned memory, events and graphs the simulated driver has made and not
+// got back, of all devices of the process.
+func (d *Device) Held(t testing.TB) int {
+	t.Helper()
+	n, err := d.gpu.Attribute(firstCount + 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // Taken is how many bytes of the GPU's memory the device holds, and how many of them are for

@@ -64,6 +64,7 @@ func (d *Device) NewFeed(t device.Tensor) (device.Feed, error) {
 			return nil, fmt.Errorf("memory for an input of shape %v on its way to the GPU: %w", []int(t.Shape), err)
 		}
 	}
+	d.live[f] = true
 	return f, nil
 }
 
@@ -132,9 +133,10 @@ func (f *feed) Deliver(dst device.Buffer) error {
 // Close implements [device.Feed].
 func (f *feed) Close() {
 	d := f.d
-	if d.closed { // all is gone
+	if d.closed { // and this with it
 		return
 	}
+	delete(d.live, f)
 	d.fail("waiting for a copy", d.locked(d.copies.Synchronize))
 	for i := range f.slots {
 		s := &f.slots[i]
@@ -142,11 +144,8 @@ func (f *feed) Close() {
 			d.Free(s.onGPU) // waits for the kernels that read it
 		}
 		d.unpin(s.host)
-		for _, e := range []*cu.Event{&s.arrived, &s.read} {
-			if *e != (cu.Event{}) {
-				d.fail("giving an event back", d.locked(func() error { return cu.DestroyEvent(e) }))
-			}
-		}
+		d.destroy(&s.arrived)
+		d.destroy(&s.read)
 		*s = feedSlot{}
 	}
 }

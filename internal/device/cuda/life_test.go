@@ -234,6 +234,63 @@ func TestUseAfterFree(t *testing.T) {
 	d.Close() // says it, too
 }
 
+// TestNothingIsHeld: a device that is closed has given back pinned memory, events and graphs, those
+// of feeds and recordings that are still open, too. Others go on in the same context.
+func TestNothingIsHeld(t *testing.T) {
+	other := openSimulated(t, fp32)
+	before := other.Held(t)
+	library := os.Getenv("VOXSAW_CUDA_DRIVER")
+	if library == "" {
+		var err error
+		if library, err = simulator(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened, err := Open(Options{Precision: string(fp32), Driver: library})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := opened.(*Device)
+	f, err := d.NewFeed(device.Tensor{Shape: device.Shape{2, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(24)
+	if err == nil {
+		err = errors.Join(f.Send(make([]float32, 6)), f.Deliver(b), d.UploadPlain(b, 0, make([]float32, 6)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := d.newTranspose(device.Tensor{Shape: device.Shape{1, 6}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func() { k.Run([]device.Buffer{b}, []device.Buffer{b}, nil) }
+	r, err := d.Record(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Time(run); err != nil {
+		t.Fatal(err)
+	}
+	// pinned memory and two events of each of two slots, one of an upload with its event, a graph
+	if n := other.Held(t) - before; n != 2*3+2+1 {
+		t.Errorf("%d pieces are held", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := other.Held(t) - before; n != 0 {
+		t.Errorf("%d pieces are held by a device that is closed", n)
+	}
+	f.Close() // once more is nothing
+	r.Close()
+	if n := other.Held(t) - before; n != 0 {
+		t.Errorf("%d pieces after closing twice", n)
+	}
+}
+
 // TestRace: of two streams that nothing orders, one is sometimes too early. With an event it never
 // is.
 func TestRace(t *testing.T) {

@@ -206,7 +206,8 @@ func (d *Device) Staging(t device.Tensor) int64 {
 
 func (s *staging) close(d *Device) {
 	for i := range s.host {
-		d.unpin(s.host[i].memory) // the event goes with the context
+		d.unpin(s.host[i].memory)
+		d.destroy(&s.host[i].event)
 	}
 	*s = staging{}
 }
@@ -223,6 +224,14 @@ func (d *Device) pin(n int) ([]float32, error) {
 func (d *Device) unpin(s []float32) {
 	if len(s) > 0 {
 		d.fail("freeing pinned memory", check(C.vs_unpin(d.ctx(), unsafe.Pointer(&s[0]))))
+	}
+}
+
+// destroy gives an event back, if there is one.
+func (d *Device) destroy(e *cu.Event) {
+	if *e != (cu.Event{}) {
+		d.fail("giving an event back", d.locked(func() error { return cu.DestroyEvent(e) }))
+		*e = cu.Event{}
 	}
 }
 

@@ -67,6 +67,7 @@ type Device struct {
 	limit, taken   int64           // bytes of memory that may be taken, 0: all; that are taken
 	most           int64           // that were taken at most
 	buffers        map[uint64]bool // the addresses that are taken
+	live           map[closer]bool // feeds and recordings that are not closed
 	err            error           // the first one that came late
 	recording      bool
 	misused        bool // what cannot be recorded was tried
@@ -101,6 +102,7 @@ func Open(o Options) (device.Device, error) {
 		return nil, err
 	}
 	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}, buffers: map[uint64]bool{},
+		live:    map[closer]bool{},
 		choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
 	if err := d.open(o.Process); err != nil {
 		d.Close()
@@ -301,12 +303,18 @@ func (d *Device) fail(what string, err error) {
 	}
 }
 
-// Close implements [device.Device]. Buffers that are still there go with it.
+// closer is what has pinned memory, events or a graph of the context.
+type closer interface{ Close() }
+
+// Close implements [device.Device]. Buffers, feeds and recordings that are still there go with it.
 func (d *Device) Close() error {
 	if d.closed || d.ctx() == nil {
 		return nil
 	}
 	err := d.Sync()
+	for c := range d.live {
+		c.Close()
+	}
 	d.staging.close(d)
 	d.cudnn.close(d)
 	d.peers.close(d)

@@ -47,6 +47,7 @@ func (d *Device) Record(start func()) (device.Recording, error) {
 		r.Close()
 		return nil, fmt.Errorf("recording: %w", err)
 	}
+	d.live[r] = true
 	return r, nil
 }
 
@@ -64,11 +65,16 @@ func (r *recording) Close() {
 		r.d.fail("closing a recording", check(C.vs_close_graph(r.d.ctx(), r.graph)))
 	}
 	r.graph = nil
+	delete(r.d.live, r)
 }
 
 // Time implements [device.Timer].
 func (d *Device) Time(start func()) (seconds float64, err error) {
 	var events [2]cu.Event
+	defer func() {
+		d.destroy(&events[0])
+		d.destroy(&events[1])
+	}()
 	err = d.locked(func() error {
 		for i := range events {
 			if events[i], err = cu.MakeEvent(cu.DefaultEvent); err != nil {
@@ -90,8 +96,7 @@ func (d *Device) Time(start func()) (seconds float64, err error) {
 			return err
 		}
 		from, to := *(*C.CUevent)(unsafe.Pointer(&events[0])), *(*C.CUevent)(unsafe.Pointer(&events[1]))
-		return errors.Join(check(C.vs_elapsed(d.ctx(), from, to, &ms)), cu.DestroyEvent(&events[0]),
-			cu.DestroyEvent(&events[1]))
+		return check(C.vs_elapsed(d.ctx(), from, to, &ms))
 	})
 	return float64(ms) / 1e3, err
 }

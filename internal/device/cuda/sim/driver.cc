@@ -163,7 +163,7 @@ double now() { return std::chrono::duration<double, std::milli>(std::chrono::ste
 } // namespace
 
 // What was called how often, for tests: they read it as attributes of the device that no GPU has.
-enum Count { takesOrGives, downloads, launches, graphLaunches, waits, counts };
+enum Count { takesOrGives, downloads, launches, graphLaunches, waits, held, counts }; // held: pinned memory, events and graphs that are there
 constexpr int firstCount = 1000000;
 static int counted[counts];
 
@@ -320,11 +320,12 @@ API cuMemGetInfo_v2(size_t *free, size_t *total) {
 API cuMemHostAlloc(void **p, size_t n, unsigned) {
   counted[takesOrGives]++;
   ENTER;
+  counted[held]++;
   *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
   memset(*p, 0xff, n);
   return success;
 }
-API cuMemFreeHost(void *p) { return counted[takesOrGives]++, free(p), success; }
+API cuMemFreeHost(void *p) { return counted[takesOrGives]++, counted[held]--, free(p), success; }
 // A copy that waits is ordered with the legacy stream alone, not with streams made non-blocking.
 API cuMemcpyHtoD_v2(Address d, const void *s, size_t n) {
   ENTER;
@@ -407,10 +408,11 @@ API cuStreamQuery(void *s) {
 API cuEventCreate(void **e, unsigned) {
   counted[takesOrGives]++;
   ENTER;
+  counted[held]++;
   *e = new Event;
   return success;
 }
-API cuEventDestroy_v2(void *e) { return counted[takesOrGives]++, delete static_cast<Event *>(e), success; }
+API cuEventDestroy_v2(void *e) { return counted[takesOrGives]++, counted[held]--, delete static_cast<Event *>(e), success; }
 API cuEventRecord(void *e, void *s) {
   ENTER;
   auto event = static_cast<Event *>(e);
@@ -461,6 +463,7 @@ API cuStreamEndCapture(void *s, void **g) {
 API cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long) {
   counted[takesOrGives]++;
   ENTER;
+  counted[held]++;
   *e = new Graph(*static_cast<Graph *>(g));
   return success;
 }
@@ -472,7 +475,7 @@ API cuGraphLaunch(void *e, void *s) {
   return success;
 }
 API cuGraphDestroy(void *g) { return delete static_cast<Graph *>(g), success; }
-API cuGraphExecDestroy(void *e) { return counted[takesOrGives]++, delete static_cast<Graph *>(e), success; }
+API cuGraphExecDestroy(void *e) { return counted[takesOrGives]++, counted[held]--, delete static_cast<Graph *>(e), success; }
 
 // --- What the simulated cuDNN needs (cudnn/cudnn.cc)
 
