@@ -1,6 +1,7 @@
 // Looks at voxsaw view in headless Chromium: a click moves the crosshair, an overlay is toggled, the
 // curve of a running training grows, a page from another origin gets nothing, a screenshot is saved, a
-// scan is dropped, a puzzle is shown, the reference is an outline, the paths are copied.
+// scan is dropped, a puzzle is shown, the reference is an outline, the paths are copied, labels
+// without names have their colours.
 //
 //	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
 //
@@ -8,11 +9,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createRequire } from "node:module";
+import { gunzipSync, gzipSync } from "node:zlib";
 
 const { chromium } = createRequire(join(process.cwd(), "x.js"))("playwright-core");
 const [voxsaw, given] = process.argv.slice(2);
@@ -102,6 +104,28 @@ try {
   }
   await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
   assert.ok(asked.every((url) => (url + "/").startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
+
+  // Labels without names have the same colours as those with names: the first is orange in the prediction. The
+  // demo's maps have their names in an extension of the header. Of a file that is cut short the page says so.
+  const nameless = join(work, "nameless"), maps = join(work, "maps");
+  await cp(join(demo, "scans/imagesTr"), nameless, { recursive: true });
+  await mkdir(maps);
+  for (const file of await readdir(join(demo, "scans/labelsTr"))) {
+    const whole = gunzipSync(await readFile(join(demo, "scans/labelsTr", file)));
+    const bare = Buffer.concat([whole.subarray(0, 348), Buffer.alloc(4), whole.subarray(whole.readFloatLE(108))]);
+    bare.writeFloatLE(352, 108);
+    await writeFile(join(maps, file), gzipSync(bare));
+  }
+  const broken = join(nameless, scans.at(-1));
+  await writeFile(broken, (await readFile(broken)).subarray(0, 2000));
+  await page.goto(await view(nameless, "--predictions", maps));
+  await page.waitForSelector("body[data-shown]");
+  assert.equal(await page.evaluate(() => {
+    const { lut, labels, min = 0 } = nv.volumes.find((v) => v.name === "prediction").colormapLabel;
+    return [labels[1 - min], ...lut.slice(4 * (1 - min), 4 * (1 - min) + 3)].join();
+  }), "label 1,255,112,67", "a label without a name has another colour");
+  await page.click(`text=${scans.at(-1).replace(".nii.gz", "")}`);
+  await page.waitForFunction((file) => new RegExp(`cannot be shown: .*${file}`).test(document.querySelector("#state").textContent), scans.at(-1));
 
   const run = join(work, "run");
   const training = start("finetune", "--data", join(demo, "prepared"), "--crop", "32", "--levels", "3", "--channels", "4",

@@ -14,17 +14,31 @@ const nv = new niivue.Niivue({ backColor: [0.07, 0.09, 0.11, 1], isRadiologicalC
 nv.onLocationChange = (at) => say(at.string);
 window.nv = nv; // for who looks on from the browser's console
 
+// NiiVue tells of a file that is not given out by the answer's number alone; its text says why.
+const ask = window.fetch.bind(window);
+window.fetch = async (...what) => {
+  const answer = await ask(...what);
+  if (answer.status === 500) throw new Error((await answer.text()).trim());
+  return answer;
+};
+
 let site, shown = -1, loading = 0;
 
 const pressed = (id) => $(id).getAttribute("aria-pressed") === "true";
 const press = (id, on) => $(id).setAttribute("aria-pressed", String(on));
 
-// labelColors is NiiVue's table of colours for the labels of a case; those of the reference are lighter.
-function labelColors(names, light) {
+// labelColors is NiiVue's table of colours for the labels of a volume, which may have names; those of the reference
+// are lighter. A label that a table lacks gets NiiVue's colour of another.
+function labelColors(v, names) {
+  const light = v.name === "reference", there = new Map();
+  for (const [label, name] of Object.entries(names || {})) there.set(Number(label), name);
+  const seen = new Uint8Array(1 << 16); // label maps are of 8 or 16 bits
+  for (const label of v.img) seen[label] = 1;
+  seen.forEach((is, label) => { if (is && label && !there.has(label)) there.set(label, "label " + label); });
   const table = { R: [0], G: [0], B: [0], A: [0], I: [0], labels: [""] };
-  for (const [label, name] of Object.entries(names || {})) {
+  for (const [label, name] of there) {
     const [r, g, b] = inks[(label - 1) % inks.length].map((x) => (light ? (x >> 2) + 191 : x));
-    table.R.push(r); table.G.push(g); table.B.push(b); table.A.push(255); table.I.push(Number(label)); table.labels.push(name);
+    table.R.push(r); table.G.push(g); table.B.push(b); table.A.push(255); table.I.push(label); table.labels.push(name);
   }
   return table;
 }
@@ -102,7 +116,7 @@ async function show(n) {
     await nv.loadVolumes(volumes);
     if (mine !== loading) return;
     nv.volumes.forEach((v) => { v.name = v.name.replace(/\.nii$/, ""); });
-    for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(c.labels, v.name === "reference"));
+    for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(v, c.labels));
     paint();
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
