@@ -47,7 +47,7 @@ pack() { # FILE [small]
   trap '[ -z "$packing" ] || kill "$packing" 2>/dev/null; exit 130' TERM INT HUP
   cd "$root" || exit 1
   CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags) || exit 1
-  export CGO_CFLAGS simulated
+  export CGO_CFLAGS VOXSAW_CHECK_SIMULATED=$simulated # ten steps are a process of their own
   made "the program" "$folder/voxsaw" go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
   made "the device's tests" "$folder/cuda.test" go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
   [ "$("$folder/cuda.test" -test.list '^TestDevice$')" = TestDevice ] || refuse "the device's tests" "they do not list TestDevice"
