@@ -39,6 +39,8 @@ try {
   await page.goto(address.replace(/\/$/, "")); // as somebody may copy it
   await page.waitForSelector("body[data-shown]");
   assert.equal(page.url(), address, "an address without its last slash leads elsewhere");
+  const greys = () => page.evaluate(() => [nv.volumes[0].cal_min, nv.volumes[0].cal_max]);
+  assert.deepEqual(await greys(), [-160, 240], "CT is not in the window of abdominal CT");
   const where = () => page.evaluate(() => [...window.nv.scene.crosshairPos]);
   const before = await where();
   await page.mouse.click(520, 620);
@@ -103,6 +105,7 @@ try {
       data: { items: [], files: [join(demo, "scans/imagesTr", scans[0])], dragOperationsMask: 1 } });
   }
   await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
+  assert.deepEqual(await greys(), [-160, 240], "dropped CT is not in the window of abdominal CT");
   assert.ok(asked.every((url) => (url + "/").startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
 
   // Labels without names have the same colours as those with names: the first is orange in the prediction. The

@@ -12,6 +12,11 @@ const nv = new niivue.Niivue({ backColor: [0.07, 0.09, 0.11, 1], isRadiologicalC
   crosshairColor: [1, 0.85, 0.3, 0.8], crosshairWidth: 0.8, crosshairWidthUnit: "mm",
   dragAndDropEnabled: true, loadingText: "" });
 nv.onLocationChange = (at) => say(at.string);
+// Scans in Hounsfield units, which fall far below zero, are shown in the window of abdominal CT, as in reports. What
+// prepared cases bring, show sets afterwards.
+nv.onImageLoaded = (v) => {
+  if (!v.colormapLabel && v.global_min <= -200) [v.cal_min, v.cal_max] = [-160, 240];
+};
 window.nv = nv; // for who looks on from the browser's console
 
 // NiiVue tells of a file that is not given out by the answer's number alone; its text says why.
@@ -106,7 +111,6 @@ async function show(n) {
   curves(false);
   say("reading " + c.name + " ...");
   const scan = { url: `${n}/scan.nii`, name: "scan.nii", colormap: "gray" };
-  if (c.window[0] !== c.window[1]) [scan.cal_min, scan.cal_max] = c.window;
   try {
     const volumes = [scan];
     for (const id of ["prediction", "reference"]) { // the outline on top
@@ -116,6 +120,7 @@ async function show(n) {
     await nv.loadVolumes(volumes);
     if (mine !== loading) return;
     nv.volumes.forEach((v) => { v.name = v.name.replace(/\.nii$/, ""); });
+    if (c.window[0] !== c.window[1]) [nv.volumes[0].cal_min, nv.volumes[0].cal_max] = c.window;
     for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(v, c.labels));
     paint();
     say(c.name + (c.text ? ": " + c.text : ""));
