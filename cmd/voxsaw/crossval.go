@@ -167,7 +167,8 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	}
 	defer closeDevice()
 	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
-		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks(), Planned: f.planned}
+		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
+		Ranks: ranks.ranks(), Planned: f.planned}
 	s.Opened = f.opened(cmd)
 	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
 	if failed != nil {

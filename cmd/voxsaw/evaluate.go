@@ -30,7 +30,7 @@ import (
 
 type evaluateOptions struct {
 	Metrics  eval.Options        `yaml:",inline"`
-	Scans    string              `yaml:"scans" help:"folder of the scans, for the pictures of --out; of the DICOM series that SEG objects and RT structure sets refer to, needed where one is RTSTRUCT, both are SEG, or slices were straightened or resampled"`
+	Scans    string              `yaml:"scans" help:"folder of scans: of pictures, and of SEG's and RTSTRUCT's series"`
 	Read     dataset.ReadOptions `yaml:"read"`
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
@@ -45,7 +45,8 @@ func newEvaluate() *cobra.Command {
 	cmd := verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
 		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
-PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, DICOM SEG objects, or RT structure sets.
+PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, DICOM SEG objects,
+or RT structure sets. RT structure sets, and SEG objects on both sides, need the series that they refer to: --scans.
 REFERENCES may be a data set in any layout that prepare reads (labels beside their scans, a file for each organ, BIDS, nnU-Net, ...): predictions
 have the names of its cases, as predict writes them. A folder with a mask for each structure of one case, such as TotalSegmentator's
 segmentations/, is one label map. --pairs says what belongs together where names do not.

@@ -49,7 +49,8 @@ begins with a head for the labels of the data. The held-out cases (--fold of --f
 on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
-Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour: docs/planning.md.
+Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:
+docs/planning.md.
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
   voxsaw finetune --resume --out runs/organs`,
@@ -214,7 +215,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		_, unlabelled := cache.ForTraining()
 		if data.Unlabelled = o.Cases.Patients.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
 			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
-				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; or leave --unlabelled out")
+				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; "+
+					"or leave --unlabelled out")
 		}
 	}
 	summary, err := run.train(cmd, trainingRun{

@@ -25,7 +25,8 @@ type hours float64
 // bind adds the flag.
 func (h *hours) bind(cmd *cobra.Command) {
 	cmd.Flags().Float64Var((*float64)(h), "hours", 0,
-		"instead of --steps: as many as fit into this time, which the first ones of the training tell; their number is written down, and a run that is resumed keeps it; 0: --steps")
+		"instead of --steps: as many as fit into this time, which the first ones of the training tell; "+
+			"their number is written down, and a run that is resumed keeps it; 0: --steps")
 }
 
 // check says what is wrong with the flag.

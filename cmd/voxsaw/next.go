@@ -16,7 +16,7 @@ type nextOptions struct {
 	Drawn      bool              `yaml:"drawn" help:"rank the labels that people drew instead: which to look at again; with --checkpoint by what the network draws, too"`
 	Out        string            `yaml:"out" help:"new folder for the tables, and for pictures and label maps of the first cases"`
 	Count      int               `yaml:"count" help:"how many cases get a picture and a label map" range:"[0,)"`
-	Format     string            `yaml:"format" help:"of label maps: scan: DICOM SEG where the scan is a DICOM series, NIfTI otherwise; or nifti" oneof:"scan nifti"`
+	Format     string            `yaml:"format" help:"of label maps; scan: DICOM SEG of DICOM scans" oneof:"scan nifti"`
 	Inference  segment.Inference `yaml:"inference"`
 	JSON       bool              `yaml:"json" help:"print as JSON"`
 	Machine    deviceOptions     `yaml:"machine"`

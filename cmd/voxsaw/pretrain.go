@@ -42,7 +42,8 @@ The default head (symmetric) learns in a short run. The sizes are the paper's, o
 --head kway chooses one of --classes orders instead of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001:
 the default of 0.01 has killed the ReLUs of its hidden layer, after which nothing is learnt.
 
-Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour: docs/planning.md.
+Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:
+docs/planning.md.
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw pretrain --data prepared --grid 3x3x3 --steps 2000 --out runs/puzzles
   voxsaw pretrain --resume --out runs/puzzles

@@ -51,7 +51,8 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.tensorboard, "tensorboard", false,
-		"write losses, validations and pictures (of held-out cases; of puzzles at checkpoints) into the run's folder as TensorBoard reads them")
+		"write losses, validations and pictures (of held-out cases; of puzzles at checkpoints) "+
+			"into the run's folder as TensorBoard reads them")
 	f.BoolVar(&r.json, "json", false,
 		"write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
@@ -139,7 +140,8 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	if job.silent() {
 		folder = ""
 	}
-	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard, planned: r.planned}
+	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard,
+		planned: r.planned}
 	mode := voxsaw.ModeNew
 	switch {
 	case r.resume:

@@ -111,10 +111,15 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 		count = "steps as --hours says"
 	}
 	say(cmd.ErrOrStderr(),
-		"no sizes were given, so they are planned for %g h: crops of %s, %s with %s and %s, %s; %s will say why", hours,
-		numbers.Extents(what.Crop[:]), what.Network.Kind, numbers.Count(what.Network.Channels, "channel"),
-		numbers.Count(what.Network.Levels, "level"), count, train.PlannedOf(r.out))
+		"no sizes were given, so they are planned for %g h: %s, %s; %s will say why", hours, sizesOf(what), count,
+		train.PlannedOf(r.out))
 	return nil
+}
+
+// sizesOf tells the crop and the network of a planned training.
+func sizesOf(w planning.Work) string {
+	return fmt.Sprintf("crops of %s, %s with %s and %s", numbers.Extents(w.Crop[:]), w.Network.Kind,
+		numbers.Count(w.Network.Channels, "channel"), numbers.Count(w.Network.Levels, "level"))
 }
 
 // planOf gives the settings of a training without sizes those of the plan that the run was made
@@ -188,12 +193,9 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *crossvalFlags) error {
 		if p, text, err = planFor(cmd, &of, dev, o.Machine, o.Memory, defaultHours); err != nil {
 			return err
 		}
-		w := p.Finetune
 		say(cmd.ErrOrStderr(),
-			"no sizes were given, so they are planned, each training for %d h: %s of puzzles; crops of %s, %s with %s and %s, %s; %s will say why",
-			defaultHours, numbers.Count(p.Pretrain, "step"), numbers.Extents(w.Crop[:]), w.Network.Kind,
-			numbers.Count(w.Network.Channels, "channel"), numbers.Count(w.Network.Levels, "level"),
-			numbers.Count(p.Steps, "step"), path)
+			"no sizes were given, so they are planned, each training for %d h: %s of puzzles; %s, %s; %s will say why",
+			defaultHours, numbers.Count(p.Pretrain, "step"), sizesOf(p.Finetune), numbers.Count(p.Steps, "step"), path)
 	}
 	f.planned = text
 	if err := config.Part(path, text, "finetune", &o.Finetune); err != nil {

@@ -28,7 +28,8 @@ func TestNameOf(t *testing.T) {
 		{study, "study", ""},
 	} {
 		if name, init := NameOf(of.run), InitialisationOf(of.run); name != of.name || init != of.initialisation {
-			t.Errorf("%s is called %q, of initialisation %q; want %q and %q", of.run, name, init, of.name, of.initialisation)
+			t.Errorf("%s is called %q, of initialisation %q; want %q and %q", of.run, name, init, of.name,
+				of.initialisation)
 		}
 	}
 }

@@ -67,7 +67,8 @@ func (p Plan) finetuningNeeds(ctx context.Context, dev voxsaw.Device, ranks int,
 	}
 	c.Batch /= ranks
 	return Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
-		_, _, err := segment.Finetune(ctx, dev, c, sample.Data{Store: cache, Train: t.Train, Unlabelled: t.Unlabelled}, "", o)
+		data := sample.Data{Store: cache, Train: t.Train, Unlabelled: t.Unlabelled}
+		_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
 		return err
 	})
 }

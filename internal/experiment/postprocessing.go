@@ -101,7 +101,8 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		// nothing decided there: with and without the key, all components were kept
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
-	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older, p.Metrics}.text()
+	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
+		p.Metrics}.text()
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of

@@ -143,8 +143,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	warnings = append(warnings, plan.ofStore(cache)...)
-	if err := errors.Join(plan.checkArms(cache), plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size), r.alike(),
-		r.fitting()); err != nil {
+	if err := errors.Join(plan.checkArms(cache),
+		plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size), r.alike(), r.fitting()); err != nil {
 		return nil, err
 	}
 	leave, err := r.enter()

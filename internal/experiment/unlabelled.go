@@ -20,7 +20,8 @@ import (
 // their patients.
 
 // unlabelledRule says it, for people.
-const unlabelledRule = "Without labels a run learns from the training cases of its fold that it has no labels of, those set aside for pretraining, and scans that never had labels; " +
+const unlabelledRule = "Without labels a run learns from the training cases of its fold " +
+	"that it has no labels of, those set aside for pretraining, and scans that never had labels; " +
 	"never from a patient who is tested on or measured by the learning curve"
 
 // casesOf divides the cases of a store.
@@ -49,14 +50,17 @@ func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
 		switch {
 		case !p.unlabelled(t.Init):
 		case ranks > 1:
-			return fmt.Errorf("initialisation %s: learning from scans without labels (finetune.unlabelled) in %d ranks cannot be done yet: leave the ranks out, trials can run beside one another",
+			return fmt.Errorf("initialisation %s: learning from scans without labels (finetune.unlabelled) "+
+				"in %d ranks cannot be done yet: leave the ranks out, trials can run beside one another",
 				t.Init, ranks)
 		case len(t.Unlabelled) == 0:
 			empty = append(empty, t.Name())
 		}
 	}
 	if len(empty) > 0 {
-		return fmt.Errorf("finetune.unlabelled: %s would have no scan without labels to learn from: %s: leave the share out in which all training cases have labels, or prepare scans without labels into the same folder",
+		return fmt.Errorf("finetune.unlabelled: %s would have no scan without labels to learn from: %s: "+
+			"leave the share out in which all training cases have labels, "+
+			"or prepare scans without labels into the same folder",
 			numbers.Count(len(empty), "trial"), safetext.List(empty))
 	}
 	return nil

@@ -61,8 +61,11 @@ folds: 3
 run_folds: [1, 2]
 fractions: [0.5]
 seeds: [1]
-initialisations: [{name: scratch}, {name: teacher, finetune: {unlabelled: true, unlabelled_confidence: 0.1, train: {average: 0.9}}}]
-finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3], train: {steps: 6, checkpoint_every: 2}}
+initialisations:
+  - {name: scratch}
+  - {name: teacher, finetune: {unlabelled: true, unlabelled_confidence: 0.1, train: {average: 0.9}}}
+finetune:
+  {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3], train: {steps: 6, checkpoint_every: 2}}
 ` + change
 	if err := config.Parse("plan", []byte(text), &p); err != nil {
 		t.Fatal(err)
@@ -182,7 +185,8 @@ func TestTeacherArmResumes(t *testing.T) {
 		}
 	}
 	// and the arm is another network than the one beside it
-	if r.Runs[0].Initialisation == r.Runs[1].Initialisation || fmt.Sprint(r.Runs[0].Scores) == fmt.Sprint(r.Runs[1].Scores) {
+	if r.Runs[0].Initialisation == r.Runs[1].Initialisation ||
+		fmt.Sprint(r.Runs[0].Scores) == fmt.Sprint(r.Runs[1].Scores) {
 		t.Error("scans without labels have changed nothing")
 	}
 }
@@ -193,7 +197,8 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		change, want string
 		ranks        int
 	}{
-		{"", "initialisation teacher: learning from scans without labels (finetune.unlabelled) in 2 ranks cannot be done yet", 2},
+		{"", "initialisation teacher: learning from scans without labels (finetune.unlabelled) " +
+			"in 2 ranks cannot be done yet", 2},
 		{"initialisations: [{name: scratch}, {name: teacher, finetune: {unlabelled: true}}]\n",
 			"initialisation teacher: finetune: unlabelled: the teacher is the moving average", 1},
 	} {
@@ -234,7 +239,8 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 	c := Cases{Folds: []Subsets{{Fold: 1, Train: []string{"a", "b"}, Test: []string{"c"},
 		Fractions: map[string][]string{"0.5": {"a"}, "1": {"a", "b"}}}}}
 	err := p.checkUnlabelled(p.trials(c), 1)
-	if err == nil || !strings.Contains(err.Error(), "1 trial would have no scan without labels to learn from: teacher/fold-1/fraction-1/seed-1") {
+	if err == nil || !strings.Contains(err.Error(),
+		"1 trial would have no scan without labels to learn from: teacher/fold-1/fraction-1/seed-1") {
 		t.Errorf("error %v", err)
 	}
 }

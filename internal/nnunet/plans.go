@@ -171,7 +171,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 	if len(file.Configurations) == 0 {
 		return nil, hint.Addf(
 			&volume.FormatError{Path: path, Problem: "is no plans.json of nnU-Net: it plans no configuration"},
-			"plans.json lies beside the trained model in nnUNet_results, and in nnUNet_preprocessed; dataset.json is another file",
+			"plans.json lies beside the trained model in nnUNet_results, and in nnUNet_preprocessed; "+
+				"dataset.json is another file",
 		)
 	}
 	unsupported := func(format string, args ...any) (*Plan, error) {
@@ -185,7 +186,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 		err = &volume.FormatError{Path: path, Problem: err.Error()}
 		if _, there := file.Configurations[configuration]; !there {
 			names := slices.Sorted(maps.Keys(file.Configurations))
-			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path, safetext.Text(names[0]))
+			err = hint.Addf(err, "a configuration is chosen by its name behind a colon: %s:%s", path,
+				safetext.Text(names[0]))
 		}
 		return nil, err
 	}

@@ -237,7 +237,8 @@ func TestWrongPlans(t *testing.T) {
 	plans := filepath.Join(golden, plansName)
 	const elsewhere = "plans.json lies beside the trained model"
 	for _, c := range []struct{ plans, want, advice string }{
-		{filepath.Join(golden, datasetName), "dataset.json: is no plans.json of nnU-Net: it plans no configuration", elsewhere},
+		{filepath.Join(golden, datasetName),
+			"dataset.json: is no plans.json of nnU-Net: it plans no configuration", elsewhere},
 		{written(`{"a": 1}`), "is no plans.json of nnU-Net", elsewhere},
 		{written(`[1, 2]`), "other.json: it is not the JSON that nnU-Net writes: the whole is of the kind array", ""},
 		{written(`{"configurations": {"3d_fullres": 3}}`), "writes: configurations is of the kind number", ""},

@@ -152,8 +152,8 @@ func (m Trial) Fit(left time.Duration, t voxsaw.Training, given func(key string)
 		steps = math.Floor((room - float64(f.Validations)*validation) / step)
 	}
 	if !(steps >= 1) {
-		return f, fmt.Errorf("%w: the first step takes %s, further ones %s, a validation %s, and %s are left", ErrNoStep,
-			terminal.Duration(m.Start), terminal.Duration(m.Step), terminal.Duration(m.Validation),
+		return f, fmt.Errorf("%w: the first step takes %s, further ones %s, a validation %s, and %s are left",
+			ErrNoStep, terminal.Duration(m.Start), terminal.Duration(m.Step), terminal.Duration(m.Validation),
 			terminal.Duration(time.Duration(max(budget, 0))))
 	}
 	n := int(min(steps, math.MaxInt32))

@@ -15,16 +15,18 @@ import (
 // What Fit promises, counted again: a run of the steps, with the validations that its settings ask
 // for, takes no longer than the time, and one step more would.
 func TestFit(t *testing.T) {
+	const s = time.Second
+	atTheEnd := func(o *voxsaw.Training) { o.ValidateEvery = 0 }
 	for name, c := range map[string]struct {
 		trial  Trial
 		change func(*voxsaw.Training)
 		given  []string
 	}{
-		"no validation":      {Trial{Start: time.Second, Step: time.Second}, nil, nil},
-		"short validations":  {Trial{Start: time.Second, Step: 300 * time.Millisecond, Validation: 20 * time.Second}, nil, nil},
-		"long validations":   {Trial{Start: time.Second, Step: time.Second, Validation: 8 * time.Minute}, nil, nil},
-		"as given":           {Trial{Start: time.Second, Step: time.Second, Validation: 50 * time.Second}, nil, []string{"validate_every"}},
-		"at the end alone":   {Trial{Start: 3 * time.Second, Step: time.Second, Validation: 5 * time.Minute}, func(o *voxsaw.Training) { o.ValidateEvery = 0 }, nil},
+		"no validation":      {Trial{Start: s, Step: s}, nil, nil},
+		"short validations":  {Trial{Start: s, Step: 3 * s / 10, Validation: 20 * s}, nil, nil},
+		"long validations":   {Trial{Start: s, Step: s, Validation: 480 * s}, nil, nil},
+		"as given":           {Trial{Start: s, Step: s, Validation: 50 * s}, nil, []string{"validate_every"}},
+		"at the end alone":   {Trial{Start: 3 * s, Step: s, Validation: 300 * s}, atTheEnd, nil},
 		"a long first step":  {Trial{Start: 40 * time.Minute, Step: 10 * time.Second}, nil, nil},
 		"a sawtooth's steps": {Trial{Step: time.Second}, func(o *voxsaw.Training) { o.Schedule = "sawtooth" }, nil},
 	} {
@@ -103,16 +105,16 @@ func TestTry(t *testing.T) {
 	}
 	// An error of the training, and a user who stops it, end the trial.
 	broken := errors.New("broken")
-	if _, err := Try(t.Context(), time.Second, voxsaw.RunOptions{}, func(context.Context, int, voxsaw.RunOptions) error {
-		return broken
-	}); !errors.Is(err, broken) {
+	fails := func(context.Context, int, voxsaw.RunOptions) error { return broken }
+	if _, err := Try(t.Context(), time.Second, voxsaw.RunOptions{}, fails); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Try(ctx, time.Second, voxsaw.RunOptions{}, func(ctx context.Context, _ int, _ voxsaw.RunOptions) error {
+	stops := func(ctx context.Context, _ int, _ voxsaw.RunOptions) error {
 		return &voxsaw.InterruptedError{Cause: ctx.Err()}
-	}); !errors.Is(err, context.Canceled) {
+	}
+	if _, err := Try(ctx, time.Second, voxsaw.RunOptions{}, stops); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -522,7 +522,8 @@ func Files(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz), DICOM SEG object or RT structure set (.dcm) here", path)
+		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz), DICOM SEG object or RT structure set (.dcm) here",
+			path)
 	}
 	return files, nil
 }

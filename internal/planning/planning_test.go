@@ -151,7 +151,8 @@ func TestPuzzlesAskedFor(t *testing.T) {
 	without := plan(t, f, slow(), 1)
 	f.Puzzles = true
 	p := plan(t, f, slow(), 1)
-	if without.Pretrain != 0 || p.Pretrain != 324 || p.Steps != without.Steps || !reflect.DeepEqual(p.Finetune, without.Finetune) {
+	if without.Pretrain != 0 || p.Pretrain != 324 || p.Steps != without.Steps ||
+		!reflect.DeepEqual(p.Finetune, without.Finetune) {
 		t.Errorf("%d steps of puzzles, %d unless they are asked for; %d and %d of fine-tuning", p.Pretrain,
 			without.Pretrain, p.Steps, without.Steps)
 	}

@@ -102,7 +102,8 @@ func TestOriginsFit(t *testing.T) {
 	for _, most := range []int{mostParameters, 5000, 1 << 20} {
 		text, err := o.text(most)
 		var read origin
-		if err != nil || len(text) > most || json.Unmarshal([]byte(text), &read) != nil || !provenance.Is([]byte(text)) {
+		if err != nil || len(text) > most || json.Unmarshal([]byte(text), &read) != nil ||
+			!provenance.Is([]byte(text)) {
 			t.Errorf("%d characters of at most %d: %.80s, %v", len(text), most, text, err)
 		}
 		if read.Digest != o.Digest || read.Model != o.Model || read.Learnt != o.Learnt {

@@ -59,8 +59,8 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	for n := range first {
 		var err error
 		if first[n].files, err = r.filesOf(first[n].ID, format); err != nil {
-			note(fmt.Sprintf("WARNING: case %s: its label map is written as NIfTI, for its DICOM series cannot be referred to: %v",
-				first[n].ID, err))
+			note(fmt.Sprintf("WARNING: case %s: its label map is written as NIfTI, "+
+				"for its DICOM series cannot be referred to: %v", first[n].ID, err))
 		}
 		if err := ctx.Err(); err != nil {
 			return err

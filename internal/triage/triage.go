@@ -294,8 +294,8 @@ func (r *Ranking) Table() table.Table {
 	}
 	for n, k := range r.Cases {
 		dsc := k.DSC * 100
-		t.Rows = append(t.Rows, []any{n + 1, k.ID, optional(dsc), optional(k.Agreement), k.Unusual, k.Reason(), named(k.files.picture),
-			named(k.files.labels)})
+		t.Rows = append(t.Rows, []any{n + 1, k.ID, optional(dsc), optional(k.Agreement), k.Unusual, k.Reason(),
+			named(k.files.picture), named(k.files.labels)})
 	}
 	for n, key := range []string{"dsc_estimate", "agreement"} {
 		if !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[2+n] != nil }) {

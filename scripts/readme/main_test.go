@@ -14,7 +14,8 @@ func TestAbsolute(t *testing.T) {
 		"[Site](https://example.org/a.md), [below](#cite), [mail](mailto:a@example.org).\n" +
 		"```\n[x](in/code.md)\n```\n[after](LICENSE)\n"
 	const at = "https://github.com/voxsaw/voxsaw/"
-	want := "See [how](" + at + "blob/v1.2.3/docs/benchmarks.md#steps) and [the log](" + at + "blob/v1.2.3/CHANGELOG.md).\n" +
+	want := "See [how](" + at + "blob/v1.2.3/docs/benchmarks.md#steps) " +
+		"and [the log](" + at + "blob/v1.2.3/CHANGELOG.md).\n" +
 		"![A puzzle](" + at + "raw/v1.2.3/docs/images/puzzle.png)\n" +
 		"[Site](https://example.org/a.md), [below](#cite), [mail](mailto:a@example.org).\n" +
 		"```\n[x](in/code.md)\n```\n[after](" + at + "blob/v1.2.3/LICENSE)\n"

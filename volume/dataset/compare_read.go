@@ -46,7 +46,9 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	}
 	if prediction.onlyNames() && len(r.Names) == 0 {
 		return nil, nil, nil,
-			fmt.Errorf("%s: its labels have no names, and those of %s are structures with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, safetext.List(namesOf(p.Names)))
+			fmt.Errorf("%s: its labels have no names, and those of %s are structures with names (%s): "+
+				"a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path,
+				safetext.List(namesOf(p.Names)))
 	}
 	for _, label := range reference.undrawn {
 		if !slices.Contains(r.Labels, label) {
@@ -151,7 +153,8 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		case label == 0 || to == label && name != "":
 		case name == "" && onlyNames:
 			return "",
-				fmt.Errorf("its structures have names (%s), and label %d of the prediction has none: nothing says which of them it is", safetext.List(namesOf(known)), label)
+				fmt.Errorf("its structures have names (%s), and label %d of the prediction has none: "+
+					"nothing says which of them it is", safetext.List(namesOf(known)), label)
 		case name == "": // its number is all there is
 		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
@@ -198,7 +201,8 @@ func (s *Scans) readOn(g object, o dicom.Options) (*volume.LabelMap, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: there is no DICOM series in %s, on which its labels lie%s", g.path, s.folder, g.drawnOn())
+		return nil, fmt.Errorf("%s: there is no DICOM series in %s, on which its labels lie%s", g.path, s.folder,
+			g.drawnOn())
 	}
 	series := g.find(all)
 	if series == nil {

@@ -62,7 +62,8 @@ func TestPredictedObjectsAreNoLabels(t *testing.T) {
 		}{{provenance.Predict, false}, {provenance.Crossval, false}, {"another", true}} {
 			for _, beside := range []bool{false, true} {
 				root := t.TempDir()
-				ct, path, drawn := filepath.Join(root, "ct"), filepath.Join(root, "rs.dcm"), filepath.Join(root, "z.dcm")
+				in := func(name string) string { return filepath.Join(root, name) }
+				ct, path, drawn := in("ct"), in("rs.dcm"), in("z.dcm")
 				v, l := axial(t, 1)
 				writeSeries(t, ct, "1.2.1", v, false)
 				all, _, err := dicom.Scan(ct)
@@ -74,7 +75,8 @@ func TestPredictedObjectsAreNoLabels(t *testing.T) {
 				}
 				put := func(path, stamp string) {
 					t.Helper()
-					if err := kinds[kind](path, l, all[0], dicom.WriteOptions{Version: stamp, Parameters: stamp}); err != nil {
+					how := dicom.WriteOptions{Version: stamp, Parameters: stamp}
+					if err := kinds[kind](path, l, all[0], how); err != nil {
 						t.Fatal(err)
 					}
 				}

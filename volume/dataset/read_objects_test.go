@@ -263,9 +263,11 @@ func TestStructurePairs(t *testing.T) {
 		{"unnamed-predicted.dcm", "unnamed.nii.gz", "CT", ""}, {"unnamed.nii.gz", "unnamed-predicted.dcm", "CT", ""},
 		{"unnamed-predicted.dcm", "unnamed-seg.dcm", "CT", ""}, {"predicted.dcm", "unnamed.nii.gz", "CT", ""},
 		{"drawn.dcm", "unnamed.nii.gz", "CT", "unnamed.nii.gz: its labels have no names, and those of"},
-		{"unnamed.nii.gz", "drawn.dcm", "CT", "its structures have names (Liver, PANCREAS), and label 1 of the prediction has none"},
+		{"unnamed.nii.gz", "drawn.dcm", "CT",
+			"its structures have names (Liver, PANCREAS), and label 1 of the prediction has none"},
 		{"nothing.dcm", "named.nii.gz", "CT", "nothing"}, {"nothing.dcm", "drawn.dcm", "CT", "nothing"},
-		{"predicted.dcm", "named.nii.gz", "", "predicted.dcm is contours, which the slices of their series make voxels"},
+		{"predicted.dcm", "named.nii.gz", "",
+			"predicted.dcm is contours, which the slices of their series make voxels"},
 		{"predicted.dcm", "drawn.dcm", "", "predicted.dcm is contours"},
 		{"elsewhere.dcm", "named.nii.gz", "CT", "elsewhere.dcm refers to none of the series in " + in("CT") +
 			": its contours were drawn on the series 1.2.2"},
@@ -274,7 +276,8 @@ func TestStructurePairs(t *testing.T) {
 		if c.scans != "" {
 			scans = ScansIn(in(c.scans))
 		}
-		p, r, _, err := ReadPair(Labels{Path: in(c.prediction)}, Labels{Path: in(c.reference)}, scans, DefaultReadOptions())
+		p, r, _, err := ReadPair(Labels{Path: in(c.prediction)}, Labels{Path: in(c.reference)}, scans,
+			DefaultReadOptions())
 		switch {
 		case c.want == "nothing":
 			if err != nil || len(p.Counts()) != 1 || len(r.Counts()) != 3 || len(r.Undrawn) > 0 {

@@ -173,7 +173,9 @@ func TestContoursInEveryDirection(t *testing.T) {
 			"ba93edbef845e6a831e16b7cdee88d9d2d2e4d8339155709981bd137f2c999d1"},
 	} {
 		dir := t.TempDir()
-		_, _, normal, err := (&stack.Slice{Info: stack.Info{Orientation: c.orientation[:], Spacing: []float64{1, 1}}}).Axes()
+		_, _, normal, err := (&stack.Slice{
+			Info: stack.Info{Orientation: c.orientation[:], Spacing: []float64{1, 1}},
+		}).Axes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +186,7 @@ func TestContoursInEveryDirection(t *testing.T) {
 				return set(f, tag.PixelData, "OW", make([]byte, 2*columns*rows))
 			})
 		s := scanOne(t, dir)
-		longest := writtenContours(t, strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "_"), s, nested(s), c.digest)
+		longest := writtenContours(t, strings.NewReplacer(",", "", " ", "_").Replace(name), s, nested(s), c.digest)
 		if longest > 1200 || longest < 600 {
 			t.Errorf("%s: the longest contour has %d points: an outline of more than 1200 is cut", name, longest)
 		}

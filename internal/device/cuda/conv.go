@@ -152,7 +152,8 @@ func (c convolution) live() packing {
 	if c.Transposed != 0 {
 		x = c.To
 	}
-	live, first := device.ConvSpec{Size: ints(x), Kernel: ints(c.Kernel), Stride: ints(c.Stride), Pad: ints(c.Pad)}.Live()
+	spec := device.ConvSpec{Size: ints(x), Kernel: ints(c.Kernel), Stride: ints(c.Stride), Pad: ints(c.Pad)}
+	live, first := spec.Live()
 	p := packing{c, c.Kernel, int3(first)}
 	p.Kernel, p.Pad = int3(live.Kernel), int3(live.Pad)
 	return p
@@ -211,7 +212,8 @@ func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bia
 	}
 	shared := stages*(convTile+n)*pitch + convTile*(rowBytes+voxelBytes)
 	blocks := grid{blocksOf(int(c.Images)*perImage, convTile), int(c.Groups) * blocksOf(int(c.Out), n), phases}
-	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, live.convolution, y, moments, x, packed, bias)
+	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, live.convolution, y, moments, x,
+		packed, bias)
 }
 
 // conv5Rows says how conv5.cu makes a convolution, and how it is launched.
@@ -300,8 +302,8 @@ func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operan
 	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
 	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
 	tiles := int(a.Images) * a.tiles()
-	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a.numbers(), y, moments, x,
-		packed, bias)
+	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a.numbers(), y,
+		moments, x, packed, bias)
 }
 
 // tilesOfOne is how many tiles of conv5One an image has, and how many along each axis.

@@ -52,7 +52,8 @@ func planShapes(t device.Type) []device.ConvSpec {
 		{N: 1, In: 1, Out: 8, Size: [3]int{3, 4, 4}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true,
 			Type: t},
 		{N: 2, In: 2, Out: 3, Size: [3]int{4, 4, 6}, Kernel: cube(2), Stride: cube(2), Bias: true, Type: t},
-		{N: 2, In: 3, Out: 2, Size: [3]int{2, 1, 4}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true, Type: t},
+		{N: 2, In: 3, Out: 2, Size: [3]int{2, 1, 4}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true,
+			Type: t},
 	}
 }
 
