@@ -89,7 +89,10 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, mac
 func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, dev voxsaw.Device,
 	machine deviceOptions) error {
 	f := fingerprintOf(store)
-	f.Puzzles = cmd.Name() == "pretrain"
+	f.Puzzles = planning.NoPuzzles
+	if cmd.Name() == "pretrain" {
+		f.Puzzles = planning.PuzzlesApart
+	}
 	hours := float64(r.hours)
 	if hours == 0 {
 		hours = defaultHours
@@ -103,7 +106,7 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 	}
 	what := p.Finetune
 	steps := p.Steps
-	if f.Puzzles {
+	if f.Puzzles == planning.PuzzlesApart {
 		what, steps = p.Puzzle.Work, p.Pretrain
 	}
 	count := numbers.Count(steps, "step")
@@ -188,7 +191,7 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *crossvalFlags) error {
 		}
 		defer closeDevice()
 		of := fingerprintOf(store)
-		of.Puzzles = true
+		of.Puzzles = planning.PuzzlesApart
 		var p *planning.Plan
 		if p, text, err = planFor(cmd, &of, dev, o.Machine, o.Memory, defaultHours); err != nil {
 			return err

@@ -52,9 +52,18 @@ type Fingerprint struct {
 	Classes      int        // with the background
 	Prepared     [3]float64 // spacing of cases that are prepared already; zeros: none are
 	Limit        int64      // bytes of memory; 0: unknown
-	// Puzzles says that there will be pretraining, whether it pays or not, in a time of its own.
-	Puzzles bool
+	Puzzles      Puzzles
 }
+
+// Puzzles says whether there will be pretraining.
+type Puzzles int
+
+// The kinds of it.
+const (
+	WherePuzzlesPay Puzzles = iota // within the time, beside fine-tuning
+	PuzzlesApart                   // whether it pays or not, in a time of its own
+	NoPuzzles                      // fine-tuning has all of the time
+)
 
 // Labelled counts the scans with labels.
 func (f Fingerprint) Labelled() (n int) {
@@ -332,6 +341,10 @@ func (p *Plan) patchText() string {
 // fine-tuning were worth as much as an encoder, up to the plateau: what is left beyond it is time
 // for puzzles.
 func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) {
+	if f.Puzzles == NoPuzzles {
+		p.decide("pretraining", "none", "all of the time is for fine-tuning, as was asked for")
+		return nil
+	}
 	median := f.median(p.Spacing)
 	multiple := 1 << p.Finetune.Network.Levels
 	q := Puzzle{Work: Work{Network: p.Finetune.Network, Batch: 2}}
@@ -352,7 +365,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 	p.Puzzle = q
 	grid, patch := numbers.Extents(q.Grid[:]), numbers.Extents(q.Patch[:])
 	if q.Grid == [3]int{1, 1, 1} {
-		if f.Puzzles {
+		if f.Puzzles == PuzzlesApart {
 			return fmt.Errorf("the scans are too small for puzzles: they cannot be cut into patches of %s", patch)
 		}
 		p.decide("pretraining", "none", "the scans are too small to be cut into patches of %s", patch)
@@ -360,7 +373,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 	}
 	budget := budgetOf(hours)
 	left := budget - plateauSteps*p.Step
-	if f.Labelled() == 0 || f.Puzzles {
+	if f.Labelled() == 0 || f.Puzzles == PuzzlesApart {
 		left = budget
 	}
 	if left <= 0 {
@@ -372,7 +385,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		return err
 	}
 	steps := min(int(left/max(p.Puzzling, 1)), pretrainSteps)
-	if f.Puzzles {
+	if f.Puzzles == PuzzlesApart {
 		if steps < 1 {
 			return fmt.Errorf("not one step of puzzles fits into %s: it takes %s here", duration(left),
 				duration(p.Puzzling))
@@ -408,7 +421,7 @@ func (p *Plan) steps(f Fingerprint, hours float64) {
 	case p.Steps >= mostSteps:
 		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
 			mostSteps)
-	case p.Pretrain > 0 && !f.Puzzles:
+	case p.Pretrain > 0 && f.Puzzles == WherePuzzlesPay:
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s beside pretraining", step, budget)
 	default:
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget,

@@ -144,12 +144,26 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Who fine-tunes alone has all of the time for that, where a plan for both would give a part to
+// puzzles, which nobody would carry out. They are not timed, either.
+func TestNoPuzzlesAskedFor(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	machine := func() *aMachine { return &aMachine{speed: 1e12, puzzle: time.Second} }
+	both := plan(t, f, machine(), 1)
+	f.Puzzles = NoPuzzles
+	alone := plan(t, f, machine(), 1)
+	if both.Pretrain == 0 || alone.Pretrain != 0 || alone.Steps <= both.Steps || alone.Puzzling != 0 {
+		t.Errorf("alone %d steps of puzzles (%s each) and %d of fine-tuning, with both %d and %d", alone.Pretrain,
+			alone.Puzzling, alone.Steps, both.Pretrain, both.Steps)
+	}
+}
+
 // Who asks for pretraining gets it in a time of its own, where a plan for both would have none.
 func TestPuzzlesAskedFor(t *testing.T) {
 	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
 	slow := func() *aMachine { return &aMachine{speed: 1e9, puzzle: 10 * time.Second} }
 	without := plan(t, f, slow(), 1)
-	f.Puzzles = true
+	f.Puzzles = PuzzlesApart
 	p := plan(t, f, slow(), 1)
 	if without.Pretrain != 0 || p.Pretrain != 324 || p.Steps != without.Steps ||
 		!reflect.DeepEqual(p.Finetune, without.Finetune) {
@@ -161,7 +175,7 @@ func TestPuzzlesAskedFor(t *testing.T) {
 		t.Errorf("a step of puzzles that takes longer: %v", err)
 	}
 	small := setOf(4, [3]float64{1, 1, 1}, [3]int{20, 20, 20})
-	small.Puzzles = true
+	small.Puzzles = PuzzlesApart
 	if _, err := Make(small, slow(), 10); err == nil || !strings.Contains(err.Error(), "too small for puzzles") {
 		t.Errorf("scans without room for a grid: %v", err)
 	}
