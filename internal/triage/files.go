@@ -7,6 +7,8 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -42,6 +44,9 @@ func Untouched(dir string) error {
 // AsScan is the format of label maps that is that of their scans: DICOM SEG where the scan is a
 // DICOM series, NIfTI otherwise.
 const AsScan = "scan"
+
+// The extensions of label maps.
+const niftiExt, segExt = ".nii.gz", ".dcm"
 
 // files are the names of what a case has in the folder, and the series that its label map refers
 // to; nil: it is a NIfTI file.
@@ -82,6 +87,10 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	if err := Untouched(dir); err != nil {
 		return err
 	}
+	written, err := outdir.Names(dir)
+	if err != nil {
+		return err
+	}
 	// the tables first: they took the longest, and a picture must not cost them
 	for n, t := range tables {
 		if err := atomicfile.Write(filepath.Join(dir, names[n]), t.CSV); err != nil {
@@ -90,7 +99,11 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	}
 	var failed []error
 	for _, k := range first {
-		if err := r.writeCase(ctx, dir, k); err != nil {
+		err := r.writeCase(ctx, dir, k)
+		if err == nil {
+			err = removeOthers(dir, k, written)
+		}
+		if err != nil {
 			failed = append(failed, fmt.Errorf("case %s: %w", k.ID, err))
 		}
 		if err := ctx.Err(); err != nil {
@@ -103,16 +116,30 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	return atomicfile.Seal(dir, names...)
 }
 
+// removeOthers removes the label map of a case that an earlier run has written in another format,
+// so that nobody corrects the one that no longer counts. Nobody has changed it: [Untouched].
+func removeOthers(dir string, k Ranked, written []string) error {
+	for _, name := range []string{k.ID + niftiExt, k.ID + segExt} {
+		if name == k.files.labels || !slices.Contains(written, name) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // filesOf says what is written of a case. An error says why its label map is no DICOM SEG object,
 // though its scan is a series.
 func (r *Ranking) filesOf(id, format string) (f files, err error) {
-	f = files{picture: id + ".png", labels: id + ".nii.gz"}
+	f = files{picture: id + ".png", labels: id + niftiExt}
 	if format == predict.NIfTI {
 		return f, nil
 	}
 	record, _ := r.store.Record(id)
 	if f.series, f.read, err = dataset.SeriesOf(record); f.series != nil {
-		f.labels = id + ".dcm"
+		f.labels = id + segExt
 	}
 	return f, err
 }
