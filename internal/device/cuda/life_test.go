@@ -239,18 +239,7 @@ func TestUseAfterFree(t *testing.T) {
 func TestNothingIsHeld(t *testing.T) {
 	other := openSimulated(t, fp32)
 	before := other.Held(t)
-	library := os.Getenv("VOXSAW_CUDA_DRIVER")
-	if library == "" {
-		var err error
-		if library, err = simulator(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	opened, err := Open(Options{Precision: string(fp32), Driver: library})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := opened.(*Device)
+	d := openUnclosed(t, fp32)
 	f, err := d.NewFeed(device.Tensor{Shape: device.Shape{2, 3}})
 	if err != nil {
 		t.Fatal(err)

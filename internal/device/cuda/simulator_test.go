@@ -51,9 +51,21 @@ const (
 	openVariable  = "VOXSAW_TEST_OPEN"
 )
 
-// openSimulated opens the simulated GPU in this process. A process has one driver: whoever wants
-// another one runs the tests in a process of their own.
+// openSimulated opens the simulated GPU in this process, and closes it after the test. A process
+// has one driver: whoever wants another one runs the tests in a process of their own.
 func openSimulated(t testing.TB, p precision) *Device {
+	t.Helper()
+	d := openUnclosed(t, p)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// openUnclosed is the same, and leaves closing to the test.
+func openUnclosed(t testing.TB, p precision) *Device {
 	t.Helper()
 	library := os.Getenv("VOXSAW_CUDA_DRIVER")
 	if library == "" {
@@ -66,10 +78,5 @@ func openSimulated(t testing.TB, p precision) *Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return d.(*Device)
 }
