@@ -196,7 +196,7 @@ var everybodys = []string{
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
 // the experiments that it runs.
-var mayEverything = []string{"cmd/", "internal/experiment"}
+var mayEverything = []string{"cli/", "cmd/", "internal/experiment"}
 
 // onlyImporter names libraries that are kept behind one room, so that they can be replaced there;
 // avo, which writes assembly, behind the generators of two.
@@ -206,7 +206,7 @@ var onlyImporter = map[string]string{
 	"gorgonia.org/cu":              "internal/device/cuda",
 	"github.com/okieraised/gonii":  "volume/nifti",
 	"github.com/suyashkumar/dicom": "volume/dicom",
-	"github.com/spf13/cobra":       "cmd/voxsaw",
+	"github.com/spf13/cobra":       "cli",
 	"github.com/mmcloughlin/avo":   "internal/device/cpu/ internal/photo/asm internal/svm/asm",
 	"github.com/vbauerster/mpb/v8": "internal/terminal",
 	"github.com/edsrzf/mmap-go":    "volume/prepared puzzle2d/photos",

@@ -14,8 +14,8 @@ import (
 // opens are the files that may open a file on their own, and why it is not read whole by package
 // smallfile.
 var opens = map[string]string{
-	"cmd/voxsaw/bench_read.go":                   "two bytes",
-	"cmd/voxsaw/tensorboard.go":                  "is written",
+	"cli/bench_read.go":                          "two bytes",
+	"cli/tensorboard.go":                         "is written",
 	"examples/format/main.go":                    "scans, by their headers",
 	"internal/atomicfile/atomicfile.go":          "folders, and files that are written",
 	"internal/atomicfile/seal.go":                "whatever was written, for its digest",

@@ -7,5 +7,5 @@
 // [github.com/voxsaw/voxsaw/volume/dataset] makes of scans. Package [github.com/voxsaw/voxsaw/eval]
 // says how good the label maps are.
 //
-// Nothing is computed here. The command line is ./cmd/voxsaw.
+// Nothing is computed here. The command line is package cli.
 package voxsaw

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// checkpointOf is the checkpoint that a user means: the file that is named, or of a run's folder
+// the best one, or the last where nothing was validated. Which one it is, is said.
+func checkpointOf(stderr io.Writer, path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return path, nil // whoever reads it says what is wrong
+	case nnunet.IsModel(path) && info.IsDir():
+		return "", withHint(usagef("%s is a model of nnU-Net, no checkpoint of voxsaw", path),
+			"voxsaw predict takes such models, and --init of finetune and pretrain")
+	case nnunet.IsModel(path):
+		return "", withHint(usagef("%s is a checkpoint of PyTorch, none of voxsaw", path),
+			"voxsaw predict takes models of nnU-Net; other weights are read from .safetensors files")
+	case !info.IsDir():
+		return path, nil
+	}
+	switch file, err := train.CheckpointOf(path); {
+	case err == nil:
+		say(stderr, "%s: taking %s", path, file)
+		return file, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	}
+	if near := nnunet.Near(path); len(near) > 0 {
+		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",
+			safetext.List(near))
+	}
+	return "", withHint(usagef("%s is a folder without a checkpoint", path), "%s", hintOfRuns(path,
+		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
+}
+
+// hintOfRuns names the runs below a folder that is none itself; where there are none, it is the
+// other text.
+func hintOfRuns(folder, none string) string {
+	runs := runsBelow(folder)
+	switch len(runs) {
+	case 0:
+		return none
+	case 1:
+		return runs[0] + " is a run"
+	}
+	return fmt.Sprintf("in it, these are runs: %s", safetext.List(runs))
+}
+
+// runsBelow lists the folders of runs below a folder. A folder that cannot be read has none; after
+// many files nobody waits for more.
+func runsBelow(folder string) (runs []string) {
+	const most = 20000
+	looked := 0
+	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		looked++
+		switch {
+		case looked > most:
+			return fs.SkipAll
+		case err != nil && d != nil && d.IsDir():
+			return fs.SkipDir
+		case err != nil:
+			return nil
+		case d.IsDir() && train.Begun(path):
+			runs = append(runs, path)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return runs
+}
+
+// startFrom is the file of weights that a run starts from, of the one or the folder that is named;
+// empty where none is. It must not be one that --force would delete.
+func startFrom(stderr io.Writer, path string, run runFlags) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	path, err := checkpointOf(stderr, path)
+	if err == nil && run.force && within(path, run.out) {
+		err = withHint(usagef("--force would delete %s, which the run is to start from", path),
+			"choose another --out, or copy the checkpoint elsewhere first")
+	}
+	return path, err
+}
+
+// within says whether a file lies in a folder, whatever the two are called.
+func within(file, folder string) bool {
+	a, errA := os.Stat(filepath.Dir(file))
+	b, errB := os.Stat(folder)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}

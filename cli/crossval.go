@@ -1,0 +1,436 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cluster"
+	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/segment"
+)
+
+type crossvalOptions struct {
+	experiment.Plan `yaml:",inline"`
+	Machine         deviceOptions `yaml:"machine"`
+	Memory          gibibytes     `yaml:"memory" help:"limit for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+}
+
+func newCrossval() *cobra.Command {
+	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
+	var f crossvalFlags
+	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
+		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
+fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, difference to scratch run by run with
+its interval) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
+
+Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds, fractions, seeds and
+initialisations; anything else is another experiment, in a folder of its own.
+
+Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
+work on. With --ranks 4 the four ranks of an MPI job carry out each trial together: mpirun -n 4 voxsaw crossval ... --ranks 4.
+
+--write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each. With --ranks, trials of so many
+ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator for each trial.
+
+--data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table3.yaml: what is there, prepared or as published, what is
+missing, and how long all will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the
+plan alone.
+
+Without any size, those of all trainings are planned for the data and this machine, an hour for each: docs/planning.md.
+A study.yaml, of which every key but data may be left out:
+
+`+exampleStudy,
+		`  voxsaw crossval --config study.yaml --plan
+  voxsaw crossval --config study.yaml --out runs/study
+  voxsaw crossval --config configs/paper-table3.yaml --data-root /data`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			if f.out == "" && !f.dry && f.root == "" {
+				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
+			}
+			if err := o.plan(cmd, &f); err != nil {
+				return err
+			}
+			return runCrossval(cmd, *o, f)
+		})
+	f.bind(cmd, "experiment")
+	cmd.Flags().StringVar(&f.root, "data-root", "",
+		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
+	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
+	cmd.Flags().Var(&f.ranks, ranksFlag,
+		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
+	cmd.Annotations[asRanks] = "yes"
+	return cmd
+}
+
+// exampleStudy is the plan that the help shows.
+const exampleStudy = `  data: prepared              # of voxsaw prepare
+  folds: 4
+  fractions: [0.1, 1]         # shares of each fold's training cases
+  seeds: [1, 2]
+  initialisations:
+    - name: scratch           # random weights
+    - name: puzzles           # an encoder that is pretrained without labels
+      pretrain: {}            # with the settings of the section pretrain
+  pretrain:
+    network: {channels: 8}
+    train: {steps: 2000}
+    crop: 120x120x120
+  finetune:
+    network: {channels: 8}    # the same network
+    train: {steps: 1000}
+    crop: 64x64x64`
+
+// crossvalFlags are what a plan does not say.
+type crossvalFlags struct {
+	studyFlags
+	dry   bool
+	ranks count
+	root  string // of the data sets
+	// the plan that the sizes are of; nil: they are the user's
+	planned []byte
+}
+
+const ranksFlag = "ranks"
+
+// together is how many ranks carry out a trial.
+func (f crossvalFlags) together() int { return max(int(f.ranks), 1) }
+
+// trialsOfRanks says whether this process is to carry out trials together with other ranks, from
+// flags alone: it is asked before settings are read.
+func trialsOfRanks(cmd *cobra.Command) bool {
+	ranks, plan, write := cmd.Flags().Lookup(ranksFlag), cmd.Flags().Lookup("plan"), cmd.Flags().Lookup("write")
+	if ranks == nil {
+		return false
+	}
+	n, ok := ranks.Value.(*count)
+	return ok && *n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
+}
+
+// checkLauncher makes sure that a launcher has started as many ranks as are to carry out a trial.
+func (f crossvalFlags) checkLauncher(j *job) error {
+	want, there := f.together(), j.size()
+	if want == there {
+		return nil
+	}
+	if there == 1 {
+		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want),
+			"start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
+	}
+	return withHint(usagef("--%s %d: the launcher started %d", ranksFlag, want, there), "give both the same number")
+}
+
+func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
+	if err := f.check(jobOf(cmd.Context()), f.dry || f.finished && f.ranks > 0); err != nil {
+		return err
+	}
+	if err := checkFolds(cmd, &o.Plan); err != nil {
+		return err
+	}
+	o.Plan.Follow()
+	if f.root != "" {
+		o.Plan.Below(f.root)
+	}
+	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
+		return &usageError{err}
+	}
+	if f.root != "" {
+		if ready, err := f.findSources(cmd, o); err != nil || !ready {
+			return err
+		}
+	}
+	if f.dry {
+		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
+	}
+	if f.write != "" {
+		return o.write(cmd, f)
+	}
+	ranks := jobOf(cmd.Context())
+	if err := f.checkLauncher(ranks); err != nil {
+		return err
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
+		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
+		Ranks: ranks.ranks(), Planned: f.planned}
+	s.Opened = f.opened(cmd)
+	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
+	if failed != nil {
+		if result != nil && len(result.Runs) > 0 {
+			say(cmd.ErrOrStderr(), "finished: %s", numbers.Count(len(result.Runs), "trial"))
+		}
+		// the table of the others, where a trial has failed and nobody has stopped them
+		if failed = explainStudy(failed); result == nil || !result.Failed || f.trial > 0 {
+			return failed
+		}
+	}
+	if ranks.silent() { // rank 0 has the scores, and writes; what has failed it tells, too
+		return nil
+	}
+	f.noteElsewhere(cmd.ErrOrStderr(), len(result.Elsewhere), len(result.Runs))
+	for _, warning := range result.Scored().Warnings() {
+		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
+	}
+	if f.trial > 0 {
+		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
+	}
+	if len(result.Runs) == 0 {
+		return failed
+	}
+	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s,
+		f.asJSON)), failed)
+}
+
+// write writes the script that runs the experiment on a cluster.
+func (o crossvalOptions) write(cmd *cobra.Command, f crossvalFlags) error {
+	j := cluster.Job{Ranks: f.together(), Paths: [][2]string{{"data", o.Data}, {"splits", o.Splits}}}
+	for _, i := range o.Inits {
+		j.Paths = append(j.Paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
+			[2]string{"data of initialisation " + i.Name, i.Data})
+	}
+	preview, err := experiment.Look(o.Plan, f.out)
+	if err != nil {
+		return err
+	}
+	j.Trials = len(preview.Trials)
+	return f.writeCluster(cmd, &o, o.Machine, o.Memory, j,
+		func(ctx context.Context, dev voxsaw.Device) (cluster.Needs, error) {
+			return o.Plan.Needs(ctx, dev, f.together())
+		})
+}
+
+// checkFolds refuses a file of folds beside settings that say how folds are made. What a flag
+// overrules is put back to its default, so that the plan says nothing that does not hold.
+func checkFolds(cmd *cobra.Command, p *experiment.Plan) error {
+	if err := checkSplits(settingOf(cmd, "splits"), settingOf(cmd, "folds"),
+		settingOf(cmd, "fold-scheme")); err != nil {
+		return err
+	}
+	if defaults := experiment.DefaultPlan(); p.Splits != "" {
+		p.Folds, p.FoldScheme = defaults.Folds, defaults.FoldScheme
+	}
+	return nil
+}
+
+// printTrial prints the scores of the only trial that was run. There are none where another process
+// is at work on it.
+func printTrial(w io.Writer, r *experiment.Result, asJSON bool) error {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	t := table.PerLabel(r.Runs[0].Scores)
+	if asJSON {
+		return t.JSON(w)
+	}
+	return printTable(w, t)
+}
+
+// explainStudy adds a hint to the error of an experiment: what the user can do about it. Unlike a
+// training, one may be stopped where nothing is to be saved: while test cases are scored, or the
+// report is drawn.
+func explainStudy(err error) error {
+	const again = "the same command"
+	var training *voxsaw.InterruptedError
+	if errors.Is(err, context.Canceled) && !errors.As(err, &training) {
+		return withHint(err, "%s goes on from there", again)
+	}
+	return explain(err, again, "choose another --out folder")
+}
+
+// printResult writes all scores of the experiment and prints its table, and then writes the report:
+// what is left out of it, or cannot be written, is an error at the end, when all else is safe.
+func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting,
+	asJSON bool) error {
+	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
+		return errors.Join(printScores(w, r, table.Table{}, asJSON), fmt.Errorf("%w (the tables are printed)", err))
+	}
+	compute, failed := r.Compute(s.Out)
+	if failed == nil {
+		failed = writeFile(filepath.Join(s.Out, experiment.ComputeFile), compute.CSV)
+	}
+	curves, err := r.LearningCurves(s.Out)
+	if err == nil && len(curves) > 0 {
+		err = writeFile(filepath.Join(s.Out, experiment.CurvesFile), table.Curves(curves).CSV)
+	}
+	failed = errors.Join(failed, err, s.Seal(), printScores(w, r, compute, asJSON))
+	page, err := r.Report(ctx, title, s)
+	if ctx.Err() != nil {
+		return errors.Join(failed, err)
+	}
+	if err = errors.Join(err, page.Write(s.Out, experiment.ReportName)); err != nil {
+		err = fmt.Errorf("the report: %w (all scores are safe in %s)", err, filepath.Join(s.Out, experiment.ScoresFile))
+	}
+	if err = errors.Join(failed, err); err != nil || asJSON {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, experiment.ReportName+".html"))
+	return err
+}
+
+// printScores prints the tables of an experiment; that of compute, if it could be made.
+func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON bool) error {
+	scored := r.Scored()
+	folds, err := scored.Table()
+	if err != nil {
+		return err
+	}
+	t := table.Folds(folds)
+	if asJSON {
+		return t.JSON(w)
+	}
+	err = printTable(w, t)
+	if len(scored.Published.Scores) > 0 {
+		err = errors.Join(err, printTable(w, scored.Published.Beside(folds)))
+	}
+	err = errors.Join(err, printTable(w, scored.Postprocessing()), printDistances(w, r))
+	if len(compute.Columns) > 0 {
+		err = errors.Join(err, printTable(w, compute))
+	}
+	return err
+}
+
+// printDistances prints the table of HD95, where distances were measured. What its columns are, the
+// table of DSC has said.
+func printDistances(w io.Writer, r *experiment.Result) error {
+	if !r.Scored().Measured("hd95") {
+		return nil
+	}
+	hd95, err := r.Scored().TableOf("hd95")
+	if err != nil {
+		return err
+	}
+	t := table.Folds(hd95)
+	t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool {
+		return !strings.HasPrefix(note, "∞") && !strings.HasPrefix(note, table.LessIsBetter)
+	})
+	return printTable(w, t)
+}
+
+// printPlan tells what would run, in a folder or in a new one (""): the trials, then who tests in
+// each fold, then who pretrains.
+func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
+	preview, err := experiment.Look(p, out)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(w, preview)
+	}
+	trials := terminal.TableData{Title: numbers.Count(len(preview.Trials), "trial"),
+		Header: []string{"trial", "training cases", "test cases", "trained on"},
+		Right:  []bool{false, true, true, false}}
+	for _, x := range preview.Trials {
+		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)),
+			list(x.Train)})
+	}
+	how := "the same in every arm"
+	if preview.Components == segment.ComponentsValidated {
+		how = "which each run has decided for itself"
+	}
+	trials.Notes = []string{fmt.Sprintf("post-processing, %s (inference.components): %s", how, preview.Components)}
+	if preview.Unlabelled != "" {
+		trials.Notes = append(trials.Notes, preview.Unlabelled)
+	}
+	if err := terminal.Table(w, trials); err != nil {
+		return err
+	}
+	tests := terminal.TableData{Title: "Tested on", Header: []string{"fold", "cases", "names"},
+		Right: []bool{true, true, false}}
+	for _, f := range preview.Cases.Folds {
+		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), list(f.Test)})
+	}
+	if err := terminal.Table(w, shownLabels(preview.Labels)); err != nil {
+		return err
+	}
+	tests.Notes = preview.Doubts
+	if err := terminal.Table(w, tests); err != nil {
+		return err
+	}
+	if set := preview.Cases.Unlabelled; len(set) > 0 {
+		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n",
+			list(set)); err != nil {
+			return err
+		}
+	}
+	if len(preview.Encoders) == 0 {
+		return nil
+	}
+	encoders := terminal.TableData{Title: "Pretrained on, without labels", Header: []string{"initialisation", "fold",
+		"cases", "names"}, Right: []bool{false, true, true, false}}
+	for _, e := range preview.Encoders {
+		fold := "all"
+		if e.Fold > 0 {
+			fold = fmt.Sprint(e.Fold)
+		}
+		if p.Encoders > 1 {
+			fold += fmt.Sprintf(", encoder %d", e.Number)
+		}
+		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), list(e.Cases)})
+		if len(e.Left) > 0 {
+			encoders.Notes = append(encoders.Notes,
+				fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data,
+					list(e.Left)))
+		}
+	}
+	return terminal.Table(w, encoders)
+}
+
+// shownLabels is the table of how many cases of each fold show each label: of the training cases,
+// of the fewest of them that a run has, and of the test cases.
+func shownLabels(labels []experiment.ShownLabel) terminal.TableData {
+	t := terminal.TableData{Title: "Cases that show each label", Header: []string{"label", "name"},
+		Right: []bool{true, false}}
+	for n, l := range labels {
+		row := []string{l.Label, l.Name}
+		for _, f := range l.Folds {
+			if n == 0 {
+				fold := fmt.Sprintf("fold %d: ", f.Fold)
+				t.Header, t.Right = append(t.Header, fold+"train", "fewest", "test"), append(t.Right, true, true, true)
+			}
+			fewest := f.Train
+			for _, count := range f.Fractions {
+				fewest = min(fewest, count)
+			}
+			row = append(row, fmt.Sprint(f.Train), fmt.Sprint(fewest), fmt.Sprint(f.Test))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Notes = []string{"fewest: of the training cases of a run, with the fraction and seed that has the fewest of them"}
+	return t
+}
+
+// console shows an experiment on standard error.
+type console struct {
+	w   io.Writer
+	now *trainProgress
+}
+
+func (c *console) Training(name, items string) voxsaw.Observer {
+	c.now = newTrainProgress(c.w, name, items)
+	return c.now
+}
+
+func (c *console) Trained() {
+	if c.now != nil {
+		c.now.finish()
+		c.now = nil
+	}
+}
+
+func (c *console) Note(text string) { say(c.w, "%s", text) }

@@ -1,0 +1,190 @@
+//go:build gpu
+
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/voc/voctest"
+)
+
+// The verbs and tasks besides jigsaw puzzles and segmentation, on the CPU and on the simulated GPU
+// with the same settings: few steps, tiny crops, fp32.
+
+// onCPU and onGPU choose the device. Fast transforms of the CPU round differently.
+var (
+	onCPU = []string{"--device", "cpu", "--conv", "direct"}
+	onGPU = []string{"--device", "cuda", "--precision", "fp32"}
+)
+
+// succeed runs a command in this process, and gives what it writes.
+func succeed(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, messages strings.Builder
+	if code := run(args, &out, &messages); code != 0 {
+		t.Fatalf("voxsaw %s: exit code %d\n%s", strings.Join(args, " "), code, messages.String())
+	}
+	return out.String(), messages.String()
+}
+
+// preparedPhantoms are three scans with labels, prepared.
+func preparedPhantoms(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	scans, prepared := filepath.Join(folder, "scans"), filepath.Join(folder, "prepared")
+	if err := writePhantoms(scans, phantomOptions{cases: 3, labelled: 3, axcodes: "RAS"}); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "prepare", scans, "--out", prepared)
+	return prepared
+}
+
+// agree says where numbers of the GPU are not the CPU's.
+func agree(t *testing.T, what string, gpu, cpu []float64, tolerance float64) {
+	t.Helper()
+	if len(gpu) != len(cpu) || len(cpu) == 0 {
+		t.Fatalf("%s: %d numbers of the GPU, %d of the CPU", what, len(gpu), len(cpu))
+	}
+	for i := range cpu {
+		if e := max(gpu[i]-cpu[i], cpu[i]-gpu[i]); !(e <= tolerance*max(1, cpu[i], -cpu[i])) {
+			t.Errorf("%s: number %d is %v on the GPU, %v on the CPU", what, i+1, gpu[i], cpu[i])
+		}
+	}
+}
+
+// numbersIn are the numbers of a JSON value, those of an object in the order of its keys.
+func numbersIn(t *testing.T, text string) (all []float64) {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case float64:
+			all = append(all, v)
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				walk(v[key])
+			}
+		}
+	}
+	walk(value)
+	return all
+}
+
+// TestTasksOnGPU: each task of pretrain has the CPU's losses, and solve, with the same weights, the
+// CPU's scores.
+func TestTasksOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	data := preparedPhantoms(t)
+	for name, flags := range map[string]string{
+		"kway":     "--crop 8 --grid 2x2x2 --patch 4 --head kway --classes 10 --hidden 16 --features 16",
+		"binary":   "--crop 8 --grid 2x2x2 --patch 4 --head paper --rounds 2 --binary --column-sum 0.1 --features 16",
+		"hard":     "--crop 8 --grids 2x2x2,2x2x1 --patch 4 --head attention --hidden 16 --attention-heads 2 --rounds 2 --missing 0.3 --identical --skip-air --features 16",
+		"rotation": "--crop 8 --task rotation --features 16",
+		"position": "--crop 16 --task position --hidden 16 --features 16",
+		"rubik":    "--crop 16 --task rubik --grid 2x2x2 --patch 4 --hidden 16 --classes 10 --features 16",
+		"mae":      "--crop 8 --task mae --mask-block 4",
+		"fusion":   "--crop 8 --task fusion --smallest-box 2 --batch 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			arguments := slices.Concat([]string{"pretrain", "--data", data, "--channels", "2", "--levels", "1",
+				"--batch", "1", "--warmup", "0", "--seed", "3", "--steps", "2", "--validate-every", "0",
+				"--validate-cases", "1"}, strings.Fields(flags))
+			cpu, gpu := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "gpu")
+			succeed(t, slices.Concat(arguments, onCPU, []string{"--out", cpu})...)
+			succeed(t, slices.Concat(arguments, onGPU, []string{"--out", gpu})...)
+			agree(t, "losses", losses(t, gpu), losses(t, cpu), 1e-4)
+			solve := []string{"solve", "--data", data, "--checkpoint", gpu, "--cases", "case_1", "--json", "--device"}
+			ofCPU, _ := succeed(t, append(solve, "cpu")...)
+			ofGPU, _ := succeed(t, append(solve, "cuda", "--precision", "fp32")...)
+			agree(t, "scores of solve", numbersIn(t, ofGPU), numbersIn(t, ofCPU), 1e-4)
+		})
+	}
+}
+
+// TestResumePretrainOnGPU: a run that moves to the GPU and back has the losses of one that stays on
+// the CPU, and says that it moved.
+func TestResumePretrainOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	data, folder := preparedPhantoms(t), t.TempDir()
+	straight, moved := filepath.Join(folder, "straight"), filepath.Join(folder, "moved")
+	arguments := slices.Concat([]string{"pretrain", "--data", data, "--schedule", "constant", "--conv", "direct"},
+		strings.Fields("--channels 2 --levels 1 --batch 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
+	succeed(t, append(arguments, "--steps", "6", "--out", straight)...)
+	succeed(t, append(arguments, "--steps", "2", "--out", moved)...)
+	for _, part := range [][]string{append(onGPU, "--steps", "4"), {"--device", "cpu", "--steps", "6"}} {
+		_, log := succeed(t, append([]string{"pretrain", "--resume", "--out", moved}, part...)...)
+		if !strings.Contains(log, "the run was started on ") ||
+			!strings.Contains(log, "results may differ in the last bits") {
+			t.Errorf("a run that moves to %s does not say so:\n%s", part[1], log)
+		}
+	}
+	agree(t, "losses", losses(t, moved), losses(t, straight), 1e-4)
+}
+
+// TestCrossvalOnGPU: an experiment, from pretraining to the table of scores.
+func TestCrossvalOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	data, folder := preparedPhantoms(t), t.TempDir()
+	plan := filepath.Join(folder, "plan.yaml")
+	if err := os.WriteFile(plan, []byte(`
+folds: 3
+run_folds: [1]
+fractions: [1]
+seeds: [1]
+initialisations: [{name: jigsaw, pretrain: {grid: 2x2x2, patch: 4}}]
+pretrain: {network: {channels: 2, levels: 1}, train: {steps: 1}, crop: 8, features: 8, hidden: 8}
+finetune: {network: {channels: 2, levels: 1}, train: {steps: 1}, crop: 8, labels: [2, 3]}
+inference: {overlap: 0}
+metrics: {overlap_only: true}
+score_on: prepared
+`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	scores := func(name string, device ...string) []float64 {
+		out, _ := succeed(t, slices.Concat([]string{"crossval", "--config", plan, "--data", data, "--json", "--out",
+			filepath.Join(folder, name)}, device)...)
+		return numbersIn(t, out)
+	}
+	// a voxel or two may tie
+	agree(t, "scores", scores("gpu", onGPU...), scores("cpu", "--device", "cpu"), 1e-2)
+	if text, err := os.ReadFile(filepath.Join(folder, "gpu", "trials", "jigsaw", "fold-1", "fraction-1", "seed-1",
+		"run.json")); err != nil || !strings.Contains(string(text), "simulated GPU") {
+		t.Errorf("the trial does not say that a GPU computed it: %v\n%s", err, text)
+	}
+}
+
+// TestPhotographsOnGPU: puzzles of photographs, and detection with the network that has local
+// response normalisation, groups and pooling rounded up, and pools regions.
+func TestPhotographsOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	if err := voctest.Write(in("VOC2007"), voctest.Options{Side: 64, Seed: 1, Train: 4, Val: 2, Test: 1}); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "2d", "prepare", in("VOC2007"), "--out", in("voc"), "--size", "72x64")
+	for name, flags := range map[string]string{
+		"pretrain": "2d pretrain --backbone resnet18 --grid 2x2 --cell 20 --patch 16 --batch 2 --features 16 --hidden 16 --head symmetric --binary=false",
+		"detect":   "2d finetune --task detect --train-on train --checkpoint random --backbone alexnet --regions 8 --images 1 --proposals " + in("VOC2007/proposals.csv"),
+	} {
+		arguments := slices.Concat(strings.Fields(flags), []string{"--data", in("voc"), "--width", "0.0625", "--steps",
+			"2", "--warmup", "0", "--validate-every", "0"})
+		succeed(t, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
+		succeed(t, slices.Concat(arguments, onGPU, []string{"--out", in(name + "-gpu")})...)
+		agree(t, name, losses(t, in(name+"-gpu")), losses(t, in(name+"-cpu")), 1e-4)
+	}
+}

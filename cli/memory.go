@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/memory"
+)
+
+// garbageLimit is how many bytes of garbage there may be before they are collected.
+const garbageLimit = 96 << 20
+
+// boundGarbage makes the garbage collector run after every garbageLimit bytes of new memory. Go's
+// default is to run when as much has been allocated as is in use: beside a gigabyte of weights and
+// activations that is another gigabyte. Each collection sets the goal of the next one. A collection
+// is cheap where memory holds no pointers, as that of a training. Where much of it does, as the
+// entries of a hundred thousand scans do, as much as has to be looked through is allowed as
+// garbage: otherwise time would grow with the square of the entries.
+func boundGarbage() {
+	if there := memory.Available(); there > 0 { // a control group kills for garbage, too
+		debug.SetMemoryLimit(there)
+	}
+	type sentinel struct{ _ *int }
+	var tune func(*sentinel)
+	tune = func(*sentinel) {
+		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
+		metrics.Read(heap)
+		live, scanned := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+		debug.SetGCPercent(int(min(100, max(1, 100*max(garbageLimit, scanned)/max(live, 1)))))
+		runtime.SetFinalizer(&sentinel{}, tune)
+	}
+	runtime.SetFinalizer(&sentinel{}, tune)
+}
+
+// gibibytes is a limit of memory that a user gives; 0: what the machine has.
+type gibibytes float64
+
+// units are what may stand behind a number, in GiB. A number alone is GiB.
+var units = []struct {
+	name string
+	size float64
+}{
+	{"KiB", 1.0 / (1 << 20)}, {"MiB", 1.0 / (1 << 10)}, {"GiB", 1}, {"TiB", 1 << 10}, {"KB", 1e3 / (1 << 30)},
+	{"MB", 1e6 / (1 << 30)}, {"GB", 1e9 / (1 << 30)}, {"TB", 1e12 / (1 << 30)},
+}
+
+// Set, String and Type implement [pflag.Value].
+func (g *gibibytes) Set(text string) error {
+	number, size := strings.TrimSpace(text), 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, size = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	const most = 1 << 20 // GiB
+	x, err := strconv.ParseFloat(number, 64)
+	if err == nil && size == 1 && x > most && x <= most<<30 {
+		return fmt.Errorf("%q is more than any machine has, for a number alone is GiB: if it is bytes, write %.3gGiB",
+			text, x/(1<<30))
+	}
+	if x *= size; err != nil || !(x >= 0 && x <= most) {
+		return fmt.Errorf("%q is no amount of memory: want a number of GiB, or one with its unit, such as 512MiB", text)
+	}
+	*g = gibibytes(x)
+	return nil
+}
+
+func (g *gibibytes) String() string {
+	if *g == 0 {
+		return "0"
+	}
+	return strconv.FormatFloat(float64(*g), 'g', -1, 64) + "GiB"
+}
+
+func (*gibibytes) Type() string { return "size" }
+
+// UnmarshalText and MarshalText read and write it in YAML.
+func (g *gibibytes) UnmarshalText(text []byte) error { return g.Set(string(text)) }
+
+func (g *gibibytes) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// bytes is the limit in bytes that was asked for; 0: none was.
+func (g gibibytes) bytes() int64 { return int64(float64(g) * (1 << 30)) }
+
+// memorySharers is how many ranks of an MPI job run on this machine and share its memory.
+var memorySharers = 1
+
+// limit is the limit in bytes, that of the machine where none was asked for: this process's share.
+func (g gibibytes) limit() int64 {
+	limit := g.bytes()
+	if g == 0 {
+		limit = memory.Available()
+	}
+	return limit / int64(memorySharers)
+}
+
+// limitAll is limit; the garbage collector works towards it, and what is read is held to it, too.
+func (g gibibytes) limitAll() int64 {
+	limit := g.limit()
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
+		memory.Limit(limit)
+	}
+	return limit
+}
+
+// planned is how much of the limit a training, or inference, may plan with.
+func (g gibibytes) planned() int64 { return memory.Planned(g.limitAll()) }

@@ -1,0 +1,306 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+type planOptions struct {
+	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
+	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
+	Dataset  dataset.Options `yaml:"dataset"`
+	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
+	Memory   gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Machine  deviceOptions   `yaml:"machine"`
+	Force    bool            `yaml:"force" help:"replace a file that is there"`
+}
+
+func newPlan() *cobra.Command {
+	o := &planOptions{Hours: defaultHours, Machine: defaultDevice()}
+	return verb("plan PREPARED | SCANS...",
+		"Decide on spacing, crop, network and steps for this data, this machine and this time",
+		`Looks at a folder of prepared cases, or at scans by their headers, times a few training steps on this machine, and writes a plan: spacing, intensities, crop, network,
+steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow nnU-Net's rules; how much of that fits into the time is
+measured. The plan is a file that other commands take as --config, each its own section, and that may be edited.`,
+		`  voxsaw plan scans --hours 3 --out plan.yaml
+  voxsaw plan prepared --hours 0.5 --out plan.yaml`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPlan(cmd, *o, args) })
+}
+
+func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
+	if o.Out == "" {
+		return withHint(usagef("no file for the plan"), "add --out plan.yaml")
+	}
+	if _, err := os.Lstat(o.Out); err == nil && !o.Force {
+		return withHint(fmt.Errorf("%s is there already", o.Out),
+			"choose another --out, or say --force, which replaces it")
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	f, from, err := o.fingerprint(cmd, paths)
+	if err != nil {
+		return err
+	}
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, o.Memory, o.Hours)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(o.Out, func(w io.Writer) error { return writePlan(w, p, f, from, o) }); err != nil {
+		return err
+	}
+	rows := make([][]string, len(p.Decisions))
+	for n, d := range p.Decisions {
+		rows[n] = []string{d.What, d.Is, d.Because}
+	}
+	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: o.Out, Header: []string{"", "", "because"},
+		Rows: rows, Remarks: true}); err != nil {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "%s", strings.Join(nextSteps(p, f, from, paths, o.Out), "\n  "))
+	return nil
+}
+
+// nextSteps are the commands that carry the plan out.
+func nextSteps(p *planning.Plan, f planning.Fingerprint, from string, paths []string, out string) []string {
+	all := []string{"what carries it out:"}
+	data := ""
+	if from == "" {
+		data = " --data prepared"
+		all = append(all, fmt.Sprintf("voxsaw prepare %s --config %s --out prepared", strings.Join(paths, " "), out))
+	}
+	init := ""
+	if p.Pretrain > 0 {
+		init = " --init runs/pretrained"
+		all = append(all, fmt.Sprintf("voxsaw pretrain --config %s%s --out runs/pretrained", out, data))
+	}
+	if f.Labelled() == 0 {
+		return append(all, "voxsaw finetune: once some scans have labels")
+	}
+	return append(all, fmt.Sprintf("voxsaw finetune --config %s%s%s --out runs/organs", out, data, init))
+}
+
+// fingerprint looks at prepared cases, whose folder it names, or at the headers of scans.
+func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning.Fingerprint, from string, err error) {
+	if len(paths) == 1 {
+		store, err := prepared.Open(paths[0])
+		if err == nil {
+			defer store.Close()
+			return fingerprintOf(store), paths[0], nil
+		}
+		if !errors.Is(err, prepared.ErrNotPrepared) {
+			return f, "", err
+		}
+	}
+	how := volume.DefaultPreparation()
+	how.Channels = o.Channels
+	o.Dataset.Channels = how.ChannelsAsked()
+	d, err := dataset.DetectAll(paths, o.Dataset)
+	if err != nil {
+		return f, "", withHint(err, "voxsaw inspect %s shows what is there", strings.Join(paths, " "))
+	}
+	say(cmd.ErrOrStderr(), "%s", d)
+	d, how, note, err := d.ChooseModality(how, dataset.DefaultPrepareOptions())
+	if err != nil {
+		return f, "", explainPrepare(cmd.Context(), err, nil, d)
+	}
+	if note != "" {
+		say(cmd.ErrOrStderr(), "%s", note)
+	}
+	f = planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1,
+		Classes: 1 + len(d.LabelNames), ChannelNames: how.Channels}
+	unread := 0
+	for _, c := range d.Cases {
+		if c.Group != "" { // held back for testing
+			continue
+		}
+		g, _, known := c.Extent()
+		if known {
+			g, err = g.Oriented(how.Axcodes)
+		}
+		if !known || err != nil {
+			unread++
+			continue
+		}
+		f.Channels = max(f.Channels, 1+len(c.More))
+		f.Scans = append(f.Scans, planning.Scan{Spacing: g.Spacing(), Shape: g.Shape, Labels: c.Labels != ""})
+	}
+	if unread > 0 {
+		say(cmd.ErrOrStderr(),
+			"WARNING: the size of %d of %d scans is not known from their headers: the plan is made without them",
+			unread, len(d.Cases))
+	}
+	return f, "", nil
+}
+
+// fingerprintOf is that of prepared cases.
+func fingerprintOf(store *prepared.Store) planning.Fingerprint {
+	how := store.Preparation()
+	f := planning.Fingerprint{
+		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(store.LabelNames()),
+		Prepared: how.Spacing,
+	}
+	for r := range store.Records() {
+		if r.Group != "" {
+			continue
+		}
+		s := planning.Scan{Spacing: r.Spacing, Shape: r.Shape, Labels: r.HasLabels}
+		if original, err := r.Original.Oriented(how.Axcodes); err == nil {
+			own := original.Spacing()
+			for a := range 3 { // what was prepared of the scan, in voxels of the scan
+				s.Shape[a] = max(1, int(float64(s.Shape[a])*s.Spacing[a]/own[a]+0.5))
+			}
+			s.Spacing = own
+		}
+		f.Scans = append(f.Scans, s)
+	}
+	return f
+}
+
+// stepTimer is the machine that a plan is made for.
+type stepTimer struct {
+	ctx    context.Context
+	dev    device.Device
+	limit  int64
+	stderr io.Writer
+}
+
+func (m *stepTimer) network(w planning.Work) bench.Network {
+	return bench.Network{Settings: w.Network, Crop: w.Crop, Batch: w.Batch, Memory: m.limit,
+		Clip: segment.DefaultConfig().Train.Clip}
+}
+
+// Needs implements [planning.Machine].
+func (m *stepTimer) Needs(w planning.Work) (planning.Cost, error) {
+	if err := m.ctx.Err(); err != nil {
+		return planning.Cost{}, err
+	}
+	s, err := m.network(w).Plan(m.dev)
+	return planning.Cost{FLOPs: s.FLOPs, Bytes: s.Total}, err
+}
+
+// Steps that are run before those that are timed, and those.
+const planWarmup, planTimed = 1, 3
+
+// Finetune implements [planning.Machine].
+func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
+	if err := m.ctx.Err(); err != nil {
+		return 0, err
+	}
+	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
+		w.Network.Channels)
+	t, err := m.network(w).Run(m.dev, planWarmup, planTimed, bench.Options{})
+	return t.Median, err
+}
+
+// Pretrain implements [planning.Machine].
+func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
+	if err := m.ctx.Err(); err != nil {
+		return 0, err
+	}
+	say(m.stderr, "timing puzzles of %dx%dx%d patches", p.Grid[0], p.Grid[1], p.Grid[2])
+	b, err := backbone.Of(p.Network)
+	if err != nil {
+		return 0, err
+	}
+	c := puzzle3d.DefaultConfig()
+	game := jigsaw.Config{Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Shuffles: 1,
+		Puzzle: voxsaw.Puzzle{Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: 1, Distance: 2, Batch: p.Batch}}
+	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch},
+		Memory: m.limit}.Run(m.dev, planWarmup, planTimed, bench.Options{})
+	return t.Median, err
+}
+
+// planFile is what a plan says beside the settings of the commands.
+type planFile struct {
+	Version   int                 `yaml:"version" help:"of this file's format"`
+	Hours     float64             `yaml:"hours" help:"that it is for: one training with its pretraining"`
+	Device    string              `yaml:"device" help:"that steps were timed on"`
+	Scans     int                 `yaml:"scans" help:"that it was made from"`
+	Labelled  int                 `yaml:"labelled" help:"of these"`
+	Seconds   float64             `yaml:"seconds" help:"that a step of fine-tuning takes"`
+	Decisions []planning.Decision `yaml:"decisions" help:"with their reasons"`
+}
+
+// writePlan writes a plan as the settings of each command.
+func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from string, o planOptions) error {
+	head, err := config.Marshal(&planFile{
+		1, o.Hours, o.Machine.Device, len(f.Scans), f.Labelled(), round(p.Step.Seconds(), 5), p.Decisions,
+	})
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b,
+		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n", filepath.Base(o.Out))
+	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
+	s := p.Spacing
+	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, f.Intensity)
+	if f.ChannelNames != "" { // which say the modality and the intensities of each
+		values = fmt.Sprintf("channels: %q", f.ChannelNames)
+	}
+	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
+	n := p.Finetune.Network
+	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
+		n.Norm)
+	train := func(steps int) string { // validated at a few points alone: that takes time, too
+		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps, max(steps/4, 1),
+			max(steps/10, 1))
+	}
+	q := p.Puzzle
+	pretrain := "task: jigsaw\n" + network + fmt.Sprintf("grid: [%d, %d, %d]\n", q.Grid[0], q.Grid[1], q.Grid[2]) +
+		fmt.Sprintf("crop: [%d, %d, %d]\n", q.Crop[0], q.Crop[1], q.Crop[2]) + fmt.Sprintf("patch: [%d, %d, %d]\n",
+		q.Patch[0], q.Patch[1], q.Patch[2]) +
+		fmt.Sprintf("batch: %d\n", q.Batch) + train(p.Pretrain)
+	finetune := network + fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
+		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps)
+	data := ""
+	if from != "" {
+		data = fmt.Sprintf("data: %q\n", from)
+	}
+	if p.Pretrain > 0 {
+		fmt.Fprintf(&b, "pretrain:\n%s", indented(data+pretrain, "  "))
+	}
+	fmt.Fprintf(&b, "finetune:\n%s", indented(data+finetune, "  "))
+	if p.Folds > 0 {
+		inits := "  - {name: scratch}\n"
+		if p.Pretrain > 0 {
+			inits += "  - {name: puzzles, pretrain: {}}\npretrain:\n" + indented(pretrain, "  ")
+		}
+		study := data +
+			fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
+		fmt.Fprintf(&b, "crossval:\n%s", indented(study, "  "))
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// indented puts a margin before each line.
+func indented(text, margin string) string {
+	return margin + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+margin) + "\n"
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/unet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// planned puts the network of nnU-Net's plans in the place of their name, which plans or the kind
+// of network says, and gives the plan; nil where neither is one.
+func planned(n *voxsaw.Network, plans string) (*nnunet.Plan, error) {
+	if plans == "" {
+		if plans = n.Kind; !nnunet.IsPlans(plans) {
+			return nil, nil
+		}
+	}
+	p, err := nnunet.PlanOf(plans)
+	if err != nil {
+		return nil, err
+	}
+	n.Kind, n.Architecture = unet.Kind, string(p.Network.Architecture())
+	return p, nil
+}
+
+// cropOfPlan makes the patch of a plan the crop, unless the user says one.
+func cropOfPlan(cmd *cobra.Command, p *nnunet.Plan, crop *[3]int) {
+	flags := cmd.Flags()
+	if p != nil && !flags.Changed("crop") && !flags.Changed(config.FileFlag) {
+		*crop = p.PatchSize()
+	}
+}
+
+// likePlan makes the preparation that of nnU-Net's plans, as far as they say it; flags that say
+// another one are mistakes.
+func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
+	if plans == "" {
+		return nil
+	}
+	for _, name := range []string{"axcodes", "spacing", "intensity", "foreground", "interpolation", "crop",
+		"modality"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s beside --plans, which says it already: leave one of them out", name)
+		}
+	}
+	p, err := planned(&voxsaw.Network{}, plans)
+	if err != nil {
+		return err
+	}
+	*how, err = p.Preparation(*how)
+	return err
+}
+
+// startNNUNet resolves the options of a run that starts from a model of nnU-Net, a folder or one
+// checkpoint: its network is that of --plans, or of the plans beside it.
+func (o *finetuneOptions) startNNUNet(cmd *cobra.Command) error {
+	path, given := o.Init, o.Plans != "" || nnunet.IsPlans(o.Network.Kind)
+	if given && checkpoint.IsPyTorch(path) {
+		return nil
+	}
+	m, err := nnunet.Open(path, nil)
+	if err != nil {
+		return withHint(err, "--plans plans.json says what network it is of")
+	}
+	if o.Init = m.First(); o.Init != path {
+		say(cmd.ErrOrStderr(), "%s: taking %s", path, o.Init)
+	}
+	if given || resumed(cmd) != "" {
+		return nil
+	}
+	o.Network.Kind, o.Network.Architecture = unet.Kind, string(m.Network.Architecture())
+	cropOfPlan(cmd, m.Plan, &o.Crop)
+	return nil
+}

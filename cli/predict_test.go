@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// Of a scan that is damaged, and whose voxels the network does not know, the damage is said: nobody
+// can judge the voxels of such a file. A whole one is refused for its voxels.
+func TestPredictSaysFirstWhatCannotBeRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, writePhantoms("scans", phantomOptions{cases: 3, labelled: 3, axcodes: "RAS"}))
+	typeIn(t, "prepare scans --out prepared --spacing own")
+	typeIn(t, "finetune --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --out run")
+	scan, err := nifti.Read(filepath.Join("scans", "imagesTr", "case_1.nii.gz"))
+	must(t, err)
+	for row := range 3 {
+		for column := range 3 {
+			scan.Affine[row][column] *= 2
+		}
+	}
+	must(t, nifti.Write("whole.nii.gz", scan))
+	text, err := os.ReadFile("whole.nii.gz")
+	must(t, err)
+	must(t, os.WriteFile("cut.nii.gz", text[:len(text)/2], 0o644))
+	for name, want := range map[string][2]string{
+		"whole": {"its voxels measure", "truncated"}, "cut": {"cut.nii.gz: is truncated", "its voxels measure"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"predict", name + ".nii.gz", "--checkpoint", "run", "--out", "labels"}, &stdout, &stderr)
+		if said := stderr.String(); code != exitFailure || !strings.Contains(said, want[0]) ||
+			strings.Contains(said, want[1]) {
+			t.Errorf("%s: exit code %d, want %q and not %q\n%s", name, code, want[0], want[1], said)
+		}
+	}
+}

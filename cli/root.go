@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+
+	// The guests: networks and pretext tasks, which nothing else here names.
+	_ "github.com/voxsaw/voxsaw/internal/backbone/all"
+	_ "github.com/voxsaw/voxsaw/internal/position"
+	_ "github.com/voxsaw/voxsaw/internal/restoration"
+	_ "github.com/voxsaw/voxsaw/internal/rotation"
+	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	_ "github.com/voxsaw/voxsaw/puzzle3d"
+)
+
+// newRoot is the command line: one verb a file.
+func newRoot() *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{
+		Use:   "voxsaw",
+		Short: "Pretrain 3D networks on unlabelled CT with jigsaw puzzles, then segment organs",
+		Long: `Voxsaw pretrains a network on scans without labels by solving 3D jigsaw puzzles, fine-tunes it on a
+few labelled ones, writes label maps and reports Dice fold by fold.
+
+See it work:           voxsaw demo
+On your own scans:     voxsaw inspect SCANS
+                       voxsaw prepare SCANS --out prepared
+                       voxsaw pretrain --data prepared --out runs/puzzles
+                       voxsaw finetune --data prepared --init runs/puzzles --out runs/organs
+                       voxsaw predict SCANS --checkpoint runs/organs --out labels
+
+Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
+command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.
+
+Flags are keys of the YAML file of --config, but for those about one command line: docs/settings.md lists both. voxsaw completion writes completions for your shell.`,
+		Version:       voxsaw.About(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          verbMistake,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(flagMistake)
+	root.AddGroup(
+		&cobra.Group{ID: "data", Title: "Scans:"},
+		&cobra.Group{ID: "train", Title: "Learning:"},
+		&cobra.Group{ID: "result", Title: "Results:"},
+		&cobra.Group{ID: "machine", Title: "This machine:"},
+	)
+	add := func(group string, verbs ...*cobra.Command) {
+		for _, v := range verbs {
+			v.GroupID = group
+			root.AddCommand(v)
+		}
+	}
+	add("data", newInspect(), newPlan(), newPrepare())
+	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
+	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
+		newView(), newVerify(),
+		newConvert(), newExport(), newDemo())
+	add("machine", newDoctor(), newTune(), newBench(), newVersion())
+	root.AddCommand(ofReleases...)
+	helpOnVerbs(root)
+	eachCommand(root, completeFlags)
+	eachCommand(root, helpOf)
+	return root
+}
+
+// ofReleases are verbs that only the making of a release has.
+var ofReleases []*cobra.Command
+
+// eachCommand visits a command and all below it.
+func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		eachCommand(c, visit)
+	}
+}
+
+// verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and
+// run is called once it has its final values.
+func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
+	run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: func(cmd *cobra.Command, a []string) error {
+			if args(cmd, a) != nil {
+				return argumentMistake(cmd, a)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, a []string) error {
+			j := jobOf(cmd.Context())
+			j.saves.Store(saves(cmd))
+			if err := j.join(cmd); err != nil {
+				return err
+			}
+			if err := resolve(cmd, cfg); err != nil {
+				return err
+			}
+			return run(cmd, a)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	config.Bind(cmd.Flags(), cfg)
+	return cmd
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file gives a training whose sizes nobody has said those of a plan.
+
+// sizes are the settings, of which one is enough for the others to be the defaults, as ever.
+var sizes = []string{"crop", "batch", "grid", "patch", "task", "plans", "train.steps"}
+
+// unsized says whether nobody has said how large the network, the crops or the training are: no
+// flag, no --config, no run that is resumed. Ranks would each plan something else: they have the
+// defaults.
+func unsized(cmd *cobra.Command) bool {
+	if cmd.Flags().Changed(config.FileFlag) || resumed(cmd) != "" || jobOf(cmd.Context()).world != nil {
+		return false
+	}
+	none := true
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		key := config.Key(f)
+		for _, part := range []string{"finetune.", "pretrain."} { // of a study
+			key = strings.TrimPrefix(key, part)
+		}
+		if strings.HasPrefix(key, "network.") {
+			none = false
+		}
+		for _, size := range sizes {
+			none = none && key != size
+		}
+	})
+	return none
+}
+
+// defaultHours is the time that is planned for where nobody says one.
+const defaultHours = 1
+
+// makePlan plans for a device, and for the memory that there is.
+func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *planning.Fingerprint, memory gibibytes,
+	hours float64) (*planning.Plan, error) {
+	d, err := device.From(dev)
+	if err != nil {
+		return nil, err
+	}
+	f.Limit = memory.planned()
+	if own, ok := d.(device.Accountant); ok {
+		if f.Limit, _, err = own.Memory(); err != nil {
+			return nil, err
+		}
+	}
+	return planning.Make(*f, &stepTimer{ctx, d, f.Limit, stderr}, hours)
+}
+
+// planFor makes the plan of trainings without sizes, and its file.
+func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, machine deviceOptions, memory gibibytes,
+	hours float64) (*planning.Plan, []byte, error) {
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, f, memory, hours)
+	if err != nil {
+		return nil, nil, withHint(fmt.Errorf("planning for %g h: %w", hours, err),
+			"say the sizes by flags or --config; voxsaw %s --help lists them", cmd.Name())
+	}
+	var text bytes.Buffer
+	err = writePlan(&text, p, *f, "", planOptions{Out: train.Planned, Hours: hours, Machine: machine})
+	return p, text.Bytes(), err
+}
+
+// plan gives the settings o of a training without sizes those of a plan for its cases, which is
+// kept in the run's folder.
+func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, dev voxsaw.Device,
+	machine deviceOptions) error {
+	f := fingerprintOf(store)
+	f.Puzzles = planning.NoPuzzles
+	if cmd.Name() == "pretrain" {
+		f.Puzzles = planning.PuzzlesApart
+	}
+	hours := float64(r.hours)
+	if hours == 0 {
+		hours = defaultHours
+	}
+	p, text, err := planFor(cmd, &f, dev, machine, r.memory, hours)
+	if err != nil {
+		return err
+	}
+	if err := r.follow(cmd, o, t, train.PlannedOf(r.out), text); err != nil {
+		return err
+	}
+	what := p.Finetune
+	steps := p.Steps
+	if f.Puzzles == planning.PuzzlesApart {
+		what, steps = p.Puzzle.Work, p.Pretrain
+	}
+	count := numbers.Count(steps, "step")
+	if r.hours > 0 {
+		count = "steps as --hours says"
+	}
+	say(cmd.ErrOrStderr(),
+		"no sizes were given, so they are planned for %g h: %s, %s; %s will say why", hours, sizesOf(what), count,
+		train.PlannedOf(r.out))
+	return nil
+}
+
+// sizesOf tells the crop and the network of a planned training.
+func sizesOf(w planning.Work) string {
+	return fmt.Sprintf("crops of %s, %s with %s and %s", numbers.Extents(w.Crop[:]), w.Network.Kind,
+		numbers.Count(w.Network.Channels, "channel"), numbers.Count(w.Network.Levels, "level"))
+}
+
+// planOf gives the settings of a training without sizes those of the plan that the run was made
+// with which it starts from, if it was made with one.
+func (r *runFlags) planOf(cmd *cobra.Command, o any, t *voxsaw.Training, checkpoint string) error {
+	path := train.PlannedOf(filepath.Dir(checkpoint))
+	text, err := smallfile.Read(path, smallfile.Settings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.follow(cmd, o, t, path, text); err != nil {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "no sizes were given: crop and steps are those of %s", path)
+	return nil
+}
+
+// follow reads the settings of this command from a plan. Of what it says, the user may have said
+// how often to validate and to save.
+func (r *runFlags) follow(cmd *cobra.Command, o any, t *voxsaw.Training, path string, text []byte) error {
+	said, given := *t, givenSettings(cmd)
+	if err := config.Part(path, text, section(cmd), o); err != nil {
+		return err
+	}
+	if given("validate_every") {
+		t.ValidateEvery = said.ValidateEvery
+	}
+	if given("checkpoint_every") {
+		t.CheckpointEvery = said.CheckpointEvery
+	}
+	r.planned = text
+	return nil
+}
+
+// plan gives the trainings of a study without sizes those of a plan for its cases, each of them for
+// the same time; a study that has begun has kept it. Who trains and tests stays as it is.
+func (o *crossvalOptions) plan(cmd *cobra.Command, f *crossvalFlags) error {
+	if o.Data == "" || f.root != "" || f.dry || f.write != "" || !unsized(cmd) {
+		return nil
+	}
+	p := o.Plan
+	if checkFolds(cmd, &p) != nil || p.Check() != nil {
+		return nil // whoever runs it says what is wrong
+	}
+	path := train.PlannedOf(f.out)
+	text, err := smallfile.Read(path, smallfile.Settings)
+	switch {
+	case err == nil:
+		say(cmd.ErrOrStderr(), "no sizes were given: they are those of %s", path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case isThere(experiment.PlanOf(f.out)): // it began with the defaults
+		return nil
+	default:
+		store, err := prepared.Open(o.Data)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		dev, closeDevice, err := o.Machine.open()
+		if err != nil {
+			return err
+		}
+		defer closeDevice()
+		of := fingerprintOf(store)
+		of.Puzzles = planning.PuzzlesApart
+		var p *planning.Plan
+		if p, text, err = planFor(cmd, &of, dev, o.Machine, o.Memory, defaultHours); err != nil {
+			return err
+		}
+		say(cmd.ErrOrStderr(),
+			"no sizes were given, so they are planned, each training for %d h: %s of puzzles; %s, %s; %s will say why",
+			defaultHours, numbers.Count(p.Pretrain, "step"), sizesOf(p.Finetune), numbers.Count(p.Steps, "step"), path)
+	}
+	f.planned = text
+	if err := config.Part(path, text, "finetune", &o.Finetune); err != nil {
+		return err
+	}
+	if err := config.Part(path, text, "pretrain", &o.Pretrain); err != nil {
+		return err
+	}
+	return resolve(cmd, o) // flags win
+}
