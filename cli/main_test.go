@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,6 +26,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// A shell lets what it starts in the background ignore SIGINT, and what that starts ignores it,
+	// too, unless it is caught here. Scripts interrupt their commands by it.
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain, "pictures": picturesMain,
 		"pascal": pascalMain})
 }

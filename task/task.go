@@ -3,7 +3,8 @@
 //
 // Start at [Task]: it says how patches are made of a crop, and a network learns to tell which of
 // some classes was made. [Task.Pretrain] trains, [Task.Evaluate] says how well that is told of
-// unseen cases, and package segment starts from the checkpoints as from any others.
+// unseen cases, and package segment starts from the checkpoints as from any others. [Register] adds
+// a task to those of the command line.
 //
 // It leaves out tasks whose answer is no class.
 package task
@@ -11,6 +12,7 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
@@ -25,8 +27,9 @@ import (
 
 // A Task is what is different about a pretext task.
 type Task struct {
-	Name    string // the kind of its checkpoints
+	Name    string // the kind of its checkpoints, and of a registered task what --task calls it
 	Classes int    // of which the network tells one; they are drawn with equal probabilities
+	Short   string // for the help of --task: "say by which right angles a crop was turned"
 	// Make writes what the network sees, (channels, D, H, W) with D = size[2], of the crop at an
 	// origin of a case, such that the class is right about it. A nil generator stands for no
 	// variation: held-out cases are shown so. It is called on several goroutines at once.
@@ -50,15 +53,35 @@ func DefaultSettings() Settings {
 	return Settings{s.Network, s.Train, s.Crop, s.Batch, s.MaxAir, s.ValidateCases, s.Features}
 }
 
+// Register adds a task to those of a program that calls [github.com/voxsaw/voxsaw/cli.Main]:
+// pretrain, solve, crossval and the report then know it by its name. It is called by init
+// functions. It panics where a part of the task is missing, or another one has its name.
+func Register(t Task) {
+	if err := t.check(); err != nil {
+		panic(fmt.Sprintf("task %q: %v", t.Name, err))
+	}
+	if t.Short == "" {
+		t.Short = fmt.Sprintf("tell which of %d classes a crop is", t.Classes)
+	}
+	pretext.Register(pretext.Task{
+		Name: t.Name, Short: t.Short, Items: "crops",
+		Title: "Task " + t.Name + " on unseen cases", Score: "classes of held-out cases told",
+		New: func() pretext.Config { return t.defaults() },
+		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+			return classify.Open(dev, path, t.Name, t.defaults(), nil, o)
+		},
+	})
+}
+
 // Pretrain trains encoder and head to do the task. The score of a validation is the share of the
 // held-out cases' classes that are told right. Contexts and errors are those of
 // [github.com/voxsaw/voxsaw/puzzle3d.Pretrain].
 func (t Task) Pretrain(ctx context.Context, dev voxsaw.Device, s Settings, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
-	c, err := t.config(s)
-	if err != nil {
+	if err := t.check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
+	c := t.with(s)
 	how := c.Preparation
 	if scans, ok := data.Store.(interface{ Preparation() volume.Preparation }); ok {
 		how = scans.Preparation()
@@ -77,11 +100,10 @@ func (t Task) Evaluate(ctx context.Context, dev voxsaw.Device, checkpoint string
 	if err != nil {
 		return 0, err
 	}
-	c, err := t.config(DefaultSettings())
-	if err != nil {
+	if err := t.check(); err != nil {
 		return 0, err
 	}
-	e, err := classify.Open(dev, path, t.Name, c, nil, pretext.OpenOptions{})
+	e, err := classify.Open(dev, path, t.Name, t.defaults(), nil, pretext.OpenOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -99,14 +121,22 @@ type config struct {
 	task              Task
 }
 
-func (t Task) config(s Settings) (*config, error) {
+// check says what the task lacks, nil if nothing.
+func (t Task) check() error {
 	if t.Name == "" || t.Classes < 2 || t.Make == nil {
-		return nil, errors.New("a task needs a name, at least two classes, and Make")
+		return errors.New("a task needs a name, at least two classes, and Make")
 	}
+	return nil
+}
+
+// defaults are the task with [DefaultSettings].
+func (t Task) defaults() *config { return t.with(DefaultSettings()) }
+
+func (t Task) with(s Settings) *config {
 	c := &config{task: t}
 	c.Network, c.Train, c.Crop, c.Batch, c.MaxAir = s.Network, s.Train, s.Crop, s.Batch, s.MaxAir
 	c.ValidateCases, c.Features = s.ValidateCases, s.Features
-	return c, nil
+	return c
 }
 
 // Resolve implements [pretext.Config].
@@ -143,5 +173,16 @@ func (c *config) Task() (classify.Task, error) {
 		Cut: func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
 			return c.task.Make(dst, of, origin, c.Crop, truth[0], r)
 		},
+		Picture: c.picture,
 	}, nil
+}
+
+// picture shows the middle slice of the crop in every class.
+func (c *config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
+	shown, right, err := e.Classes(of, c.Crop)
+	return pretext.Picture{
+		Image: shown,
+		Caption: fmt.Sprintf("The crop in the middle of case %s in each of the %d classes: %d are told right. "+
+			"A red frame marks the others.", of.Name(), c.task.Classes, right),
+	}, err
 }
