@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Golden values for the residual encoder U-Net: dynamic_network_architectures itself, in float64, on weights and inputs that both sides compute from a formula.
 
-    pip install torch==2.15.0 dynamic_network_architectures==0.4.4 safetensors==0.8.0
+    pip install torch==2.15.0 dynamic_network_architectures==0.4.4 batchgeneratorsv2==0.3.6 safetensors==0.8.0
     python3 testdata/resenc_golden.py        # writes testdata/resenc_*.safetensors
 
 For each network: the logits, every parameter's gradient, the losses of 5 steps of SGD and the logits in evaluation mode after them, as digests
 (see vnet_golden.py, whose formulas and loss these are). The loss is nnU-Net's deep supervision: each resolution counts half as much as the one before, the coarsest
-does not count, and the weights sum to 1; targets are every second voxel. Where there is a single resolution, it counts.
+does not count, and the weights sum to 1; targets are made by nnU-Net's own transform. Where there is a single resolution, it counts.
 
 `resenc_nnunet.safetensors` is the state dict of a tiny network, every tensor under all of its names, and the logits of that network. `resenc_model.safetensors` holds the same network as
 safetensors' save_model writes it, which keeps one name of each tensor; the order of its metadata changes from run to run.
@@ -14,6 +14,7 @@ safetensors' save_model writes it, which keeps one name of each tensor; the orde
 import os
 import numpy as np
 import torch
+from batchgeneratorsv2.transforms.utils.deep_supervision_downsampling import DownsampleSegForDSTransform
 from dynamic_network_architectures.architectures.unet import ResidualEncoderUNet
 from safetensors.torch import save_file, save_model
 from vnet_golden import HERE, digest, loss_of, noise, single, write
@@ -40,11 +41,19 @@ def fill(name, p):
     return 1 + 0.2 * v if name.endswith(".norm.weight") else 0.1 * v
 
 
+def downsampled(target, scales):
+    """The targets of each resolution, whose scales are those by axis: nnU-Net's transform on each item of the batch, as its data loader calls it."""
+    transform = DownsampleSegForDSTransform(scales)
+    items = [transform(segmentation=t[None].to(torch.int16))["segmentation"] for t in target]
+    return [torch.stack([item[level][0] for item in items]).long() for level in range(len(scales))]
+
+
 def supervised(outputs, target):
     if len(outputs) > 1:
         outputs = outputs[:-1]  # of weight 0
     weights = np.array([0.5**i for i in range(len(outputs))])
-    return sum(w * loss_of(y, target[:, :: 1 << i, :: 1 << i, :: 1 << i]) for i, (w, y) in enumerate(zip(weights / weights.sum(), outputs)))
+    targets = downsampled(target, [[0.5**i] * 3 for i in range(len(outputs))])
+    return sum(w * loss_of(y, t) for w, y, t in zip(weights / weights.sum(), outputs, targets))
 
 
 def parameters(net):

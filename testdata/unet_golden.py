@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Golden values for nnU-Net's networks as its plans describe them: dynamic_network_architectures itself, in float64, on weights and inputs that both sides compute from a formula.
 
-    pip install torch==2.15.0 dynamic_network_architectures==0.4.4 safetensors==0.8.0
+    pip install torch==2.15.0 dynamic_network_architectures==0.4.4 batchgeneratorsv2==0.3.6 safetensors==0.8.0
     python3 testdata/unet_golden.py        # writes testdata/unet_*.safetensors
 
 For each network: the logits, every parameter's gradient, the losses of 5 steps of SGD and the logits in evaluation mode after them, as digests (see resenc_golden.py and
 vnet_golden.py, whose formulas and loss these are). Kernels and strides differ by axis and stage. Resolutions and their weights are computed as nnU-Net 2.8.1 does in
-nnUNetTrainer (`_get_deep_supervision_scales`, `_build_loss`): they follow the strides by axis, the weights do not. Targets are the first voxel of each group.
+nnUNetTrainer (`_get_deep_supervision_scales`, `_build_loss`): they follow the strides by axis, the weights do not. Targets are made by nnU-Net's own transform.
 """
 import os
 
 import numpy as np
 import torch
 from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
-from resenc_golden import fill, parameters
+from resenc_golden import downsampled, fill, parameters
 from vnet_golden import HERE, digest, loss_of, noise, single, write
 
 torch.set_default_dtype(torch.float64)
@@ -26,10 +26,9 @@ def supervised(outputs, target, strides):
     weights[-1] = 0
     weights = weights / weights.sum()
     loss = 0
-    for w, y, s in zip(weights, outputs, scales):
+    for w, y, t in zip(weights, outputs, downsampled(target, scales)):
         if w > 0:
-            d, h, k = (round(1 / x) for x in s)
-            loss = loss + w * loss_of(y, target[:, ::d, ::h, ::k])
+            loss = loss + w * loss_of(y, t)
     return loss
 
 
@@ -80,5 +79,5 @@ def golden(name, network, size, classes, features, kernels, strides, blocks, dec
 if __name__ == "__main__":
     thick = {"kernels": [[1, 3, 3], [3, 3, 3], [3, 3, 3], [3, 3, 1]], "strides": [[1, 1, 1], [1, 2, 2], [2, 2, 2], [2, 2, 1]]}
     golden("plain", PlainConvUNet, (2, 1, 8, 16, 16), 3, [4, 6, 8, 8], thick["kernels"], thick["strides"], [2, 2, 1, 2], [2, 1, 2])
-    golden("residual", ResidualEncoderUNet, (2, 2, 8, 16, 16), 3, [4, 6, 8, 8], thick["kernels"], thick["strides"], [1, 2, 1, 2], [1, 2, 1])
+    golden("residual", ResidualEncoderUNet, (2, 2, 8, 16, 24), 3, [4, 6, 8, 8], thick["kernels"], thick["strides"], [1, 2, 1, 2], [1, 2, 1])
     golden("cubes", PlainConvUNet, (1, 1, 16, 16, 16), 2, [4, 8, 8], [[3, 3, 3]] * 3, [[1, 1, 1], [2, 2, 2], [2, 2, 2]], [2, 2, 2], [2, 2], bias=False, slope=0.1)

@@ -64,10 +64,7 @@ func targetName(level int) string {
 // Set sets the class of each voxel, (n, D, H, W), at every resolution.
 func (s *Supervision) Set(p *nn.Program, targets []float32) error {
 	for level := range s.weights {
-		if level > 0 {
-			targets = Thin(targets, s.n, s.sizes[level-1], s.sizes[level])
-		}
-		if err := p.Set(targetName(level), targets); err != nil {
+		if err := p.Set(targetName(level), Thin(targets, s.n, s.sizes[0], s.sizes[level])); err != nil {
 			return err
 		}
 	}
@@ -97,17 +94,22 @@ func Sizes(g *nn.Graph, logits []*nn.Node, size [3]int) [][3]int {
 }
 
 // Thin takes of n crops of a size the voxels that are left of it at a coarser one, of whose extents
-// it is a multiple: every second, for example, the first among them, where the centre of a strided
-// convolution lies.
+// it is a multiple: of each group the one in its middle, of two in the middle the second, as
+// nnU-Net does (PyTorch's interpolation nearest-exact). All levels are made of the whole
+// resolution: the voxel of a level of a level is another one. Of the same size it is the values
+// themselves.
 func Thin(values []float32, n int, size, to [3]int) []float32 {
+	if size == to {
+		return values
+	}
 	out := make([]float32, 0, n*to[0]*to[1]*to[2])
 	step := [3]int{size[0] / to[0], size[1] / to[1], size[2] / to[2]}
 	for item := range n {
 		crop := values[item*size[0]*size[1]*size[2]:]
-		for k := 0; k < size[2]; k += step[2] {
-			for j := 0; j < size[1]; j += step[1] {
+		for k := step[2] / 2; k < size[2]; k += step[2] {
+			for j := step[1] / 2; j < size[1]; j += step[1] {
 				row := crop[size[0]*(j+size[1]*k):][:size[0]]
-				for i := 0; i < size[0]; i += step[0] {
+				for i := step[0] / 2; i < size[0]; i += step[0] {
 					out = append(out, row[i])
 				}
 			}

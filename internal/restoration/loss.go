@@ -101,12 +101,9 @@ func (*squaredError) set(*nn.Program, *batch) error { return nil }
 func (l *squaredError) compare(p *nn.Program, group train.Group, b *batch) (loss float64, parts []float64, err error) {
 	gradients := make([][]float32, len(l.weights))
 	sums := make([]float32, 2*len(l.weights)) // of each resolution the squares, and the voxels
-	targets, counts := b.targets, b.counts
 	for level := range l.weights {
-		if level > 0 {
-			targets = backbone.Thin(targets, l.n, l.sizes[level-1], l.sizes[level])
-			counts = backbone.Thin(counts, l.n, l.sizes[level-1], l.sizes[level])
-		}
+		targets := backbone.Thin(b.targets, l.n, l.sizes[0], l.sizes[level])
+		counts := backbone.Thin(b.counts, l.n, l.sizes[0], l.sizes[level])
 		gradients[level] = make([]float32, len(targets))
 		if err := p.Read(restoredName(level), gradients[level]); err != nil {
 			return 0, nil, err

@@ -2,6 +2,7 @@ package unet
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,13 +88,28 @@ func TestSupervision(t *testing.T) {
 	if !strings.Contains(names, Kind) {
 		t.Errorf("kinds %s", names)
 	}
+}
+
+// Coarser targets are the voxels that nnU-Net's DownsampleSegForDSTransform (batchgeneratorsv2
+// 0.3.6) takes of arange(256) of shape (4, 8, 8), at the scales that the sizes say.
+func TestThin(t *testing.T) {
 	values := make([]float32, 8*8*4)
 	for i := range values {
 		values[i] = float32(i)
 	}
-	thin := backbone.Thin(values, 1, size, [3]int{4, 8, 2})
-	if len(thin) != 64 || thin[1] != 2 || thin[4] != 8 || thin[32] != 128 {
-		t.Errorf("%v", thin)
+	size := [3]int{8, 8, 4}
+	for _, c := range []struct {
+		to   [3]int
+		want []float32 // its first voxels
+	}{
+		{[3]int{4, 8, 2}, []float32{65, 67, 69, 71, 73, 75, 77, 79, 81, 83}},
+		{[3]int{4, 2, 1}, []float32{145, 147, 149, 151, 177, 179, 181, 183}},
+		{[3]int{4, 4, 2}, []float32{73, 75, 77, 79, 89, 91, 93, 95, 105, 107, 109}},
+	} {
+		thin := backbone.Thin(values, 1, size, c.to)
+		if len(thin) != c.to[0]*c.to[1]*c.to[2] || !slices.Equal(thin[:len(c.want)], c.want) {
+			t.Errorf("%v: %v, want %v", c.to, thin, c.want)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func TestPyTorch(t *testing.T) {
 			size     [5]int // n, channels, D, H, W
 		}{
 			{"plain", plain, 3, [5]int{2, 1, 8, 16, 16}},
-			{"residual", residual, 3, [5]int{2, 2, 8, 16, 16}},
+			{"residual", residual, 3, [5]int{2, 2, 8, 16, 24}},
 			{"cubes", cubes, 2, [5]int{1, 1, 16, 16, 16}},
 		} {
 			t.Run(c.name+" "+algorithm, func(t *testing.T) {
