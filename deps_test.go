@@ -75,7 +75,10 @@ var mayImport = map[string][]string{
 		"volume/dicom/internal/stack"},
 	"internal/provenance": {"volume/nifti", "volume/dicom"},
 	"volume/dataset": {"volume", "volume/nifti", "volume/format", "volume/dicom", "volume/prepared",
-		"internal/seed", "internal/folders", "internal/outdir", "internal/provenance", "internal/quality"},
+		"internal/seed", "internal/folders", "internal/provenance", "internal/quality"},
+	"volume/prepare": {"volume", "volume/dataset", "volume/prepared", "internal/outdir"},
+	"volume/internal/datasettest": {"volume", "volume/dicom", "volume/nifti", "volume/phantom",
+		"internal/seed"},
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},
@@ -164,7 +167,7 @@ var mayImport = map[string][]string{
 
 	"examples/command":    {"cli", "sample", "task"},
 	"examples/evaluation": {"eval", "volume/phantom"},
-	"examples/format":     {"volume", "volume/dataset", "volume/format", "volume/phantom"},
+	"examples/format":     {"volume", "volume/dataset", "volume/format", "volume/phantom", "volume/prepare"},
 	"examples/graph":      {".", "network", "puzzle3d", "sample"},
 	"examples/intensity":  {"volume", "volume/phantom", "volume/prepared"},
 	"examples/task": {".", "sample", "segment", "task", "volume", "volume/phantom",

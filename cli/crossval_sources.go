@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 )
 
 // This file: crossval --data-root, which looks for the data sets of a plan before anything is done.
@@ -90,7 +90,7 @@ func andPrepares(raw []string) string {
 
 // prepareSource prepares a data set as voxsaw prepare does.
 func prepareSource(cmd *cobra.Command, s experiment.Found) error {
-	p := prepareOptions{Preparation: volume.DefaultPreparation(), Work: dataset.DefaultPrepareOptions()}
+	p := prepareOptions{Preparation: volume.DefaultPreparation(), Work: prepare.DefaultOptions()}
 	p.Preparation.Spacing = volume.AllMedian()
 	if err := s.Prepare.Apply("sources: "+s.Data+": prepare", &p); err != nil {
 		return &usageError{err}

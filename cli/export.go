@@ -63,10 +63,8 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	if err := checkStructures(stderr, d, o.Dataset); err != nil {
 		return err
 	}
-	work := dataset.DefaultPrepareOptions()
-	work.Read = o.Read
 	var note string
-	if d, p, note, err = d.ChooseModality(p, work); err != nil {
+	if d, p, note, err = d.ChooseModality(p, o.Read, 0); err != nil {
 		return err
 	}
 	if note != "" {

@@ -125,7 +125,7 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		return f, "", withHint(err, "voxsaw inspect %s shows what is there", strings.Join(paths, " "))
 	}
 	say(cmd.ErrOrStderr(), "%s", d)
-	d, how, note, err := d.ChooseModality(how, dataset.DefaultPrepareOptions())
+	d, how, note, err := d.ChooseModality(how, dataset.DefaultReadOptions(), 0)
 	if err != nil {
 		return f, "", explainPrepare(cmd.Context(), err, nil, d)
 	}

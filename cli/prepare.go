@@ -22,21 +22,22 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type prepareOptions struct {
-	Out         string                 `yaml:"out" help:"folder for the prepared cases"`
-	Dataset     dataset.Options        `yaml:"dataset"`
-	Plans       string                 `yaml:"plans,omitempty" help:"plans.json of nnU-Net, by which scans are prepared: axes, spacing, intensities; plans.json:3d_lowres chooses a configuration"`
-	Preparation volume.Preparation     `yaml:"preparation"`
-	Work        dataset.PrepareOptions `yaml:"work"`
-	Memory      gibibytes              `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has, of which the cases prepared at once take 4 GiB, or one case alone what it needs. A case that needs more than the limit fails, and the others go on"`
-	JSON        bool                   `yaml:"json" help:"print the summary as JSON"`
+	Out         string             `yaml:"out" help:"folder for the prepared cases"`
+	Dataset     dataset.Options    `yaml:"dataset"`
+	Plans       string             `yaml:"plans,omitempty" help:"plans.json of nnU-Net, by which scans are prepared: axes, spacing, intensities; plans.json:3d_lowres chooses a configuration"`
+	Preparation volume.Preparation `yaml:"preparation"`
+	Work        prepare.Options    `yaml:"work"`
+	Memory      gibibytes          `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has, of which the cases prepared at once take 4 GiB, or one case alone what it needs. A case that needs more than the limit fails, and the others go on"`
+	JSON        bool               `yaml:"json" help:"print the summary as JSON"`
 }
 
 func newPrepare() *cobra.Command {
-	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: dataset.DefaultPrepareOptions()}
+	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: prepare.DefaultOptions()}
 	o.Preparation.Spacing = volume.AllMedian()
 	return verb("prepare SCANS...", "Turn a data set into prepared cases that crops are read from",
 		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, one spacing for all (the
@@ -101,7 +102,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return err
 	}
 	var note string
-	if d, o.Preparation, note, err = d.ChooseModality(o.Preparation, o.Work); err != nil {
+	if d, o.Preparation, note, err = d.ChooseModality(o.Preparation, o.Work.Read, o.Work.Memory); err != nil {
 		return explainPrepare(cmd.Context(), err, nil, d)
 	}
 	if note != "" {
@@ -115,7 +116,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	}
 	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
 	defer progress.Finish()
-	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
+	summary, err := prepare.Run(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r prepare.Result) {
 		for _, note := range r.Record.Notes {
 			if !r.Kept {
 				progress.Note(r.Case.ID + ": " + note)
@@ -215,10 +216,10 @@ func noStructure(structures, unmet []string) string {
 }
 
 // explainPrepare adds to an error what the user can do about it.
-func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d *dataset.Dataset) error {
-	var others *dataset.OthersError
-	var settings *dataset.SettingsError
-	var loss *dataset.LossError
+func explainPrepare(ctx context.Context, err error, summary *prepare.Summary, d *dataset.Dataset) error {
+	var others *prepare.OthersError
+	var settings *prepare.SettingsError
+	var loss *prepare.LossError
 	var names *dataset.NamesError
 	var mixed *dataset.MixedError
 	switch stopped := ctx.Err(); {
@@ -242,13 +243,13 @@ func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d 
 		}
 		return withHint(err, "the same command goes on from there")
 	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed,
-		func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }):
+		func(r prepare.Result) bool { return atomicfile.NoRoom(r.Err) }):
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
 }
 
-func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset.Summary) error {
+func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *prepare.Summary) error {
 	if o.JSON {
 		failed := map[string]string{}
 		for _, r := range s.Failed {

@@ -38,7 +38,7 @@ const (
 )
 
 // Median stands for a voxel size that is yet to be chosen for a whole set of scans: their median
-// along that axis. dataset.Prepare does so; a preparation of one scan has a number there.
+// along that axis. prepare.Run does so; a preparation of one scan has a number there.
 const Median = -1.0
 
 // AllMedian is the spacing that is chosen for a set of scans along every axis.

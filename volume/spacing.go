@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // A Range is the smallest and the largest voxel size (mm) of some scans, along each axis. The zero
@@ -27,6 +28,21 @@ func RangeOf(spacings iter.Seq[[3]float64]) (r Range) {
 		first = false
 	}
 	return r
+}
+
+// MedianSpacing is the median along each axis, the mean of the middle two where the number of voxel
+// sizes is even, with as many digits as a header's float32 has.
+func MedianSpacing(spacings [][3]float64) (median [3]float64) {
+	sizes := make([]float64, len(spacings))
+	for axis := range median {
+		for n, s := range spacings {
+			sizes[n] = s[axis]
+		}
+		slices.Sort(sizes)
+		middle := (sizes[(len(sizes)-1)/2] + sizes[len(sizes)/2]) / 2
+		median[axis], _ = strconv.ParseFloat(strconv.FormatFloat(middle, 'g', 7, 64), 64)
+	}
+	return median
 }
 
 // With is the range of scans of which some axes have one voxel size, and the others, where it is 0,

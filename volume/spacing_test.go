@@ -33,3 +33,20 @@ func TestRange(t *testing.T) {
 		t.Errorf("%v, %v", all, known)
 	}
 }
+
+// The values are numpy's: numpy.percentile(spacings, 50, 0), as nnU-Net takes it.
+func TestMedianSpacing(t *testing.T) {
+	for _, c := range []struct {
+		spacings [][3]float64
+		want     [3]float64
+	}{
+		{[][3]float64{{1, 2, 3}}, [3]float64{1, 2, 3}},
+		{[][3]float64{{0.7, 0.7, 5}, {0.9, 0.8, 1}}, [3]float64{0.8, 0.75, 3}},
+		{[][3]float64{{0.7, 0.7, 5}, {0.9, 0.8, 1}, {0.8, 0.5, 2.5}}, [3]float64{0.8, 0.7, 2.5}},
+		{[][3]float64{{float64(float32(0.7)), 0.9765625, 1}}, [3]float64{0.7, 0.9765625, 1}},
+	} {
+		if got := MedianSpacing(c.spacings); got != c.want {
+			t.Errorf("%v: %v, want %v", c.spacings, got, c.want)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 )
 
 const extension = ".vol"
@@ -132,8 +133,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	summary, err := dataset.Prepare(context.Background(), set, filepath.Join(folder, "prepared"),
-		volume.DefaultPreparation(), dataset.DefaultPrepareOptions(), nil)
+	summary, err := prepare.Run(context.Background(), set, filepath.Join(folder, "prepared"),
+		volume.DefaultPreparation(), prepare.DefaultOptions(), nil)
 	if err != nil {
 		return err
 	}

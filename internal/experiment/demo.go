@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 )
 
 // Demo is the size of the demonstration.
@@ -89,8 +90,8 @@ func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) 
 	if err != nil {
 		return err
 	}
-	_, err = dataset.Prepare(ctx, set, prepared, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(),
-		func(dataset.Result) { done() })
+	_, err = prepare.Run(ctx, set, prepared, volume.DefaultPreparation(), prepare.DefaultOptions(),
+		func(prepare.Result) { done() })
 	return err
 }
 

@@ -1,5 +1,5 @@
 // Package numbers says once what is asked about numbers all over the program. Start at [Finite],
-// [Extents], [List] and [Count].
+// [Extents], [List] and [Count]; [CompareNatural] orders names by the numbers in them.
 package numbers
 
 import (
@@ -36,4 +36,38 @@ func Count(n int, noun string, plural ...string) string {
 		return fmt.Sprintf("%d %s", n, plural[0])
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// CompareNatural orders names with the numbers in them as numbers: case2 before case10.
+func CompareNatural(a, b string) int {
+	whole := [2]string{a, b}
+	for a != "" && b != "" {
+		if a[0] == b[0] && (a[0] < '0' || a[0] > '9') {
+			a, b = a[1:], b[1:]
+			continue
+		}
+		m, n := leadingDigits(a), leadingDigits(b)
+		if m == 0 || n == 0 {
+			return strings.Compare(a, b)
+		}
+		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
+		if len(x) != len(y) {
+			return len(x) - len(y)
+		}
+		if x != y {
+			return strings.Compare(x, y)
+		}
+		a, b = a[m:], b[n:]
+	}
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(whole[0], whole[1]) // 07 and 7
+}
+
+func leadingDigits(s string) (n int) {
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
 }

@@ -55,6 +55,18 @@ func List(names []string) string {
 	return strings.Join(shown, ", ") + rest
 }
 
+// Numbers lists numbers, such as labels, as [List] does names; none where there are none.
+func Numbers[T ~uint16 | ~int](numbers []T) string {
+	if len(numbers) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(numbers))
+	for n, number := range numbers {
+		texts[n] = strconv.Itoa(int(number))
+	}
+	return List(texts)
+}
+
 // Quote is like [Text], but also doubles backslashes, so that [Unquote] gives back the very text.
 func Quote(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) && !strings.Contains(s, `\`) {

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepare"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -69,8 +70,8 @@ func run() error {
 		return err
 	}
 	cases := filepath.Join(folder, "prepared")
-	if _, err := dataset.Prepare(ctx, set, cases, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(),
-		func(dataset.Result) {}); err != nil {
+	if _, err := prepare.Run(ctx, set, cases, volume.DefaultPreparation(), prepare.DefaultOptions(),
+		func(prepare.Result) {}); err != nil {
 		return err
 	}
 	store, err := prepared.Open(cases)

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
@@ -58,7 +59,7 @@ type Case struct {
 	// all labels that cases of the data set have, and those that nobody drew in this one
 	labels, undrawn []uint16
 	// where the evidence of flips goes, if it is wanted; zero where none was looked for
-	seenFlips *flipEvidence
+	seenFlips *FlipEvidence
 	refused   error // why no scan of the folder could be chosen
 }
 
@@ -70,7 +71,7 @@ func (c *Case) withoutLabels() {
 // setMasks gives a case its masks, in the order of their names.
 func (c *Case) setMasks(masks []Mask) {
 	c.Masks = slices.SortedStableFunc(slices.Values(masks),
-		func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
+		func(a, b Mask) int { return numbers.CompareNatural(a.Name, b.Name) })
 	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
 	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
 		c.Labels = folder
@@ -85,6 +86,15 @@ func maskPaths(masks []Mask) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// NumbersOnly is the folder that a case with labels comes from whose labels are numbers that
+// nothing names; "" for any other case.
+func (c Case) NumbersOnly() (site string) {
+	if c.unnamed {
+		return c.site
+	}
+	return ""
 }
 
 // sourcePaths are the files and folders that a case is read from.
@@ -110,7 +120,10 @@ func (c Case) sourcePaths() []string {
 	return paths
 }
 
-func absolute(paths []string) ([]string, error) {
+// Sources are the absolute paths of the files and folders that a case is read from, the scan's
+// first.
+func (c Case) Sources() ([]string, error) {
+	paths := c.sourcePaths()
 	for n, path := range paths {
 		full, err := filepath.Abs(path)
 		if err != nil {

@@ -45,7 +45,10 @@ var bidsSuffixes = map[string]map[string]bool{
 
 // wordsOf are the words of a text, in lower case.
 func wordsOf(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) &&
+			!unicode.IsDigit(r)
+	})
 }
 
 // among is the modality that has the word, "" where none has.

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,109 +9,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 )
-
-// Volumes of one file, and contrasts of BIDS, are the channels that nibabel reads and MONAI's
-// NormalizeIntensity standardises, each by itself.
-func TestChannelsAgreeWithMONAI(t *testing.T) {
-	text, err := os.ReadFile("../../testdata/channels.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var golden struct {
-		Shape       [3]int
-		Every       int
-		Brain, BIDS [][]float64
-	}
-	if err := json.Unmarshal(text, &golden); err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	const msd = `{"modality": {"0": "FLAIR", "1": "T1w", "2": "t1gd", "3": "T2w"}, "labels": {"0": "background", "1": "box"}}`
-	for name, from := range map[string]string{
-		"msd/imagesTr/brain.nii.gz": "brain", "msd/labelsTr/brain.nii.gz": "box",
-		"four/brain.nii.gz": "brain", "four/brain_seg.nii.gz": "box",
-		"bids/sub-01/anat/sub-01_T1w.nii.gz":                              "sub-01_T1w",
-		"bids/sub-01/anat/sub-01_FLAIR.nii.gz":                            "sub-01_FLAIR",
-		"bids/sub-01/anat/sub-01_T2w.nii.gz":                              "sub-01_FLAIR",
-		"bids/derivatives/manual/sub-01/anat/sub-01_dseg.nii.gz":          "box",
-		"bids/derivatives/manual/sub-01/anat/sub-01_desc-preproc_T1w.nii": "",
-		"names/p1/p1_t1w.nii.gz":                                          "sub-01_T1w", "names/p1/p1_flair.nii.gz": "sub-01_FLAIR",
-		"names/p1/p1_seg.nii.gz": "box",
-		"folders/T1w/p1.nii.gz":  "sub-01_T1w", "folders/FLAIR/p1.nii.gz": "sub-01_FLAIR",
-		"folders/labels/p1.nii.gz": "box",
-	} {
-		if from != "" {
-			copyFile(t, "../../testdata/channels/"+from+".nii.gz", filepath.Join(root, name))
-		}
-	}
-	if err := os.WriteFile(filepath.Join(root, "msd", "dataset.json"), []byte(msd), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		folder, channels, id string
-		want                 [][]float64
-	}{
-		{"msd", "", "brain", golden.Brain},
-		{"four", "FLAIR,T1w,t1gd,T2w", "brain", golden.Brain},
-		{"bids", "T1w,FLAIR", "sub-01", golden.BIDS},
-		{"names", "T1w,FLAIR", "p1_p1", golden.BIDS},
-		{"folders", "T1w,FLAIR", "p1", golden.BIDS},
-	} {
-		t.Run(c.folder, func(t *testing.T) {
-			p := volume.DefaultPreparation()
-			p.Axcodes, p.Spacing, p.Crop, p.Channels = "RAS", [3]float64{2, 2, 2.5}, volume.CropNone, c.channels
-			d, err := Detect(filepath.Join(root, c.folder), Options{Channels: p.ChannelsAsked()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(d.Cases) != 1 || d.Cases[0].ID != c.id || d.Cases[0].Labels == "" {
-				t.Fatalf("%+v", d.Cases)
-			}
-			out := filepath.Join(t.TempDir(), "store")
-			if _, err := Prepare(t.Context(), d, out, p, PrepareOptions{}, nil); err != nil {
-				t.Fatal(err)
-			}
-			store, err := prepared.Open(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
-			scan, err := store.Open(c.id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			voxels := golden.Shape[0] * golden.Shape[1] * golden.Shape[2]
-			got := make([]float32, scan.Channels()*voxels)
-			if err := scan.Crop(got, [3]int{}, golden.Shape); err != nil {
-				t.Fatal(err)
-			}
-			if scan.Channels() != len(c.want) {
-				t.Fatalf("%d channels", scan.Channels())
-			}
-			for channel, want := range c.want {
-				for n, x := range want {
-					const quantised = 2e-3 // prepared values are 16 bits
-					if y := got[channel*voxels+n*golden.Every]; math.Abs(float64(y)-x) > quantised {
-						t.Fatalf("channel %d, value %d: %g, want %g", channel, n, y, x)
-					}
-				}
-			}
-		})
-	}
-}
 
 // A scan that lacks a channel is refused by its name and the channel's, and the others go on; so is
 // one of another number of volumes, and one whose channel two files could be.
 func TestMissingChannels(t *testing.T) {
 	for _, c := range []struct{ files, channels, want string }{
-		{"sub-01/anat/sub-01_T1w sub-02/anat/sub-02_T1w sub-02/anat/sub-02_FLAIR", "T1w,FLAIR", "sub-01 has no channel FLAIR"},
+		{"sub-01/anat/sub-01_T1w sub-02/anat/sub-02_T1w sub-02/anat/sub-02_FLAIR", "T1w,FLAIR",
+			"sub-01 has no channel FLAIR"},
 		{"p1_t1w p2_t1w p2_flair", "t1w,flair", "p1 has no channel flair"},
 		{"p1/CT p2/CT p2/PET", "CT,PET", "p1 has no channel PET"},
 		{"p1_0000 p2_0000 p2_0001", "CT,PET", "p1 has no channel PET"},
-		{"p1_0000 p1_0001 p1_0002 p2_0000 p2_0001", "CT,PET", "p1_0002.nii.gz is a channel beyond the 2 that are wanted"},
+		{"p1_0000 p1_0001 p1_0002 p2_0000 p2_0001", "CT,PET",
+			"p1_0002.nii.gz is a channel beyond the 2 that are wanted"},
 		{"p1_ct p1-CT p1_pet p2_ct p2_pet", "CT,PET", "would both be channel CT of p1"},
 		{"sub-01/anat/sub-01_acq-a_T1w sub-01/anat/sub-01_acq-b_T1w sub-01/anat/sub-01_FLAIR sub-02/anat/sub-02_T1w sub-02/anat/sub-02_FLAIR",
 			"T1w,FLAIR", "would both be channel T1w of sub-01"},
@@ -124,7 +34,7 @@ func TestMissingChannels(t *testing.T) {
 			if name == "four" {
 				from = "brain"
 			}
-			copyFile(t, "../../testdata/channels/"+from+".nii.gz", filepath.Join(root, name+".nii.gz"))
+			datasettest.CopyFile(t, "../../testdata/channels/"+from+".nii.gz", filepath.Join(root, name+".nii.gz"))
 		}
 		d, err := Detect(root, Options{Channels: strings.Split(c.channels, ",")})
 		if err != nil {
@@ -146,21 +56,10 @@ func TestMissingChannels(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	copyFile(t, "../../testdata/channels/box.nii.gz", filepath.Join(root, "a.nii.gz"))
+	datasettest.CopyFile(t, "../../testdata/channels/box.nii.gz", filepath.Join(root, "a.nii.gz"))
 	if _, err := Detect(root, Options{Channels: []string{"CT", "PET"}}); err == nil ||
 		!strings.Contains(fmt.Sprint(err), "a.nii.gz is no channel of a scan: 2 channels are wanted (CT, PET)") {
 		t.Errorf("no channel: %v", err)
-	}
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, text, 0o666)); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -216,12 +115,12 @@ func TestPETAndCT(t *testing.T) {
 	root := t.TempDir()
 	for n := 1; n <= 12; n++ {
 		name := fmt.Sprintf("%d.dcm", n)
-		copyFile(t, "../../testdata/pet_ct/ct/"+name, filepath.Join(root, "a", "ct", name))
+		datasettest.CopyFile(t, "../../testdata/pet_ct/ct/"+name, filepath.Join(root, "a", "ct", name))
 		if n > 9 {
 			continue
 		}
 		to := filepath.Join(root, "b", "pt", name)
-		copyFile(t, "../../testdata/pet_ct/pt/"+name, to)
+		datasettest.CopyFile(t, "../../testdata/pet_ct/pt/"+name, to)
 		slice, err := os.ReadFile(to)
 		if err != nil {
 			t.Fatal(err)

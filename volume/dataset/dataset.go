@@ -1,13 +1,13 @@
-// Package dataset finds the cases of a data set as it lies on disk, divides them into folds and
-// subsets, and prepares them for training.
+// Package dataset finds the cases of a data set as it lies on disk, reads them, and divides them
+// into folds and subsets.
 //
 // Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
 // Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI, NRRD and MetaImage files and
-// DICOM series. [Prepare] turns the cases into a store of package prepared. [Folds], [Nested] and
-// [ReadSplits] say which cases a run trains on and which it tests on. [Inspect] looks without
-// preparing anything.
+// DICOM series. [Folds], [Nested] and [ReadSplits] say which cases a run trains on and which it
+// tests on. [Inspect] looks at files without preparing anything. Package prepare makes a store of
+// the cases.
 //
-// The first word of a file's name is its room: prepare, inspect, compare, fold, detect, layout,
+// The first word of a file's name is its room: choose, inspect, compare, fold, detect, layout,
 // pair, find, read, case, dataset, name. A room calls only those that come after it, and no two
 // files call each other; rooms_test.go checks both. Files of voxels are read by package format.
 //
@@ -132,6 +132,13 @@ func (d *Dataset) nameLabel(label uint16, name string) {
 	d.LabelNames[label] = name
 }
 
+// IsInRegion says whether dataset.json makes a label part of a region, which has the name.
+func (d *Dataset) IsInRegion(label uint16) bool { return d.regions[label] }
+
+// SaysModality reports whether the user or the names of channels say of what modality the cases
+// are, so that their values have no say.
+func (d *Dataset) SaysModality() bool { return d.said }
+
 func (d *Dataset) addRegion(label uint16) {
 	if d.regions == nil {
 		d.regions = map[uint16]bool{}
@@ -141,7 +148,8 @@ func (d *Dataset) addRegion(label uint16) {
 
 // addStructures takes over names of structures that were met.
 func (d *Dataset) addStructures(names []string) {
-	d.Structures = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(d.Structures, names)), compareNatural))
+	d.Structures = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(d.Structures, names)),
+		numbers.CompareNatural))
 }
 
 // Unmet lists the names, as [Options.Structures] has them, that no structure of the data set is
@@ -158,7 +166,7 @@ func (d *Dataset) Unmet(wanted []string) (unmet []string) {
 // StructureNames are the names of all structures that labels are of, in natural order.
 func (d *Dataset) StructureNames() []string {
 	names := slices.Concat(d.Structures, slices.Collect(maps.Values(d.LabelNames)))
-	return slices.Compact(slices.SortedFunc(slices.Values(names), compareNatural))
+	return slices.Compact(slices.SortedFunc(slices.Values(names), numbers.CompareNatural))
 }
 
 // A Part is a share of a list: of every Of things, the one of this number, 1 for the first. The

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,56 +10,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
-// patient makes a small scan with labels of the pancreas.
-func patient(t *testing.T, number uint64) (*volume.Volume, *volume.LabelMap) {
-	t.Helper()
-	v, l, err := phantom.New(number, phantom.Options{Shape: [3]int{24, 20, 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, label := range l.Labels {
-		if label != phantom.Pancreas {
-			l.Labels[n] = 0
-		}
-	}
-	l.Names = nil // as in most files
-	return v, l
-}
-
-// tree writes files below a folder: scans where the name ends in .nii or .nii.gz (labels where it
-// says so, of the patient whose number the name holds), and the text otherwise.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if text != "" || !nifti.IsName(path) {
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		number, _ := Number(strings.TrimSuffix(name, "_0000.nii.gz"))
-		v, l := patient(t, uint64(number))
-		var err error
-		if parseName(name).labels {
-			err = nifti.WriteLabels(path, l)
-		} else {
-			err = nifti.Write(path, v)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
+	return datasettest.Tree(t, files, func(name string) (number int, labels bool) {
+		number, _ = Number(strings.TrimSuffix(name, "_0000.nii.gz"))
+		return number, parseName(name).labels
+	})
 }
 
 // list shows cases as ID [group] image [labels], with paths below the root.
@@ -288,7 +252,7 @@ func TestNaturalOrder(t *testing.T) {
 	want := []string{"", "a", "a02", "a2", "a2b", "a10", "a100b", "b1-9", "b1-10", "c"}
 	got := slices.Clone(want)
 	slices.Reverse(got)
-	slices.SortFunc(got, compareNatural)
+	slices.SortFunc(got, numbers.CompareNatural)
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -628,5 +592,31 @@ func TestShear(t *testing.T) {
 	if _, _, _, err := c.Read(ReadOptions{Shear: nifti.ShearError}, nil); !errors.As(err, &unsupported) ||
 		!strings.Contains(err.Error(), "--shear resample") {
 		t.Errorf("error: %v", err)
+	}
+}
+func TestParsePart(t *testing.T) {
+	for _, text := range []string{"3", "0/4", "5/4", "-1/4", "1/0", "1/4x", "x", "1 of 4"} {
+		if p, err := ParsePart(text); err == nil {
+			t.Errorf("%q is part %v", text, p)
+		}
+	}
+	if p, err := ParsePart(""); err != nil || !p.Has(7) || p.Len(9) != 9 {
+		t.Errorf("no part is the whole: %v", err)
+	}
+	seen, total := map[int]int{}, 0
+	for number := range 4 {
+		p, err := ParsePart(fmt.Sprintf("%d/4", number+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += p.Len(10)
+		for n := range 10 {
+			if p.Has(n) {
+				seen[n]++
+			}
+		}
+	}
+	if len(seen) != 10 || total != 10 {
+		t.Errorf("four parts have %d of 10 things, and say %d", len(seen), total)
 	}
 }

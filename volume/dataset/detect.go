@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
@@ -119,7 +120,10 @@ func (d *Dataset) through(passes []pass, o Options) (*Dataset, error) {
 
 // order sorts the cases by their names.
 func (d Dataset) order(o Options) (Dataset, error) {
-	d.Cases = slices.SortedFunc(slices.Values(d.Cases), func(a, b Case) int { return compareNatural(a.ID, b.ID) })
+	d.Cases = slices.SortedFunc(slices.Values(d.Cases), func(a,
+		b Case) int {
+		return numbers.CompareNatural(a.ID, b.ID)
+	})
 	for n, c := range d.Cases {
 		if n > 0 && c.ID == d.Cases[n-1].ID {
 			return d, d.clash(d.Cases[n-1], c, d.several, o.NameByFolder)

@@ -1,10 +1,6 @@
 package dataset
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,231 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
-	"github.com/voxsaw/voxsaw/volume/phantom"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU +
-// 1024 in unsigned 16 bits. Names say nothing about the order; instance numbers grow from the first
-// slice to the last or, descending, the other way.
-func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending bool) {
-	t.Helper()
-	numbers := make([]int, v.Shape[2])
-	for k := range numbers {
-		numbers[k] = k + 1
-	}
-	if descending {
-		slices.Reverse(numbers)
-	}
-	writeStudy(t, dir, uid, uid+".9", 1, "CT", v, numbers)
-}
-
-// noNumber is no InstanceNumber at all.
-const noNumber = -1
-
-// writeStudy is writeSeries for one series of a study, of a number and a modality, with the
-// instance numbers of its slices; nil: noNumber.
-func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int) {
-	t.Helper()
-	writeTold(t, dir, uid, study, series, modality, v, instances, "")
-}
-
-// writeTold is writeStudy with more elements in each file.
-func writeTold(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int,
-	more string) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	r := seed.Rand(1, uid)
-	spacing := v.Spacing()
-	area := v.Shape[0] * v.Shape[1]
-	for k := range v.Shape[2] {
-		instance := ""
-		if instances != nil && instances[k] != noNumber {
-			instance = element(0x0020, 0x0013, "IS", fmt.Sprint(instances[k]))
-		}
-		// DICOM's world is LPS, ours RAS.
-		p := v.World([3]float64{0, 0, float64(k)})
-		pixels := make([]byte, 0, 2*area)
-		for _, hu := range v.Int16[k*area:][:area] {
-			pixels = binary.LittleEndian.AppendUint16(pixels, uint16(hu+1024))
-		}
-		number := func(x int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(x))) }
-		sop := fmt.Sprintf("%s.%d", uid, k+1)
-		a := v.Affine
-		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) +
-			element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
-		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL",
-			string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
-			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) +
-			element(0x0008, 0x0060, "CS", modality) +
-			element(0x0010, 0x0010, "PN", "Secret^Patient") + more +
-			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS",
-			fmt.Sprint(series)) + instance +
-			// one frame of reference for each folder of series
-			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) +
-			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037,
-			"DS",
-			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0],
-				-a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
-			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
-			element(0x0028, 0x0010, "US", number(v.Shape[1])) + element(0x0028, 0x0011, "US", number(v.Shape[0])) +
-			element(0x0028, 0x0030, "DS", fmt.Sprintf("%.5f\\%.5f", spacing[1], spacing[0])) +
-			element(0x0028, 0x0100, "US", number(16)) + element(0x0028, 0x0101, "US", number(16)) +
-			element(0x0028, 0x0102, "US", number(15)) + element(0x0028, 0x0103, "US", number(0)) +
-			element(0x0028, 0x1052, "DS", "-1024") + element(0x0028, 0x1053, "DS", "1") + element(0x7FE0, 0x0010, "OW",
-			string(pixels))
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08x-%04x.dcm", r.Uint32(), r.Uint32()>>16)),
-			[]byte(file), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// element writes one of DICOM's in explicit little endian.
-func element(group, number uint16, representation, value string) string {
-	if len(value)%2 == 1 {
-		pad := " "
-		if representation == "UI" {
-			pad = "\x00"
-		}
-		value += pad
-	}
-	b := binary.LittleEndian.AppendUint16(nil, group)
-	b = append(binary.LittleEndian.AppendUint16(b, number), representation...)
-	if representation == "OW" {
-		b = binary.LittleEndian.AppendUint32(append(b, 0, 0), uint32(len(value)))
-	} else {
-		b = binary.LittleEndian.AppendUint16(b, uint16(len(value)))
-	}
-	return string(b) + value
-}
-
-// axial makes a patient as a CT scanner writes one: axes LPS, the labels of the pancreas only.
-func axial(t *testing.T, number uint64) (*volume.Volume, *volume.LabelMap) {
-	t.Helper()
-	v, l, err := phantom.New(number, phantom.Options{Shape: [3]int{40, 36, 30}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, label := range l.Labels {
-		if label != phantom.Pancreas {
-			l.Labels[n] = 0
-		}
-	}
-	v, err = v.Orient("LPS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err = l.Orient("LPS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v, l
-}
-
-func TestNIHPancreasCT(t *testing.T) {
-	root := t.TempDir()
-	labels := filepath.Join(root, "TCIA_pancreas_labels-02-05-2017")
-	if err := os.Mkdir(labels, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	truth := map[string]*volume.LabelMap{}
-	for number := 1; number <= 4; number++ {
-		v, l := axial(t, uint64(number))
-		id := fmt.Sprintf("PANCREAS_%04d", number)
-		truth[id] = l
-		descending := number == 2
-		writeSeries(t, filepath.Join(root, "DOI", id, "1.2.3", "1.2.3.4"), fmt.Sprintf("1.2.3.%d", number), v,
-			descending)
-		// Labels count slices by instance number, and their header says something else: read by it,
-		// they are upside down.
-		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
-			Labels: l.Labels}
-		if descending {
-			stored = flipLabels(stored, "k")
-		}
-		if number == 4 {
-			stored = flipLabels(stored, "j") // a case that is wrong even so
-		}
-		if err := nifti.WriteLabels(filepath.Join(labels, fmt.Sprintf("label%04d.nii.gz", number)),
-			stored); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := detect(t, root)
-	if d.Layout != LayoutNIH || len(d.Cases) != 4 {
-		t.Fatalf("layout %s, %d cases", d.Layout, len(d.Cases))
-	}
-	for _, c := range d.Cases {
-		_, got, _, err := c.Read(DefaultReadOptions(), d.LabelNames)
-		if c.ID == "PANCREAS_0004" {
-			if err == nil || !strings.Contains(err.Error(), "along j") {
-				t.Errorf("%s: %v", c.ID, err)
-			}
-			var notes []string
-			if _, got, notes, err = c.Read(ReadOptions{Flips: FlipsFix}, d.LabelNames); len(notes) != 1 {
-				t.Errorf("%s: notes %q", c.ID, notes)
-			}
-		}
-		if err != nil {
-			t.Errorf("%s: %v", c.ID, err)
-			continue
-		}
-		if !got.Same(truth[c.ID].Grid, 1e-3) || !slices.Equal(got.Labels, truth[c.ID].Labels) {
-			t.Errorf("%s: labels do not lie where they were drawn", c.ID)
-		}
-	}
-	dir := t.TempDir()
-	s, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
-	if err == nil || s.Prepared != 3 || len(s.Failed) != 1 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	// Nothing about the patient is written anywhere.
-	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
-		if err != nil || info.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if strings.Contains(string(data), "Secret") {
-			t.Errorf("%s names the patient", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 8 {
-		t.Fatalf("%d entries, %v, %v", len(entries), notes, err)
-	}
-	series := 0
-	for _, e := range entries {
-		if want := strings.HasSuffix(e.Path, "label0004.nii.gz"); want != (len(e.Problems) > 0) {
-			t.Errorf("%s: problems %q", e.Path, e.Problems)
-		}
-		if e.Series != "" {
-			series++
-			if e.Kind != "DICOM" || e.Axcodes != "LAS" || !slices.Equal(e.Shape, []int{40, 36, 30}) {
-				t.Errorf("%+v", e)
-			}
-		}
-	}
-	if series != 4 {
-		t.Errorf("%d series", series)
-	}
-}
 
 // Labels of NIH Pancreas-CT are the stack of images by instance number, whatever way the patient
 // lies in the scanner and slices are numbered; where the numbers do not tell one order, they are
 // refused.
 func TestLabelsCountSlicesByInstance(t *testing.T) {
-	v, l := axial(t, 1)
+	v, l := datasettest.Axial(t, 1)
 	n := v.Shape[2]
 	numbers := func(f func(k int) int) []int {
 		all := make([]int, n)
@@ -273,11 +55,13 @@ func TestLabelsCountSlicesByInstance(t *testing.T) {
 		"twice": {v, numbers(func(k int) int { return max(k, 1) }), ReadOptions{},
 			"have the instance number 1 both, by which the labels count the slices"},
 		"none": {v, nil, ReadOptions{}, "have no instance number, by which the labels count the slices"},
-		"one without": {v, slices.Replace(numbers(func(k int) int { return k + 1 }), 9, 10, noNumber), ReadOptions{},
+		"one without": {v, slices.Replace(numbers(func(k int) int { return k + 1 }), 9, 10, datasettest.NoNumber),
+			ReadOptions{},
 			"has no instance number, by which the labels count the slices"},
 	} {
 		root := t.TempDir()
-		writeStudy(t, filepath.Join(root, "PANCREAS_0001", "1.2"), "1.2.1", "1.2.9", 1, "CT", c.scan, c.instances)
+		datasettest.WriteStudy(t, filepath.Join(root, "PANCREAS_0001", "1.2"), "1.2.1", "1.2.9", 1, "CT", c.scan,
+			c.instances)
 		file := filepath.Join(root, "label0001.nii.gz")
 		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
 			Labels: make([]uint16, l.Len())}
@@ -327,7 +111,7 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 		"tilted, as is":  {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}},
 		"as is, resized": {0.3, true, ReadOptions{Tilt: dicom.TiltKeep, Gaps: dicom.GapsResample}},
 	} {
-		v, l := axial(t, 2)
+		v, l := datasettest.Axial(t, 2)
 		v.Affine[1][2] = c.tilt * v.Spacing()[2]
 		root := t.TempDir()
 		series := filepath.Join(root, "PANCREAS_0001")
@@ -335,7 +119,7 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 		for k := range numbers {
 			numbers[k] = k*7%len(numbers) + 1
 		}
-		writeStudy(t, series, "1.2.1", "1.2.9", 1, "CT", v, numbers)
+		datasettest.WriteStudy(t, series, "1.2.1", "1.2.9", 1, "CT", v, numbers)
 		area := l.Shape[0] * l.Shape[1]
 		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())},
 			Labels: make([]uint16, l.Len())}
@@ -387,68 +171,6 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 	}
 }
 
-func TestTreeOfSeries(t *testing.T) {
-	root := t.TempDir()
-	a, l := axial(t, 1)
-	b, _ := axial(t, 2)
-	writeSeries(t, filepath.Join(root, "one", "CT"), "1.2.1", a, false)
-	writeSeries(t, filepath.Join(root, "two"), "1.2.2", a, false)
-	writeSeries(t, filepath.Join(root, "two"), "1.2.3", b, false)
-	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "one_seg.nii.gz"), l),
-		nifti.Write(filepath.Join(root, "three.nii"), b),
-		os.WriteFile(filepath.Join(root, "readme.txt"), []byte("text"), 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	d := detect(t, root)
-	if got, want := list(d), []string{"one one/CT one_seg.nii.gz", "three three.nii", "two_s1 two",
-		"two_s1_b two"}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
-	dir := t.TempDir()
-	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
-	want := map[string]*volume.Volume{"one": a, "two_s1": a, "two_s1_b": b, "three": b}
-	for info := range cache.Records() {
-		p, err := cache.Preparation().Apply(want[info.ID], info.Part())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := cache.Open(info.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := c.Volume()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(v.Int16, p.Int16) || !c.Same(p.Grid, 1e-3) || info.HasLabels != (info.ID == "one") {
-			t.Errorf("%s is not the scan that was written", info.ID)
-		}
-	}
-	// A folder alone, as predict is given one.
-	v, notes, err := ReadImage(filepath.Join(root, "one"), DefaultReadOptions())
-	if err != nil || len(notes) > 0 {
-		t.Fatal(notes, err)
-	}
-	if v, err = v.Orient("LPS"); err != nil || !slices.Equal(v.Int16, a.Int16) {
-		t.Errorf("%v", err)
-	}
-	if _, notes, err = ReadImage(filepath.Join(root, "two"), DefaultReadOptions()); err != nil || len(notes) != 1 {
-		t.Errorf("a choice of two: %q, %v", notes, err)
-	}
-	for _, path := range []string{"readme.txt", "nothing"} {
-		if _, _, err := ReadImage(filepath.Join(root, path), DefaultReadOptions()); err == nil {
-			t.Errorf("%s is read as a scan", path)
-		}
-	}
-}
-
 // A real trunk at 3 mm, written as TCIA wrote Pancreas-CT: the label file's rows run against what
 // its header says.
 func TestNIHLayoutFromARealScan(t *testing.T) {
@@ -479,7 +201,7 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	writeSeries(t, filepath.Join(root, "PANCREAS_0007", "study", "series"), "1.2.7", v, false)
+	datasettest.WriteSeries(t, filepath.Join(root, "PANCREAS_0007", "study", "series"), "1.2.7", v, false)
 	file := filepath.Join(root, "labels", "label0007.nii.gz")
 	if err := os.Mkdir(filepath.Dir(file), 0o777); err != nil {
 		t.Fatal(err)
@@ -532,7 +254,7 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	for k := range numbers {
 		numbers[k] = k/2 + k%2*((len(numbers)+1)/2) + 1
 	}
-	writeStudy(t, filepath.Join(root, "PANCREAS_0008"), "1.2.8", "1.2.9", 1, "CT", v, numbers)
+	datasettest.WriteStudy(t, filepath.Join(root, "PANCREAS_0008"), "1.2.8", "1.2.9", 1, "CT", v, numbers)
 	stored := &volume.LabelMap{Grid: claimed, Labels: make([]uint16, l.Len())}
 	area := l.Shape[0] * l.Shape[1]
 	for k, number := range numbers {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
@@ -23,7 +24,7 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 		}
 	}
 	kept := slices.Clone(cases)
-	for _, stem := range slices.SortedFunc(maps.Keys(files), compareNatural) {
+	for _, stem := range slices.SortedFunc(maps.Keys(files), numbers.CompareNatural) {
 		first := files[stem]
 		scan := firstChannel.ReplaceAllString(stem, "")
 		if scan == stem {

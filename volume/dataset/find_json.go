@@ -190,7 +190,7 @@ func (d *Dataset) noteSharedNames(names map[uint16]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(called)) {
 		if labels := called[name]; len(labels) > 1 {
-			d.note("dataset.json calls labels %s all %q: they stay labels of their own", joinLabels(labels),
+			d.note("dataset.json calls labels %s all %q: they stay labels of their own", safetext.Numbers(labels),
 				names[labels[0]])
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 )
 
 // What a dataset.json says of labels is understood in all of its forms, and refused where it
@@ -67,10 +69,10 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 			switch {
 			case c.names != nil && (err != nil || !maps.Equal(d.LabelNames, c.names)):
 				t.Errorf("%s, %s: %v, %+v", image, c.json, err, d)
-			case c.names != nil && c.said != "" && !noted(d.Notes, c.said):
+			case c.names != nil && c.said != "" && !datasettest.Noted(d.Notes, c.said):
 				t.Errorf("%s, %s: notes %q, want %q", image, c.json, d.Notes, c.said)
-			case c.names != nil && c.said == "" && noted(d.Notes, "calls"), c.said == "" &&
-				noted(d.Notes, "regions_class_order"):
+			case c.names != nil && c.said == "" && datasettest.Noted(d.Notes, "calls"), c.said == "" &&
+				datasettest.Noted(d.Notes, "regions_class_order"):
 				t.Errorf("%s, %s: notes %q", image, c.json, d.Notes)
 			case c.names == nil && (err == nil || !strings.Contains(err.Error(), c.said) ||
 				!strings.Contains(err.Error(), "dataset.json")):
@@ -78,7 +80,7 @@ func TestLabelsOfDatasetJSON(t *testing.T) {
 			}
 			if c.names == nil { // who inspects is told, too
 				if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil ||
-					!noted(notes, c.said) {
+					!datasettest.Noted(notes, c.said) {
 					t.Errorf("%s, %s: inspect says %v, %q", image, c.json, err, notes)
 				}
 			}

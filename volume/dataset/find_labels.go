@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
@@ -72,10 +73,10 @@ const (
 	apart      = "--unlabelled, to use no labels; or prepare the folders one by one"
 )
 
-// checkNames refuses labels whose numbers have other names in other cases, and labels that are
+// CheckNames refuses labels whose numbers have other names in other cases, and labels that are
 // numbers alone beside labels with names: a number would be learnt as one organ in all cases, and
 // nothing says that it is.
-func (d *Dataset) checkNames() error {
+func (d *Dataset) CheckNames() error {
 	if all := d.contradictions; len(all) > 0 {
 		const most = 3
 		text := strings.Join(all[:min(len(all), most)], "; ")
@@ -133,38 +134,38 @@ func (e *NamesError) Error() string { return e.problem }
 // numberMasks gives each name of a structure one number in all cases: the one that the data set has
 // for it, or the next that is free, in the order of the names.
 func (d Dataset) numberMasks(Options) (Dataset, error) {
-	numbers := map[string]uint16{}
+	known := map[string]uint16{}
 	var next uint16
 	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
-		if name := safetext.Fold(d.LabelNames[label]); numbers[name] == 0 {
-			numbers[name] = label
+		if name := safetext.Fold(d.LabelNames[label]); known[name] == 0 {
+			known[name] = label
 		}
 		next = label
 	}
 	var names []string
 	for _, c := range d.Cases {
 		for _, m := range c.Masks {
-			if numbers[safetext.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
+			if known[safetext.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)
 			}
 		}
 	}
-	slices.SortFunc(names, compareNatural)
+	slices.SortFunc(names, numbers.CompareNatural)
 	d.LabelNames = maps.Clone(d.LabelNames)
 	for _, name := range names {
-		if numbers[safetext.Fold(name)] != 0 {
+		if known[safetext.Fold(name)] != 0 {
 			continue // another spelling of it came before
 		}
 		if next++; next == 0 {
 			return d, fmt.Errorf("%s: more than 65535 structures", d.Root)
 		}
-		numbers[safetext.Fold(name)] = next
+		known[safetext.Fold(name)] = next
 		d.nameLabel(next, name)
 	}
 	return d.each(func(c *Case) {
 		c.Masks = slices.Clone(c.Masks)
 		for n := range c.Masks {
-			c.Masks[n].Label = numbers[safetext.Fold(c.Masks[n].Name)]
+			c.Masks[n].Label = known[safetext.Fold(c.Masks[n].Name)]
 		}
 	}), nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -62,59 +62,18 @@ func TestPatientsOfFolders(t *testing.T) {
 	}
 }
 
-// Series of one study are of one patient, and the study's UID goes nowhere.
-func TestPatientsOfStudies(t *testing.T) {
-	root := t.TempDir()
-	for n, study := range []string{"1.2.9", "1.2.9", "1.2.8"} {
-		v, _ := axial(t, uint64(n+1))
-		writeStudy(t, filepath.Join(root, "series"+string(rune('a'+n))), "1.2."+string(rune('1'+n)), study, n+1, "CT",
-			v, nil)
-	}
-	d, err := Detect(root, Options{Series: SeriesAll})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b, c := d.Cases[0].Patient, d.Cases[1].Patient, d.Cases[2].Patient; a == "" || a != b || c != "" ||
-		strings.Contains(a, "1.2.9") {
-		t.Errorf("patients %q, %q, %q", a, b, c)
-	}
-	dir := t.TempDir()
-	before := ""
-	for kept := range 2 { // prepared, then all kept
-		summary, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
-		if err != nil || summary.Kept != 3*kept || summary.Fingerprint == before {
-			t.Fatalf("%+v, %v", summary, err)
-		}
-		before = summary.Fingerprint
-		cache, err := prepared.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := Patients{d.Cases[0].ID: d.Cases[0].Patient, d.Cases[1].ID: d.Cases[1].Patient}
-		if d.Cases[0].Patient == "" {
-			want = Patients{}
-		}
-		if got := PatientsOf(cache.Records()); !reflect.DeepEqual(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-		cache.Close()
-		if d, err = Detect(root, Options{Series: SeriesAll, PatientPerCase: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Patients who were all given one StudyInstanceUID are told apart by folders and frames of
 // reference; what shares one of the two with a case is of the same patient.
 func TestPatientsOfOneStudy(t *testing.T) {
 	root := t.TempDir()
-	v, _ := axial(t, 1)
+	v, _ := datasettest.Axial(t, 1)
 	for n, folder := range []string{"p0/a", "p0/b", "p1/a", "p2/a", "p2/b"} {
-		writeStudy(t, filepath.Join(root, folder, "ct"), "1.2."+string(rune('1'+n)), "1.2.9", n+1, "CT", v, nil)
+		datasettest.WriteStudy(t, filepath.Join(root, folder, "ct"), "1.2."+string(rune('1'+n)), "1.2.9", n+1, "CT", v,
+			nil)
 	}
-	writeStudy(t, filepath.Join(root, "p3"), "1.2.6", "1.2.9", 6, "CT", v, nil)
+	datasettest.WriteStudy(t, filepath.Join(root, "p3"), "1.2.6", "1.2.9", 6, "CT", v, nil)
 	// one frame of reference: that of their folder's folder
-	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil)
+	datasettest.WriteStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil)
 	d := Dataset{}
 	found, _, _, err := listSeries(root, Options{Series: SeriesAll}, all)
 	if err != nil {
@@ -133,7 +92,8 @@ func TestPatientsOfOneStudy(t *testing.T) {
 		}
 	}
 	if len(d.Cases) != 7 || len(patients) != 1 || d.Cases[5].Patient == "" ||
-		d.Cases[5].Patient != d.Cases[6].Patient || !noted(d.Notes, "taken for different patients (6 in all)") {
+		d.Cases[5].Patient != d.Cases[6].Patient || !datasettest.Noted(d.Notes,
+		"taken for different patients (6 in all)") {
 		t.Errorf("%d cases, patients %q, notes %q", len(d.Cases), patients, d.Notes)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -27,7 +28,7 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 		}{{provenance.Predict, false}, {provenance.Crossval, false}, {"another", true}} {
 			root := tree(t, map[string]string{test.scan: "", test.labels: ""})
 			path := filepath.Join(root, filepath.FromSlash(test.labels))
-			_, l := patient(t, 1)
+			_, l := datasettest.Patient(t, 1)
 			if err := nifti.WriteLabelsWith(path, l,
 				[]nifti.Extension{provenance.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
 				t.Fatal(err)
@@ -64,8 +65,8 @@ func TestPredictedObjectsAreNoLabels(t *testing.T) {
 				root := t.TempDir()
 				in := func(name string) string { return filepath.Join(root, name) }
 				ct, path, drawn := in("ct"), in("rs.dcm"), in("z.dcm")
-				v, l := axial(t, 1)
-				writeSeries(t, ct, "1.2.1", v, false)
+				v, l := datasettest.Axial(t, 1)
+				datasettest.WriteSeries(t, ct, "1.2.1", v, false)
 				all, _, err := dicom.Scan(ct)
 				if err != nil {
 					t.Fatal(err)

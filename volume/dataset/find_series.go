@@ -211,7 +211,8 @@ func nameSuffixes(found []seriesCase) {
 		}
 		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
 		slices.SortFunc(cases, func(a, b *seriesCase) int {
-			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID),
+			return cmp.Or(numbers.CompareNatural(a.series.Number, b.series.Number),
+				numbers.CompareNatural(a.series.UID, b.series.UID),
 				a.series.Part-b.series.Part)
 		})
 		suffixes := map[string]int{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -28,7 +29,7 @@ func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 		if c.Patient != "" {
 			p[c.ID] = c.Patient
 		}
-		scan := scanOf(c)
+		scan := ScanOf(c)
 		if scan == "" {
 			continue
 		}
@@ -44,10 +45,10 @@ func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 	return p
 }
 
-// scanOf tells the scan of a case from others: by its voxels. Of a case that an earlier version has
+// ScanOf tells the scan of a case from others: by its voxels. Of a case that an earlier version has
 // prepared they are not known: its files do, and which series or volume of them it is. It is ""
 // where nobody has read them.
-func scanOf(c prepared.Record) string {
+func ScanOf(c prepared.Record) string {
 	switch {
 	case c.Scan != "":
 		return c.Scan
@@ -114,7 +115,7 @@ func (p Patients) WithoutLabels(scans, labelled, held []string) []string {
 		used[id] = true
 	}
 	free := slices.DeleteFunc(slices.Clone(scans), func(id string) bool { return used[id] })
-	slices.SortFunc(free, compareNatural)
+	slices.SortFunc(free, numbers.CompareNatural)
 	return free
 }
 

@@ -225,4 +225,6 @@ func WriteSplits(path string, splits []Split) error {
 	return atomicfile.Keep(path, append(safetext.JSON(data), '\n'))
 }
 
-func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }
+func sorted(ids []string) []string {
+	return slices.SortedFunc(slices.Values(ids), numbers.CompareNatural)
+}

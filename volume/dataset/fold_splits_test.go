@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 func nih(numbers ...int) (ids []string) {
@@ -33,7 +35,7 @@ func each(t *testing.T, splits []Split, ids []string) {
 			tested[id]++
 		}
 		both := slices.Concat(s.Train, s.Val)
-		slices.SortFunc(both, compareNatural)
+		slices.SortFunc(both, numbers.CompareNatural)
 		if !slices.Equal(both, sorted(ids)) {
 			t.Error("a fold does not hold every case once")
 		}
@@ -63,7 +65,10 @@ func TestPublishedFolds(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(consecutive, published) {
 		t.Errorf("consecutive folds of all 82 cases are not the published ones: %v", err)
 	}
-	without := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "PANCREAS_0025" || id == "PANCREAS_0070" })
+	without := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return id == "PANCREAS_0025" ||
+			id == "PANCREAS_0070"
+	})
 	some, err := Folds(FoldsNIH, without, nil, 4, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,8 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	}
 	for n := range entries {
 		if e := &entries[n]; e.several {
-			e.Problems = slices.Insert(e.Problems, 0, fmt.Sprintf("%d volumes: choose one with --volume, or name all with --channels", e.volumes))
+			e.Problems = slices.Insert(e.Problems, 0,
+				fmt.Sprintf("%d volumes: choose one with --volume, or name all with --channels", e.volumes))
 		}
 		if entries[n].Problems == nil {
 			entries[n].Problems = []string{} // [] in JSON, not null

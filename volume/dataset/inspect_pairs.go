@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/format"
-	"golang.org/x/sync/errgroup"
 )
 
 // This file: what the entries of scans and of their labels say together.
@@ -24,12 +25,12 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			e.problem(maskNote)
 		}
 	}
-	if err := d.checkNames(); err != nil {
+	if err := d.CheckNames(); err != nil {
 		notes = append(notes, err.Error())
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
-	flips := map[string]*flipEvidence{} // of the cases whose labels go by index
+	flips := map[string]*FlipEvidence{} // of the cases whose labels go by index
 	for _, c := range d.Cases {
 		labels, image := find.entry(c.Labels, ""), find.entry(c.Image, c.Series)
 		if c.channel && c.refused != nil {
@@ -80,8 +81,7 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			continue // unreadable, as its own entry says
 		}
 		if c.ByIndex || c.segmentation != nil || o.LabelsBy == LabelsByIndex {
-			c.seenFlips = &flipEvidence{}
-			flips[c.ID] = c.seenFlips
+			flips[c.ID] = c.SeeFlips()
 			group.Go(func() error {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -106,14 +106,14 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	seen := flipsSeen{}
+	seen := FlipsSeen{}
 	for id, e := range flips {
-		if *e != (flipEvidence{}) {
+		if *e != (FlipEvidence{}) {
 			seen[id] = *e
 		}
 	}
 	notes = slices.Concat(notes, []string{d.String()}, d.Notes)
-	if note := seen.note(); note != "" {
+	if note := seen.Note(); note != "" {
 		notes = append(notes, note)
 	}
 	return notes, nil
@@ -213,10 +213,10 @@ func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 
 // tryReading reads a case for what is wrong with it: an error, or warnings.
 func (c Case) tryReading(ctx context.Context, o ReadOptions) (warnings []string, err error) {
-	c = c.located()
+	c = c.Located()
 	release, err := memory.Take(ctx, c.reading())
 	if err != nil {
-		return nil, c.tooLarge(err)
+		return nil, c.TooLarge(err)
 	}
 	defer release()
 	_, _, notes, err := c.Read(o, nil)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -52,7 +53,8 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 		look = append(look, sight{p.Path, func() Entry { return e }})
 	}
 	slices.SortStableFunc(all, func(a, b *dicom.Series) int {
-		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)), compareNatural(a.Number, b.Number),
+		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)),
+			numbers.CompareNatural(a.Number, b.Number),
 			a.Part-b.Part)
 	})
 	for _, s := range all {

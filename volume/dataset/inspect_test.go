@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -19,7 +20,7 @@ import (
 // several, are in one part and are compared there; what belongs to no case is in one part, too.
 func TestInspectParts(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3", "p4", "p5")
-	_, l := patient(t, 2)
+	_, l := datasettest.Patient(t, 2)
 	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
 	moved.Affine[2][3] += 40
 	if err := errors.Join(
@@ -54,7 +55,7 @@ func TestInspectParts(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3")
-	_, l := patient(t, 1)
+	_, l := datasettest.Patient(t, 1)
 	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
 	moved.Affine[2][3] += 40
 	if err := errors.Join(
@@ -114,7 +115,7 @@ func TestInspect(t *testing.T) {
 // A scan that was put where labels belong is found out by its values.
 func TestInspectFindsAScanAmongLabels(t *testing.T) {
 	root := folderOf(t, "p1")
-	scan, _ := patient(t, 1)
+	scan, _ := datasettest.Patient(t, 1)
 	if err := nifti.Write(filepath.Join(root, "labelsTr/p1.nii.gz"), scan); err != nil {
 		t.Fatal(err)
 	}
@@ -137,13 +138,13 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 func TestInspectMixedFolder(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3")
 	in := func(name string) string { return filepath.Join(root, name) }
-	v, _ := axial(t, 1)
-	_, l := patient(t, 1)
+	v, _ := datasettest.Axial(t, 1)
+	_, l := datasettest.Patient(t, 1)
 	l.Affine[0][3] += 0.3 * l.Spacing()[0]
 	scout := &volume.Volume{Grid: v.Grid, Int16: v.Int16[:v.Shape[0]*v.Shape[1]]}
 	scout.Shape[2] = 1
-	writeSeries(t, in("dicom/ct"), "1.2.1", v, false)
-	writeSeries(t, in("dicom/scout"), "1.2.2", scout, false)
+	datasettest.WriteSeries(t, in("dicom/ct"), "1.2.1", v, false)
+	datasettest.WriteSeries(t, in("dicom/scout"), "1.2.2", scout, false)
 	files, err := filepath.Glob(in("dicom/scout/*"))
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +153,9 @@ func TestInspectMixedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
-	file = []byte(strings.Replace(string(file), class, element(0x0008, 0x0008, "CS", `ORIGINAL\PRIMARY\LOCALIZER`)+
+	class := datasettest.Element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
+	file = []byte(strings.Replace(string(file), class, datasettest.Element(0x0008, 0x0008, "CS",
+		`ORIGINAL\PRIMARY\LOCALIZER`)+
 		class, 1))
 	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.mgz"), nil, 0o666),
 		os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
@@ -174,8 +176,8 @@ func TestInspectMixedFolder(t *testing.T) {
 		want = slices.Insert(want, 1, "link unknown a link that leads nowhere")
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || !noted(notes, "passed over 1 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") ||
-		!noted(notes, "layout scans, 5 cases, 3 with labels") {
+	if err != nil || !datasettest.Noted(notes, "passed over 1 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") ||
+		!datasettest.Noted(notes, "layout scans, 5 cases, 3 with labels") {
 		t.Fatalf("%v, %q", err, notes)
 	}
 	var got []string
@@ -248,7 +250,8 @@ func TestInspectVolumes(t *testing.T) {
 	for chosen, want := range []struct {
 		min, max, mean float64
 		problem        string
-	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume, or name all with --channels"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""},
+	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume, or name all with --channels"}, {1, 4, 2.5, ""}, {-2, 2,
+		0.25, ""}, {50, 80, 65, ""},
 		{0, 0, 0, "has no volume 4: it holds 3"}} {
 		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
 		if err != nil || len(entries) != 1 || !slices.Equal(entries[0].Shape, []int{2, 1, 2, 3}) {
@@ -267,7 +270,7 @@ func TestInspectVolumes(t *testing.T) {
 	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume",
 		"layout nnunet, 1 case, 1 with labels", "layout nnunet, 1 case, 1 with labels"} {
 		entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
-		if err != nil || len(entries) != 3 || len(entries[0].Problems) > 0 || !noted(notes, want) {
+		if err != nil || len(entries) != 3 || len(entries[0].Problems) > 0 || !datasettest.Noted(notes, want) {
 			t.Errorf("channel %d: %+v, %q, %v", chosen, entries, notes, err)
 		}
 	}

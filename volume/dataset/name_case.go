@@ -17,40 +17,6 @@ import (
 
 var digits = regexp.MustCompile(`\d+`)
 
-// compareNatural orders names with the numbers in them as numbers: case2 before case10.
-func compareNatural(a, b string) int {
-	whole := [2]string{a, b}
-	for a != "" && b != "" {
-		if a[0] == b[0] && (a[0] < '0' || a[0] > '9') {
-			a, b = a[1:], b[1:]
-			continue
-		}
-		m, n := leadingDigits(a), leadingDigits(b)
-		if m == 0 || n == 0 {
-			return strings.Compare(a, b)
-		}
-		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
-		if len(x) != len(y) {
-			return len(x) - len(y)
-		}
-		if x != y {
-			return strings.Compare(x, y)
-		}
-		a, b = a[m:], b[n:]
-	}
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(whole[0], whole[1]) // 07 and 7
-}
-
-func leadingDigits(s string) (n int) {
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
-
 // Number returns the last number in a case's name, which the published folds go by; false where
 // there is none.
 func Number(id string) (int, bool) {
@@ -81,18 +47,6 @@ func FileName(id string) string {
 		id = fmt.Sprintf("%s_%x", strings.ToValidUTF8(id[:most-9], ""), sum[:4])
 	}
 	return id
-}
-
-// joinLabels lists labels.
-func joinLabels(labels []uint16) string {
-	if len(labels) == 0 {
-		return "none"
-	}
-	texts := make([]string, len(labels))
-	for n, label := range labels {
-		texts[n] = strconv.Itoa(int(label))
-	}
-	return safetext.List(texts)
 }
 
 // namesOf lists names in the order of their labels.

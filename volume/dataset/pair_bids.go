@@ -267,7 +267,8 @@ func (d *Dataset) joinContrasts(subjects map[string][]candidate, names []string)
 			of := make([][]candidate, len(names))
 			for n, name := range names {
 				of[n] = withContrast(runs[run], name)
-				originals := slices.DeleteFunc(slices.Clone(of[n]), func(c candidate) bool { return c.name.bids.derivative })
+				originals := slices.DeleteFunc(slices.Clone(of[n]),
+					func(c candidate) bool { return c.name.bids.derivative })
 				if len(originals) > 0 {
 					of[n] = originals
 				}

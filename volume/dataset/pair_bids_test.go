@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
@@ -140,7 +141,7 @@ func TestContrastsOfBIDS(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := tellsOf(d); !slices.Equal(got, c.want) || !noted(append(d.Notes, ""), note) {
+		if got := tellsOf(d); !slices.Equal(got, c.want) || !datasettest.Noted(append(d.Notes, ""), note) {
 			t.Errorf("%s:\n%q, want\n%q; notes %q, want %q", name, got, c.want, d.Notes, note)
 		}
 	}
@@ -156,8 +157,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 	// inspect says it, and looks at all.
 	root, _ = partsOf(t, contrasts)
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 7 || !noted(notes, "subjects have several contrasts") ||
-		!noted(notes, "5 cases, 2 with labels") {
+	if err != nil || len(entries) != 7 || !datasettest.Noted(notes, "subjects have several contrasts") ||
+		!datasettest.Noted(notes, "5 cases, 2 with labels") {
 		t.Errorf("%d entries, %q, %v", len(entries), notes, err)
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"runtime"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/format"
-	"golang.org/x/sync/errgroup"
 )
 
 // This file: files that are no scans: masks, and fragments of scans.
@@ -24,7 +25,7 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 			}
 		}
 	}
-	slices.SortFunc(unlabelled, compareNatural)
+	slices.SortFunc(unlabelled, numbers.CompareNatural)
 	masks := make([]bool, len(unlabelled))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -66,7 +67,7 @@ func (d *Dataset) leaveOutFragments(p *pairing) {
 	if len(fragments) == scans {
 		return
 	}
-	for _, path := range slices.SortedFunc(maps.Keys(fragments), compareNatural) {
+	for _, path := range slices.SortedFunc(maps.Keys(fragments), numbers.CompareNatural) {
 		d.PassedOver = append(d.PassedOver, fmt.Sprintf("%s: passed over: %s voxels are too few slices for a scan; "+
 			"who gives the path of this file takes it", path, fragments[path]))
 	}
@@ -88,7 +89,7 @@ func (p *pairing) dropPredicted(d *Dataset, o Options) {
 			}
 		}
 	}
-	slices.SortFunc(paths, compareNatural)
+	slices.SortFunc(paths, numbers.CompareNatural)
 	dropped := d.dropPredicted(paths, o)
 	p.dropLabels(func(path string) bool { return dropped[path] })
 	p.dropScans(func(c candidate) bool { return dropped[c.path] })

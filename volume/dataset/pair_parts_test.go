@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
@@ -147,7 +147,8 @@ func TestNamesOfLabels(t *testing.T) {
 	}
 	// Two numbered files may be of two people.
 	root, _ := partsOf(t, map[string]int{"c.nii.gz": -1, "c_seg1.nii.gz": 0, "c_seg2.nii.gz": 0})
-	if d := detect(t, root); d.Cases[0].Labels != "" || len(d.Unused) != 2 || !noted(d.Notes, "2 files of them") {
+	if d := detect(t, root); d.Cases[0].Labels != "" || len(d.Unused) != 2 ||
+		!datasettest.Noted(d.Notes, "2 files of them") {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
 	// So may masks of one structure each, whose names tell no structure.
@@ -157,7 +158,8 @@ func TestNamesOfLabels(t *testing.T) {
 			two[1] + ".nii.gz": int(phantom.Spleen)}
 		root, _ := partsOf(t, files)
 		if d := detect(t, root); len(d.Cases) != 1 || d.Cases[0].Labels != "" || len(d.Unused) != 2 ||
-			!noted(d.Notes, "several people: say with --pairs which to take ('*.nii.gz=*"+two[0][1:]+".nii.gz')") {
+			!datasettest.Noted(d.Notes,
+				"several people: say with --pairs which to take ('*.nii.gz=*"+two[0][1:]+".nii.gz')") {
 			t.Errorf("%q: %q, %q", two, list(d), d.Notes)
 		}
 		d, err := Detect(root, Options{Pairs: "*.nii.gz=*" + two[1][1:] + ".nii.gz"})
@@ -184,7 +186,7 @@ func TestLabelsOfOtherScansInAFlatFolder(t *testing.T) {
 	}
 	d := detect(t, root)
 	if got := list(d); !slices.Equal(got, []string{"a_ct a_ct.nii.gz a_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}) ||
-		!noted(d.Notes, "b_seg.nii.gz looks like labels, but belongs to no scan") {
+		!datasettest.Noted(d.Notes, "b_seg.nii.gz looks like labels, but belongs to no scan") {
 		t.Errorf("%q, notes %q", got, d.Notes)
 	}
 	if err := os.Remove(filepath.Join(root, "ct_seg.nii.gz")); err != nil {
@@ -214,7 +216,7 @@ func TestMasksThatDisagree(t *testing.T) {
 	}
 	o.Overlap = "last"
 	if _, l, notes, err := d.Cases[0].Read(o, d.LabelNames); err != nil || l.Counts()[2] == 0 || l.Counts()[1] > 0 ||
-		!noted(notes, "structures overlap") {
+		!datasettest.Noted(notes, "structures overlap") {
 		t.Errorf("the last one wins: %v, %q", err, notes)
 	}
 	root, _ = partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": 0,
@@ -235,7 +237,8 @@ func TestMasksPutTogetherBesideTheirFolder(t *testing.T) {
 		t.Fatalf("%+v, %v", d.Cases, d.LabelNames)
 	}
 	file := filepath.Join(root, "s1", "combined_labels.nii.gz")
-	if !noted(d.Notes, file+": passed over: it holds more than one structure") || !slices.Contains(d.Unused, file) {
+	if !datasettest.Noted(d.Notes, file+": passed over: it holds more than one structure") ||
+		!slices.Contains(d.Unused, file) {
 		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 	if _, l, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err != nil || len(l.Counts()) != 3 {
@@ -381,53 +384,5 @@ func TestPairs(t *testing.T) {
 		if _, err := read(pattern); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the pattern %s: %v", pattern, err)
 		}
-	}
-}
-
-// NRRD and MetaImage files are scans and labels like others; Slicer's segmentations name theirs.
-func TestFormatsOfITK(t *testing.T) {
-	var cases []struct {
-		Name  string            `json:"name"`
-		Files map[string][]byte `json:"files"`
-	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "itk_files.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &cases)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	for _, c := range cases {
-		name := map[string]string{"axial.nrrd": "p1.nrrd", "organs.seg.nrrd": "p1.seg.nrrd", "axial.mha": "p2.MHA",
-			"packed.mhd": "packed.mhd"}[c.Name]
-		if name == "" {
-			continue
-		}
-		for file, data := range c.Files {
-			if file == c.Name {
-				file = name
-			}
-			if err := os.WriteFile(filepath.Join(root, file), data, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	d := detect(t, root)
-	if got := list(d); !slices.Equal(got, []string{"p1 p1.nrrd p1.seg.nrrd", "p2 p2.MHA", "packed packed.mhd"}) ||
-		len(d.Notes) > 0 || d.LabelNames[3] != "Parotid left" {
-		t.Errorf("%q, %q, %v", got, d.Notes, d.LabelNames)
-	}
-	if paths := d.Cases[2].sourcePaths(); len(paths) != 2 {
-		t.Errorf("the files of a pair: %q", paths)
-	}
-	if s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil ||
-		s.Prepared != 3 || s.Labelled != 1 {
-		t.Errorf("%v, %+v", err, s)
-	}
-	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 4 || entries[0].Kind != "NRRD" || entries[1].LabelNames[7] != "cord" ||
-		len(entries[0].Problems) > 0 {
-		t.Errorf("%v, %+v", err, entries)
 	}
 }

@@ -57,7 +57,10 @@ func (c *Case) setObject(o object, choice *chosenStructures) (note string) {
 			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name, at: at})
 		}
 	}
-	c.Masks = slices.DeleteFunc(choice.choose(c.Masks), func(m Mask) bool { return !chosen && !o.structures.Structures[m.at].Anatomy() })
+	c.Masks = slices.DeleteFunc(choice.choose(c.Masks), func(m Mask) bool {
+		return !chosen &&
+			!o.structures.Structures[m.at].Anatomy()
+	})
 	for at, s := range o.structures.Structures {
 		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return m.at == at }) {
 			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))

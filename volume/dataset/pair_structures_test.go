@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -15,7 +16,7 @@ func TestMasksOfOneName(t *testing.T) {
 	root := tree(t, map[string]string{"p1/ct.nii.gz": "", "p1/segmentations/brain-stem.nii.gz": "",
 		"p1/segmentations/brainstem.nii.gz": "", "p1/segmentations/liver.nii.gz": ""})
 	path := func(name string) string { return filepath.Join(root, "p1", "segmentations", name) }
-	_, l := patient(t, 1)
+	_, l := datasettest.Patient(t, 1)
 	write := func(name string, voxels ...int) {
 		t.Helper()
 		clear(l.Labels)

@@ -8,71 +8,8 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti"
-	"github.com/voxsaw/voxsaw/volume/prepared"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 )
-
-// Three phases of one patient in one folder are three scans, and copies of a scan are one, whatever
-// their files and axes are.
-func TestSameScanByVoxels(t *testing.T) {
-	root := t.TempDir()
-	for n, phase := range []string{"arterial", "portal", "late"} {
-		v, _ := axial(t, 1)
-		v = &volume.Volume{Grid: v.Grid, Int16: slices.Clone(v.Int16)}
-		for i := range v.Int16 {
-			v.Int16[i] += int16(20 * n)
-		}
-		writeTold(
-			t,
-			filepath.Join(root, "patient", "DICOM"),
-			fmt.Sprintf("1.2.%d", n+1),
-			"1.2.9",
-			n+1,
-			"CT",
-			v,
-			nil,
-			element(0x0008, 0x103E, "LO", phase),
-		)
-		if phase == "portal" {
-			v, err := v.Orient("RAS")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := nifti.Write(filepath.Join(root, "copy.nii.gz"), v); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	same := func(o Options) string {
-		d, err := Detect(root, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := t.TempDir()
-		s, err := Prepare(t.Context(), d, out, volume.DefaultPreparation(), PrepareOptions{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := prepared.Open(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		for r := range store.Records() {
-			if len(r.Scan) != 64 {
-				t.Errorf("%s: digest %q", r.ID, r.Scan)
-			}
-		}
-		return strings.Join(s.Notes, "\n")
-	}
-	const want = "WARNING: the same scan under several names: copy = DICOM_s2; "
-	if got := same(Options{Series: SeriesAll}); !strings.Contains(strings.ReplaceAll(got, "patient_", ""), want) {
-		t.Errorf("%s", got)
-	}
-	if got := same(Options{Series: "description~arterial"}); strings.Contains(got, "the same scan") {
-		t.Errorf("%s", got)
-	}
-}
 
 // slicesOf is a part of a scan: count slices from the first.
 func slicesOf(v *volume.Volume, count int) *volume.Volume {
@@ -85,9 +22,9 @@ func slicesOf(v *volume.Volume, count int) *volume.Volume {
 // map, localizers that say so in their description alone, and a fragment.
 func TestExportOfMR(t *testing.T) {
 	root := t.TempDir()
-	v, _ := axial(t, 1)
-	other, _ := axial(t, 2)
-	described := func(text, more string) string { return element(0x0008, 0x103E, "LO", text) + more }
+	v, _ := datasettest.Axial(t, 1)
+	other, _ := datasettest.Axial(t, 2)
+	described := func(text, more string) string { return datasettest.Element(0x0008, 0x103E, "LO", text) + more }
 	for n, s := range []struct {
 		text, more string
 		v          *volume.Volume
@@ -96,16 +33,16 @@ func TestExportOfMR(t *testing.T) {
 		{"t2_tse_tra", "", v},
 		{"t2_tse_sag", "", turned(t, v, "PIL")},
 		{"t2_tse_cor", "", turned(t, v, "LIP")},
-		{"ep2d_diff_tra_DYNDIST", element(0x0018, 0x0024, "SH", "*ep_b50t"), v},
-		{"ep2d_diff_tra_DYNDIST", element(0x0018, 0x0024, "SH", "*ep_b800t"), other},
-		{"ep2d_diff_tra_DYNDIST_ADC", element(0x0008, 0x0008, "CS", `DERIVED\PRIMARY\DIFFUSION\ADC`), v},
+		{"ep2d_diff_tra_DYNDIST", datasettest.Element(0x0018, 0x0024, "SH", "*ep_b50t"), v},
+		{"ep2d_diff_tra_DYNDIST", datasettest.Element(0x0018, 0x0024, "SH", "*ep_b800t"), other},
+		{"ep2d_diff_tra_DYNDIST_ADC", datasettest.Element(0x0008, 0x0008, "CS", `DERIVED\PRIMARY\DIFFUSION\ADC`), v},
 		{"t1 test", "", slicesOf(v, 2)},
 	} {
 		uid := fmt.Sprintf("1.2.%d", n)
 		if n == 5 { // of the same series
 			uid = "1.2.4"
 		}
-		writeTold(
+		datasettest.WriteTold(
 			t,
 			filepath.Join(root, "ProstateX-0000", fmt.Sprint(n)),
 			uid,
@@ -118,11 +55,11 @@ func TestExportOfMR(t *testing.T) {
 		)
 	}
 	if d, err := Detect(root, Options{}); err != nil || len(d.Cases) != 1 || d.Cases[0].refused == nil ||
-		!noted(
+		!datasettest.Noted(
 			d.PassedOver,
 			`passed over MR series 0: 5 axial localizers of 40x36, explicit VR little endian, "localizer 3-plane"`,
 		) ||
-		!noted(
+		!datasettest.Noted(
 			d.PassedOver,
 			`passed over MR series 7: 2 axial slices of 40x36, explicit VR little endian, "t1 test": too few slices for a scan; --series 7 takes it`,
 		) {
@@ -183,8 +120,8 @@ func turned(t *testing.T, v *volume.Volume, codes string) *volume.Volume {
 // A folder that holds a fragment alone holds no scan.
 func TestFragmentAlone(t *testing.T) {
 	root := t.TempDir()
-	v, _ := axial(t, 1)
-	writeStudy(t, filepath.Join(root, "p"), "1.2.1", "1.2.9", 4, "CT", slicesOf(v, 2), nil)
+	v, _ := datasettest.Axial(t, 1)
+	datasettest.WriteStudy(t, filepath.Join(root, "p"), "1.2.1", "1.2.9", 4, "CT", slicesOf(v, 2), nil)
 	if d, err := Detect(root, Options{}); err == nil || !strings.Contains(err.Error(), "no scan: ") ||
 		!strings.Contains(err.Error(), "too few slices for a scan; --series 4 takes it") {
 		t.Errorf("%v, %v", d, err)

@@ -32,12 +32,12 @@ func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
 // moments are the count, the sum and the sum of squares of HU.
 type moments struct{ n, x, xx float64 }
 
-// flipEvidence is the HU inside and just outside of labels, as they lie (0) and in their seven
+// FlipEvidence is the HU inside and just outside of labels, as they lie (0) and in their seven
 // flips: bit 0 of the index is i, bit 1 is j, bit 2 is k.
-type flipEvidence [8][2]moments
+type FlipEvidence [8][2]moments
 
 // lookAtFlips collects the evidence of a case.
-func lookAtFlips(v *volume.Volume, l *volume.LabelMap) (e flipEvidence) {
+func lookAtFlips(v *volume.Volume, l *volume.LabelMap) (e FlipEvidence) {
 	n := 0
 	for k := range l.Shape[2] {
 		for j := range l.Shape[1] {
@@ -61,8 +61,14 @@ func lookAtFlips(v *volume.Volume, l *volume.LabelMap) (e flipEvidence) {
 	return e
 }
 
+// SeeFlips makes reading the case's labels fill in the evidence, where flips are looked for.
+func (c *Case) SeeFlips() *FlipEvidence {
+	c.seenFlips = &FlipEvidence{}
+	return c.seenFlips
+}
+
 // flipped is the evidence once the labels are flipped along axes.
-func (e *flipEvidence) flipped(axes string) (after flipEvidence) {
+func (e *FlipEvidence) flipped(axes string) (after FlipEvidence) {
 	by := 0
 	for _, axis := range axes {
 		by |= 1 << (axis - 'i')
@@ -74,7 +80,7 @@ func (e *flipEvidence) flipped(axes string) (after flipEvidence) {
 }
 
 // edges is the sum of squares between inside and outside, and that of all, of each flip.
-func (e *flipEvidence) edges() (between, all [8]float64) {
+func (e *FlipEvidence) edges() (between, all [8]float64) {
 	for flip, s := range e {
 		in, out := s[0], s[1]
 		if in.n == 0 || out.n == 0 {
@@ -89,7 +95,7 @@ func (e *flipEvidence) edges() (between, all [8]float64) {
 
 // verdict is the axes along which labels fit clearly better when they are flipped, "" for none; or
 // that they clearly fit best as they lie. Where it is neither, nothing can be told.
-func (e *flipEvidence) verdict() (better string, agrees bool) {
+func (e *FlipEvidence) verdict() (better string, agrees bool) {
 	between, all := e.edges()
 	return judgeFlips(between, all)
 }
@@ -130,12 +136,12 @@ func axesOf(flip int) (axes string) {
 	return axes
 }
 
-// flipsSeen is the evidence of the cases that were compared with their scans.
-type flipsSeen map[string]flipEvidence
+// FlipsSeen is the evidence of the cases that were compared with their scans.
+type FlipsSeen map[string]FlipEvidence
 
-// note says how many cases agree with their scans, and of how many nothing can be told. What single
+// Note says how many cases agree with their scans, and of how many nothing can be told. What single
 // cases do not tell, all of them together may; "" where none was compared.
-func (f flipsSeen) note() string {
+func (f FlipsSeen) Note() string {
 	agree, untold := 0, 0
 	var between, all [8]float64
 	for _, id := range slices.Sorted(maps.Keys(f)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -131,7 +132,7 @@ func TestLayersThatContradictThemselves(t *testing.T) {
 // What preparing takes for labels, inspecting counts, and what it refuses is a problem: whole
 // numbers but for a rounding, a volume for each label, whatever the files are called.
 func TestInspectTakesLabelsAsPrepareDoes(t *testing.T) {
-	v, l := patient(t, 1)
+	v, l := datasettest.Patient(t, 1)
 	hot := make([]float32, 0, 2*l.Len())
 	near, off, huge := make([]float32, l.Len()), make([]float32, l.Len()), make([]float32, l.Len())
 	for n, label := range l.Labels {
@@ -219,7 +220,7 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 			if err != nil || len(d.Cases) != 2 || d.Cases[1].Labels == "" {
 				t.Fatalf("%v, %+v", err, d)
 			}
-			switch err := d.checkNames(); {
+			switch err := d.CheckNames(); {
 			case (c.want == "" || same) && err != nil, c.want != "" && !same && (err == nil ||
 				!strings.HasPrefix(err.Error(), want)):
 				t.Errorf("%q, same labels %v: %v", c.second, same, err)
@@ -227,7 +228,7 @@ func TestSegmentsInAnotherOrderAreRefused(t *testing.T) {
 		}
 		d, err := Detect(root, Options{Unlabelled: true})
 		if err == nil {
-			err = d.checkNames()
+			err = d.CheckNames()
 		}
 		if err != nil {
 			t.Errorf("%q, unlabelled: %v", c.second, err)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -50,9 +51,9 @@ func extentOfSeries(s *dicom.Series) extent {
 	return extent{int64(s.Grid.Len()), 2, s.Grid}
 }
 
-// located is the case with its series, where that is one that nobody has chosen yet: the header
+// Located is the case with its series, where that is one that nobody has chosen yet: the header
 // tells how large it is.
-func (c Case) located() Case {
+func (c Case) Located() Case {
 	asksSegments := c.Labels != "" && c.Masks == nil && c.structures == nil && !format.IsName(c.Labels) &&
 		c.Series == ""
 	if c.refused != nil || c.series != nil || asksSegments || !c.IsDICOM() {
@@ -111,6 +112,53 @@ func (c Case) labelBytesOf(scan extent) (labels, beside int64) {
 	return labels, beside
 }
 
+// Memory is the bytes that preparing a case takes, at most: the scan, its labels and the copies
+// that windowing, turning and resampling make. Where the headers do not tell, known is false and
+// the figure a guess.
+func (c Case) Memory(p volume.Preparation) (need int64, known bool) {
+	scan, known := c.scanExtent()
+	if !known {
+		const unknown = 16 // bytes for each byte of files that may be compressed
+		size := int64(0)
+		_ = walk(c.Image, func(_ string, entry fs.FileInfo, err error) error {
+			if err == nil && !entry.IsDir() {
+				size += entry.Size()
+			}
+			return nil
+		})
+		return unknown * size, false
+	}
+	need = copiesOfScan * scan.bytes()
+	// further channels are read, and perhaps resampled, before the first is prepared
+	need += int64(len(c.More)) * (4*scan.voxels + scan.bytes())
+	const standardised = 6 // bytes a voxel: float32, and what a mask of it takes
+	if p.Scheme() != volume.CTWindow {
+		need += standardised * scan.voxels
+	}
+	labels, beside := c.labelBytesOf(scan)
+	need += max(copiesOfLabels*labels, labels+beside)
+	if p.Spacing != [3]float64{} {
+		g, err := p.Grid(scan.grid)
+		if err != nil {
+			return need, true // preparing says what is wrong
+		}
+		prepared := int64(g.Len())
+		each := scan.voxelBytes
+		if each > 2 {
+			each += 2
+		}
+		if p.Interpolation != "linear" {
+			each = otherBytes
+			need += otherBytes * scan.voxels
+		}
+		need += each * prepared
+		if labels > 0 {
+			need += preparedLabelBytes * prepared
+		}
+	}
+	return need, true
+}
+
 // reading is the bytes that reading the case's scan and labels takes; 0: that is not known.
 func (c Case) reading() int64 {
 	scan, known := c.scanExtent()
@@ -121,8 +169,8 @@ func (c Case) reading() int64 {
 	return scan.bytes() + labels + beside
 }
 
-// tooLarge is an error about memory with the name of what needs it.
-func (c Case) tooLarge(err error) error {
+// TooLarge is an error about memory with the name of what needs it.
+func (c Case) TooLarge(err error) error {
 	var tooMuch *memory.Error
 	if e, known := c.scanExtent(); known && errors.As(err, &tooMuch) {
 		return fmt.Errorf("%s, with %s voxels, %w", c.Image, numbers.Extents(e.grid.Shape[:]), err)

@@ -2,11 +2,8 @@ package dataset
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,169 +13,17 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
-	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-// writeSegmentation writes labels as a SEG object that refers to the only series of a folder.
-func writeSegmentation(t *testing.T, path, series string, l *volume.LabelMap) {
-	t.Helper()
-	all, _, err := dicom.Scan(series)
-	if err != nil || len(all) != 1 {
-		t.Fatal(len(all), err)
-	}
-	if l, err = l.Orient(all[0].Axcodes); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), dicom.WriteSegmentation(path, l, all[0],
-		dicom.WriteOptions{Algorithm: "test"})); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func noted(notes []string, want string) bool {
-	return slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, want) })
-}
-
-func TestSegmentationsAreLabels(t *testing.T) {
-	root := t.TempDir()
-	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
-	a, la := axial(t, 1)
-	b, lb := axial(t, 2)
-	la.Names, lb.Names = map[uint16]string{la.Labels[slices.IndexFunc(la.Labels,
-		func(x uint16) bool { return x != 0 })]: "pancreas"}, nil
-	writeSeries(t, in("one", "CT"), "1.2.1", a, false)
-	writeSeries(t, in("two", "CT"), "1.2.2", b, false)
-	writeSegmentation(t, in("one", "seg", "pancreas.dcm"), in("one", "CT"), la)
-	writeSegmentation(t, in("elsewhere", "b.dcm"), in("two", "CT"), lb)
-
-	d := detect(t, root)
-	if got, want := list(d), []string{"one one/CT one/seg/pancreas.dcm",
-		"two two/CT elsewhere/b.dcm"}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
-	truth := map[string]*volume.LabelMap{"1.2.1": la, "1.2.2": lb}
-	for _, c := range d.Cases {
-		// As Detect found it, and as somebody puts it together by hand.
-		for _, c := range []Case{c, {Image: c.Image, Labels: c.Labels}} {
-			v, l, notes, err := c.Read(DefaultReadOptions(), d.LabelNames)
-			if err != nil || len(notes) > 0 {
-				t.Fatal(notes, err)
-			}
-			want, err := truth[d.Cases[0].Series].Orient(v.Axcodes())
-			if c.Image == d.Cases[1].Image {
-				want, err = truth[d.Cases[1].Series].Orient(v.Axcodes())
-			}
-			if err != nil || !l.Same(v.Grid, 1e-9) || !slices.Equal(l.Labels, want.Labels) {
-				t.Errorf("%s: labels are not those that were written (%v)", c.Image, err)
-			}
-		}
-	}
-
-	dir := t.TempDir()
-	// The number has another name in the other case: that it means the same, somebody must say.
-	var names *NamesError
-	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); !errors.As(err,
-		&names) ||
-		!strings.Contains(err.Error(), `is "pancreas" in`) || !strings.Contains(names.Hint, "--same-labels") {
-		t.Errorf("one label of two names: %v", err)
-	}
-	if _, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil ||
-		!noted(notes, `is "pancreas" in`) {
-		t.Errorf("one label of two names: inspect says %q, %v", notes, err)
-	}
-	d, err := Detect(root, Options{SameLabels: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
-	for info := range cache.Records() {
-		if !info.HasLabels || len(info.LabelCounts) == 0 {
-			t.Errorf("case %s has no labels", info.ID)
-		}
-	}
-
-	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || len(entries) != 4 {
-		t.Fatal(len(entries), err)
-	}
-	objects := 0
-	for _, e := range entries {
-		if len(e.Problems) > 0 {
-			t.Errorf("%s: %q", e.Path, e.Problems)
-		}
-		if e.Kind == kindSEG {
-			objects++
-			if e.Modality != "SEG" || e.Dtype != "binary" || len(e.Labels) != 2 || e.Shape[0] != a.Shape[0] {
-				t.Errorf("%+v", e)
-			}
-		}
-	}
-	if objects != 2 {
-		t.Errorf("%d SEG objects", objects)
-	}
-
-	// A copy is no second object; another one is, and somebody has to choose.
-	file, err := os.ReadFile(in("elsewhere", "b.dcm"))
-	if err == nil {
-		err = os.WriteFile(in("elsewhere", "copy.dcm"), file, 0o666)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d = detect(t, root); d.Cases[1].Labels == "" || !noted(d.PassedOver, "copy.dcm: passed over: copy") {
-		t.Errorf("labels %s, passed over %q", d.Cases[1].Labels, d.PassedOver)
-	}
-	clear(la.Labels[:len(la.Labels)/2])
-	writeSegmentation(t, in("one", "seg", "half.dcm"), in("one", "CT"), la)
-	d = detect(t, root)
-	if d.Cases[0].Labels != "" || !noted(d.Notes, "2 SEG objects") || !noted(d.Notes, "half.dcm") {
-		t.Errorf("labels %s, notes %q", d.Cases[0].Labels, d.Notes)
-	}
-	if d, err = Detect(root, Options{Segmentation: "half"}); err != nil ||
-		filepath.Base(d.Cases[0].Labels) != "half.dcm" || !noted(d.Notes, "none of its SEG objects is half") {
-		t.Errorf("%v, %q", err, d.Notes)
-	}
-	// A NIfTI file goes before.
-	if err := nifti.WriteLabels(in("one", "CT_seg.nii.gz"), la); err != nil {
-		t.Fatal(err)
-	}
-	if d, err = Detect(root, Options{Segmentation: "half.dcm"}); err != nil ||
-		filepath.Base(d.Cases[0].Labels) != "CT_seg.nii.gz" || !noted(d.Notes, "its labels are") {
-		t.Errorf("%v, %s, %q", err, d.Cases[0].Labels, d.Notes)
-	}
-	// Objects whose series is not there, and whose file is damaged.
-	if err := os.RemoveAll(in("two", "CT")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(in("elsewhere", "cut.dcm"), file[:len(file)-100], 0o666); err != nil {
-		t.Fatal(err)
-	}
-	d = detect(t, root)
-	if !noted(d.Notes, "none of the series here is the one that it refers to") ||
-		!noted(d.PassedOver, "cut.dcm: passed over: is truncated") {
-		t.Errorf("notes %q, passed over %q", d.Notes, d.PassedOver)
-	}
-	if _, _, _, err := (Case{Image: in("one", "CT"), Labels: in("elsewhere", "b.dcm")}).Read(DefaultReadOptions(),
-		nil); err == nil || !strings.Contains(err.Error(), "refers to none of the series") {
-		t.Errorf("labels of another series: %v", err)
-	}
-}
 
 // What is compared lies on one grid, though an object ends where its frames end.
 func TestLabelPairs(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
-	v, l := axial(t, 3)
-	writeSeries(t, in("CT"), "1.2.1", v, false)
-	writeSegmentation(t, in("a.dcm"), in("CT"), l)
+	v, l := datasettest.Axial(t, 3)
+	datasettest.WriteSeries(t, in("CT"), "1.2.1", v, false)
+	datasettest.WriteSegmentation(t, in("a.dcm"), in("CT"), l)
 	if err := nifti.WriteLabels(in("a.nii.gz"), l); err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +67,9 @@ func writeStructures(t *testing.T, path, series string, l *volume.LabelMap, o di
 func TestStructurePairs(t *testing.T) {
 	root := t.TempDir()
 	in := func(name string) string { return filepath.Join(root, name) }
-	v, l := axial(t, 3)
-	writeSeries(t, in("CT"), "1.2.1", v, false)
-	writeSeries(t, in("other"), "1.2.2", v, false)
+	v, l := datasettest.Axial(t, 3)
+	datasettest.WriteSeries(t, in("CT"), "1.2.1", v, false)
+	datasettest.WriteSeries(t, in("other"), "1.2.2", v, false)
 	for n, label := range l.Labels {
 		if label > 0 {
 			l.Labels[n] = uint16(1 + n/3%2)
@@ -232,13 +77,13 @@ func TestStructurePairs(t *testing.T) {
 	}
 	l.Names = nil
 	stamped := dicom.WriteOptions{Parameters: `{"program": "voxsaw predict"}`}
-	writeSegmentation(t, in("unnamed-seg.dcm"), in("CT"), l)
+	datasettest.WriteSegmentation(t, in("unnamed-seg.dcm"), in("CT"), l)
 	writeStructures(t, in("unnamed-predicted.dcm"), in("CT"), l, stamped)
 	if err := nifti.WriteLabels(in("unnamed.nii.gz"), l); err != nil {
 		t.Fatal(err)
 	}
 	l.Names = map[uint16]string{1: "pancreas", 2: "liver"}
-	writeSegmentation(t, in("seg.dcm"), in("CT"), l)
+	datasettest.WriteSegmentation(t, in("seg.dcm"), in("CT"), l)
 	writeStructures(t, in("predicted.dcm"), in("CT"), l, stamped)
 	writeStructures(t, in("elsewhere.dcm"), in("other"), l, stamped)
 	if err := nifti.WriteLabels(in("named.nii.gz"), l); err != nil {
@@ -333,9 +178,9 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 	} {
 		root := t.TempDir()
 		in := func(name string) string { return filepath.Join(root, name) }
-		v, l := axial(t, 3)
+		v, l := datasettest.Axial(t, 3)
 		v.Affine[1][2] = c.tilt * v.Spacing()[2]
-		writeSeries(t, in("CT"), "1.2.1", v, false)
+		datasettest.WriteSeries(t, in("CT"), "1.2.1", v, false)
 		area := l.Shape[0] * l.Shape[1]
 		if c.missing {
 			all, _, err := dicom.Scan(in("CT"))
@@ -388,55 +233,11 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 	}
 }
 
-// writeStructureSet writes a case of testdata/dicom_rtstruct.json below a folder: the slices of a
-// series, and the structure set, which change (or nil) may edit.
-func writeStructureSet(t *testing.T, folder string, number int, change func(file []byte)) {
-	t.Helper()
-	var file struct {
-		Cases []struct {
-			Slices     [][]byte `json:"slices"`
-			Structures []byte   `json:"structures"`
-		} `json:"cases"`
-	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "dicom_rtstruct.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &file)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(path string, packed []byte, change func(file []byte)) {
-		t.Helper()
-		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(z)
-		if err == nil && change != nil {
-			change(data)
-		}
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(path), 0o777)
-		}
-		if err == nil {
-			err = os.WriteFile(path, data, 0o666)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := file.Cases[number]
-	for k, slice := range c.Slices {
-		write(filepath.Join(folder, "ct", fmt.Sprint(k, ".dcm")), slice, nil)
-	}
-	write(filepath.Join(folder, "rs", "RS.dcm"), c.Structures, change)
-}
-
 // A structure set in the tree is the labels of the series that it was drawn on.
 func TestStructureSetsAreLabels(t *testing.T) {
 	root := t.TempDir()
 	for n := range 2 {
-		writeStructureSet(t, filepath.Join(root, fmt.Sprint("p", n+1)), n, nil)
+		datasettest.WriteStructureSet(t, filepath.Join(root, fmt.Sprint("p", n+1)), n, nil)
 	}
 	d, err := Detect(root, Options{Series: SeriesAll, Structures: []string{"parotid l", "ring*"}})
 	if err != nil || len(d.Cases) != 2 || d.LabelNames[1] != "Parotid_L" || d.LabelNames[2] != "Ring ä" ||
@@ -451,7 +252,8 @@ func TestStructureSetsAreLabels(t *testing.T) {
 	}
 	// Without a choice, what is no anatomy is left out, and that is said.
 	if d, err = Detect(root, Options{}); err != nil || len(d.LabelNames) != 4 ||
-		!noted(d.Notes, "structures left out, because they are no anatomy or have no contours: BODY external") {
+		!datasettest.Noted(d.Notes,
+			"structures left out, because they are no anatomy or have no contours: BODY external") {
 		t.Errorf("%v: %v, %q", err, d.LabelNames, d.Notes)
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
@@ -464,7 +266,7 @@ func TestStructureSetsAreLabels(t *testing.T) {
 			}
 		}
 	}
-	if err != nil || sets != 2 || noted(notes, "passed over: RTSTRUCT") {
+	if err != nil || sets != 2 || datasettest.Noted(notes, "passed over: RTSTRUCT") {
 		t.Errorf("%d structure sets, %q, %v", sets, notes, err)
 	}
 }
@@ -472,7 +274,7 @@ func TestStructureSetsAreLabels(t *testing.T) {
 // Two structure sets of one series are counted as what they are.
 func TestStructureSetsAreCounted(t *testing.T) {
 	root := t.TempDir()
-	writeStructureSet(t, root, 0, nil)
+	datasettest.WriteStructureSet(t, root, 0, nil)
 	data, err := os.ReadFile(filepath.Join(root, "rs", "RS.dcm"))
 	if err != nil {
 		t.Fatal(err)
@@ -487,11 +289,12 @@ func TestStructureSetsAreCounted(t *testing.T) {
 	}
 	d := detect(t, root)
 	if len(d.Cases) != 1 || d.Cases[0].Labels != "" ||
-		!noted(d.Notes, "used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
+		!datasettest.Noted(d.Notes,
+			"used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
 	if d, err = Detect(root, Options{Segmentation: "nothing"}); err != nil ||
-		!noted(d.Notes, "because none of its RT structure sets is nothing") {
+		!datasettest.Noted(d.Notes, "because none of its RT structure sets is nothing") {
 		t.Errorf("%q, %v", d.Notes, err)
 	}
 	if got := countKinds([]object{{structures: &dicom.StructureSet{}}, {segmentation: &dicom.Segmentation{}},

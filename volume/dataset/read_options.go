@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,6 +47,15 @@ func (o ReadOptions) origin() string {
 		text += " labels by index"
 	}
 	return text
+}
+
+// Complete is the options with the defaults in the place of those that are empty, so that a default
+// that is given and one that is left out are the same way of reading. What no option can be is an
+// error.
+func (o ReadOptions) Complete() (ReadOptions, error) {
+	usual := DefaultReadOptions()
+	return ReadOptions{cmp.Or(o.Tilt, usual.Tilt), cmp.Or(o.Gaps, usual.Gaps), cmp.Or(o.Shear, usual.Shear),
+		cmp.Or(o.Overlap, usual.Overlap), cmp.Or(o.LabelsBy, usual.LabelsBy), cmp.Or(o.Flips, usual.Flips)}, o.check()
 }
 
 // check says what is wrong with the options; empty ones are the defaults.

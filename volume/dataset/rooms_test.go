@@ -13,7 +13,7 @@ import (
 
 // rooms are the first words of the files' names, from the top of the house to its ground.
 var rooms = []string{
-	"prepare", "inspect", "compare", "fold", "detect", "layout", "pair", "find", "read", "case", "dataset", "name",
+	"choose", "inspect", "compare", "fold", "detect", "layout", "pair", "find", "read", "case", "dataset", "name",
 }
 
 // A path through the package goes down once: no room calls one above it, and no file one that calls

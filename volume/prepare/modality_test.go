@@ -1,131 +1,25 @@
-package dataset
+package prepare
 
 import (
 	"encoding/json"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
-	"github.com/voxsaw/voxsaw/volume/phantom"
 )
-
-func TestModalityOfNames(t *testing.T) {
-	for name, want := range map[string]Modality{
-		"sub-01_T1w.nii.gz":                 {"MR", "suffix of BIDS", true},
-		"sub-01_ses-2_acq-a_FLAIR.nii.gz":   {"MR", "suffix of BIDS", true},
-		"sub-01_trc-FDG_pet.nii":            {"PT", "suffix of BIDS", true},
-		"sub-01_ct.nii.gz":                  {"CT", "suffix of BIDS", true},
-		"ct.nii.gz":                         {"CT", "name", false},
-		"mri.nii.gz":                        {"MR", "name", false},
-		"BraTS-GLI-00000-000-t2w.nii.gz":    {"MR", "name", false},
-		"BraTS19_CBICA_AAB_1_flair.nii":     {"MR", "name", false},
-		"CHUM-001__CT.nii.gz":               {"CT", "name", false},
-		"CHUM-001__PET_0000.nii.gz":         {"PT", "name", false},
-		"pt_001.nii.gz":                     {}, // a patient
-		"MR-123.nii.gz":                     {}, // a medical record
-		"p7_t1.nii.gz":                      {}, // a point in time
-		"liver_12_0000.nii.gz":              {},
-		"sub-01_us.nii.gz":                  {},
-		"director.nii.gz":                   {}, // no word
-		"volume.dcm":                        {},
-		"T2 and a ct in the middle of.nii":  {},
-		"12.nii.gz":                         {},
-		"sub-01_desc-brain_label-x_T2w.nii": {"MR", "suffix of BIDS", true},
-	} {
-		if got := modalityOfName(filepath.Join("any", name)); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-	}
-	for channel, want := range map[string]string{"CT": "CT", "MRI": "MR", "T1w": "MR", "portal venous phase CT": "CT",
-		"PET": "PT", "zscore": "", "noNorm": "", "FLAIR": "MR", "T1-ce": "MR", "R": ""} {
-		if got := ModalityOfChannel(channel); got != want {
-			t.Errorf("channel %q: %q, want %q", channel, got, want)
-		}
-	}
-}
-
-// likenesses are scans with what their values are like.
-func likenesses(t *testing.T) map[string]struct {
-	scan *volume.Volume
-	want likeness
-} {
-	t.Helper()
-	ct, _, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 32}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	change := func(to func(hu float64) float64) *volume.Volume {
-		o := &volume.Volume{Grid: ct.Grid, Float32: make([]float32, ct.Len())}
-		for n, hu := range ct.Int16 {
-			o.Float32[n] = float32(to(float64(hu)))
-		}
-		return o
-	}
-	hot := 0 // voxels so far
-	signal := func(hu float64) float64 {
-		switch {
-		case hu > 200:
-			return 60
-		case hu > -70:
-			return 300 + hu + 20*r.NormFloat64()
-		case hu > -500:
-			return 700
-		}
-		return 5 * math.Abs(r.NormFloat64())
-	}
-	return map[string]struct {
-		scan *volume.Volume
-		want likeness
-	}{
-		"CT":                    {ct, likeCT},
-		"CT with filler":        {change(func(hu float64) float64 { return map[bool]float64{true: -3024, false: hu}[hu < -900] }), likeCT},
-		"CT masked with 0":      {change(func(hu float64) float64 { return map[bool]float64{true: 0, false: hu}[hu < -300] }), likeCT},
-		"CT from 0 up":          {change(func(hu float64) float64 { return max(hu, -1024) + 1024 }), likeShiftedCT},
-		"CT from 0 up, by 1000": {change(func(hu float64) float64 { return max(hu, -1000) + 1000 }), likeShiftedCT},
-		"CT in kilo-HU":         {change(func(hu float64) float64 { return hu / 1000 }), unlikeCT},
-		"window from 0 to 255": {change(func(hu float64) float64 { return min(max((hu+160)/400*255, 0), 255) }),
-			unlikeCT},
-		"MR":                   {change(signal), unlikeCT},
-		"MR with ringing":      {change(func(hu float64) float64 { return signal(hu) - map[bool]float64{true: 90, false: 0}[r.IntN(5000) == 0] }), unlikeCT},
-		"MR with much ringing": {change(func(hu float64) float64 { return signal(hu) + 20*r.NormFloat64() }), unlikeCT},
-		"MR of high values": {change(func(hu float64) float64 { return 10*signal(hu) + 200*r.NormFloat64() }),
-			unlikeCT},
-		"MR, standardised":   {change(func(hu float64) float64 { return signal(hu)/150 - 1 }), unlikeCT},
-		"PET in a tiny unit": {change(func(hu float64) float64 { return max(hu+1000, 0) * 1e-8 }), unlikeCT},
-		"PET, hot": {change(func(hu float64) float64 {
-			if hot++; hot == 30000 {
-				return 4000
-			}
-			return max(hu+1000, 0) / 250
-		}), unlikeCT},
-		"phases of -4096 to 4095": {change(func(float64) float64 { return float64(r.IntN(8192) - 4096) }), unlikeCT},
-		"nothing":                 {change(func(float64) float64 { return -1000 }), likeNothing},
-		"soft tissue and bone, no fat": {change(func(hu float64) float64 {
-			return 30 + 10*r.NormFloat64() - map[bool]float64{true: 100, false: 0}[r.IntN(200) == 0]
-		}), likeNothing},
-	}
-}
-
-func TestLikenessOfValues(t *testing.T) {
-	for name, c := range likenesses(t) {
-		if got := likenessOf(c.scan); got != c.want {
-			t.Errorf("%s: like %d, want %d", name, got, c.want)
-		}
-	}
-}
 
 // What dataset.json says of the channel that is taken holds for all cases; the values alone decide
 // where nobody says anything; an MR among CTs is refused by itself.
 func TestChooseModality(t *testing.T) {
-	of := likenesses(t)
-	write := func(files map[string]string, json string) *Dataset {
+	of := datasettest.Likenesses(t)
+	write := func(files map[string]string, json string) *dataset.Dataset {
 		t.Helper()
 		root := t.TempDir()
 		for name, kind := range files {
@@ -133,7 +27,7 @@ func TestChooseModality(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := nifti.Write(path, of[kind].scan); err != nil {
+			if err := nifti.Write(path, of[kind]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -145,7 +39,7 @@ func TestChooseModality(t *testing.T) {
 		return detect(t, root)
 	}
 	for name, c := range map[string]struct {
-		d                   *Dataset
+		d                   *dataset.Dataset
 		modality, intensity string
 		refused             string
 	}{
@@ -164,8 +58,8 @@ func TestChooseModality(t *testing.T) {
 		"modality": {write(map[string]string{"imagesTr/a.nii": "CT in kilo-HU"},
 			`{"modality": {"0": "CT"}, "labels": {}}`), "CT", "ct-window", ""},
 	} {
-		kept, p, note, err := c.d.ChooseModality(volume.DefaultPreparation(), DefaultPrepareOptions())
-		var mixed *MixedError
+		kept, p, note, err := c.d.ChooseModality(volume.DefaultPreparation(), dataset.DefaultReadOptions(), 0)
+		var mixed *dataset.MixedError
 		switch {
 		case c.refused != "":
 			if !errors.As(err, &mixed) || !strings.Contains(err.Error(), c.refused) {
@@ -177,7 +71,7 @@ func TestChooseModality(t *testing.T) {
 		}
 	}
 	d := write(map[string]string{"a.nii": "CT", "b.nii": "CT", "c.nii": "CT", "d.nii": "MR", "e.nii": "CT"}, "")
-	summary, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+	summary, err := Run(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), Options{}, nil)
 	if err == nil || summary.Prepared != 4 ||
 		!strings.Contains(err.Error(),
 			"d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are") {
@@ -186,13 +80,13 @@ func TestChooseModality(t *testing.T) {
 	p := volume.DefaultPreparation()
 	p.Window = [2]float64{0, 500}
 	if _, _, _, err := write(map[string]string{"a.nii": "MR"}, "").ChooseModality(p,
-		DefaultPrepareOptions()); err == nil ||
+		dataset.DefaultReadOptions(), 0); err == nil ||
 		!strings.Contains(err.Error(), "window is of intensity ct-window, and these scans are prepared by zscore") {
 		t.Errorf("a window of MR: %v", err)
 	}
 	p = volume.DefaultPreparation()
 	p.Modality = "CT"
-	if summary, err = Prepare(t.Context(), d, t.TempDir(), p, PrepareOptions{}, nil); err != nil ||
+	if summary, err = Run(t.Context(), d, t.TempDir(), p, Options{}, nil); err != nil ||
 		summary.Prepared != 5 {
 		t.Errorf("%+v, %v", summary, err)
 	}
@@ -200,8 +94,8 @@ func TestChooseModality(t *testing.T) {
 
 // Scans of which nothing is left are refused by name, labelled or not.
 func TestBlankScansAreRefused(t *testing.T) {
-	of := likenesses(t)
-	nan := &volume.Volume{Grid: of["CT"].scan.Grid, Float32: make([]float32, of["CT"].scan.Len())}
+	of := datasettest.Likenesses(t)
+	nan := &volume.Volume{Grid: of["CT"].Grid, Float32: make([]float32, of["CT"].Len())}
 	for n := range nan.Float32 {
 		nan.Float32[n] = float32(math.NaN())
 	}
@@ -209,9 +103,9 @@ func TestBlankScansAreRefused(t *testing.T) {
 		scan *volume.Volume
 		want string
 	}{
-		"blank": {of["nothing"].scan, "all voxels are -1000: there is nothing to see"},
+		"blank": {of["nothing"], "all voxels are -1000: there is nothing to see"},
 		"nan":   {nan, "no voxel is a number: there is nothing to see"},
-		"tiny":  {of["PET in a tiny unit"].scan, "nothing is left of its values, which go from 0 to "},
+		"tiny":  {of["PET in a tiny unit"], "nothing is left of its values, which go from 0 to "},
 	} {
 		for _, modality := range []string{"CT", "MR"} {
 			if name == "tiny" && modality == "MR" {
@@ -223,7 +117,7 @@ func TestBlankScansAreRefused(t *testing.T) {
 			}
 			p := volume.DefaultPreparation()
 			p.Modality = modality
-			_, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
+			_, err := Run(t.Context(), detect(t, root), t.TempDir(), p, Options{}, nil)
 			if err == nil || !strings.Contains(err.Error(), "preparing case "+name) ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s as %s: %v", name, modality, err)
@@ -234,7 +128,7 @@ func TestBlankScansAreRefused(t *testing.T) {
 
 // What is clipped, or has few values, is named with its share; a usual CT is not.
 func TestOddValuesAreNamed(t *testing.T) {
-	of := likenesses(t)
+	of := datasettest.Likenesses(t)
 	for kind, want := range map[string]string{
 		"CT": "", "CT with filler": "", "CT masked with 0": "", "MR": "",
 		"CT from 0 up":  "% of the voxels are clipped at the upper end (HU -125 to 275)",
@@ -242,7 +136,7 @@ func TestOddValuesAreNamed(t *testing.T) {
 		"PET, hot":      "1 of 61440 voxels lie further than 32 standard deviations off the mean, and are cut there (values standardised scan by scan)",
 	} {
 		root, out := t.TempDir(), t.TempDir()
-		if err := nifti.Write(filepath.Join(root, "p.nii.gz"), of[kind].scan); err != nil {
+		if err := nifti.Write(filepath.Join(root, "p.nii.gz"), of[kind]); err != nil {
 			t.Fatal(err)
 		}
 		p := volume.DefaultPreparation()
@@ -250,7 +144,7 @@ func TestOddValuesAreNamed(t *testing.T) {
 			p.Modality = "MR"
 		}
 		var notes []string
-		_, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{},
+		_, err := Run(t.Context(), detect(t, root), out, p, Options{},
 			func(r Result) { notes = r.Record.Notes })
 		if got := strings.Join(notes, "; "); err != nil || want == "" && strings.Contains(got, "WARNING") ||
 			!strings.Contains(got, want) {
@@ -316,7 +210,7 @@ func TestForegroundIsNumpys(t *testing.T) {
 	p := volume.DefaultPreparation()
 	p.Intensity = volume.CTPercentiles
 	out := t.TempDir()
-	summary, err := Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{}, nil)
+	summary, err := Run(t.Context(), detect(t, root), out, p, Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,11 +220,11 @@ func TestForegroundIsNumpys(t *testing.T) {
 		}
 	}
 	before := summary.Fingerprint
-	if summary, err = Prepare(t.Context(), detect(t, root), out, p, PrepareOptions{Workers: 1}, nil); err != nil ||
+	if summary, err = Run(t.Context(), detect(t, root), out, p, Options{Workers: 1}, nil); err != nil ||
 		summary.Kept != 4 || summary.Fingerprint != before {
 		t.Errorf("a second run: %+v, %v", summary, err)
 	}
-	if summary, err = Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{Workers: 1},
+	if summary, err = Run(t.Context(), detect(t, root), t.TempDir(), p, Options{Workers: 1},
 		nil); err != nil || summary.Fingerprint != before {
 		t.Errorf("one after the other: %+v, %v", summary, err)
 	}

@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"bytes"
@@ -10,19 +10,21 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // undrawnIn prepares folders and lists the labels that each case says nobody drew.
-func undrawnIn(t *testing.T, dir string, p volume.Preparation, o Options, roots ...string) (map[string][]uint16,
+func undrawnIn(t *testing.T, dir string, p volume.Preparation, o dataset.Options, roots ...string) (map[string][]uint16,
 	*Summary) {
 	t.Helper()
-	d, err := DetectAll(roots, o)
+	d, err := dataset.DetectAll(roots, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Prepare(t.Context(), d, dir, p, PrepareOptions{}, nil)
+	s, err := Run(t.Context(), d, dir, p, Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +63,11 @@ func TestStructuresOfOneDataSetAreUndrawnInTheOther(t *testing.T) {
 	b := tree(t, map[string]string{"imagesTr/b1.nii.gz": "", "labelsTr/b1.nii.gz": "", "imagesTr/b2.nii.gz": "",
 		"dataset.json": `{"labels": {"1": "pancreas"}}`})
 	p, dir := volume.DefaultPreparation(), t.TempDir()
-	if got, s := undrawnIn(t, dir, p, Options{}, a); len(got) > 0 || s.Undrawn != nil {
+	if got, s := undrawnIn(t, dir, p, dataset.Options{}, a); len(got) > 0 || s.Undrawn != nil {
 		t.Errorf("one data set: %v", got)
 	}
 	alone := fingerprintOf(t, dir)
-	got, s := undrawnIn(t, dir, p, Options{}, a, b)
+	got, s := undrawnIn(t, dir, p, dataset.Options{}, a, b)
 	if want := map[string][]uint16{"b1": {2}}; !same(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -74,20 +76,20 @@ func TestStructuresOfOneDataSetAreUndrawnInTheOther(t *testing.T) {
 			"not drawn in all cases: liver in 1 of 2 cases with labels (b1)") {
 		t.Errorf("%v, %q", s.Undrawn, s.Notes)
 	}
-	if got, _ := undrawnIn(t, t.TempDir(), p, Options{AllDrawn: true}, a, b); len(got) > 0 {
+	if got, _ := undrawnIn(t, t.TempDir(), p, dataset.Options{AllDrawn: true}, a, b); len(got) > 0 {
 		t.Errorf("all drawn: %v", got)
 	}
 	// Merged labels are drawn where one of them is; a dropped one is nobody's business.
 	p.Relabel = "2:1"
-	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); len(got) > 0 {
+	if got, _ := undrawnIn(t, t.TempDir(), p, dataset.Options{}, a, b); len(got) > 0 {
 		t.Errorf("merged: %v", got)
 	}
 	p.Relabel = "2:5"
-	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); !same(got, map[string][]uint16{"b1": {5}}) {
+	if got, _ := undrawnIn(t, t.TempDir(), p, dataset.Options{}, a, b); !same(got, map[string][]uint16{"b1": {5}}) {
 		t.Errorf("renumbered: %v", got)
 	}
 	p.Relabel = "2:0"
-	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); len(got) > 0 {
+	if got, _ := undrawnIn(t, t.TempDir(), p, dataset.Options{}, a, b); len(got) > 0 {
 		t.Errorf("dropped: %v", got)
 	}
 	// A case that was prepared before is not prepared again, but its record is.
@@ -117,7 +119,7 @@ func TestMissingMasksAreUndrawn(t *testing.T) {
 	})
 	for file, number := range map[string]uint64{"p1/segmentations/spleen.nii.gz": 1,
 		"p2/segmentations/spleen.nii.gz": 2} {
-		_, l := patient(t, number)
+		_, l := datasettest.Patient(t, number)
 		clear(l.Labels) // as elsewhere
 		if number == 1 {
 			l.Labels[0] = 1
@@ -127,20 +129,17 @@ func TestMissingMasksAreUndrawn(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	got, s := undrawnIn(t, dir, volume.DefaultPreparation(), Options{}, root)
+	got, s := undrawnIn(t, dir, volume.DefaultPreparation(), dataset.Options{}, root)
 	if want := map[string][]uint16{"p3": {2}}; !same(got, want) || !slices.Equal(s.Undrawn["spleen"], []string{"p3"}) {
 		t.Errorf("%v, %v, want %v", got, s.Undrawn, want)
 	}
 	// A case kept from before that has become the odd one out is recorded so.
 	more := tree(t, map[string]string{"q1/ct.nii.gz": "", "q1/segmentations/kidney.nii.gz": ""})
-	d, err := DetectAll([]string{root, more}, Options{Structures: []string{"liver", "spleen", "kidney"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range d.Cases {
-		if c.ID == "p4" && c.undrawn != nil {
-			t.Errorf("a case without labels: %v", c.undrawn)
-		}
+	got, _ = undrawnIn(t, dir, volume.DefaultPreparation(), dataset.Options{Structures: []string{"liver", "spleen",
+		"kidney"}},
+		root, more)
+	if got["p4"] != nil { // it has no labels
+		t.Errorf("a case without labels: %v", got)
 	}
 }
 
@@ -148,7 +147,7 @@ func TestMissingMasksAreUndrawn(t *testing.T) {
 // case is kept.
 func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 	root := t.TempDir()
-	writeStructureSet(t, root, 0, func(file []byte) {
+	datasettest.WriteStructureSet(t, root, 0, func(file []byte) {
 		head := []byte{0x06, 0x30, 0x50, 0x00, 'D', 'S'} // ContourData
 		at := 0
 		for range 5 { // those of the first structure
@@ -158,7 +157,7 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 			at += len(head) + len(value)
 		}
 	})
-	dir, o := t.TempDir(), Options{Structures: []string{"parotid l", "two parts"}}
+	dir, o := t.TempDir(), dataset.Options{Structures: []string{"parotid l", "two parts"}}
 	for range 2 {
 		got, s := undrawnIn(t, dir, volume.DefaultPreparation(), o, root)
 		if len(got) != 1 || !slices.Equal(slices.Concat(slices.Collect(maps.Values(got))...), []uint16{1}) ||
@@ -172,7 +171,7 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 	}
 	defer store.Close()
 	for r := range store.Records() {
-		if !noted(r.Notes,
+		if !datasettest.Noted(r.Notes,
 			"WARNING: RS.dcm: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)") {
 			t.Errorf("notes %q", r.Notes)
 		}

@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -29,8 +29,9 @@ import (
 // and the last one writes the manifest. It has the folder alone then, and removes parts/.
 const partsFolder = "parts"
 
-// file is the path of the part's record, and without its extension that of the folder that is held.
-func (p Part) file(dir string) string {
+// fileOf is the path of the part's record, and without its extension that of the folder that is
+// held.
+func fileOf(p dataset.Part, dir string) string {
 	return filepath.Join(dir, partsFolder, fmt.Sprintf("%d-of-%d.json", p.Number, p.Of))
 }
 
@@ -41,29 +42,28 @@ type partRecord struct {
 }
 
 // preparePart prepares a part of the cases, and merges all parts if it is the last one.
-func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions,
-	progress func(Result)) (*Summary, error) {
-	summary, err := d.onePart(ctx, dir, part, p, o, progress)
+func (j job) preparePart(ctx context.Context, part dataset.Part) (*Summary, error) {
+	summary, err := j.onePart(ctx, part)
 	if err != nil {
-		return summary, fmt.Errorf("preparing part %s of %s: %w", part, d.Root, err)
+		return summary, fmt.Errorf("preparing part %s of %s: %w", part, j.set.Root, err)
 	}
 	summary.Part = part
 	// Who has the folder alone is the last one: others have written their records before they let
 	// go of it.
-	release, err := atomicfile.Hold(dir)
+	release, err := atomicfile.Hold(j.dir)
 	var held *atomicfile.HeldError
 	if errors.As(err, &held) {
-		summary.Waiting = waiting(dir, part.Of)
-		return summary, summary.failure(d)
+		summary.Waiting = waiting(j.dir, part.Of)
+		return summary, summary.failure(j.set)
 	}
 	if err != nil {
 		return summary, err
 	}
 	defer release()
-	if summary.Waiting = waiting(dir, part.Of); len(summary.Waiting) > 0 {
-		return summary, summary.failure(d)
+	if summary.Waiting = waiting(j.dir, part.Of); len(summary.Waiting) > 0 {
+		return summary, summary.failure(j.set)
 	}
-	all, err := d.merge(dir, p, o)
+	all, err := j.merge()
 	if all != nil && all.Fingerprint != "" {
 		all.Part, all.Prepared, all.Kept = part, summary.Prepared, all.Kept-summary.Prepared
 		summary = all
@@ -72,36 +72,35 @@ func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volu
 }
 
 // onePart prepares a part, and records that it is done.
-func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions,
-	progress func(Result)) (*Summary, error) {
-	own := strings.TrimSuffix(part.file(dir), ".json")
-	release, err := shareFolder(dir)
+func (j job) onePart(ctx context.Context, part dataset.Part) (*Summary, error) {
+	own := strings.TrimSuffix(fileOf(part, j.dir), ".json")
+	release, err := shareFolder(j.dir)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	w, err := prepared.NewSharedWriter(dir, p)
+	w, err := prepared.NewSharedWriter(j.dir, j.preparation)
 	if err != nil {
 		return nil, err
 	}
-	var cases []Case
-	for n, c := range d.Cases {
+	var cases []dataset.Case
+	for n, c := range j.set.Cases {
 		if part.Has(n) {
 			cases = append(cases, c)
 		}
 	}
-	if !o.Force {
+	if !j.options.Force {
 		// The cases of other parts, too: all parts become one folder, which has one preparation.
-		if err := d.checkEarlier(w, dir, p); err != nil {
+		if err := j.checkEarlier(w); err != nil {
 			return nil, err
 		}
 	}
-	let, err := outdir.Hold(own, func() error { return atomicfile.Remove(part.file(dir)) })
+	let, err := outdir.Hold(own, func() error { return atomicfile.Remove(fileOf(part, j.dir)) })
 	if err != nil {
 		return nil, err
 	}
 	defer let()
-	summary, err := newPreparer(d, w, p, o).run(ctx, cases, progress)
+	summary, err := newPreparer(j, w).run(ctx, cases)
 	if err != nil {
 		return summary, err
 	}
@@ -113,7 +112,7 @@ func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.P
 	if err != nil {
 		return summary, err
 	}
-	return summary, atomicfile.WriteBytes(part.file(dir), append(data, '\n'))
+	return summary, atomicfile.WriteBytes(fileOf(part, j.dir), append(data, '\n'))
 }
 
 // shareFolder makes a folder and shares it with others who prepare parts. One of them may have it
@@ -134,7 +133,7 @@ func shareFolder(dir string) (release func(), err error) {
 // waiting lists the parts that have not been prepared.
 func waiting(dir string, of int) (numbers []int) {
 	for n := range of {
-		if _, err := os.Stat(Part{n + 1, of}.file(dir)); err != nil {
+		if _, err := os.Stat(fileOf(dataset.Part{Number: n + 1, Of: of}, dir)); err != nil {
 			numbers = append(numbers, n+1)
 		}
 	}
@@ -142,43 +141,39 @@ func waiting(dir string, of int) (numbers []int) {
 }
 
 // mergeParts writes the manifest of a folder whose parts were prepared.
-func (d *Dataset) mergeParts(dir string, p volume.Preparation, o PrepareOptions) (*Summary, error) {
-	release, err := atomicfile.Hold(dir)
+func (j job) mergeParts() (*Summary, error) {
+	release, err := atomicfile.Hold(j.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is not there, and no part was prepared into it: prepare the parts first, or name their folder", dir)
+		err = fmt.Errorf("%s is not there, and no part was prepared into it: prepare the parts first, or name their folder", j.dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("merging the parts of %s: %w", d.Root, err)
+		return nil, fmt.Errorf("merging the parts of %s: %w", j.set.Root, err)
 	}
 	defer release()
-	return d.merge(dir, p, o)
+	return j.merge()
 }
 
 // merge writes the manifest. The folder is held.
-func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Summary, error) {
-	explain := func(err error) error { return fmt.Errorf("merging the parts of %s: %w", d.Root, err) }
-	w, err := prepared.NewWriter(dir, p)
+func (j job) merge() (*Summary, error) {
+	explain := func(err error) error { return fmt.Errorf("merging the parts of %s: %w", j.set.Root, err) }
+	w, err := prepared.NewWriter(j.dir, j.preparation)
 	if err != nil {
 		return nil, explain(err)
 	}
-	if !o.Force {
+	if !j.options.Force {
 		// two parts that began at once may have had different settings
-		if err := cmp.Or(d.checkOthers(w, dir), d.checkSettings(w, dir, p)); err != nil {
+		if err := cmp.Or(j.checkOthers(w), j.checkSettings(w)); err != nil {
 			return nil, err
 		}
 	}
-	failed, err := failedInParts(dir)
+	failed, err := failedInParts(j.dir)
 	if err != nil {
 		return nil, explain(err)
 	}
 	summary := &Summary{}
 	var missing []string
-	for _, c := range d.Cases {
-		paths, origin, err := c.origin(o.Read)
-		if err != nil {
-			return nil, explain(err)
-		}
-		in, err := c.input(p, origin)
+	for _, c := range j.set.Cases {
+		in, paths, err := c.Input(j.preparation, j.options.Read)
 		if err != nil {
 			return nil, explain(err)
 		}
@@ -196,17 +191,17 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 	if len(missing) > 0 {
 		return summary,
 			explain(fmt.Errorf("%d of %d cases are not prepared with these settings, such as %s: run their parts first",
-				len(missing), len(d.Cases), missing[0]))
+				len(missing), len(j.set.Cases), missing[0]))
 	}
 	if summary.Kept > 0 {
-		if err := summary.finish(d, w, p); err != nil {
+		if err := summary.finish(j, w); err != nil {
 			return summary, explain(err)
 		}
 	}
-	if err := removeParts(dir); err != nil {
+	if err := removeParts(j.dir); err != nil {
 		return summary, explain(err)
 	}
-	return summary, summary.failure(d)
+	return summary, summary.failure(j.set)
 }
 
 // nameOfPart is that of a part's record, and without .json that of the folder that is held.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package dataset
+package prepare
 
 import (
 	"errors"
@@ -64,8 +64,8 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	d := detect(t, root)
-	one := PrepareOptions{Workers: 1, Force: true}
-	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), one, nil); err != nil {
+	one := Options{Workers: 1, Force: true}
+	if _, err := Run(t.Context(), d, dir, volume.DefaultPreparation(), one, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := contents(t, dir)
@@ -73,7 +73,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	other.Window = [2]float64{-100, 100}
 
 	lift := limit(t, syscall.RLIMIT_FSIZE, 0)
-	summary, err := Prepare(t.Context(), d, dir, other, one, nil)
+	summary, err := Run(t.Context(), d, dir, other, one, nil)
 	lift()
 	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 ||
 		!strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
@@ -84,7 +84,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	}
 
 	seen := 0
-	summary, err = Prepare(t.Context(), d, dir, other, one, func(Result) {
+	summary, err = Run(t.Context(), d, dir, other, one, func(Result) {
 		if seen++; seen == 2 {
 			lift = limit(t, syscall.RLIMIT_FSIZE, 0)
 		}
@@ -111,7 +111,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	if len(after) != len(before)-2 { // the manifest, and the digests of the records
 		t.Errorf("%d files, were %d", len(after), len(before))
 	}
-	if s, err := Prepare(t.Context(), d, dir, other, one, nil); err != nil || s.Kept != 2 || s.Prepared != 2 {
+	if s, err := Run(t.Context(), d, dir, other, one, nil); err != nil || s.Kept != 2 || s.Prepared != 2 {
 		t.Errorf("when there is room again: %+v, %v", s, err)
 	}
 }
@@ -123,9 +123,9 @@ func TestFullDiskLeavesTheEarlierStore(t *testing.T) {
 		return
 	}
 	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
-	one := PrepareOptions{Workers: 1}
+	one := Options{Workers: 1}
 	prepare := func(progress func(Result)) (*Summary, error) {
-		return Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), one, progress)
+		return Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), one, progress)
 	}
 	if _, err := prepare(nil); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestPrepareStopsWithoutFileDescriptors(t *testing.T) {
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	seen, lift := 0, func() {}
-	summary, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{Workers: 1},
+	summary, err := Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), Options{Workers: 1},
 		func(Result) {
 			if seen++; seen == 1 {
 				lift = limit(t, syscall.RLIMIT_NOFILE, 3)

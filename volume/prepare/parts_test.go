@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"fmt"
@@ -13,34 +13,8 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
-
-func TestParsePart(t *testing.T) {
-	for _, text := range []string{"3", "0/4", "5/4", "-1/4", "1/0", "1/4x", "x", "1 of 4"} {
-		if p, err := ParsePart(text); err == nil {
-			t.Errorf("%q is part %v", text, p)
-		}
-	}
-	if p, err := ParsePart(""); err != nil || !p.Has(7) || p.Len(9) != 9 {
-		t.Errorf("no part is the whole: %v", err)
-	}
-	seen, total := map[int]int{}, 0
-	for number := range 4 {
-		p, err := ParsePart(fmt.Sprintf("%d/4", number+1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += p.Len(10)
-		for n := range 10 {
-			if p.Has(n) {
-				seen[n]++
-			}
-		}
-	}
-	if len(seen) != 10 || total != 10 {
-		t.Errorf("four parts have %d of 10 things, and say %d", len(seen), total)
-	}
-}
 
 // files are the contents of all files below a folder.
 func files(t *testing.T, dir string) map[string]string {
@@ -68,7 +42,7 @@ func TestPartsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := volume.DefaultPreparation()
-	want, err := Prepare(t.Context(), detect(t, root), whole, p, PrepareOptions{}, nil)
+	want, err := Run(t.Context(), detect(t, root), whole, p, Options{}, nil)
 	if err == nil || want.Fingerprint == "" {
 		t.Fatal(err)
 	}
@@ -78,7 +52,7 @@ func TestPartsAtOnce(t *testing.T) {
 	for number := range 3 {
 		d := detect(t, root)
 		wait.Go(func() {
-			s, err := Prepare(t.Context(), d, dir, p, PrepareOptions{Workers: 1, Part: fmt.Sprintf("%d/3", number+1)},
+			s, err := Run(t.Context(), d, dir, p, Options{Workers: 1, Part: fmt.Sprintf("%d/3", number+1)},
 				nil)
 			if err != nil && !strings.Contains(err.Error(), "could not be prepared") {
 				t.Errorf("part %d: %v", number+1, err)
@@ -111,16 +85,16 @@ func TestPartsAtOnce(t *testing.T) {
 func TestPartsOneByOne(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	p := volume.DefaultPreparation()
-	part := func(o PrepareOptions) (*Summary, error) { return Prepare(t.Context(), detect(t, root), dir, p, o, nil) }
-	s, err := part(PrepareOptions{Part: "2/2"})
+	part := func(o Options) (*Summary, error) { return Run(t.Context(), detect(t, root), dir, p, o, nil) }
+	s, err := part(Options{Part: "2/2"})
 	if err != nil || s.Prepared != 2 || !reflect.DeepEqual(s.Waiting, []int{1}) || s.Fingerprint != "" {
 		t.Fatalf("part 2 of 2: %+v, %v", s, err)
 	}
-	if _, err := part(PrepareOptions{Merge: true}); err == nil ||
+	if _, err := part(Options{Merge: true}); err == nil ||
 		!strings.Contains(err.Error(), "2 of 4 cases are not prepared with these settings, such as p1") {
 		t.Errorf("merged without a part: %v", err)
 	}
-	if _, err := part(PrepareOptions{Part: "1/2", Merge: true}); err == nil {
+	if _, err := part(Options{Part: "1/2", Merge: true}); err == nil {
 		t.Error("a part is prepared and merged")
 	}
 	if runtime.GOOS != "windows" { // which has no locks of folders
@@ -132,29 +106,29 @@ func TestPartsOneByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := part(PrepareOptions{Part: "1/2"}); err == nil ||
+		if _, err := part(Options{Part: "1/2"}); err == nil ||
 			!strings.Contains(err.Error(), "1-of-2 is in use by another run") {
 			t.Errorf("the same part twice at once: %v", err)
 		}
 		release()
 	}
 	// As if the last part was killed before it could write the manifest.
-	record := Part{2, 2}.file(dir)
+	record := fileOf(dataset.Part{Number: 2, Of: 2}, dir)
 	hidden := record + ".hidden"
 	if err := os.Rename(record, hidden); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = part(PrepareOptions{Part: "1/2"}); err != nil || !reflect.DeepEqual(s.Waiting, []int{2}) {
+	if s, err = part(Options{Part: "1/2"}); err != nil || !reflect.DeepEqual(s.Waiting, []int{2}) {
 		t.Fatalf("part 1 of 2: %+v, %v", s, err)
 	}
 	if err := os.Rename(hidden, record); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = part(PrepareOptions{Merge: true}); err != nil || s.Kept != 4 || s.Fingerprint == "" {
+	if s, err = part(Options{Merge: true}); err != nil || s.Kept != 4 || s.Fingerprint == "" {
 		t.Errorf("merged: %+v, %v", s, err)
 	}
 	before := s.Fingerprint
-	if s, err = part(PrepareOptions{}); err != nil || s.Kept != 4 || s.Fingerprint != before {
+	if s, err = part(Options{}); err != nil || s.Kept != 4 || s.Fingerprint != before {
 		t.Errorf("a single run afterwards: %+v, %v", s, err)
 	}
 }

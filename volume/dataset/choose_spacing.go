@@ -41,7 +41,7 @@ func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_
 	for n, g := range grids {
 		spacings[n] = g.Spacing()
 	}
-	p = p.Choose(medianSpacing(spacings))
+	p = p.Choose(volume.MedianSpacing(spacings))
 	resampled := 0
 	for _, g := range grids {
 		to, err := g.Resampled(p.Spacing)

@@ -1,11 +1,8 @@
-package dataset
+package prepare
 
 import (
 	"context"
 	"errors"
-	"maps"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/childtest"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -59,13 +57,13 @@ func TestCasesThatDoNotFit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := Detect(root, Options{})
+	d, err := dataset.Detect(root, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := DefaultPrepareOptions()
+	o := DefaultOptions()
 	o.Workers, o.Memory = 4, 1<<20
-	summary, err := Prepare(context.Background(), d, t.TempDir(), volume.DefaultPreparation(), o, nil)
+	summary, err := Run(context.Background(), d, t.TempDir(), volume.DefaultPreparation(), o, nil)
 	if summary == nil || summary.Prepared != 3 || len(summary.Failed) != 1 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
@@ -120,7 +118,10 @@ func TestPreparingTakesWhatIsPlanned(t *testing.T) {
 		{"turned", true, func(p *volume.Preparation) { p.Axcodes = "SPL" }},
 		{"coarser", true, func(p *volume.Preparation) { p.Spacing = [3]float64{1.5, 1.5, 2} }},
 		{"finer", true, func(p *volume.Preparation) { p.Spacing = [3]float64{0.8, 0.8, 0.8} }},
-		{"cubic", false, func(p *volume.Preparation) { p.Spacing, p.Interpolation = [3]float64{1.5, 1.5, 1.5}, "cubic" }},
+		{"cubic", false, func(p *volume.Preparation) {
+			p.Spacing, p.Interpolation = [3]float64{1.5, 1.5, 1.5},
+				"cubic"
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -135,18 +136,18 @@ func TestPreparingTakesWhatIsPlanned(t *testing.T) {
 			}
 			p := volume.DefaultPreparation()
 			c.change(&p)
-			d, err := Detect(root, Options{})
+			d, err := dataset.Detect(root, dataset.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			need, known := d.Cases[0].memory(p)
+			need, known := d.Cases[0].Memory(p)
 			if !known {
 				t.Fatal("what it needs is not known")
 			}
 			debug.SetMemoryLimit(need + memory.Own)
 			out := filepath.Join(root, "out")
 			took := peakOf(t, func() {
-				if _, err := Prepare(context.Background(), d, out, p, DefaultPrepareOptions(), nil); err != nil {
+				if _, err := Run(context.Background(), d, out, p, DefaultOptions(), nil); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -155,66 +156,5 @@ func TestPreparingTakesWhatIsPlanned(t *testing.T) {
 				t.Errorf("%d MiB are planned, %d MiB were taken", planned, took)
 			}
 		})
-	}
-}
-
-// A volume that there is no memory for is looked at piece by piece, and its values and labels are
-// those that it has when it is read whole: of whole numbers, of fractions, scaled, with numbers
-// that are not finite, and of labels, compressed and not.
-func TestInspectPieceByPiece(t *testing.T) {
-	dir := t.TempDir()
-	g := volume.Grid{Shape: [3]int{97, 89, 61}, Affine: volume.Scaling([3]float64{1, 1, 1})}
-	r := rand.New(rand.NewPCG(3, 4))
-	scan := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
-	fractions := &volume.Volume{Grid: g, Float32: make([]float32, g.Len())}
-	few := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
-	for n := range scan.Int16 {
-		scan.Int16[n] = int16(r.IntN(3000) - 1000)
-		fractions.Float32[n] = float32(r.NormFloat64() * 400)
-		few.Int16[n] = int16(n / 1000 % 4)
-	}
-	fractions.Float32[70_000], fractions.Float32[1] = float32(math.NaN()), float32(math.Inf(-1))
-	labels := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
-	for n := range labels.Labels {
-		labels.Labels[n] = uint16(few.Int16[n])
-	}
-	written := errors.Join(nifti.WriteLabels(filepath.Join(dir, "case_seg.nii.gz"), labels))
-	for name, v := range map[string]*volume.Volume{"scan.nii.gz": scan, "fractions.nii.gz": fractions, "few.nii": few,
-		"plain.nii": scan} {
-		written = errors.Join(written, nifti.Write(filepath.Join(dir, name), v))
-	}
-	if written != nil {
-		t.Fatal(written)
-	}
-	look := func() map[string]Entry {
-		entries, _, err := Inspect(context.Background(), []string{dir}, InspectOptions{})
-		if err != nil || len(entries) != 5 {
-			t.Fatalf("%d entries, %v", len(entries), err)
-		}
-		found := map[string]Entry{}
-		for _, e := range entries {
-			found[filepath.Base(e.Path)] = e
-		}
-		return found
-	}
-	whole := look()
-	defer memory.Limit(0)
-	memory.Limit(1 << 20) // a volume has a mebibyte and more
-	for name, e := range look() {
-		want := whole[name]
-		if e.Unreadable || len(e.Problems) == 0 || !strings.Contains(strings.Join(e.Problems, "\n"),
-			"only looked at piece by piece: it needs ") {
-			t.Errorf("%s: %q", name, e.Problems)
-			continue
-		}
-		if *e.Min != *want.Min || *e.Max != *want.Max || *e.Mean != *want.Mean || !maps.Equal(e.Labels, want.Labels) ||
-			e.mayBeLabels != want.mayBeLabels {
-			t.Errorf("%s: %g to %g, mean %v, labels %v, %v; read whole: %g to %g, mean %v, labels %v, %v",
-				name, *e.Min, *e.Max, *e.Mean, e.Labels, e.mayBeLabels, *want.Min, *want.Max, *want.Mean, want.Labels,
-				want.mayBeLabels)
-		}
-	}
-	if whole["scan.nii.gz"].mayBeLabels || !whole["few.nii"].mayBeLabels || len(whole["case_seg.nii.gz"].Labels) != 4 {
-		t.Errorf("the files are not what they were made to be: %+v", whole)
 	}
 }

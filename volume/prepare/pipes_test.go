@@ -1,6 +1,6 @@
 //go:build unix
 
-package dataset
+package prepare
 
 import (
 	"net"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 )
 
 // odd makes what is no file at a path.
@@ -46,8 +48,8 @@ func TestPipesAmongScans(t *testing.T) {
 		switch layout {
 		case "series":
 			root = t.TempDir()
-			v, _ := axial(t, 1)
-			writeSeries(t, root, "1.2.3", v, false)
+			v, _ := datasettest.Axial(t, 1)
+			datasettest.WriteSeries(t, root, "1.2.3", v, false)
 		case "files":
 			root, name = tree(t, map[string]string{"p1.nii.gz": ""}), "p2.nii.gz"
 		default:
@@ -61,11 +63,11 @@ func TestPipesAmongScans(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			d, err := Detect(root, Options{})
+			d, err := dataset.Detect(root, dataset.Options{})
 			if err != nil || len(d.Cases) != 1 {
 				t.Fatalf("%s, %s: %v", layout, what, err)
 			}
-			s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+			s, err := Run(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), Options{}, nil)
 			switch {
 			case err != nil || s.Prepared != 1:
 				t.Errorf("%s, %s: %v, %+v", layout, what, err, s)
@@ -74,23 +76,23 @@ func TestPipesAmongScans(t *testing.T) {
 			case s.Fingerprint != want:
 				t.Errorf("%s, %s: fingerprint %s, without it %s", layout, what, s.Fingerprint, want)
 			}
-			entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+			entries, notes, err := dataset.Inspect(t.Context(), []string{root}, dataset.InspectOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if what == "" {
 				continue
 			}
-			if told := slices.Concat(d.Notes, d.PassedOver); !noted(told, filepath.Base(name)) {
+			if told := slices.Concat(d.Notes, d.PassedOver); !datasettest.Noted(told, filepath.Base(name)) {
 				t.Errorf("%s, %s: prepare says %q", layout, what, told)
 				// the path again, and no reason
-			} else if noted(told, ": open ") || noted(told, ": stat ") {
+			} else if datasettest.Noted(told, ": open ") || datasettest.Noted(told, ": stat ") {
 				t.Errorf("%s, %s: prepare says %q", layout, what, told)
 			}
-			named := slices.ContainsFunc(entries, func(e Entry) bool {
+			named := slices.ContainsFunc(entries, func(e dataset.Entry) bool {
 				return strings.HasSuffix(e.Path, filepath.Base(name)) && len(e.Problems) > 0
 			})
-			if !named && !noted(notes, filepath.Base(name)) {
+			if !named && !datasettest.Noted(notes, filepath.Base(name)) {
 				t.Errorf("%s, %s: inspect says %q, %+v", layout, what, notes, entries)
 			}
 			if err := os.Remove(path); err != nil {

@@ -1,50 +1,53 @@
-package dataset
+package prepare
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
-	"golang.org/x/sync/errgroup"
 )
 
 // This file: cases are prepared, several at once.
 
 // preparer prepares the cases of a data set, several at once.
 type preparer struct {
-	dataset     *Dataset
-	writer      *prepared.Writer
-	preparation volume.Preparation
-	options     PrepareOptions
-	memory      *memory.Budget // that the cases at work share
-	sources     *sources
+	job
+	writer  *prepared.Writer
+	memory  *memory.Budget // that the cases at work share
+	sources *sources
 }
 
-func newPreparer(d *Dataset, w *prepared.Writer, p volume.Preparation, o PrepareOptions) *preparer {
+func newPreparer(j job, w *prepared.Writer) *preparer {
 	return &preparer{
-		dataset: d, writer: w, preparation: p, options: o,
-		memory:  memory.NewBudget(o.allowed, o.Memory),
+		job: j, writer: w,
+		memory:  memory.NewBudget(j.options.allowed, j.options.Memory),
 		sources: &sources{known: map[string]func() (prepared.Source, error){}},
 	}
 }
 
 // run prepares cases of the data set. It goes on where one fails, unless the options or the machine
 // forbid it.
-func (p *preparer) run(ctx context.Context, cases []Case, progress func(Result)) (*Summary, error) {
+func (p *preparer) run(ctx context.Context, cases []dataset.Case) (*Summary, error) {
 	var mutex sync.Mutex
 	summary := &Summary{}
 	report := func(r Result) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		summary.add(r)
-		if progress != nil {
-			progress(r)
+		if p.progress != nil {
+			p.progress(r)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -70,19 +73,14 @@ func (p *preparer) run(ctx context.Context, cases []Case, progress func(Result))
 	}
 	err := group.Wait()
 	slices.Sort(summary.Empty)
-	slices.SortFunc(summary.Failed, func(a, b Result) int { return compareNatural(a.Case.ID, b.Case.ID) })
+	slices.SortFunc(summary.Failed, func(a, b Result) int { return numbers.CompareNatural(a.Case.ID, b.Case.ID) })
 	return summary, err
 }
 
 // prepare prepares a case, unless an earlier run has done so.
-func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
+func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 	r.Case = c
-	paths, origin, err := c.origin(p.options.Read)
-	if err != nil {
-		r.Err = err
-		return r
-	}
-	in, err := c.input(p.preparation, origin)
+	in, paths, err := c.Input(p.preparation, p.options.Read)
 	if err != nil {
 		r.Err = err
 		return r
@@ -90,14 +88,14 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	if r.Record, r.Kept = p.writer.Keep(in, paths); r.Kept {
 		return r
 	}
-	c = c.located()
-	need, known := c.memory(p.preparation)
+	c = c.Located()
+	need, known := c.Memory(p.preparation)
 	if !known {
 		need = min(need, p.options.Memory)
 	}
 	release, err := p.memory.Take(ctx, need)
 	if err != nil {
-		r.Err = c.tooLarge(err)
+		r.Err = c.TooLarge(err)
 		return r
 	}
 	defer release()
@@ -109,9 +107,8 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		}
 		in.Sources = append(in.Sources, source)
 	}
-	c.seenFlips = &flipEvidence{}
-	r.flips = c.seenFlips
-	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.dataset.LabelNames); r.Err != nil {
+	r.flips = c.SeeFlips()
+	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.set.LabelNames); r.Err != nil {
 		return r
 	}
 	more, notes, err := c.ReadMore(in.Image.Grid, p.options.Read)
@@ -120,7 +117,7 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		return r
 	}
 	in.More, in.Notes = more, append(in.Notes, notes...)
-	if !p.dataset.said {
+	if !p.set.SaysModality() {
 		if err := c.CheckModality(in.Image, p.preparation.ModalityName()); err != nil {
 			r.Err = fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
 			return r
@@ -151,4 +148,18 @@ func (s *sources) of(path string) (prepared.Source, error) {
 	}
 	s.mutex.Unlock()
 	return look()
+}
+
+// emptiedNote names structures that were drawn and have lost all their voxels to others; "" where
+// none has.
+func emptiedNote(l *volume.LabelMap) string {
+	if l == nil || len(l.Emptied) == 0 {
+		return ""
+	}
+	var names []string
+	for _, label := range l.Emptied {
+		names = append(names, cmp.Or(l.Names[label], fmt.Sprintf("label %d", label)))
+	}
+	return "WARNING: emptied, because others have all their voxels (--segment-overlap): " + safetext.List(names) +
+		". They were drawn, and are neither absent nor undrawn"
 }

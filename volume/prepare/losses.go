@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -33,8 +34,9 @@ func (e *LossError) Error() string {
 
 // checkLosses refuses to replace what the given cases were prepared to by less, or by something
 // else. The paths are those of the files of each case.
-func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string][]string, p volume.Preparation) error {
-	now := map[string]Case{}
+func checkLosses(w *prepared.Writer, dir string, cases []dataset.Case, paths map[string][]string,
+	p volume.Preparation) error {
+	now := map[string]dataset.Case{}
 	for _, c := range cases {
 		now[c.ID] = c
 	}
@@ -42,7 +44,7 @@ func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string]
 	err := w.Earlier(func(r prepared.Record) {
 		if c, known := now[r.ID]; known {
 			lost.addLabels(c, r, paths[r.ID], p)
-			lost.add(c.lostImage(r, paths[r.ID]), r.ID)
+			lost.add(c.LostImage(r, paths[r.ID]), r.ID)
 		}
 	})
 	if err != nil || len(lost.cases) == 0 {
@@ -71,7 +73,7 @@ func (l *losses) add(what, id string) {
 }
 
 // addLabels counts a case that loses its labels, or some of them.
-func (l *losses) addLabels(c Case, r prepared.Record, paths []string, p volume.Preparation) {
+func (l *losses) addLabels(c dataset.Case, r prepared.Record, paths []string, p volume.Preparation) {
 	if !r.HasLabels {
 		return
 	}
@@ -79,7 +81,7 @@ func (l *losses) addLabels(c Case, r prepared.Record, paths []string, p volume.P
 		l.add("the labels", r.ID)
 		return
 	}
-	if names := c.lostStructures(r, p); len(names) > 0 {
+	if names := c.LostStructures(r, p); len(names) > 0 {
 		l.structures = append(l.structures, names...)
 		l.add(lostStructures, r.ID)
 		return
@@ -95,78 +97,6 @@ func (l *losses) addLabels(c Case, r prepared.Record, paths []string, p volume.P
 	}
 }
 
-// lostStructures lists the structures that a case was prepared with and that it has no mask of now,
-// or that are merged into others now: the numbers that --relabel names are given to other masks
-// where some are missing. Of labels that are numbers in one file nothing is known before they are
-// read.
-func (c Case) lostStructures(r prepared.Record, p volume.Preparation) (names []string) {
-	if c.Masks == nil {
-		return nil
-	}
-	there, left := map[string]bool{}, map[string]bool{}
-	numbers := map[uint16]string{}
-	for _, m := range c.Masks {
-		there[safetext.Fold(m.Name)], numbers[m.Label] = true, m.Name
-	}
-	kept, err := p.RelabelNames(numbers)
-	if err != nil {
-		return nil // who prepares says so
-	}
-	for _, name := range kept {
-		left[safetext.Fold(name)] = true
-	}
-	for _, name := range structuresIn(r.Origin) { // those merged into others, too
-		if !there[safetext.Fold(name)] {
-			names = append(names, name)
-		}
-	}
-	for _, label := range slices.Sorted(maps.Keys(r.LabelNames)) {
-		name := r.LabelNames[label]
-		if !left[safetext.Fold(name)] && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// lostImage says by which other image of the same file or study that of a case would be replaced,
-// though it is still there; "" where it would not be.
-func (c Case) lostImage(r prepared.Record, paths []string) string {
-	if len(r.Sources) == 0 {
-		return ""
-	}
-	if before := r.Sources[0].Path; before != paths[0] {
-		if isThere(before) {
-			return "the image (from another file now)"
-		}
-		return ""
-	}
-	var before Case
-	if _, err := fmt.Sscanf(r.Origin, originOfImage, &before.Series, &before.Volume); err != nil {
-		return "" // not known
-	}
-	switch was, now := max(before.Volume, 1), max(c.Volume, 1); {
-	case before.Series == c.Series && was == now:
-	case !c.IsDICOM():
-		if was != now {
-			return fmt.Sprintf("the image (volume %d there, %d now)", was, now)
-		}
-	case before.Series != c.Series && c.isOtherSeries(before.Series):
-		return "the image (from another series of the study now)"
-	}
-	return ""
-}
-
-// isOtherSeries says whether a series that is still there is another one than the case's.
-func (c Case) isOtherSeries(before string) bool {
-	was, _, err := chooseSeries(c.Image, before)
-	if err != nil {
-		return false // its files have changed
-	}
-	now, err := c.DICOM()
-	return err != nil || seriesUID(was) != seriesUID(now)
-}
-
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -176,15 +106,15 @@ func isThere(path string) bool {
 func (l losses) failure(dir string) error {
 	refused := &LossError{Dir: dir}
 	for _, what := range slices.Sorted(maps.Keys(l.cases)) {
-		cases := slices.SortedFunc(slices.Values(l.cases[what]), compareNatural)
+		cases := slices.SortedFunc(slices.Values(l.cases[what]), numbers.CompareNatural)
 		refused.Cases = append(refused.Cases, cases...)
 		if what == lostStructures {
-			names := slices.Compact(slices.SortedFunc(slices.Values(l.structures), compareNatural))
+			names := slices.Compact(slices.SortedFunc(slices.Values(l.structures), numbers.CompareNatural))
 			what = fmt.Sprintf("%s (%s)", numbers.Count(len(names), "structure"), safetext.List(names))
 		}
 		refused.Losses = append(refused.Losses, what+" of "+safetext.List(cases))
 	}
-	slices.SortFunc(refused.Cases, compareNatural)
+	slices.SortFunc(refused.Cases, numbers.CompareNatural)
 	refused.Cases = slices.Compact(refused.Cases)
 	return refused
 }
@@ -223,21 +153,21 @@ func (e *SettingsError) Error() string {
 
 // checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
 // what cases of this one were prepared to with other settings, or with more than now.
-func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation) error {
-	if err := cmp.Or(d.checkOthers(w, dir), d.checkSettings(w, dir, p)); err != nil {
+func (j job) checkEarlier(w *prepared.Writer) error {
+	if err := cmp.Or(j.checkOthers(w), j.checkSettings(w)); err != nil {
 		return err
 	}
-	paths, err := pathsOf(d.Cases)
+	paths, err := pathsOf(j.set.Cases)
 	if err != nil {
 		return err
 	}
-	return checkLosses(w, dir, d.Cases, paths, p)
+	return checkLosses(w, j.dir, j.set.Cases, paths, j.preparation)
 }
 
 // checkSettings refuses to replace what cases of this data set were prepared to with other
 // settings.
-func (d *Dataset) checkSettings(w *prepared.Writer, dir string, p volume.Preparation) error {
-	paths, err := pathsOf(d.Cases)
+func (j job) checkSettings(w *prepared.Writer) error {
+	paths, err := pathsOf(j.set.Cases)
 	if err != nil {
 		return err
 	}
@@ -245,12 +175,12 @@ func (d *Dataset) checkSettings(w *prepared.Writer, dir string, p volume.Prepara
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
+	return &SettingsError{Dir: j.dir, Cases: ids, Differences: j.preparation.Differences(before)}
 }
 
 // checkOthers refuses to remove what another data set's scans were prepared to.
-func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
-	cases, err := pathsOf(d.Cases)
+func (j job) checkOthers(w *prepared.Writer) error {
+	cases, err := pathsOf(j.set.Cases)
 	if err != nil {
 		return err
 	}
@@ -258,9 +188,22 @@ func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
 	if err != nil || len(others) == 0 {
 		return err
 	}
-	refused := &OthersError{Dir: dir, Cases: slices.SortedFunc(maps.Keys(others), compareNatural)}
+	refused := &OthersError{Dir: j.dir, Cases: slices.SortedFunc(maps.Keys(others), numbers.CompareNatural)}
 	if from := others[refused.Cases[0]]; len(from) > 0 {
 		refused.From = from[0]
 	}
 	return refused
+}
+
+// pathsOf lists the files of each case.
+func pathsOf(cases []dataset.Case) (map[string][]string, error) {
+	all := map[string][]string{}
+	for _, c := range cases {
+		paths, err := c.Sources()
+		if err != nil {
+			return nil, err
+		}
+		all[c.ID] = paths
+	}
+	return all, nil
 }

@@ -1,16 +1,16 @@
-package dataset
+package prepare
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -18,11 +18,11 @@ import (
 
 // A Result says what became of a case.
 type Result struct {
-	Case   Case
-	Kept   bool            // an earlier run had prepared it
-	Record prepared.Record // where it is among the prepared cases
-	Err    error           // with Kept: what the earlier run prepared stays
-	flips  *flipEvidence   // nil where the case was not read
+	Case   dataset.Case
+	Kept   bool                  // an earlier run had prepared it
+	Record prepared.Record       // where it is among the prepared cases
+	Err    error                 // with Kept: what the earlier run prepared stays
+	flips  *dataset.FlipEvidence // nil where the case was not read
 }
 
 // A Summary says what became of all.
@@ -47,15 +47,15 @@ type Summary struct {
 	Resampled   map[uint16]Resampled
 	Fingerprint string
 	Preparation volume.Preparation // with what was worked out of the scans
-	Part        Part               // what was prepared of the data set
+	Part        dataset.Part       // what was prepared of the data set
 	Waiting     []int              // parts that are not prepared yet
 
-	flips    flipsSeen
+	flips    dataset.FlipsSeen
 	lost     []string     // failed cases that earlier runs had prepared with other settings
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
 	numbered numbered            // labels of theirs without names
-	scans    map[string][]string // cases by their scans, see scanOf
+	scans    map[string][]string // cases by their scans, see [dataset.ScanOf]
 	unlike   unlike
 	// cases with voxels of a label without a name, where other labels have one
 	nameless map[uint16][]string
@@ -68,9 +68,9 @@ func (s *Summary) add(r Result) {
 	if r.Err != nil {
 		s.Failed = append(s.Failed, r)
 	}
-	if r.flips != nil && *r.flips != (flipEvidence{}) {
+	if r.flips != nil && *r.flips != (dataset.FlipEvidence{}) {
 		if s.flips == nil {
-			s.flips = flipsSeen{}
+			s.flips = dataset.FlipsSeen{}
 		}
 		s.flips[r.Case.ID] = *r.flips
 	}
@@ -87,7 +87,7 @@ func (s *Summary) add(r Result) {
 		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
 	}
-	if scan := scanOf(r.Record); scan != "" {
+	if scan := dataset.ScanOf(r.Record); scan != "" {
 		if s.scans == nil {
 			s.scans = map[string][]string{}
 		}
@@ -104,11 +104,11 @@ func (s *Summary) add(r Result) {
 	}
 	if r.Record.HasLabels {
 		s.Labelled++
-		if r.Case.unnamed && r.Case.site != "" {
+		if site := r.Case.NumbersOnly(); site != "" {
 			if s.numbered == nil {
 				s.numbered = numbered{}
 			}
-			s.numbered.add(r.Case.site, r.Record.LabelCounts)
+			s.numbered.add(site, r.Record.LabelCounts)
 		}
 		if len(r.Record.LabelNames) == 0 {
 			s.unlike.add(r.Case.ID, r.Record.LabelCounts)
@@ -121,7 +121,8 @@ func (s *Summary) add(r Result) {
 }
 
 // finish writes the manifest.
-func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) error {
+func (s *Summary) finish(j job, w *prepared.Writer) error {
+	p, d := j.preparation, j.set
 	if err := w.Finish(); err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	}
 	s.Resampled = s.resampled.labels
 	for _, cases := range s.Emptied {
-		slices.SortFunc(cases, compareNatural)
+		slices.SortFunc(cases, numbers.CompareNatural)
 	}
 	if p.Scheme() == volume.CTPercentiles {
 		s.Notes = append(s.Notes, fmt.Sprintf("intensities: %s (--foreground %s)", p.DescribeIntensities(),
@@ -151,15 +152,15 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	}
 	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s",
-			p.Relabel, joinLabels(missing), joinLabels(there)))
+			p.Relabel, safetext.Numbers(missing), safetext.Numbers(there)))
 	} else if p.Relabel != "" && s.Labelled == 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
 	if p.Relabel == "" { // names go with the numbers before
-		s.Notes = append(s.Notes, s.namelessNotes(d.regions)...)
+		s.Notes = append(s.Notes, s.namelessNotes(d)...)
 	}
-	for _, note := range []string{s.sameScans(), s.flips.note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(),
+	for _, note := range []string{s.sameScans(), s.flips.Note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(),
 		s.resampled.note(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
@@ -173,14 +174,14 @@ func (s *Summary) sameScans() string {
 	var all []string
 	for _, ids := range s.scans {
 		if len(ids) > 1 {
-			slices.SortFunc(ids, compareNatural)
+			slices.SortFunc(ids, numbers.CompareNatural)
 			all = append(all, strings.Join(ids, " = "))
 		}
 	}
 	if len(all) == 0 {
 		return ""
 	}
-	slices.SortFunc(all, compareNatural)
+	slices.SortFunc(all, numbers.CompareNatural)
 	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, but each counts as a case: leave all but one out", safetext.List(all))
 }
 
@@ -204,29 +205,15 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 		return ""
 	}
 	var median [3]string
-	for axis, s := range medianSpacing(spacings) {
+	for axis, s := range volume.MedianSpacing(spacings) {
 		median[axis] = fmt.Sprintf("%.3g", s)
 	}
 	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (%s mm)",
 		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 
-// medianSpacing is the median along each axis, with as many digits as a header's float32 has.
-func medianSpacing(spacings [][3]float64) (median [3]float64) {
-	sizes := make([]float64, len(spacings))
-	for axis := range median {
-		for n, s := range spacings {
-			sizes[n] = s[axis]
-		}
-		slices.Sort(sizes)
-		middle := (sizes[(len(sizes)-1)/2] + sizes[len(sizes)/2]) / 2
-		median[axis], _ = strconv.ParseFloat(strconv.FormatFloat(middle, 'g', 7, 64), 64)
-	}
-	return median
-}
-
 // failure is the error that names the cases that could not be prepared, if there are any.
-func (s *Summary) failure(d *Dataset) error {
+func (s *Summary) failure(d *dataset.Dataset) error {
 	if len(s.Failed) == 0 {
 		return nil
 	}
@@ -260,7 +247,7 @@ func (s *Summary) nameUndrawn(names map[uint16]string) {
 		if s.Undrawn == nil {
 			s.Undrawn = map[string][]string{}
 		}
-		slices.SortFunc(cases, compareNatural)
+		slices.SortFunc(cases, numbers.CompareNatural)
 		s.Undrawn[cmp.Or(names[label], fmt.Sprintf("label %d", label))] = cases
 	}
 }
@@ -271,7 +258,7 @@ func (s *Summary) undrawnNote() string {
 		return ""
 	}
 	names := slices.SortedFunc(maps.Keys(s.Undrawn), func(a, b string) int {
-		return cmp.Or(len(s.Undrawn[b])-len(s.Undrawn[a]), compareNatural(a, b))
+		return cmp.Or(len(s.Undrawn[b])-len(s.Undrawn[a]), numbers.CompareNatural(a, b))
 	})
 	const most = 10
 	more := ""

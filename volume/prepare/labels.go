@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -50,7 +51,7 @@ func (s numbered) doubt() string {
 	for _, site := range sites[1:] {
 		if others := slices.Sorted(maps.Keys(s[site].labels)); !slices.Equal(first, others) {
 			return fmt.Sprintf("WARNING: labels are numbers without names, and cases of %s have others (%s) than those of %s (%s): a number is learnt as one organ in all of them. Where it is not, prepare the folders one by one, or put a dataset.json with the names of the labels into each; --same-labels says that it is",
-				sites[0], joinLabels(first), site, joinLabels(others))
+				sites[0], safetext.Numbers(first), site, safetext.Numbers(others))
 		}
 	}
 	return ""
@@ -127,12 +128,12 @@ func (s *Summary) addNameless(r prepared.Record) {
 }
 
 // namelessNotes warns of each label without a name that is not part of a region.
-func (s *Summary) namelessNotes(regions map[uint16]bool) (notes []string) {
+func (s *Summary) namelessNotes(d *dataset.Dataset) (notes []string) {
 	for _, label := range slices.Sorted(maps.Keys(s.nameless)) {
-		if cases := s.nameless[label]; !regions[label] {
+		if cases := s.nameless[label]; !d.IsInRegion(label) {
 			notes = append(notes,
 				fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
-					label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, compareNatural)))
+					label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, numbers.CompareNatural)))
 		}
 	}
 	return notes

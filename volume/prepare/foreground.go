@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"context"
@@ -12,7 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -91,8 +93,8 @@ func (h *histogram) foreground() (f [4]float64, ok bool) {
 // chooseForeground works out what the scheme of intensities goes by, where it goes by the labelled
 // voxels of all cases: those that are not held back for testing. A folder that was prepared from
 // the same files has it already.
-func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Preparation,
-	o PrepareOptions) (volume.Preparation, error) {
+func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p volume.Preparation,
+	o Options) (volume.Preparation, error) {
 	if !p.NeedsForeground() {
 		return p, nil
 	}
@@ -103,7 +105,7 @@ func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Pre
 		}
 		return p, nil
 	}
-	var cases []Case
+	var cases []dataset.Case
 	for _, c := range d.Cases {
 		if c.Labels != "" && c.Group == "" {
 			cases = append(cases, c)
@@ -124,19 +126,19 @@ func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Pre
 	whole := &histogram{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Workers)
-	preparer := newPreparer(d, nil, p, o)
+	budget := memory.NewBudget(o.allowed, o.Memory)
 	for _, c := range cases {
 		group.Go(func() error {
-			need, known := c.located().memory(p)
+			need, known := c.Located().Memory(p)
 			if !known {
 				need = min(need, o.Memory)
 			}
-			release, err := preparer.memory.Take(ctx, need)
+			release, err := budget.Take(ctx, need)
 			if err != nil {
 				return ctx.Err() // a case that needs too much, its preparation names
 			}
 			defer release()
-			if err := d.addForeground(whole, c, p, o.Read); atomicfile.OfMachine(err) || ctx.Err() != nil {
+			if err := whole.addCase(d, c, p, o.Read); atomicfile.OfMachine(err) || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
 			return nil // what is wrong with a case, its preparation says
@@ -154,8 +156,8 @@ func (d *Dataset) chooseForeground(ctx context.Context, dir string, p volume.Pre
 	return p, nil
 }
 
-// addForeground counts the labelled voxels of a case, as they are where the scan is.
-func (d *Dataset) addForeground(h *histogram, c Case, p volume.Preparation, o ReadOptions) error {
+// addCase counts the labelled voxels of a case, as they are where the scan is.
+func (h *histogram) addCase(d *dataset.Dataset, c dataset.Case, p volume.Preparation, o dataset.ReadOptions) error {
 	v, l, _, err := c.Read(o, d.LabelNames)
 	if err != nil {
 		return err

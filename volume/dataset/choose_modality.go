@@ -45,10 +45,12 @@ const sampled = 3
 
 // ChooseModality is the preparation for the modality of the scans, where it does not name one, and
 // the data set with those of them that are prepared: all, or the ones of the modality that is
-// named. Where nobody says what the scans are, the values of some of them do. Scans of several
-// modalities are a [MixedError]. The note says what was chosen, and why; it is empty for CT.
-func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dataset, _ volume.Preparation, note string,
-	err error) {
+// named. Where nobody says what the scans are, the values of some of them do; a scan that would
+// take more than the allowed bytes (0: what this process may take) is not read for that. Scans of
+// several modalities are a [MixedError]. The note says what was chosen, and why; it is empty for
+// CT.
+func (d *Dataset) ChooseModality(p volume.Preparation, o ReadOptions, allowed int64) (_ *Dataset, _ volume.Preparation,
+	note string, err error) {
 	if d.chosen {
 		return d, p, "", nil
 	}
@@ -94,7 +96,7 @@ func (d *Dataset) ChooseModality(p volume.Preparation, o PrepareOptions) (_ *Dat
 		}
 		return &kept, p, strings.Join(notes, "; "), p.Choose([3]float64{}).Check()
 	}
-	modality, why, err := d.modalityOfAll(p, o)
+	modality, why, err := d.modalityOfAll(p, o, cmp.Or(allowed, memory.Allowed()))
 	if err != nil {
 		return nil, p, "", err
 	}
@@ -140,7 +142,7 @@ func (d *Dataset) prepareChannels(p volume.Preparation) (_ *Dataset, _ volume.Pr
 }
 
 // modalityOfAll is the one modality of the scans, and who says so.
-func (d *Dataset) modalityOfAll(p volume.Preparation, o PrepareOptions) (modality, why string, err error) {
+func (d *Dataset) modalityOfAll(p volume.Preparation, o ReadOptions, allowed int64) (modality, why string, err error) {
 	stated, named := map[string][]string{}, map[string][]int{}
 	for n, c := range d.Cases {
 		switch m := c.Modality(); {
@@ -158,13 +160,12 @@ func (d *Dataset) modalityOfAll(p volume.Preparation, o PrepareOptions) (modalit
 	}
 	// What names say is asked of the values, and what no names say, too.
 	found := map[string][]string{}
-	allowed := cmp.Or(o.allowed, o.Memory, memory.Allowed())
 	look := func(name string, at int) {
-		c := d.Cases[at].located()
-		if need, known := c.memory(p); known && need > allowed {
+		c := d.Cases[at].Located()
+		if need, known := c.Memory(p); known && need > allowed {
 			return
 		}
-		v, _, err := c.ReadImage(o.Read)
+		v, _, err := c.ReadImage(o)
 		if err != nil {
 			return // its preparation says why
 		}

@@ -1,4 +1,4 @@
-package dataset
+package prepare
 
 import (
 	"context"
@@ -12,27 +12,11 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-func detect(t *testing.T, root string) *Dataset {
-	t.Helper()
-	d, err := Detect(root, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func folderOf(t *testing.T, cases ...string) string {
-	t.Helper()
-	files := map[string]string{}
-	for _, id := range cases {
-		files["imagesTr/"+id+".nii.gz"], files["labelsTr/"+id+".nii.gz"] = "", ""
-	}
-	return tree(t, files)
-}
 
 func TestPrepareIsIncremental(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2", "p3"), t.TempDir()
@@ -41,7 +25,7 @@ func TestPrepareIsIncremental(t *testing.T) {
 	prepare := func(fresh, kept int) *Summary {
 		t.Helper()
 		results := 0
-		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2, Force: force},
+		s, err := Run(t.Context(), detect(t, root), dir, p, Options{Workers: 2, Force: force},
 			func(Result) { results++ })
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +54,7 @@ func TestPrepareIsIncremental(t *testing.T) {
 	}
 
 	// A case more, a case changed, a case gone.
-	v, l := patient(t, 77)
+	v, l := datasettest.Patient(t, 77)
 	if err := errors.Join(nifti.Write(filepath.Join(root, "imagesTr/p4.nii.gz"), v),
 		nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), l),
 		os.Remove(filepath.Join(root, "imagesTr/p1.nii.gz")),
@@ -81,7 +65,7 @@ func TestPrepareIsIncremental(t *testing.T) {
 		t.Errorf("labels that changed: %v", err)
 	}
 	var others *OthersError
-	if _, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{}, nil); !errors.As(err, &others) ||
+	if _, err := Run(t.Context(), detect(t, root), dir, p, Options{}, nil); !errors.As(err, &others) ||
 		!slices.Equal(others.Cases, []string{"p1"}) {
 		t.Errorf("a case that is gone is removed unasked: %v", err)
 	}
@@ -115,7 +99,7 @@ func TestPrepareResumes(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	done := 0
-	_, err := Prepare(ctx, detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{Workers: 1}, func(Result) {
+	_, err := Run(ctx, detect(t, root), dir, volume.DefaultPreparation(), Options{Workers: 1}, func(Result) {
 		if done++; done == 2 {
 			stop()
 		}
@@ -126,12 +110,12 @@ func TestPrepareResumes(t *testing.T) {
 	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrNotPrepared) {
 		t.Errorf("half-prepared cases: %v", err)
 	}
-	s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	s, err := Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), Options{}, nil)
 	if err != nil || s.Kept != 2 || s.Prepared != 2 {
 		t.Errorf("resumed: %+v, %v", s, err)
 	}
-	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
-		PrepareOptions{Memory: 300_000}, nil)
+	fresh, err := Run(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		Options{Memory: 300_000}, nil)
 	if err != nil || fresh.Fingerprint != s.Fingerprint {
 		t.Errorf("prepared at once: %+v, %v", fresh, err)
 	}
@@ -139,7 +123,7 @@ func TestPrepareResumes(t *testing.T) {
 
 func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3", "p4", "p5")
-	v, l := patient(t, 1)
+	v, l := datasettest.Patient(t, 1)
 	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
 	moved.Affine[2][3] += 40
 	empty := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
@@ -157,7 +141,7 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	s, err := Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), Options{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "3 of 5") {
 		t.Errorf("error %v", err)
 	}
@@ -187,12 +171,12 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	if notes := cases[1].Notes; len(notes) != 1 || !strings.Contains(notes[0], "resampled") {
 		t.Errorf("labels on other voxels: notes %q", notes)
 	}
-	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
-		PrepareOptions{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
+	if _, err := Run(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		Options{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
 		t.Errorf("strictly: %v", err)
 	}
-	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
-		PrepareOptions{Read: ReadOptions{Flips: "maybe"}}, nil); err == nil {
+	if _, err := Run(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+		Options{Read: dataset.ReadOptions{Flips: "maybe"}}, nil); err == nil {
 		t.Error("unknown flips are let pass")
 	}
 }
@@ -206,7 +190,7 @@ func TestPrepareRealScans(t *testing.T) {
 	d.Cases = d.Cases[:3]
 	dir := t.TempDir()
 	p := volume.DefaultPreparation()
-	if _, err := Prepare(t.Context(), d, dir, p, PrepareOptions{}, nil); err != nil {
+	if _, err := Run(t.Context(), d, dir, p, Options{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	cache, err := prepared.Open(dir)
@@ -253,12 +237,12 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "3 of 6 voxels are not finite"
-	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	entries, _, err := dataset.Inspect(t.Context(), []string{root}, dataset.InspectOptions{})
 	if err != nil || !slices.Equal(entries[0].Problems, []string{want}) || *entries[0].Max != 2000 {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	dir := t.TempDir()
-	if _, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{},
+	if _, err := Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), Options{},
 		nil); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +285,7 @@ func TestMixedSpacingsAreNamed(t *testing.T) {
 		want    string
 	}{{0, "from feet to head"}, {usual[2], ""}} {
 		p.Spacing[2] = c.spacing
-		s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
+		s, err := Run(t.Context(), detect(t, root), t.TempDir(), p, Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +300,7 @@ func TestMixedSpacingsAreNamed(t *testing.T) {
 func TestCasesOfOtherScansAreKept(t *testing.T) {
 	first, second, dir := folderOf(t, "p1", "p2"), folderOf(t, "p1", "p2"), t.TempDir()
 	prepare := func(root string) (*Summary, error) {
-		return Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		return Run(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), Options{}, nil)
 	}
 	if _, err := prepare(first); err != nil {
 		t.Fatal(err)
@@ -341,8 +325,8 @@ func TestCasesOfOtherScansAreKept(t *testing.T) {
 func TestOtherSettingsAreRefused(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
 	p := volume.DefaultPreparation()
-	prepare := func(o PrepareOptions) (*Summary, error) { return Prepare(t.Context(), detect(t, root), dir, p, o, nil) }
-	if _, err := prepare(PrepareOptions{}); err != nil {
+	prepare := func(o Options) (*Summary, error) { return Run(t.Context(), detect(t, root), dir, p, o, nil) }
+	if _, err := prepare(Options{}); err != nil {
 		t.Fatal(err)
 	}
 	before := times(t, dir)
@@ -350,31 +334,31 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	want := []volume.Difference{{Key: "spacing", Old: "each scan's own", New: "ownxownx20 mm"},
 		{Key: "window", Old: "-125 to 275", New: "-100 to 240"}}
 	var refused *SettingsError
-	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) ||
+	if _, err := prepare(Options{}); !errors.As(err, &refused) ||
 		!slices.Equal(refused.Cases, []string{"p1", "p2"}) || !slices.Equal(refused.Differences, want) {
 		t.Errorf("%v", err)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) ||
+	if _, err := prepare(Options{Part: "2/2"}); !errors.As(err, &refused) ||
 		!slices.Equal(refused.Cases, []string{"p1", "p2"}) {
 		t.Errorf("a part: %v", err)
 	}
 	if now := times(t, dir); !slices.Equal(now, before) {
 		t.Errorf("a run that was refused changed the folder: %q, before %q", now, before)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil {
+	if _, err := prepare(Options{Part: "2/2", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) ||
+	if _, err := prepare(Options{Part: "2/2"}); !errors.As(err, &refused) ||
 		!slices.Equal(refused.Cases, []string{"p1"}) {
 		t.Errorf("a part beside one of other settings: %v", err)
 	}
-	if s, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil || s.Kept != 1 {
+	if s, err := prepare(Options{Part: "2/2", Force: true}); err != nil || s.Kept != 1 {
 		t.Errorf("a part that is run again: %v", err)
 	}
-	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {
+	if _, err := prepare(Options{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {
 		t.Errorf("half of the cases: %v", err)
 	}
-	if s, err := prepare(PrepareOptions{Force: true}); err != nil || s.Prepared != 1 || s.Kept != 1 {
+	if s, err := prepare(Options{Force: true}); err != nil || s.Prepared != 1 || s.Kept != 1 {
 		t.Errorf("forced: %v", err)
 	}
 }
@@ -385,13 +369,13 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 	root := tree(t, map[string]string{"north/a1.nii.gz": "", "north/a1_seg.nii.gz": "", "north/a2.nii.gz": "",
 		"north/a2_seg.nii.gz": "", "south/b1.nii.gz": "", "south/b1_seg.nii.gz": "", "south/b2.nii.gz": "",
 		"south/b2_seg.nii.gz": ""})
-	notes := func(roots []string, o Options) []string {
+	notes := func(roots []string, o dataset.Options) []string {
 		t.Helper()
-		d, err := DetectAll(roots, o)
+		d, err := dataset.DetectAll(roots, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+		s, err := Run(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,10 +383,10 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 	}
 	const doubt = "labels are numbers without names"
 	both := []string{filepath.Join(root, "north"), filepath.Join(root, "south")}
-	if got := notes([]string{root}, Options{}); noted(got, doubt) {
+	if got := notes([]string{root}, dataset.Options{}); datasettest.Noted(got, doubt) {
 		t.Errorf("the same numbers: %q", got)
 	}
-	_, l := patient(t, 2)
+	_, l := datasettest.Patient(t, 2)
 	for n := range l.Labels {
 		l.Labels[n] *= 3
 	}
@@ -411,10 +395,10 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 	}
 	want := fmt.Sprintf("cases of %s have others (1) than those of %s (1, 3)", both[0], both[1])
 	for _, roots := range [][]string{{root}, both} {
-		if got := notes(roots, Options{}); !noted(got, doubt) || !noted(got, want) {
+		if got := notes(roots, dataset.Options{}); !datasettest.Noted(got, doubt) || !datasettest.Noted(got, want) {
 			t.Errorf("%d folders: %q, want %q", len(roots), got, want)
 		}
-		if got := notes(roots, Options{SameLabels: true}); noted(got, doubt) {
+		if got := notes(roots, dataset.Options{SameLabels: true}); datasettest.Noted(got, doubt) {
 			t.Errorf("said to be the same: %q", got)
 		}
 	}
@@ -422,7 +406,7 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 	if err := nifti.WriteLabels(filepath.Join(each, "p2", "seg.nii.gz"), l); err != nil {
 		t.Fatal(err)
 	}
-	if got := notes([]string{each}, Options{}); noted(got, doubt) {
+	if got := notes([]string{each}, dataset.Options{}); datasettest.Noted(got, doubt) {
 		t.Errorf("a folder for each case: %q", got)
 	}
 }
@@ -436,74 +420,24 @@ func TestLabelsWithoutAName(t *testing.T) {
 	} {
 		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesTr/p2.nii.gz": "",
 			"labelsTr/p2.nii.gz": "", "dataset.json": `{"labels": ` + name + `}`})
-		_, l := patient(t, 1)
+		_, l := datasettest.Patient(t, 1)
 		l.Labels[0] = 3
 		for _, id := range []string{"p1", "p2"} {
 			if err := nifti.WriteLabels(filepath.Join(root, "labelsTr", id+".nii.gz"), l); err != nil {
 				t.Fatal(err)
 			}
 		}
-		d, err := DetectAll([]string{root}, Options{})
+		d, err := dataset.DetectAll([]string{root}, dataset.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+		s, err := Run(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want == "" && noted(s.Notes, "has no name") || want != "" && !noted(s.Notes, want) {
+		if want == "" && datasettest.Noted(s.Notes, "has no name") || want != "" && !datasettest.Noted(s.Notes, want) {
 			t.Errorf("%s: %q, want %q", name, s.Notes, want)
 		}
-	}
-}
-
-func TestSeveralFolders(t *testing.T) {
-	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "",
-		"dataset.json": `{"labels": {"1": "pancreas"}}`})
-	bare := tree(t, map[string]string{"q1/ct.nii.gz": "", "q2/ct.nii.gz": ""})
-	d, err := DetectAll([]string{labelled, bare}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := append(d.IDs("", true), d.IDs("", false)...); !slices.Equal(got, []string{"p1", "q1", "q2"}) ||
-		d.LabelNames[1] != "pancreas" || d.Layout != "msd and scans" {
-		t.Errorf("%v, %v, %s", got, d.LabelNames, d.Layout)
-	}
-	other := tree(t, map[string]string{"imagesTr/p3.nii.gz": "", "labelsTr/p3.nii.gz": "",
-		"dataset.json": `{"labels": {"1": "liver"}}`})
-	if _, err := DetectAll([]string{labelled, other}, Options{}); err == nil ||
-		!strings.Contains(err.Error(), `label 1 is "pancreas" in `+labelled+` and "liver" in `+other) {
-		t.Errorf("one number for two organs: %v", err)
-	}
-	// One study in two folders is one patient.
-	v, _ := patient(t, 1)
-	both := t.TempDir()
-	one, two := filepath.Join(both, "one"), filepath.Join(both, "two")
-	writeStudy(t, one, "1.2.3", "1.2.9", 1, "CT", v, nil)
-	writeStudy(t, two, "1.2.4", "1.2.9", 2, "CT", v, nil)
-	if d, err = DetectAll([]string{one, two}, Options{}); err != nil || len(d.Cases) != 2 || d.Cases[0].Patient == "" ||
-		d.Cases[0].Patient != d.Cases[1].Patient {
-		t.Errorf("%v, %+v", err, d.Cases)
-	}
-}
-
-func TestScansBesideImagesTr(t *testing.T) {
-	root := tree(t, map[string]string{
-		"imagesTr/p1_0000.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesVa/p2_0000.nii.gz": "",
-		"labelsVa/p2.nii.gz":  "",
-		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "p4_0000.nii.gz": "", "p4_seg.nii.gz": "",
-		"dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
-	})
-	d := detect(t, root)
-	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz",
-		"p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz", "p4 p4_0000.nii.gz"}
-	if got := list(d); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
-	if !noted(d.Notes, "1 scan, held back for testing") ||
-		!noted(d.Notes, "more: 1 scan without labels beside imagesTr") ||
-		!noted(d.Notes, filepath.Base(root)+": 1 scan without labels beside imagesTr") || len(d.Unused) != 2 {
-		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }
 
