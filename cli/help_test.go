@@ -50,7 +50,7 @@ func verbs(cmd *cobra.Command) []*cobra.Command {
 func TestExamplesCanBeTyped(t *testing.T) {
 	for _, cmd := range verbs(newRoot())[1:] {
 		var help bytes.Buffer
-		if code := run(append(strings.Fields(cmd.CommandPath())[1:], "--help"), &help, os.Stderr); code != exitOK {
+		if code := Run(append(strings.Fields(cmd.CommandPath())[1:], "--help"), &help, os.Stderr); code != exitOK {
 			t.Errorf("%s --help: exit code %d", cmd.CommandPath(), code)
 		}
 		if cmd.Example == "" || !strings.Contains(help.String(), cmd.Example) {
@@ -144,7 +144,7 @@ func TestConfigurations(t *testing.T) {
 				strings.HasSuffix(file.Value.String(), filepath.Base(path)) {
 				named = true
 				var stderr bytes.Buffer // it gets as far as looking for the data
-				if code := run(append(strings.Fields(cmd.CommandPath())[1:], "--config", path, "--out", t.TempDir()),
+				if code := Run(append(strings.Fields(cmd.CommandPath())[1:], "--config", path, "--out", t.TempDir()),
 					io.Discard, &stderr); code != exitFailure || !noData.MatchString(stderr.String()) {
 					t.Errorf("%s: exit code %d\n%s", path, code, stderr.String())
 				}
@@ -213,7 +213,7 @@ func TestHelpIsShort(t *testing.T) {
 // What only some tasks have is under each of these, with its default there.
 func TestHelpOfTasks(t *testing.T) {
 	var out bytes.Buffer
-	if code := run([]string{"pretrain", "--help-all"}, &out, os.Stderr); code != exitOK {
+	if code := Run([]string{"pretrain", "--help-all"}, &out, os.Stderr); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	for task, want := range map[string]string{"jigsaw": "(default 3x3x3)", "rubik": "(default 2x2x2)"} {

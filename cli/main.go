@@ -19,18 +19,20 @@ import (
 	"syscall"
 
 	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // Main runs the command line of the process, and ends the process with the exit code.
 func Main() {
-	boundGarbage()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	memory.BoundGarbage()
+	os.Exit(Run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is Main without the process: tests call it.
-func run(args []string, toOut, toErr io.Writer) int {
+// Run runs a command line, whose first word is a verb, and returns the exit code. Results are
+// written to the first writer, all else to the second.
+func Run(args []string, toOut, toErr io.Writer) int {
 	stdout, stderr := terminal.NewScreen(toOut), terminal.NewScreen(toErr)
 	defer stdout.Close()
 	defer stderr.Close()

@@ -2,39 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 )
-
-// garbageLimit is how many bytes of garbage there may be before they are collected.
-const garbageLimit = 96 << 20
-
-// boundGarbage makes the garbage collector run after every garbageLimit bytes of new memory. Go's
-// default is to run when as much has been allocated as is in use: beside a gigabyte of weights and
-// activations that is another gigabyte. Each collection sets the goal of the next one. A collection
-// is cheap where memory holds no pointers, as that of a training. Where much of it does, as the
-// entries of a hundred thousand scans do, as much as has to be looked through is allowed as
-// garbage: otherwise time would grow with the square of the entries.
-func boundGarbage() {
-	if there := memory.Available(); there > 0 { // a control group kills for garbage, too
-		debug.SetMemoryLimit(there)
-	}
-	type sentinel struct{ _ *int }
-	var tune func(*sentinel)
-	tune = func(*sentinel) {
-		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
-		metrics.Read(heap)
-		live, scanned := heap[0].Value.Uint64(), heap[1].Value.Uint64()
-		debug.SetGCPercent(int(min(100, max(1, 100*max(garbageLimit, scanned)/max(live, 1)))))
-		runtime.SetFinalizer(&sentinel{}, tune)
-	}
-	runtime.SetFinalizer(&sentinel{}, tune)
-}
 
 // gibibytes is a limit of memory that a user gives; 0: what the machine has.
 type gibibytes float64

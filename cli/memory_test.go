@@ -1,18 +1,10 @@
 package cli
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/binary"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 )
@@ -70,47 +62,4 @@ func TestPeakNote(t *testing.T) {
 		"90 MiB: --memory keeps the program, the network, the scan and the sums over it within 64 MiB; files") {
 		t.Error(got)
 	}
-}
-
-// bomb FILE I J K writes a compressed NIfTI file of so many zeros, a byte each, in a thousandth of
-// their size: the compressed zeros of one slice, again and again.
-func bomb(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 4 {
-		ts.Fatalf("usage: bomb FILE I J K")
-	}
-	var shape [3]int
-	for n, text := range args[1:] {
-		var err error
-		if shape[n], err = strconv.Atoi(text); err != nil {
-			ts.Fatalf("%v", err)
-		}
-	}
-	header := make([]byte, 352)
-	put := binary.LittleEndian.PutUint16
-	binary.LittleEndian.PutUint32(header, 348)
-	put(header[40:], 3)
-	for n, extent := range shape {
-		put(header[42+2*n:], uint16(extent))
-	}
-	put(header[70:], 2) // uint8
-	put(header[72:], 8)
-	put(header[254:], 1) // of the sform
-	binary.LittleEndian.PutUint32(header[108:], math.Float32bits(352))
-	for n := range 3 {
-		binary.LittleEndian.PutUint32(header[80+4*n:], math.Float32bits(1))
-		binary.LittleEndian.PutUint32(header[280+20*n:], math.Float32bits(1))
-	}
-	copy(header[344:], "n+1\x00")
-	member := func(data []byte) []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, err := z.Write(data)
-		ts.Check(err)
-		ts.Check(z.Close())
-		return b.Bytes()
-	}
-	file := append(member(header), bytes.Repeat(member(make([]byte, shape[0]*shape[1])), shape[2])...)
-	path := ts.MkAbs(args[0])
-	ts.Check(os.MkdirAll(filepath.Dir(path), 0o777))
-	ts.Check(os.WriteFile(path, file, 0o666))
 }

@@ -92,7 +92,7 @@ func TestNonsenseIsExplained(t *testing.T) {
 		"2d transfer --C 0":               "--C 0: want more than 0, not 0",
 	} {
 		var stderr strings.Builder
-		code := run(strings.Fields(line), &strings.Builder{}, &stderr)
+		code := Run(strings.Fields(line), &strings.Builder{}, &stderr)
 		first, _, _ := strings.Cut(stderr.String(), "\n")
 		if code != exitUsage || first != "voxsaw: "+want {
 			t.Errorf("voxsaw %s: exit code %d, %q, want %q", line, code, first, want)

@@ -29,7 +29,7 @@ func TestVerbsForPhotos(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if code := run([]string{"2d", "prepare", raw, "--out", prepared, "--size", "72x64"}, &out, &out); code != exitOK {
+	if code := Run([]string{"2d", "prepare", raw, "--out", prepared, "--size", "72x64"}, &out, &out); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestVerbsForPhotos(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if code := run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK ||
+	if code := Run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK ||
 		!bytes.Contains(out.Bytes(), []byte("\n  voxsaw pretrain [flags]\n")) ||
 		!bytes.Contains(out.Bytes(), []byte("\nvoxsaw pretrain --help-all shows")) ||
 		!bytes.Contains(out.Bytes(), []byte("photographs")) {

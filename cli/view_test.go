@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/viewer"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -25,10 +27,10 @@ func TestViewPutsDoubtfulCasesFirst(t *testing.T) {
 	rows := "case,label,structure,dsc_estimate,flag\n" +
 		"fine,1,liver,93,\nlow,1,liver,55,\nlow,2,,80,\n" +
 		"small,1,liver,70,volume 3 ml\nodd,1,liver,,volume 2 ml\nodd,,spleen,,missing\n"
-	must(t, os.WriteFile(filepath.Join(folder, "quality.csv"), []byte(rows), 0o644))
+	commandtest.Must(t, os.WriteFile(filepath.Join(folder, "quality.csv"), []byte(rows), 0o644))
 	cases := []viewer.Case{{Name: "fine"}, {Name: "unknown"}, {Name: "low"}, {Name: "small"}, {Name: "odd"}}
 	got, err := viewOptions{Predictions: folder}.worstFirst(cases)
-	must(t, err)
+	commandtest.Must(t, err)
 	var order []string
 	for _, c := range got {
 		order = append(order, c.Name)
@@ -39,7 +41,7 @@ func TestViewPutsDoubtfulCasesFirst(t *testing.T) {
 	if want := "liver: volume 2 ml; spleen: missing"; got[0].Text != want {
 		t.Errorf("text %q, want %q", got[0].Text, want)
 	}
-	must(t, os.WriteFile(filepath.Join(folder, "quality.csv"), []byte("a,b\n1,2\n"), 0o644))
+	commandtest.Must(t, os.WriteFile(filepath.Join(folder, "quality.csv"), []byte("a,b\n1,2\n"), 0o644))
 	if _, err := (viewOptions{Predictions: folder}).worstFirst(cases); err == nil ||
 		!strings.Contains(err.Error(), "quality.csv") {
 		t.Errorf("another table: %v", err)
@@ -50,17 +52,18 @@ func TestViewPutsDoubtfulCasesFirst(t *testing.T) {
 // a fine-tuning has none.
 func TestViewShowsThePuzzle(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, writePhantoms("scans", phantomOptions{cases: 3, labelled: 3, axcodes: "RAS"}))
-	typeIn(t, "prepare scans --out prepared")
-	typeIn(t, "pretrain --data prepared --channels 2 --levels 1 --crop 16 --grid 2 --patch 8 --steps 2 --warmup 0 --out p")
-	typeIn(t, "finetune --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --out f")
+	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 3, Labelled: 3}))
+	commandtest.Type(t, "prepare scans --out prepared")
+	commandtest.Type(t, "pretrain --data prepared --channels 2 --levels 1 --crop 16 --grid 2 --patch 8 --steps 2 "+
+		"--warmup 0 --out p")
+	commandtest.Type(t, "finetune --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --out f")
 	store, err := prepared.Open("prepared")
-	must(t, err)
+	commandtest.Must(t, err)
 	defer store.Close()
 	for run, want := range map[string]bool{"p": true, "f": false} {
 		task := &taskPicture{checkpoint: filepath.Join(run, "last.safetensors"), store: store}
 		var page bytes.Buffer
-		must(t, pageOfRun(run, task, &page))
+		commandtest.Must(t, pageOfRun(run, task, &page))
 		if got := strings.Contains(page.String(), "How it does its task now"); got != want {
 			t.Errorf("%s: a picture of the task is %v on the page, want %v", run, got, want)
 		}
@@ -76,30 +79,30 @@ func TestViewShowsThePuzzle(t *testing.T) {
 // that does not tell shows all, and that is said.
 func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, writePhantoms("scans", phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}))
-	typeIn(t, "prepare scans --out prepared")
-	must(t, os.WriteFile("plan.yaml", []byte("folds: 2\nrun_folds: [1]\nfractions: [1]\nseeds: [1]\n"+
+	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 6, Labelled: 4}))
+	commandtest.Type(t, "prepare scans --out prepared")
+	commandtest.Must(t, os.WriteFile("plan.yaml", []byte("folds: 2\nrun_folds: [1]\nfractions: [1]\nseeds: [1]\n"+
 		"initialisations: [{name: scratch}, {name: rotation, pretrain: {}}]\n"+
 		"pretrain: {task: rotation, network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16}\n"+
 		"finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, labels: [2, 3]}\n"), 0o644))
-	typeIn(t, "crossval --config plan.yaml --data prepared --out study")
+	commandtest.Type(t, "crossval --config plan.yaml --data prepared --out study")
 	splits := `[{"train": ["case_1", "case_2", "case_4"], "val": ["case_3"]}]`
-	must(t, os.WriteFile("splits.json", []byte(splits), 0o644))
+	commandtest.Must(t, os.WriteFile("splits.json", []byte(splits), 0o644))
 	tiny := " --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --out "
-	typeIn(t, "finetune --splits splits.json --fold 1"+tiny+"organs")
-	typeIn(t, "pretrain --splits splits.json --fold 1 --grid 2 --patch 8 --warmup 0"+tiny+"puzzles")
-	typeIn(t, "finetune --hold-out 0"+tiny+"all")
+	commandtest.Type(t, "finetune --splits splits.json --fold 1"+tiny+"organs")
+	commandtest.Type(t, "pretrain --splits splits.json --fold 1 --grid 2 --patch 8 --warmup 0"+tiny+"puzzles")
+	commandtest.Type(t, "finetune --hold-out 0"+tiny+"all")
 	var studied []struct{ Val []string }
 	text, err := os.ReadFile("study/splits_final.json")
-	must(t, err)
-	must(t, json.Unmarshal(text, &studied))
+	commandtest.Must(t, err)
+	commandtest.Must(t, json.Unmarshal(text, &studied))
 	trial := "study/trials/scratch/fold-1/fraction-1/seed-1"
 
 	look := func(o viewOptions, run string) (names []string, cases []viewer.Case, said string) {
 		t.Helper()
 		var stderr bytes.Buffer
 		site, done, err := o.site(run, &stderr)
-		must(t, err)
+		commandtest.Must(t, err)
 		defer done()
 		for _, c := range site.Cases {
 			names = append(names, c.Name)
@@ -109,7 +112,7 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	}
 	own := viewOptions{Read: dataset.DefaultReadOptions()}
 	here, err := os.Getwd()
-	must(t, err)
+	commandtest.Must(t, err)
 	for _, base := range []string{"", here} { // where the runs began, and from elsewhere
 		if base != "" {
 			t.Chdir(t.TempDir())
@@ -129,9 +132,9 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 
 	_, cases, said := look(own, trial)
 	text, err = os.ReadFile(filepath.Join(trial, "scores.csv"))
-	must(t, err)
+	commandtest.Must(t, err)
 	scores, err := table.ReadScores(bytes.NewReader(text))
-	must(t, err)
+	commandtest.Must(t, err)
 	sum, count := map[string]float64{}, map[string]float64{}
 	for _, s := range scores {
 		if !math.IsNaN(s.DSC) {
@@ -147,9 +150,9 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 			t.Errorf("%s is not among the worst", c.Name)
 		}
 		shown, err := c.Prediction()
-		must(t, err)
+		commandtest.Must(t, err)
 		kept, err := nifti.ReadLabels(filepath.Join(trial, "predictions", c.Name+".nii.gz"))
-		must(t, err)
+		commandtest.Must(t, err)
 		if want := filepath.Join(trial, "predictions", c.Name+".nii.gz"); c.PredictionPath != want {
 			t.Errorf("%s: the prediction lies at %s, want %s", c.Name, c.PredictionPath, want)
 		}
@@ -171,8 +174,8 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 
 	config := filepath.Join(trial, "config.yaml")
 	text, err = os.ReadFile(config)
-	must(t, err)
-	must(t, os.WriteFile(config, regexp.MustCompile(`(?m)^(test|cases): .*\n`).ReplaceAll(text, nil), 0o644))
+	commandtest.Must(t, err)
+	commandtest.Must(t, os.WriteFile(config, regexp.MustCompile(`(?m)^(test|cases): .*\n`).ReplaceAll(text, nil), 0o644))
 	if names, _, said := look(own, trial); len(names) != 6 ||
 		!strings.Contains(said, "WARNING: which cases "+trial+" has held out is unknown") {
 		t.Errorf("a run that does not tell shows %v\n%s", names, said)
@@ -183,18 +186,18 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 func TestViewFindsTheCasesOfAStudysRun(t *testing.T) {
 	study := t.TempDir()
 	run := filepath.Join(study, "pretraining", "puzzles", "fold-1")
-	must(t, os.MkdirAll(run, 0o755))
-	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\n"), 0o644))
-	must(t, os.WriteFile(filepath.Join(run, "config.yaml"), []byte("grid: [2, 2, 2]\n"), 0o644))
+	commandtest.Must(t, os.MkdirAll(run, 0o755))
+	commandtest.Must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\n"), 0o644))
+	commandtest.Must(t, os.WriteFile(filepath.Join(run, "config.yaml"), []byte("grid: [2, 2, 2]\n"), 0o644))
 	if data, err := dataOfRun(run); data != "somewhere" {
 		t.Errorf("cases in %q, %v", data, err)
 	}
-	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\ninitialisations:\n"+
+	commandtest.Must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("data: somewhere\ninitialisations:\n"+
 		"  - {name: scratch}\n  - {name: puzzles, data: elsewhere}\n"), 0o644))
 	if data, err := dataOfRun(run); data != "elsewhere" {
 		t.Errorf("an initialisation that is pretrained on other data has its cases in %q, %v", data, err)
 	}
-	must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("folds: 2\n"), 0o644))
+	commandtest.Must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("folds: 2\n"), 0o644))
 	if _, err := dataOfRun(run); err == nil || !strings.Contains(err.Error(), "does not say where") {
 		t.Errorf("without data: %v", err)
 	}

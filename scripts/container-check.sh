@@ -55,7 +55,7 @@ mkdir -p "$scratch"/{context,volume,bin}
 suite=$(sed -n 's/^FROM .*debian:\(.*\)-slim$/\1/p' "$files/Containerfile" "$files/Containerfile.mpi" | sort -u) # one for both
 debootstrap --variant=minbase "$suite" "$scratch/one" http://deb.debian.org/debian >"$scratch/debootstrap.log" || { tail "$scratch/debootstrap.log" && exit 1; }
 cp -a "$scratch/one" "$scratch/mpi"
-CGO_ENABLED=0 go test -c -o "$scratch/bin/phantom" ./cli # which this name makes write scans
+CGO_ENABLED=0 go test -c -o "$scratch/bin/phantom" ./cli/tests/scans # which this name makes write scans
 
 echo "== Containerfile"
 CGO_ENABLED=0 go build -o "$scratch/context/voxsaw" ./cmd/voxsaw

@@ -17,7 +17,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/modules"
 go build -o "$scratch/voxsaw" ./cmd/voxsaw
-CGO_ENABLED=0 go test -c -o "$scratch/phantom" ./cli # which this name makes write scans
+CGO_ENABLED=0 go test -c -o "$scratch/phantom" ./cli/tests/scans # which this name makes write scans
 "$scratch/phantom" -cases 6 -labelled 4 "$scratch/scans"
 cat >"$scratch/plan.yaml" <<'END'
 folds: 2

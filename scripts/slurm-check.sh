@@ -37,7 +37,7 @@ until_() {
 
 mkdir -p "$scratch"/{bin,jobs,state,spool}
 CGO_ENABLED=0 go build -tags mpi -o "$scratch/bin/voxsaw" ./cmd/voxsaw
-CGO_ENABLED=0 go test -c -o "$scratch/bin/phantom" ./cli # which this name makes write scans
+CGO_ENABLED=0 go test -c -o "$scratch/bin/phantom" ./cli/tests/scans # which this name makes write scans
 export PATH="$scratch/bin:$PATH"
 
 dd if=/dev/urandom of="$scratch/key" bs=128 count=1 status=none

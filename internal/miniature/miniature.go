@@ -3,7 +3,8 @@
 // Tests run on them what people run on the data sets themselves.
 //
 // Start at [NIH], [MSD], [ImageNet], [VOC2007] and [Caltech256]. The oddities are listed with each
-// function. Everything is a function of its arguments: two calls write the same bytes.
+// function. [Scans], [Picture] and [OddPictures] make the least that the program can work on, in
+// several formats. Everything is a function of its arguments: two calls write the same bytes.
 package miniature
 
 import (

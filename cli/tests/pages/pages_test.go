@@ -1,7 +1,6 @@
-package cli
+package pages_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
@@ -50,34 +51,35 @@ var pages = []page{
 	{file: "docs/planning.md"},
 	{file: "docs/coming-from.md", given: func(t *testing.T) {
 		model := "nnUNet_results/Dataset001_NAME/nnUNetTrainer__nnUNetPlans__3d_fullres"
-		must(t, os.CopyFS(model, os.DirFS(filepath.Join(repository, "testdata", "nnunet", "thick"))))
+		commandtest.Must(t, os.CopyFS(model, os.DirFS(filepath.Join(repository, "testdata", "nnunet", "thick"))))
 		plans, err := os.ReadFile(filepath.Join(model, "plans.json"))
-		must(t, err)
+		commandtest.Must(t, err)
 		// the spacing and the size of the scans here
 		plans = regexp.MustCompile(`"spacing": \[[^]]*\]`).ReplaceAll(plans, []byte(`"spacing": [12, 12, 12]`))
-		must(t, os.WriteFile("plans.json", plans, 0o644))
-		must(t, os.WriteFile(filepath.Join(model, "plans.json"), plans, 0o644))
+		commandtest.Must(t, os.WriteFile("plans.json", plans, 0o644))
+		commandtest.Must(t, os.WriteFile(filepath.Join(model, "plans.json"), plans, 0o644))
 	}},
 	{file: "docs/next.md", given: trained},
 	{file: "docs/watching.md", given: cases, not: map[string]string{"view": "goes on until somebody ends it"}},
 	{file: "docs/cluster.md", given: func(t *testing.T) {
 		for n := range 16 { // the page's part is one of those that several machines prepare
-			typeIn(t, fmt.Sprintf("prepare scans --out prepared --part %d/16", n+1))
+			commandtest.Type(t, fmt.Sprintf("prepare scans --out prepared --part %d/16", n+1))
 		}
 	}},
 	{file: "docs/scale.md", given: cases},
 	{file: "docs/benchmarks.md", given: func(t *testing.T) {
 		cases(t)
-		typeIn(t, "finetune --data prepared --out runs/organs --preset monai --norm batch --channels 2 --crop 32 --steps 1")
-		must(t, writePhantoms(".", phantomOptions{cases: 1, format: "dicom", axcodes: "LPS"}))
-		must(t, os.Rename("imagesTr/case_1", "series"))
-		must(t, writePhantoms(".", phantomOptions{cases: 1, format: "nii", axcodes: "RAS"}))
-		must(t, os.Rename("imagesTr/case_1.nii", "ct.nii"))
+		commandtest.Type(t, "finetune --data prepared --out runs/organs --preset monai --norm batch --channels 2 "+
+			"--crop 32 --steps 1")
+		commandtest.Must(t, miniature.Scans(".", miniature.ScanOptions{Cases: 1, Format: "dicom", Axcodes: "LPS"}))
+		commandtest.Must(t, os.Rename("imagesTr/case_1", "series"))
+		commandtest.Must(t, miniature.Scans(".", miniature.ScanOptions{Cases: 1, Format: "nii"}))
+		commandtest.Must(t, os.Rename("imagesTr/case_1.nii", "ct.nii"))
 	}},
 	{file: "docs/photographs.md", given: func(t *testing.T) {
-		typeIn(t, "2d prepare PHOTOS --size 72x72 --out LABELLED")
-		typeIn(t, "2d prepare VOCdevkit/VOC2007 --size 72x72 --out VOC")
-		must(t, os.Rename("VOCdevkit/VOC2007/proposals.csv", "selective_search.csv"))
+		commandtest.Type(t, "2d prepare PHOTOS --size 72x72 --out LABELLED")
+		commandtest.Type(t, "2d prepare VOCdevkit/VOC2007 --size 72x72 --out VOC")
+		commandtest.Must(t, os.Rename("VOCdevkit/VOC2007/proposals.csv", "selective_search.csv"))
 	}, not: map[string]string{
 		"2d compare":                      "the study takes hours; TestConfigurations reads its plan",
 		"2d convert resnet50_torchvision": "TestScripts/photos_finetune takes PyTorch's weights",
@@ -86,33 +88,16 @@ var pages = []page{
 }
 
 // repository is where the test's source lies.
-var repository, _ = filepath.Abs(filepath.Join(".."))
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// typeIn carries out a command.
-func typeIn(t *testing.T, line string) {
-	t.Helper()
-	words := strings.Fields(line)
-	var stdout, stderr bytes.Buffer
-	if code := run(words, &stdout, &stderr); code != exitOK {
-		t.Fatalf("voxsaw %s\nexit code %d\n%s%s", line, code, stdout.String(), stderr.String())
-	}
-}
+var repository, _ = filepath.Abs(filepath.Join("..", "..", ".."))
 
 // cases has prepared cases.
-func cases(t *testing.T) { typeIn(t, "prepare scans --out prepared") }
+func cases(t *testing.T) { commandtest.Type(t, "prepare scans --out prepared") }
 
 // trained has two runs on prepared cases.
 func trained(t *testing.T) {
 	cases(t)
 	for _, name := range []string{"runs/organs", "runs/a", "runs/b"} {
-		typeIn(t, "finetune --data prepared --channels 2 --levels 1 --out "+name+" "+small["finetune"])
+		commandtest.Type(t, "finetune --data prepared --channels 2 --levels 1 --out "+name+" "+small["finetune"])
 	}
 }
 
@@ -121,17 +106,18 @@ func trained(t *testing.T) {
 func TestDocumentedCommands(t *testing.T) {
 	world := t.TempDir()
 	for _, name := range []string{"scans", "SCANS"} {
-		must(t, writePhantoms(filepath.Join(world, name), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}))
+		commandtest.Must(t, miniature.Scans(filepath.Join(world, name), miniature.ScanOptions{Cases: 6, Labelled: 4}))
 	}
 	for _, name := range []string{"new", "NEWSCANS", "REFERENCES"} {
-		must(t, writePhantoms(filepath.Join(world, name), phantomOptions{first: 6, cases: 2, labelled: 8, axcodes: "LPS"}))
+		o := miniature.ScanOptions{First: 6, Cases: 2, Labelled: 8, Axcodes: "LPS"}
+		commandtest.Must(t, miniature.Scans(filepath.Join(world, name), o))
 	}
 	for n, name := range []string{"PHOTOS/a", "PHOTOS/b"} {
 		for k := range 10 {
-			must(t, writePicture(filepath.Join(world, name, string(rune('a'+k))+".jpg"), 1000*n+k))
+			commandtest.Must(t, miniature.Picture(filepath.Join(world, name, string(rune('a'+k))+".jpg"), 1000*n+k))
 		}
 	}
-	must(t, voctest.Write(filepath.Join(world, "VOCdevkit", "VOC2007"),
+	commandtest.Must(t, voctest.Write(filepath.Join(world, "VOCdevkit", "VOC2007"),
 		voctest.Options{Side: 64, Seed: 1, Train: 8, Val: 4, Test: 4}))
 	blocks := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 	smaller := strings.NewReplacer("channels: 4", "channels: 2, levels: 1", "[64, 64, 64]", "[16, 16, 16]",
@@ -139,16 +125,16 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, p := range pages {
 		t.Run(p.file, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(repository, p.file))
-			must(t, err)
+			commandtest.Must(t, err)
 			t.Chdir(t.TempDir())
-			must(t, os.CopyFS(".", os.DirFS(world)))
+			commandtest.Must(t, os.CopyFS(".", os.DirFS(world)))
 			if p.given != nil {
 				p.given(t)
 			}
 			typed, not := 0, map[string]bool{}
 			for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
 				if block[1] == "yaml" {
-					must(t, os.WriteFile("study.yaml", []byte(smaller.Replace(block[2])), 0o644))
+					commandtest.Must(t, os.WriteFile("study.yaml", []byte(smaller.Replace(block[2])), 0o644))
 				}
 			line:
 				for line := range strings.Lines(block[2]) {
@@ -170,7 +156,8 @@ func TestDocumentedCommands(t *testing.T) {
 						verb += " " + words[1]
 					}
 					if n := slices.Index(words, "--out"); n > 0 && !slices.Contains(words, "--part") {
-						must(t, os.RemoveAll(words[n+1])) // of another example on the page
+						// of another example on the page
+						commandtest.Must(t, os.RemoveAll(words[n+1]))
 					}
 					typed++
 					for _, more := range []struct{ verb, unless, flags string }{
@@ -187,7 +174,7 @@ func TestDocumentedCommands(t *testing.T) {
 					if strings.Contains(small[verb], "--steps") { // not a time: TestScripts/hours
 						command = regexp.MustCompile(` --hours \S+`).ReplaceAllString(command, "")
 					}
-					typeIn(t, strings.TrimSpace(command)+" "+small[verb])
+					commandtest.Type(t, strings.TrimSpace(command)+" "+small[verb])
 				}
 			}
 			if typed == 0 || len(not) != len(p.not) {

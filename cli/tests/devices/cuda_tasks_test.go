@@ -1,6 +1,6 @@
 //go:build gpu
 
-package cli
+package devices_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
@@ -23,25 +25,15 @@ var (
 	onGPU = []string{"--device", "cuda", "--precision", "fp32"}
 )
 
-// succeed runs a command in this process, and gives what it writes.
-func succeed(t *testing.T, args ...string) (stdout, stderr string) {
-	t.Helper()
-	var out, messages strings.Builder
-	if code := run(args, &out, &messages); code != 0 {
-		t.Fatalf("voxsaw %s: exit code %d\n%s", strings.Join(args, " "), code, messages.String())
-	}
-	return out.String(), messages.String()
-}
-
 // preparedPhantoms are three scans with labels, prepared.
 func preparedPhantoms(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	scans, prepared := filepath.Join(folder, "scans"), filepath.Join(folder, "prepared")
-	if err := writePhantoms(scans, phantomOptions{cases: 3, labelled: 3, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(scans, miniature.ScanOptions{Cases: 3, Labelled: 3}); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, "prepare", scans, "--out", prepared)
+	commandtest.Run(t, 0, "prepare", scans, "--out", prepared)
 	return prepared
 }
 
@@ -104,12 +96,12 @@ func TestTasksOnGPU(t *testing.T) {
 				"--batch", "1", "--warmup", "0", "--seed", "3", "--steps", "2", "--validate-every", "0",
 				"--validate-cases", "1"}, strings.Fields(flags))
 			cpu, gpu := filepath.Join(t.TempDir(), "cpu"), filepath.Join(t.TempDir(), "gpu")
-			succeed(t, slices.Concat(arguments, onCPU, []string{"--out", cpu})...)
-			succeed(t, slices.Concat(arguments, onGPU, []string{"--out", gpu})...)
+			commandtest.Run(t, 0, slices.Concat(arguments, onCPU, []string{"--out", cpu})...)
+			commandtest.Run(t, 0, slices.Concat(arguments, onGPU, []string{"--out", gpu})...)
 			agree(t, "losses", losses(t, gpu), losses(t, cpu), 1e-4)
 			solve := []string{"solve", "--data", data, "--checkpoint", gpu, "--cases", "case_1", "--json", "--device"}
-			ofCPU, _ := succeed(t, append(solve, "cpu")...)
-			ofGPU, _ := succeed(t, append(solve, "cuda", "--precision", "fp32")...)
+			ofCPU, _ := commandtest.Run(t, 0, append(solve, "cpu")...)
+			ofGPU, _ := commandtest.Run(t, 0, append(solve, "cuda", "--precision", "fp32")...)
 			agree(t, "scores of solve", numbersIn(t, ofGPU), numbersIn(t, ofCPU), 1e-4)
 		})
 	}
@@ -123,10 +115,10 @@ func TestResumePretrainOnGPU(t *testing.T) {
 	straight, moved := filepath.Join(folder, "straight"), filepath.Join(folder, "moved")
 	arguments := slices.Concat([]string{"pretrain", "--data", data, "--schedule", "constant", "--conv", "direct"},
 		strings.Fields("--channels 2 --levels 1 --batch 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
-	succeed(t, append(arguments, "--steps", "6", "--out", straight)...)
-	succeed(t, append(arguments, "--steps", "2", "--out", moved)...)
+	commandtest.Run(t, 0, append(arguments, "--steps", "6", "--out", straight)...)
+	commandtest.Run(t, 0, append(arguments, "--steps", "2", "--out", moved)...)
 	for _, part := range [][]string{append(onGPU, "--steps", "4"), {"--device", "cpu", "--steps", "6"}} {
-		_, log := succeed(t, append([]string{"pretrain", "--resume", "--out", moved}, part...)...)
+		_, log := commandtest.Run(t, 0, append([]string{"pretrain", "--resume", "--out", moved}, part...)...)
 		if !strings.Contains(log, "the run was started on ") ||
 			!strings.Contains(log, "results may differ in the last bits") {
 			t.Errorf("a run that moves to %s does not say so:\n%s", part[1], log)
@@ -155,7 +147,8 @@ score_on: prepared
 		t.Fatal(err)
 	}
 	scores := func(name string, device ...string) []float64 {
-		out, _ := succeed(t, slices.Concat([]string{"crossval", "--config", plan, "--data", data, "--json", "--out",
+		out, _ := commandtest.Run(t, 0, slices.Concat([]string{"crossval", "--config", plan, "--data", data, "--json",
+			"--out",
 			filepath.Join(folder, name)}, device)...)
 		return numbersIn(t, out)
 	}
@@ -176,15 +169,15 @@ func TestPhotographsOnGPU(t *testing.T) {
 	if err := voctest.Write(in("VOC2007"), voctest.Options{Side: 64, Seed: 1, Train: 4, Val: 2, Test: 1}); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, "2d", "prepare", in("VOC2007"), "--out", in("voc"), "--size", "72x64")
+	commandtest.Run(t, 0, "2d", "prepare", in("VOC2007"), "--out", in("voc"), "--size", "72x64")
 	for name, flags := range map[string]string{
 		"pretrain": "2d pretrain --backbone resnet18 --grid 2x2 --cell 20 --patch 16 --batch 2 --features 16 --hidden 16 --head symmetric --binary=false",
 		"detect":   "2d finetune --task detect --train-on train --checkpoint random --backbone alexnet --regions 8 --images 1 --proposals " + in("VOC2007/proposals.csv"),
 	} {
 		arguments := slices.Concat(strings.Fields(flags), []string{"--data", in("voc"), "--width", "0.0625", "--steps",
 			"2", "--warmup", "0", "--validate-every", "0"})
-		succeed(t, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
-		succeed(t, slices.Concat(arguments, onGPU, []string{"--out", in(name + "-gpu")})...)
+		commandtest.Run(t, 0, slices.Concat(arguments, onCPU, []string{"--out", in(name + "-cpu")})...)
+		commandtest.Run(t, 0, slices.Concat(arguments, onGPU, []string{"--out", in(name + "-gpu")})...)
 		agree(t, name, losses(t, in(name+"-gpu")), losses(t, in(name+"-cpu")), 1e-4)
 	}
 }

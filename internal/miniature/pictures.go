@@ -1,65 +1,28 @@
-package cli
+package miniature
 
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
-	"log"
 	"os"
 	"path/filepath"
-
-	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
-// pascalMain is the command pascal of the scripts: it makes a data set in Pascal VOC's layout.
-func pascalMain() {
-	o := voctest.Options{Side: 64, Seed: 1}
-	flag.IntVar(&o.Train, "train", 8, "photographs of the side train")
-	flag.IntVar(&o.Val, "val", 4, "photographs of the side val")
-	flag.IntVar(&o.Test, "test", 4, "photographs of the side test")
-	flag.Parse()
-	if err := voctest.Write(flag.Arg(0), o); err != nil {
-		log.Fatal(err)
-	}
-}
-
-// picturesMain is the command pictures of the scripts: it writes JPEGs, each a pattern of its own,
-// into folders.
-func picturesMain() {
-	count := flag.Int("count", 10, "pictures a folder")
-	odd := flag.String("odd", "", "folder for pictures of which some cannot be read")
-	flag.Parse()
-	if *odd != "" {
-		if err := writeOddPictures(*odd); err != nil {
-			log.Fatal(err)
-		}
-	}
-	for n, folder := range flag.Args() {
-		for k := range *count {
-			if err := writePicture(filepath.Join(folder, fmt.Sprintf("%03d.jpg", k)), 1000*n+k); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-}
-
-// writeOddPictures writes a PNG that is called JPEG, a picture of a pixel, one whose header says
+// OddPictures writes a PNG that is called JPEG, a picture of a pixel, one whose header says
 // that it has 30000x30000, one with 16 bits and alpha, and an animated GIF.
-func writeOddPictures(folder string) error {
+func OddPictures(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
 	encode := func(m image.Image) []byte {
 		var b bytes.Buffer
 		if err := png.Encode(&b, m); err != nil {
-			log.Fatal(err)
+			panic(err) // a buffer takes all
 		}
 		return b.Bytes()
 	}
@@ -90,7 +53,8 @@ func writeOddPictures(folder string) error {
 	return nil
 }
 
-func writePicture(path string, number int) error {
+// Picture writes a JPEG with a pattern of its own, some 60 x 50 pixels.
+func Picture(path string, number int) error {
 	m := image.NewRGBA(image.Rect(0, 0, 60+number%13, 50+number%7))
 	for y := range m.Rect.Dy() {
 		for x := range m.Rect.Dx() {

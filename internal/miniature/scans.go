@@ -1,8 +1,7 @@
-package cli
+package miniature
 
 import (
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,96 +12,79 @@ import (
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
-type phantomOptions struct {
-	cases, labelled int
+// ScanOptions say which scans [Scans] writes.
+type ScanOptions struct {
+	Cases, Labelled int
 	// nnunet, dicom, masks (a file for each organ), nii (not compressed); otherwise NIfTI
-	format  string
-	empty   bool // labels without foreground
-	moved   bool // labels on another grid than their scans
-	thick   bool // the first scan's slices lie twice as far apart
-	around  int  // voxels of air on every side
-	axcodes string
-	hostile string // a text that DICOM's tags hold besides their own
-	mr      bool   // values as those of MR: from 0 up, and of another scale in each scan
-	first   int    // the number before that of the first case
+	Format  string
+	Empty   bool   // labels without foreground
+	Moved   bool   // labels on another grid than their scans
+	Thick   bool   // the first scan's slices lie twice as far apart
+	Around  int    // voxels of air on every side
+	Axcodes string // as [volume.Volume.Orient] has them; empty: RAS
+	Hostile string // a text that DICOM's tags hold besides their own
+	MR      bool   // values as those of MR: from 0 up, and of another scale in each scan
+	First   int    // the number before that of the first case
 }
 
-// phantomMain is the scripts' command phantom [flags] FOLDER, which writes scans.
-func phantomMain() {
-	var o phantomOptions
-	flag.IntVar(&o.cases, "cases", 2, "")
-	flag.IntVar(&o.labelled, "labelled", 0, "")
-	flag.StringVar(&o.format, "format", "", "")
-	flag.BoolVar(&o.empty, "empty", false, "")
-	flag.BoolVar(&o.moved, "moved", false, "")
-	flag.BoolVar(&o.thick, "thick", false, "")
-	flag.IntVar(&o.around, "around", 0, "")
-	flag.StringVar(&o.axcodes, "axcodes", "RAS", "")
-	flag.StringVar(&o.hostile, "hostile", "", "")
-	flag.BoolVar(&o.mr, "mr", false, "")
-	flag.IntVar(&o.first, "first", 0, "")
-	flag.Parse()
-	if err := writePhantoms(flag.Arg(0), o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// Scans writes scans of made-up patients, 24 x 20 x 16 voxels each.
+func Scans(folder string, o ScanOptions) error {
+	if o.Axcodes == "" {
+		o.Axcodes = "RAS"
 	}
-}
-
-// writePhantoms writes scans of made-up patients, 24 x 20 x 16 voxels each.
-func writePhantoms(folder string, o phantomOptions) error {
 	for _, sub := range []string{"imagesTr", "labelsTr"} {
-		if o.format == "masks" {
+		if o.Format == "masks" {
 			break
 		}
 		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil {
 			return err
 		}
 	}
-	for n := o.first; n < o.first+o.cases; n++ {
+	for n := o.First; n < o.First+o.Cases; n++ {
 		v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{24, 20, 16}})
 		if err != nil {
 			return err
 		}
 		l.Names = nil // as in most files
-		origin, size := [3]int{-o.around, -o.around, -o.around}, [3]int{24 + 2*o.around, 20 + 2*o.around,
-			16 + 2*o.around}
+		origin, size := [3]int{-o.Around, -o.Around, -o.Around}, [3]int{24 + 2*o.Around, 20 + 2*o.Around,
+			16 + 2*o.Around}
 		if v, err = v.Crop(origin, size, -1000); err != nil {
 			return err
 		}
 		if l, err = l.Crop(origin, size); err != nil {
 			return err
 		}
-		if v, err = v.Orient(o.axcodes); err != nil {
+		if v, err = v.Orient(o.Axcodes); err != nil {
 			return err
 		}
-		if l, err = l.Orient(o.axcodes); err != nil {
+		if l, err = l.Orient(o.Axcodes); err != nil {
 			return err
 		}
 		modality := volume.ModalityCT
-		if o.mr {
+		if o.MR {
 			modality = volume.ModalityMR
 			asMR(v, 1+0.4*float32(n))
 		}
-		if o.thick && n == 0 {
+		if o.Thick && n == 0 {
 			v.Affine[2][2] *= 2
 			l.Affine[2][2] *= 2
 		}
-		if o.empty {
+		if o.Empty {
 			clear(l.Labels)
 		}
-		if o.moved {
+		if o.Moved {
 			l.Affine[2][3] += 100
 		}
 		id := fmt.Sprintf("case_%d", n+1)
 		image := filepath.Join(folder, "imagesTr", id)
-		switch o.format {
+		switch o.Format {
 		case "masks":
 			if err := writeMasks(filepath.Join(folder, id), v, l); err != nil {
 				return err
 			}
 			continue
 		case "dicom":
-			err = writeSeries(image, v, modality, o.hostile)
+			err = writeSlices(image, v, modality, o.Hostile)
 		case "nnunet":
 			err = nifti.Write(image+"_0000.nii.gz", v)
 		case "nii":
@@ -110,7 +92,7 @@ func writePhantoms(folder string, o phantomOptions) error {
 		default:
 			err = nifti.Write(image+".nii.gz", v)
 		}
-		if err == nil && n < o.labelled {
+		if err == nil && n < o.Labelled {
 			err = nifti.WriteLabels(filepath.Join(folder, "labelsTr", id+".nii.gz"), l)
 		}
 		if err != nil {
@@ -157,9 +139,9 @@ func writeMasks(folder string, v *volume.Volume, l *volume.LabelMap) error {
 	return nifti.Write(filepath.Join(folder, "ct.nii.gz"), v)
 }
 
-// writeSeries writes a scan as axial slices of a modality, the least that a DICOM reader needs:
+// writeSlices writes a scan as axial slices of a modality, the least that a DICOM reader needs:
 // explicit VR, little endian. A hostile text stands behind those that name and describe the series.
-func writeSeries(folder string, v *volume.Volume, modality, hostile string) error {
+func writeSlices(folder string, v *volume.Volume, modality, hostile string) error {
 	v, err := v.Orient("LPS")
 	if err != nil {
 		return err
@@ -176,18 +158,6 @@ func writeSeries(folder string, v *volume.Volume, modality, hostile string) erro
 		}
 		return strings.Join(s, `\`)
 	}
-	element := func(out []byte, tag uint32, vr, value string) []byte {
-		if len(value)%2 == 1 {
-			value += map[bool]string{true: "\x00", false: " "}[vr == "UI"]
-		}
-		out = append(le.AppendUint16(le.AppendUint16(out, uint16(tag>>16)), uint16(tag)), vr...)
-		if vr == "OW" {
-			out = le.AppendUint32(append(out, 0, 0), uint32(len(value)))
-		} else {
-			out = le.AppendUint16(out, uint16(len(value)))
-		}
-		return append(out, value...)
-	}
 	spacing, slice := v.Spacing(), v.Shape[0]*v.Shape[1]
 	base := filepath.Base(folder)
 	series := fmt.Sprintf("1.2.826.0.1.%d", base[len(base)-1]) // one for each case
@@ -197,15 +167,15 @@ func writeSeries(folder string, v *volume.Volume, modality, hostile string) erro
 		for _, hu := range v.Int16[k*slice:][:slice] {
 			pixels = le.AppendUint16(pixels, uint16(hu))
 		}
-		meta := element(element(nil, 0x00020002, "UI", "1.2.840.10008.5.1.4.1.1.2"), 0x00020010, "UI",
-			"1.2.840.10008.1.2.1")
+		meta := element(0x0002, 0x0002, "UI", ctImage) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
 		file := append(make([]byte, 128), "DICM"...)
-		file = append(element(file, 0x00020000, "UL", string(le.AppendUint32(nil, uint32(len(meta))))), meta...)
+		file = append(file, element(0x0002, 0x0000, "UL", string(le.AppendUint32(nil, uint32(len(meta)))))...)
+		file = append(file, meta...)
 		for _, e := range []struct {
 			tag       uint32
 			vr, value string
 		}{
-			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", ctImage},
 			{0x00080018, "UI", fmt.Sprintf("%s.%d", series, k+1)},
 			{0x00080060, "CS", modality}, {0x00100010, "PN", "Secret^Name" + hostile},
 			{0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile},
@@ -219,7 +189,7 @@ func writeSeries(folder string, v *volume.Volume, modality, hostile string) erro
 			{0x00280103, "US", short(1)}, {0x00281052, "DS", "0"}, {0x00281053, "DS", "1"},
 			{0x7FE00010, "OW", string(pixels)},
 		} {
-			file = element(file, e.tag, e.vr, e.value)
+			file = append(file, element(uint16(e.tag>>16), uint16(e.tag), e.vr, e.value)...)
 		}
 		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%03d.dcm", k)), file, 0o644); err != nil {
 			return err

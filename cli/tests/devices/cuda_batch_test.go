@@ -1,6 +1,6 @@
 //go:build gpu
 
-package cli
+package devices_test
 
 import (
 	"os"
@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
 )
 
 // TestBatchAutoOnGPU: a whole run with the largest batch that fits into the memory of the GPU that
@@ -21,7 +24,7 @@ func TestBatchAutoOnGPU(t *testing.T) {
 	out := filepath.Join(folder, "run")
 	arguments := slices.Concat([]string{"pretrain", "--data", data}, onGPU,
 		strings.Fields("--channels 2 --levels 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
-	_, log := succeed(t, append(arguments, strings.Fields("--batch auto --gpu-memory 250KiB --steps 2 --out "+
+	_, log := commandtest.Run(t, 0, append(arguments, strings.Fields("--batch auto --gpu-memory 250KiB --steps 2 --out "+
 		out)...)...)
 	found := regexp.MustCompile(`(?m)^batch auto: ([0-9]+) puzzles, which take ([0-9.]+) of ([0-9.]+) MiB of memory`).FindStringSubmatch(log)
 	if found == nil {
@@ -36,14 +39,15 @@ func TestBatchAutoOnGPU(t *testing.T) {
 	if len(losses(t, out)) != 2 {
 		t.Errorf("losses %v of 2 steps", losses(t, out))
 	}
-	_, log = succeed(t, append(arguments, strings.Fields("--batch auto --gpu-memory 8MiB --steps 3 --resume --out "+
-		out)...)...)
+	_, log = commandtest.Run(t, 0, append(arguments,
+		strings.Fields("--batch auto --gpu-memory 8MiB --steps 3 --resume --out "+
+			out)...)...)
 	if !strings.Contains(log, "batch auto: "+found[1]+" puzzles, as the run has it") {
 		t.Errorf("the run goes on with another batch:\n%s", log)
 	}
 	none := filepath.Join(folder, "none")
 	var messages strings.Builder
-	code := run(append(arguments, strings.Fields("--batch auto --gpu-memory 80KiB --steps 1 --out "+none)...),
+	code := cli.Run(append(arguments, strings.Fields("--batch auto --gpu-memory 80KiB --steps 1 --out "+none)...),
 		&strings.Builder{}, &messages)
 	want := regexp.MustCompile(`(?s)batch auto: 1 of the puzzles: more do not fit into 0\.1 MiB of memory.*the program needs .* of memory and may take `)
 	if code != 1 || !want.MatchString(messages.String()) {

@@ -1,4 +1,4 @@
-package cli
+package results_test
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 )
 
 // flips is how many bits are flipped; the environment variable VOXSAW_FLIPS says another number.
@@ -33,7 +36,7 @@ func TestNoFlippedBitIsUnnoticed(t *testing.T) {
 	voxsaw := func(code int, args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		if got := run(args, &stdout, &stderr); got != code {
+		if got := cli.Run(args, &stdout, &stderr); got != code {
 			t.Fatalf("voxsaw %s: exit code %d\n%s%s", strings.Join(args, " "), got, stdout.String(), stderr.String())
 		}
 		return stdout.String() + stderr.String()
@@ -49,7 +52,7 @@ finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, label
 	if err := os.WriteFile(in("study.yaml"), []byte(study), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePhantoms(in("scans"), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(in("scans"), miniature.ScanOptions{Cases: 6, Labelled: 4}); err != nil {
 		t.Fatal(err)
 	}
 	voxsaw(0, "prepare", in("scans"), "--out", in("all/prepared"))
@@ -104,7 +107,7 @@ finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, label
 			t.Fatal(err)
 		}
 		var stdout, stderr bytes.Buffer
-		if code := run([]string{"verify", in(part)}, &stdout, &stderr); code != 1 {
+		if code := cli.Run([]string{"verify", in(part)}, &stdout, &stderr); code != 1 {
 			unnoticed++
 			t.Errorf("flip %d: bit %d of %s: exit code %d\n%s%s", n, bit, path, code, stdout.String(), stderr.String())
 		}

@@ -1,4 +1,4 @@
-package cli
+package paper_test
 
 import (
 	"bytes"
@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
 )
 
 // shrunk writes a plan of configs with other words in it, each of which must be there.
 func shrunk(t *testing.T, name string, words ...string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "configs", name))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "configs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,16 +33,6 @@ func shrunk(t *testing.T, name string, words ...string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// in runs the program, which must end with the exit code.
-func in(t *testing.T, code int, args ...string) (stdout, stderr string) {
-	t.Helper()
-	var out, messages bytes.Buffer
-	if got := run(args, &out, &messages); got != code {
-		t.Fatalf("voxsaw %v: exit code %d, want %d\n%s", args, got, code, messages.String())
-	}
-	return out.String(), messages.String()
 }
 
 // The paper's Table 3 from its data sets as they are published, at a tiny size: data sets that are
@@ -60,7 +51,7 @@ func TestPaperTable3(t *testing.T) {
 	if err := miniature.NIH(root, []int{1, 2, 21, 25, 41, 42, 62, 70}); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := in(t, 1, "crossval", "--config", plan, "--data-root", root)
+	_, stderr := commandtest.Run(t, 1, "crossval", "--config", plan, "--data-root", root)
 	for _, want := range []string{`NIH Pancreas-CT.* as published +8 of 82 `, `Task07_Pancreas.* missing +0 of 281 `,
 		`8 cases, published are 82`, `10 pretrainings and 60 fine-tunings`, `Here: about .* GFLOP/s`, `On one H200 in bf16: `,
 		`missing: Task07_Pancreas of the Medical Segmentation Decathlon$`, `^hint: fetch it `} {
@@ -71,16 +62,17 @@ func TestPaperTable3(t *testing.T) {
 	if err := miniature.MSD(root, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr = in(t, 0, "crossval", "--config", plan, "--data-root", root)
+	_, stderr = commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root)
 	if !regexp.MustCompile(`all is there: --out FOLDER runs the experiment, and prepares before: .*nih, .*msd`).MatchString(
 		stderr) {
 		t.Errorf("only looked for:\n%s", stderr)
 	}
-	before, _ := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--plan")
+	before, _ := commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root, "--plan")
 	if before != "" {
 		t.Errorf("trials of cases that are not prepared:\n%s", before)
 	}
-	stdout, stderr := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out, "--run-folds", "1",
+	stdout, stderr := commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out,
+		"--run-folds", "1",
 		"--threads", "2")
 	rows := regexp.MustCompile(`(?m)^(10|20|100) % .*$`).FindAllString(stdout, -1)
 	for n, published := range [][]string{{"65.52", "69.36", "70.80", "68.44", "72.24"},
@@ -105,7 +97,8 @@ func TestPaperTable3(t *testing.T) {
 		}
 	}
 	// MSD is without labels, and what it holds back is not learnt from.
-	listed, _ := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out, "--plan", "--json")
+	listed, _ := commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out, "--plan",
+		"--json")
 	var preview struct {
 		Encoders []struct {
 			Init  string   `json:"initialisation"`
@@ -131,7 +124,8 @@ func TestPaperTable3(t *testing.T) {
 	if err != nil || labels != nil {
 		t.Errorf("labels of MSD were prepared: %v, %v", labels, err)
 	}
-	again, stderr := in(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out, "--run-folds", "1",
+	again, stderr := commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root, "--out", out,
+		"--run-folds", "1",
 		"--threads", "2")
 	if again != stdout || !regexp.MustCompile(`NIH.* prepared +8 of 82`).MatchString(stderr) {
 		t.Errorf("done again:\n%s\n%s", again, stderr)
@@ -154,7 +148,7 @@ func TestPaperTable1(t *testing.T) {
 		"hidden: 4096", "hidden: 8", "classes: 1000", "classes: 20", "per_class: 30", "per_class: 2", "draws: 5", "draws: 2",
 		"task: detect,", "task: detect, regions: 8,", "most: 2000", "most: 50", "solve_photos: 0", "solve_photos: 2",
 		"rounds: 20\n", "rounds: 2\n", "rounds: [1, 5, 10, 20]", "rounds: [1, 2]", "classes: 20\n", "classes: 20\n")
-	_, stderr := in(t, 1, "2d", "compare", "--config", plan, "--data-root", root)
+	_, stderr := commandtest.Run(t, 1, "2d", "compare", "--config", plan, "--data-root", root)
 	for _, want := range []string{`21 trainings: `, `Here: about .* GFLOP/s`,
 		`^voxsaw: .*missing: ImageNet .*; Pascal VOC 2007 .*; Caltech-256$`} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(stderr) {
@@ -167,7 +161,8 @@ func TestPaperTable1(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stdout, stderr := in(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out, "--threads", "2")
+	stdout, stderr := commandtest.Run(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out,
+		"--threads", "2")
 	for _, row := range []string{
 		`a AlexNet labels +1 +.*78\.2.*56\.8`, `b AlexNet random +1 +.*53\.3.*43\.3.*18\.7`,
 		`e AlexNet U\+B\+M +1 +[0-9.]+ +3\.8 +[0-9.]+ +17\.1 +[0-9.]+ +60\.2 .*68\.3 .*52\.5 .*29\.1`,
@@ -187,7 +182,8 @@ func TestPaperTable1(t *testing.T) {
 	if err != nil || !bytes.Contains(page, []byte(`<td class="n others">56.2</td>`)) {
 		t.Errorf("the report has no published number in grey: %v", err)
 	}
-	again, _ := in(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out, "--threads", "2")
+	again, _ := commandtest.Run(t, 0, "2d", "compare", "--config", plan, "--data-root", root, "--out", out,
+		"--threads", "2")
 	if again != stdout {
 		t.Errorf("done again:\n%s\n%s", again, stdout)
 	}

@@ -1,6 +1,6 @@
 //go:build gpu
 
-package cli
+package devices_test
 
 import (
 	"bytes"
@@ -12,13 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 )
 
 // simulatedGPU builds the GPU that the CPU plays, and makes it the driver of this process.
@@ -28,7 +31,7 @@ func simulatedGPU(t *testing.T) {
 		return // somebody's own
 	}
 	library := filepath.Join(t.TempDir(), "libcudasim.so")
-	if text, err := exec.Command("../internal/device/cuda/sim/build.sh", library).CombinedOutput(); err != nil {
+	if text, err := exec.Command("../../../internal/device/cuda/sim/build.sh", library).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated GPU: %v\n%s", err, text)
 	}
 	t.Setenv("VOXSAW_CUDA_DRIVER", library)
@@ -66,13 +69,13 @@ func TestTrainOnGPU(t *testing.T) {
 	in := func(name string) string { return filepath.Join(shared, name) }
 	voxsaw := func(args ...string) string {
 		t.Helper()
-		_, stderr := succeed(t, args...)
+		_, stderr := commandtest.Run(t, 0, args...)
 		return stderr
 	}
-	if err := writePhantoms(in("scans"), phantomOptions{cases: 4, labelled: 4, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(in("scans"), miniature.ScanOptions{Cases: 4, Labelled: 4}); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePhantoms(in("one"), phantomOptions{cases: 1, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(in("one"), miniature.ScanOptions{Cases: 1}); err != nil {
 		t.Fatal(err)
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
@@ -115,15 +118,14 @@ func TestTrainOnGPU(t *testing.T) {
 		out := in("moved-from-" + from)
 		arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0",
 			"--labels", "2,3", "--steps", "10", "--validate-every", "3", "--conv", "direct", "--out", out)
-		stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 3\b`),
-			signalled: make(chan struct{})}
+		stopped := commandtest.PauseAt(io.Discard, `after step 3\b`)
 		go func() {
-			for !stopped.paused.Load() {
+			for !stopped.Paused() {
 				time.Sleep(time.Millisecond)
 			}
 			syscall.Kill(os.Getpid(), syscall.SIGINT)
 		}()
-		if code := run(slices.Concat(arguments, devices[from]), io.Discard, stopped); code != 130 {
+		if code := cli.Run(slices.Concat(arguments, devices[from]), io.Discard, stopped); code != 130 {
 			t.Fatalf("an interrupted run ends with exit code %d, want 130", code)
 		}
 		begun := len(losses(t, out))
@@ -211,7 +213,7 @@ func TestDoctorOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	for device, want := range map[string]string{"cpu": "cuda: simulated", "cuda": "cuda is what this tells about"} {
 		var stdout, stderr bytes.Buffer
-		if code := run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device},
+		if code := cli.Run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device},
 			&stdout, &stderr); code != 0 {
 			t.Fatalf("doctor on %s: exit code %d\n%s", device, code, stderr.String())
 		}

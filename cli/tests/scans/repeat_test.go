@@ -1,4 +1,4 @@
-package cli
+package scans_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/cli"
 )
 
 // grids of the sets below: small, so that each can be prepared many times.
@@ -182,7 +184,7 @@ func all(t *testing.T, root, out string) string {
 	var said bytes.Buffer
 	voxsaw := func(args ...string) (code int) {
 		var stdout, stderr bytes.Buffer
-		code = run(args, &stdout, &stderr)
+		code = cli.Run(args, &stdout, &stderr)
 		told := strings.Split(clock.ReplaceAllString(stderr.String(), "TIME"), "\n")
 		slices.Sort(told) // cases are told of as they are done
 		fmt.Fprintf(&said, "%q: %d\n%s\n%s\n", args, code, stdout.String(), strings.Join(told, "\n"))

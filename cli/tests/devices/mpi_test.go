@@ -1,6 +1,6 @@
 //go:build mpi && linux
 
-package cli
+package devices_test
 
 import (
 	"bytes"
@@ -23,7 +23,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/voxsaw/voxsaw/cli"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 )
@@ -75,7 +77,7 @@ func newMPISite(t *testing.T) mpiSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writePhantoms(s.in("scans"), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(s.in("scans"), miniature.ScanOptions{Cases: 6, Labelled: 4}); err != nil {
 		t.Fatal(err)
 	}
 	s.must(t, "prepare", s.in("scans"), "--out", s.data)
@@ -91,7 +93,7 @@ func (s mpiSite) in(name string) string { return filepath.Join(s.dir, name) }
 func (s mpiSite) must(t *testing.T, args ...string) {
 	t.Helper()
 	var stderr bytes.Buffer
-	if code := run(args, io.Discard, &stderr); code != 0 {
+	if code := cli.Run(args, io.Discard, &stderr); code != 0 {
 		t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
 	}
 }
@@ -243,7 +245,7 @@ func (s mpiSite) solve(t *testing.T) {
 			return []string{"solve", "--data", s.data, "--checkpoint", folder, "--all", "--json", "--picture", picture}
 		}
 		var alone bytes.Buffer
-		if code := run(line(s.in("alone.png")), &alone, io.Discard); code != 0 {
+		if code := cli.Run(line(s.in("alone.png")), &alone, io.Discard); code != 0 {
 			t.Fatalf("%s: exit code %d", name, code)
 		}
 		r := s.ranks(t, launcher, 3, line(s.in("ranks.png"))...)
@@ -294,7 +296,7 @@ func (s mpiSite) predict(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = s.ranks(t, "Open MPI", 2, append(line("predicted"), "--force")...)
-	if r.code != exitFailure || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 ||
+	if r.code != 1 || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 ||
 		strings.Count(r.stdout, ".nii.gz") != 5 {
 		t.Errorf("with a damaged scan: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
@@ -323,7 +325,7 @@ func (s mpiSite) evaluate(t *testing.T) {
 		return []string{"evaluate", predictions, references, "--labels", "2,3,77", "--json", "--out", s.in(out)}
 	}
 	var alone bytes.Buffer
-	if code := run(line("scores-alone"), &alone, io.Discard); code != 0 {
+	if code := cli.Run(line("scores-alone"), &alone, io.Discard); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
 	for launcher, n := range map[string]int{"MPICH": 3, "Open MPI": 2} {
@@ -339,14 +341,14 @@ func (s mpiSite) evaluate(t *testing.T) {
 	}
 	// the others are scored all the same; it is named in the warning and in the error
 	r := s.ranks(t, "MPICH", 2, line("partly")...)
-	if _, err := os.Stat(s.in("partly/scores.csv")); err != nil || r.code != exitFailure ||
+	if _, err := os.Stat(s.in("partly/scores.csv")); err != nil || r.code != 1 ||
 		strings.Count(r.stderr, filepath.Base(files[1])) != 2 ||
 		!strings.Contains(r.stderr, "the scores of the other 3 are complete") {
 		t.Errorf("with a damaged label map: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
 	r = s.ranks(t, "MPICH", 1, append(append(line("never"), ":", "-n", "1", s.binary),
 		append(line("never"), "--tolerance", "3")...)...)
-	if r.code != exitFailure || !strings.Contains(r.stderr, "cannot work together: tolerance: 2 on rank 0, 3 there") {
+	if r.code != 1 || !strings.Contains(r.stderr, "cannot work together: tolerance: 2 on rank 0, 3 there") {
 		t.Errorf("with another tolerance: exit code %d\n%s", r.code, r.stderr)
 	}
 }
@@ -403,7 +405,7 @@ func (s mpiSite) trials(t *testing.T) {
 	s.must(t, "verify", filepath.Join(shared, scratch))
 	_, wait = s.start(t, "Open MPI", 2, nil, all...)
 	send(t, "TERM", s.pidsAfter(t, 15, filepath.Join(shared, scratch), 2)[1])
-	if r := wait(); r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 ||
+	if r := wait(); r.code != 130 || strings.Count(r.stderr, "and saved") != 1 ||
 		!strings.Contains(r.stderr, "hint: the same command goes on from there") {
 		t.Errorf("interrupted: exit code %d\n%s", r.code, r.stderr)
 	}
@@ -555,7 +557,7 @@ func (s mpiSite) interruptAndResume(t *testing.T) {
 		send(t, signal, s.pids(t, folder, 2)[1])
 		r := wait()
 		d, err := checkpoint.Read(weights(folder))
-		if err != nil || r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 || d.Step >= steps {
+		if err != nil || r.code != 130 || strings.Count(r.stderr, "and saved") != 1 || d.Step >= steps {
 			t.Fatalf("%s: exit code %d, %v, step %d\n%s", launcher, r.code, err, d.Step, r.stderr)
 		}
 		if launcher == "Open MPI" {
@@ -629,7 +631,7 @@ func (s mpiSite) aFullDisk(t *testing.T) {
 	folder := filepath.Join(disk, "run")
 	r := s.ranks(t, "MPICH", 2, append(line, folder)...)
 	ours := regexp.MustCompile(`(?m)^voxsaw: .*`).FindAllString(r.stderr, -1)
-	if r.code != exitFailure || len(ours) != 1 || !strings.Contains(ours[0], "no space left on device") ||
+	if r.code != 1 || len(ours) != 1 || !strings.Contains(ours[0], "no space left on device") ||
 		r.took > time.Minute {
 		t.Errorf("exit code %d after %v, want one line that says why:\n%s", r.code, r.took, r.stderr)
 	}
@@ -808,35 +810,35 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"settings": {"Open MPI", with(), with("--lr", "0.5"), exitFailure,
+		"settings": {"Open MPI", with(), with("--lr", "0.5"), 1,
 			"cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
-		"data": {"MPICH", with(), with("--data", s.in("other")), exitFailure,
+		"data": {"MPICH", with(), with("--data", s.in("other")), 1,
 			"data set: fingerprint "},
-		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure,
+		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), 1,
 			"voxsaw: rank 1 ("},
-		"a number": {"Open MPI", study("--ranks", "4"), study("--ranks", "4"), exitUsage,
+		"a number": {"Open MPI", study("--ranks", "4"), study("--ranks", "4"), 2,
 			"--ranks 4: the launcher started 2"},
 		"a trial": {"MPICH", study("--ranks", "2", "--trial", "1"),
-			study("--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
+			study("--ranks", "2", "--trial", "2"), 1, "cannot work together: trial: 2 there, 1 on rank 0"},
 		"a folder": {"Open MPI", append([]string{s.binary}, s.study("of rank 0", "--ranks", "2")...),
-			study("--ranks", "2"), exitFailure, "is not the same folder on all ranks: it must be one that they share"},
+			study("--ranks", "2"), 1, "is not the same folder on all ranks: it must be one that they share"},
 		"a folder of label maps": {"MPICH", in("here", predict, s.in("here/organs")),
-			in("there", predict, s.in("here/organs")), exitFailure, "never is not the same folder on all ranks"},
+			in("there", predict, s.in("here/organs")), 1, "never is not the same folder on all ranks"},
 		"weights": {"MPICH", in("here", initialised, "never"), in("there", initialised, "never"),
-			exitFailure, "cannot work together: weights at the start, as --init and the seed give them: digest"},
+			1, "cannot work together: weights at the start, as --init and the seed give them: digest"},
 		"weights of a new run": {"Open MPI", in("here", initialised, "organs", "--force"),
-			in("there", initialised, "organs", "--force"), exitFailure, "cannot work together: weights at the start"},
-		"a network that solves": {"MPICH", in("here", solve), in("there", solve), exitFailure,
+			in("there", initialised, "organs", "--force"), 1, "cannot work together: weights at the start"},
+		"a network that solves": {"MPICH", in("here", solve), in("there", solve), 1,
 			"cannot work together: checkpoint: jigsaw, step 1, weights "},
 		"a network that predicts": {"Open MPI", in("here", predict, "organs"), in("there", predict, "organs"),
-			exitFailure, "cannot work together: checkpoints"},
-		"a batch": {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure,
+			1, "cannot work together: checkpoints"},
+		"a batch": {"MPICH", with("--batch", "3"), with("--batch", "3"), 1,
 			"take a multiple of 2, such as 2 or 4"},
 		"a verb": {"Open MPI", []string{s.binary, "inspect", s.data}, []string{s.binary, "inspect", s.data},
-			exitUsage, "inspect is not divided over ranks"},
-		"a flag": {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
+			2, "inspect is not divided over ranks"},
+		"a flag": {"MPICH", with("--nothing"), with("--nothing"), 2, "unknown flag: --nothing"},
 		"patience": {"MPICH", slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()),
-			slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), exitUsage,
+			slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), 2,
 			`VOXSAW_MPI_TIMEOUT is "abc": want a time`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -902,7 +904,12 @@ func (s mpiSite) otherLibrary(t *testing.T) {
 func (s mpiSite) doctor(t *testing.T) {
 	r := s.ranks(t, "MPICH", 2, "doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--json")
 	var d struct {
-		MPI rankDiagnosis `json:"mpi"`
+		MPI struct {
+			Library string
+			Latency float64 `json:"latency_seconds"`
+			Rate    float64 `json:"bytes_per_second"`
+			Ranks   []struct{ Process, Cores int }
+		}
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.stdout, r.stderr)

@@ -1,6 +1,6 @@
 //go:build gpu
 
-package cli
+package devices_test
 
 import (
 	"bytes"
@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 )
 
 // TestTuneOnGPU: tune writes a file for the simulated GPU and the simulated cuDNN, a run follows it
@@ -18,14 +22,14 @@ func TestTuneOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	if text, err := exec.Command("../internal/device/cuda/sim/cudnn/build.sh",
+	if text, err := exec.Command("../../../internal/device/cuda/sim/cudnn/build.sh",
 		in("libcudnnsim.so")).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated cuDNN: %v\n%s", err, text)
 	}
 	t.Setenv("VOXSAW_CUDNN", in("libcudnnsim.so"))
 	voxsaw := func(args ...string) string {
 		t.Helper()
-		_, stderr := succeed(t, args...)
+		_, stderr := commandtest.Run(t, 0, args...)
 		return stderr
 	}
 	read := func(name string) string {
@@ -52,7 +56,7 @@ func TestTuneOnGPU(t *testing.T) {
 	if err := os.WriteFile(in("tuning.yaml"), []byte(chosen), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePhantoms(in("scans"), phantomOptions{cases: 1, labelled: 1, axcodes: "RAS"}); err != nil {
+	if err := miniature.Scans(in("scans"), miniature.ScanOptions{Cases: 1, Labelled: 1}); err != nil {
 		t.Fatal(err)
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
@@ -78,7 +82,7 @@ func TestTuneOnGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	if code := run(append([]string{"bench", "segment", "--crop", "4", "--tuning", in("other.yaml")}, network[:4]...),
+	if code := cli.Run(append([]string{"bench", "segment", "--crop", "4", "--tuning", in("other.yaml")}, network[:4]...),
 		io.Discard, &stderr); code == 0 {
 		t.Error("choices of another machine were taken")
 	}

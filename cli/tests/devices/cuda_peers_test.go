@@ -1,6 +1,6 @@
 //go:build gpu && mpi && linux
 
-package cli
+package devices_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 func TestPeersGPU(t *testing.T) {
 	s := newMPISite(t)
 	simulatedGPU(t)
-	if text, err := exec.Command("../internal/device/cuda/sim/nccl/build.sh",
+	if text, err := exec.Command("../../../internal/device/cuda/sim/nccl/build.sh",
 		s.in("libncclsim.so")).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated NCCL: %v\n%s", err, text)
 	}

@@ -1,0 +1,13 @@
+package scans_test
+
+import (
+	"testing"
+
+	"github.com/voxsaw/voxsaw/cli"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+)
+
+func TestMain(m *testing.M) { commandtest.Main(m, cli.Run) }
+
+// Stories of the commands that read and prepare scans, and of those about the machine.
+func TestScripts(t *testing.T) { commandtest.Scripts(t) }
