@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -42,6 +43,30 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 	}
 	return "", withHint(usagef("%s is a folder without a checkpoint", path), "%s", hintOfRuns(path,
 		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
+}
+
+// checkpointsOf are the checkpoints that a user means who may name several: of each path the one of
+// [checkpointOf], or all in a folder of networks that predict together.
+func checkpointsOf(stderr io.Writer, paths []string) (all []string, err error) {
+	for _, path := range paths {
+		if _, err := train.CheckpointOf(path); errors.Is(err, fs.ErrNotExist) && !nnunet.IsModel(path) {
+			together, err := train.Ensemble(path)
+			if err != nil {
+				return nil, err
+			}
+			if len(together) > 0 {
+				say(stderr, "%s: taking %s: %s", path, numbers.Count(len(together), "network"), safetext.List(together))
+				all = append(all, together...)
+				continue
+			}
+		}
+		one, err := checkpointOf(stderr, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // hintOfRuns names the runs below a folder that is none itself; where there are none, it is the

@@ -12,7 +12,7 @@ import (
 )
 
 type nextOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged, and how little they agree counts"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged, and how little they agree counts"`
 	Drawn      bool              `yaml:"drawn" help:"rank the labels that people drew instead: which to look at again; with --checkpoint by what the network draws, too"`
 	Out        string            `yaml:"out" help:"new folder for the tables, and for pictures and label maps of the first cases"`
 	Count      int               `yaml:"count" help:"how many cases get a picture and a label map" range:"[0,)"`
@@ -58,10 +58,8 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 	defer store.Close()
 	var network *segment.Predictor
 	if len(o.Checkpoint) > 0 {
-		for n, path := range o.Checkpoint {
-			if o.Checkpoint[n], err = checkpointOf(stderr, path); err != nil {
-				return err
-			}
+		if o.Checkpoint, err = checkpointsOf(stderr, o.Checkpoint); err != nil {
+			return err
 		}
 		dev, closeDevice, err := o.Machine.open()
 		if err != nil {

@@ -238,19 +238,21 @@ func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
 
 // planFile is what a plan says beside the settings of the commands.
 type planFile struct {
-	Version   int                 `yaml:"version" help:"of this file's format"`
-	Hours     float64             `yaml:"hours" help:"that it is for: one training with its pretraining"`
-	Device    string              `yaml:"device" help:"that steps were timed on"`
-	Scans     int                 `yaml:"scans" help:"that it was made from"`
-	Labelled  int                 `yaml:"labelled" help:"of these"`
-	Seconds   float64             `yaml:"seconds" help:"that a step of fine-tuning takes"`
-	Decisions []planning.Decision `yaml:"decisions" help:"with their reasons"`
+	Version       int                 `yaml:"version" help:"of this file's format"`
+	Hours         float64             `yaml:"hours" help:"that it is for: one training with its pretraining"`
+	Device        string              `yaml:"device" help:"that steps were timed on"`
+	Scans         int                 `yaml:"scans" help:"that it was made from"`
+	Labelled      int                 `yaml:"labelled" help:"of these"`
+	Seconds       float64             `yaml:"seconds" help:"that a step of fine-tuning takes"`
+	PuzzleSeconds float64             `yaml:"puzzle_seconds" help:"that a step of pretraining takes; 0: none was timed"`
+	Decisions     []planning.Decision `yaml:"decisions" help:"with their reasons"`
 }
 
 // writePlan writes a plan as the settings of each command.
 func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from string, o planOptions) error {
 	head, err := config.Marshal(&planFile{
-		1, o.Hours, o.Machine.Device, len(f.Scans), f.Labelled(), round(p.Step.Seconds(), 5), p.Decisions,
+		1, o.Hours, o.Machine.Device, len(f.Scans), f.Labelled(), round(p.Step.Seconds(), 5),
+		round(p.Puzzling.Seconds(), 5), p.Decisions,
 	})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 )
 
 type predictOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it"`
 	Folds      []string          `yaml:"folds,flow" help:"nnU-Net's models: which folds predict together; empty: all that are there"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg or rtstruct (contours), which refer to the DICOM series that was segmented, so that a PACS files them with the study" oneof:"nifti dicom-seg rtstruct"`
@@ -108,10 +108,8 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	if foreign == nil {
-		for n, path := range o.Checkpoint {
-			if o.Checkpoint[n], err = checkpointOf(cmd.ErrOrStderr(), path); err != nil {
-				return err
-			}
+		if o.Checkpoint, err = checkpointsOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+			return err
 		}
 	}
 	if o.Out == "" {

@@ -25,7 +25,8 @@ func newRoot() *cobra.Command {
 few labelled ones, writes label maps and reports Dice fold by fold.
 
 See it work:           voxsaw demo
-On your own scans:     voxsaw inspect SCANS
+On your own scans:     voxsaw auto SCANS --out runs/auto --hours 3
+or step by step:       voxsaw inspect SCANS
                        voxsaw prepare SCANS --out prepared
                        voxsaw pretrain --data prepared --out runs/puzzles
                        voxsaw finetune --data prepared --init runs/puzzles --out runs/organs
@@ -55,7 +56,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 		}
 	}
 	add("data", newInspect(), newPlan(), newPrepare())
-	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
+	add("train", newAuto(), newPretrain(), newSolve(), newFinetune(), newPhotos())
 	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
 		newView(), newVerify(),
 		newConvert(), newExport(), newDemo())

@@ -205,7 +205,8 @@ func (p *Predictor) nameLabels() error {
 }
 
 // decideComponents chooses the classes of which the largest component is kept: all, or those that
-// the validations of all checkpoints have decided on.
+// the validations of all checkpoints have decided on. A checkpoint whose training held nothing out
+// has no vote.
 func (p *Predictor) decideComponents(checkpoints []string) error {
 	switch p.options.Components {
 	case ComponentsLargest:
@@ -214,12 +215,16 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 	case ComponentsAll:
 		return nil
 	}
-	votes := make([]int, len(p.labels))
+	votes, voters := make([]int, len(p.labels)), 0
 	for _, path := range checkpoints {
 		d, err := checkpoint.Read(path)
 		if err != nil {
 			return err
 		}
+		if d.BestStep == 0 {
+			continue
+		}
+		voters++
 		for label := range strings.SplitSeq(d.Largest, ",") {
 			if class := slices.Index(p.config.Labels, label); class >= 0 {
 				votes[class+1]++
@@ -227,7 +232,7 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 		}
 	}
 	for class, n := range votes {
-		if n == len(checkpoints) {
+		if voters > 0 && n == voters {
 			p.largest = append(p.largest, make([]bool, len(votes)-len(p.largest))...)
 			p.largest[class] = true
 		}

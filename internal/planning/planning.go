@@ -34,6 +34,16 @@ const (
 	mostFolds     = 5
 )
 
+// What others need to know of them: after so many steps of fine-tuning most is learnt, and after so
+// many nothing is gained any more.
+const (
+	Enough = enoughSteps
+	Most   = mostSteps
+)
+
+// Pretraining is what the decision on it is called.
+const Pretraining = "pretraining"
+
 // A Scan is one of the set. Sizes are along the axes (i, j, k).
 type Scan struct {
 	Spacing [3]float64 // mm, axes turned as cases are prepared
@@ -148,6 +158,15 @@ func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
 	p.steps(f, hours)
 	p.divide(f)
 	return p, nil
+}
+
+// Spacing is the spacing that a plan for a set would have, along (i, j, k) in mm, and why.
+func Spacing(f Fingerprint) (spacing [3]float64, because string, err error) {
+	p := &Plan{}
+	if err := p.shapes(f); err != nil {
+		return spacing, "", err
+	}
+	return p.Spacing, p.Decisions[0].Because, nil
 }
 
 // shapes decides on the spacing, and on what nnU-Net would train.
@@ -342,7 +361,7 @@ func (p *Plan) patchText() string {
 // for puzzles.
 func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) {
 	if f.Puzzles == NoPuzzles {
-		p.decide("pretraining", "none", "all of the time is for fine-tuning, as was asked for")
+		p.decide(Pretraining, "none", "all of the time is for fine-tuning, as was asked for")
 		return nil
 	}
 	median := f.median(p.Spacing)
@@ -368,7 +387,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		if f.Puzzles == PuzzlesApart {
 			return fmt.Errorf("the scans are too small for puzzles: they cannot be cut into patches of %s", patch)
 		}
-		p.decide("pretraining", "none", "the scans are too small to be cut into patches of %s", patch)
+		p.decide(Pretraining, "none", "the scans are too small to be cut into patches of %s", patch)
 		return nil
 	}
 	budget := budgetOf(hours)
@@ -377,7 +396,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		left = budget
 	}
 	if left <= 0 {
-		p.decide("pretraining", "none",
+		p.decide(Pretraining, "none",
 			"the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
 		return nil
 	}
@@ -391,13 +410,13 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 				duration(p.Puzzling))
 		}
 		p.Pretrain = steps
-		p.decide("pretraining", fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
+		p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
 			"it was asked for, and so many of at most %d steps fit into %s of its own, for one takes %s here",
 			pretrainSteps, duration(left), duration(p.Puzzling))
 		return nil
 	}
 	if steps < worthwhile {
-		p.decide("pretraining", "none", "there is time for %d steps of puzzles, of %s each, too few to learn from",
+		p.decide(Pretraining, "none", "there is time for %d steps of puzzles, of %s each, too few to learn from",
 			steps, duration(p.Puzzling))
 		return nil
 	}
@@ -405,7 +424,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 	if f.Labelled() > 0 {
 		p.Steps = max(plateauSteps, min(mostSteps, int((budget-time.Duration(steps)*p.Puzzling)/p.Step)))
 	}
-	p.decide("pretraining", fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
+	p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
 		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step takes %s here", plateauSteps, duration(p.Puzzling))
 	return nil
 }
@@ -437,6 +456,9 @@ func (p *Plan) divide(f Fingerprint) {
 		return
 	}
 	p.Folds = min(mostFolds, n)
+	p.decide("post-processing", "the largest component, where that helps",
+		"of each structure whose mean DSC on the held-out cases that raises; of several networks together, where it "+
+			"does so for each that held cases out: a rule that is fixed before any result is known")
 	p.decide("folds", fmt.Sprint(p.Folds),
 		"as nnU-Net has it, of %s with labels; all of them take %d times as long as one", numbers.Count(n, "scan"),
 		p.Folds)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -504,6 +505,20 @@ func CheckpointOf(path string) (string, error) {
 	return "", fmt.Errorf("%s holds no checkpoint, %s or %s: %w", path, bestFile, lastFile, fs.ErrNotExist)
 }
 
+// Ensemble lists the checkpoints in a folder that is no run's: the networks that predict together.
+func Ensemble(path string) (files []string, err error) {
+	if Begun(path) {
+		return nil, nil
+	}
+	names, err := os.ReadDir(path)
+	for _, n := range names { // sorted
+		if filepath.Ext(n.Name()) == filepath.Ext(lastFile) && !n.IsDir() && !strings.HasPrefix(n.Name(), ".") {
+			files = append(files, filepath.Join(path, n.Name()))
+		}
+	}
+	return files, err
+}
+
 // Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
 // file; it goes when the run is started over.
 func Results(folder string) string { return filepath.Join(folder, resultsFile) }
@@ -587,6 +602,21 @@ func (f *Folder) Summary() (voxsaw.Summary, error) {
 	}
 	last, err := lastValidation(filepath.Join(f.path, validationFile))
 	return voxsaw.Summary{Step: r.Step, BestStep: r.BestStep, Best: r.Best, Validation: last, FLOPs: r.FLOPs()}, err
+}
+
+// LastValidation is what the last validation of the run in a folder found, to seven digits; empty
+// where nothing was validated.
+func LastValidation(folder string) (voxsaw.Validation, error) {
+	return lastValidation(filepath.Join(folder, validationFile))
+}
+
+// CountValidations is how often the run in a folder was validated.
+func CountValidations(folder string) (int, error) {
+	t, err := readTable(filepath.Join(folder, validationFile), math.MaxInt)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	return max(bytes.Count(t.kept, []byte("\n"))-1, 0), err // but for the head
 }
 
 // lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is

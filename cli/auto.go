@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/auto"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+)
+
+type autoOptions struct {
+	Hours   float64       `yaml:"hours" help:"time of the whole job" range:"(0,)"`
+	Labels  []string      `yaml:"labels" help:"labels to learn, as finetune --labels has them; empty: all"`
+	Machine deviceOptions `yaml:"machine"`
+	Memory  gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+}
+
+func newAuto() *cobra.Command {
+	o := &autoOptions{Hours: defaultHours, Machine: defaultDevice()}
+	var out string
+	var resume bool
+	cmd := verb("auto SCANS... | PREPARED", "The whole job on your scans within a time: from scans to networks that predict",
+		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where that pays, fine-tunes a network for each fold, and puts the
+networks into one folder, which predict takes; then it lists the label maps that look doubtful, and writes a report. Where the time is short there are two
+networks: one that leaves out a fold, and one of all labelled scans.
+
+Each stage is a command that you could type; commands.sh in the folder has them all, as they make the same bytes. Scans that need
+more to be said about them (--pairs, --structures, --channels and the like) are prepared by hand first: name the prepared folder instead.
+
+How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and stops, and says what can be used already; the same
+command, or --resume, goes on from there.`,
+		`  voxsaw auto scans --out runs/auto --hours 3
+  voxsaw auto --resume --out runs/auto`,
+		cobra.ArbitraryArgs, o, func(cmd *cobra.Command, args []string) error {
+			return runAuto(cmd, *o, out, resume, args)
+		})
+	cmd.Flags().StringVar(&out, "out", "", "folder of the job: prepared cases, plan, runs, model, report")
+	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the job in the folder; its scans and its hours lie there")
+	return cmd
+}
+
+func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans []string) error {
+	if out == "" {
+		return withHint(usagef("no folder for the job"), "add --out FOLDER")
+	}
+	before, hours, err := auto.Begun(out)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(scans) > 0:
+	case len(before) > 0:
+		scans = before
+	case resume:
+		return withHint(usagef("%s holds no job to go on with", out), "voxsaw auto SCANS --out %s begins one", out)
+	default:
+		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", out)
+	}
+	if len(before) > 0 && !cmd.Flags().Changed("hours") {
+		o.Hours = hours
+	}
+	job := auto.Job{
+		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
+		Set: func() (planning.Fingerprint, error) {
+			f, _, err := planOptions{}.fingerprint(cmd, scans)
+			return f, err
+		},
+		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args) },
+		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
+	}
+	for _, label := range o.Labels {
+		job.Labels = append(job.Labels, "--labels", label)
+	}
+	result, err := job.Run(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return printJob(cmd, result)
+}
+
+// machineFlags are the flags about the machine as the user gave them.
+func machineFlags(cmd *cobra.Command) (flags []string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if key := config.Key(f); key == "memory" || strings.HasPrefix(key, "machine.") {
+			flags = append(flags, fmt.Sprintf("--%s=%s", f.Name, f.Value))
+		}
+	})
+	return flags
+}
+
+// carryOut carries out a command as if it had been typed.
+func carryOut(ctx context.Context, cmd *cobra.Command, args []string) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(cmd.OutOrStdout())
+	root.SetErr(cmd.ErrOrStderr())
+	defer debug.FreeOSMemory() // the next stage plans with what is free
+	return root.ExecuteContext(ctx)
+}
+
+// printJob tells what a job has made.
+func printJob(cmd *cobra.Command, r *auto.Result) error {
+	stdout := cmd.OutOrStdout()
+	if len(r.Scores) > 0 {
+		t := terminal.TableData{
+			Title:  fmt.Sprintf("DSC of held-out scans, %s, as the training measures it", numbers.Count(r.Folds, "fold")),
+			Header: []string{"structure", "mean DSC (%)"},
+		}
+		for _, s := range r.Scores {
+			dsc := "in no held-out scan"
+			if !math.IsNaN(s.DSC) {
+				dsc = fmt.Sprintf("%.2f", 100*s.DSC)
+			}
+			t.Rows = append(t.Rows, []string{s.Structure, dsc})
+		}
+		if err := terminal.Table(stdout, t); err != nil {
+			return err
+		}
+	}
+	say(stdout, "report: %s", r.Report)
+	if r.Model == "" {
+		say(stdout, "no scan has labels: the encoder is what voxsaw finetune --init takes once some have")
+		return nil
+	}
+	say(stdout, "networks: voxsaw predict SCANS --checkpoint %s --out labels", r.Model)
+	return nil
+}

@@ -1,0 +1,570 @@
+// Package auto carries out a whole job within a time: from scans to networks that predict. Each of
+// its stages is a command that a person could type, and makes the bytes that it makes then.
+//
+// Start at [Job.Run]. What a stage does is the matter of its command; this package decides which
+// commands there are, how the time is divided among them, and remembers what is done, so that a job
+// that was stopped goes on.
+//
+// The time is divided so: what scans take to be prepared they take. Of the rest nine tenths are for
+// the trainings: the pretraining first, where the plan has one, and the fine-tunings alike. What is
+// left is for the quality list and the report. The first fine-tuning is given its part as a time,
+// from which the number of its steps follows; the others have the same number, or fewer where they
+// would not fit, but not fewer than half of them: then there is one network less.
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// Names in a job's folder.
+const (
+	preparedFolder = "prepared"
+	planFile       = "plan.yaml"
+	pretrained     = "pretrained"
+	allFolder      = "all"
+	modelFolder    = "model"
+	nextFolder     = "next"
+	reportFile     = "report.html"
+	script         = "commands.sh"
+)
+
+// Names of stages that are made of all networks.
+const (
+	listStage   = "quality list"
+	reportStage = "report"
+)
+
+// The parts of the time.
+const (
+	trainings = 0.9  // of what is left when the scans are prepared
+	listing   = 0.5  // of the rest, at most, is for the quality list
+	slower    = 1.03 // a training that takes so many times its part costs the later ones steps
+)
+
+// mostFolds is how many fine-tunings there are, in a time that is long enough.
+const mostFolds = 5
+
+// A Job is what there is to do.
+type Job struct {
+	Out   string
+	Scans []string // or one folder of prepared cases
+	Hours float64
+	// Set is what the headers of the scans tell. It is not asked for where the scans are prepared.
+	Set func() (planning.Fingerprint, error)
+	// Machine are flags for the commands that compute, Labels for the fine-tunings.
+	Machine, Labels []string
+	// Command carries out a command of this program. It returns the command's own error.
+	Command func(ctx context.Context, args []string) error
+	// Say tells a person a line.
+	Say func(format string, args ...any)
+
+	state state
+}
+
+// A Score is how well a structure is found in scans that its network has not seen.
+type Score struct {
+	Structure string
+	DSC       float64 // the mean of the folds; "all" is the mean of the structures
+}
+
+// A Result is what a job has made.
+type Result struct {
+	Model  string // folder of the networks, which predict together; empty: nothing was labelled
+	Report string
+	Scores []Score
+	Folds  int // that the scores are of
+}
+
+// Run carries out what is not done yet. Where it ends early, because ctx is done or a command
+// fails, what is finished stays, the error says what can be used, and Run goes on from there when
+// it is called again.
+func (j *Job) Run(ctx context.Context) (*Result, error) {
+	if err := j.mine(); err != nil {
+		return nil, err
+	}
+	if err := atomicfile.MakeFolder(stateFolder(j.Out)); err != nil {
+		return nil, err
+	}
+	release, err := atomicfile.Hold(stateFolder(j.Out))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	r, err := j.stages(ctx)
+	if err != nil {
+		return nil, j.stopped(ctx, err)
+	}
+	return r, nil
+}
+
+// mine makes sure that the job's folder is a job's, or is to be made.
+func (j *Job) mine() error {
+	names, err := os.ReadDir(j.Out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n.Name() == filepath.Base(stateFolder(j.Out)) {
+			return nil
+		}
+	}
+	if len(names) > 0 {
+		return hint.Addf(fmt.Errorf("%s is there, and holds other files", j.Out), "choose another folder for --out")
+	}
+	return nil
+}
+
+// at is a path in the job's folder.
+func (j *Job) at(parts ...string) string { return filepath.Join(append([]string{j.Out}, parts...)...) }
+
+// stages carries out all of them.
+func (j *Job) stages(ctx context.Context) (*Result, error) {
+	j.tellTime()
+	data, err := j.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	labelled, bare, err := count(data)
+	if err != nil {
+		return nil, err
+	}
+	j.state.Labelled = labelled
+	plan, err := j.plan(ctx, data, labelled)
+	if err != nil {
+		return nil, err
+	}
+	j.tellSplit(plan)
+	runs, err := j.pretrain(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{}
+	if labelled > 0 {
+		folds, err := j.finetune(ctx, plan)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, folds...)
+		result.Model = j.at(modelFolder)
+		if result.Scores, result.Folds, err = j.scores(); err != nil {
+			return nil, err
+		}
+		if err := j.list(ctx, data, labelled, bare); err != nil {
+			return nil, err
+		}
+	}
+	if len(runs) == 0 {
+		return nil, hint.Addf(errors.New("no scan has labels, and the time is too short to pretrain an encoder, or the scans too small"),
+			"label some scans, or give it more --hours")
+	}
+	result.Report = j.at(reportFile)
+	return result, j.stage(ctx, reportStage, slices.Concat([]string{"report"}, runs, []string{"--out", result.Report}),
+		nil)
+}
+
+// prepare looks at the scans and prepares them, unless they are prepared. It gives the folder of
+// the prepared cases.
+func (j *Job) prepare(ctx context.Context) (data string, err error) {
+	if len(j.Scans) == 1 {
+		store, err := prepared.Open(j.Scans[0])
+		if err == nil {
+			return j.Scans[0], store.Close()
+		}
+		if !errors.Is(err, prepared.ErrNotPrepared) {
+			return "", err
+		}
+	}
+	if err := j.stage(ctx, "inspect", slices.Concat([]string{"inspect"}, j.Scans), nil); err != nil {
+		return "", err
+	}
+	data = j.at(preparedFolder)
+	if j.done("prepare") {
+		return data, j.stage(ctx, "prepare", nil, nil)
+	}
+	set, err := j.Set()
+	if err != nil {
+		return "", err
+	}
+	spacing, because, err := planning.Spacing(set)
+	if err != nil {
+		return "", err
+	}
+	j.Say("spacing %s: %s", numbers.Extents(spacing[:]), because)
+	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
+		[]string{"--spacing", numbers.Extents(spacing[:]), "--out", data}), nil)
+}
+
+// tellTime says how the time is divided, before anything is known of the scans.
+func (j *Job) tellTime() {
+	j.Say("time: %s in all, of which %s are left; preparing the scans takes what it takes; of the rest, %.0f %% are "+
+		"for trainings, %.0f %% for the plan, the quality list and the report", terminal.Duration(j.within()),
+		terminal.Duration(j.left()), 100*trainings, 100*(1-trainings))
+}
+
+// tellSplit says how long the trainings may take, once the plan is there.
+func (j *Job) tellSplit(p *plan) {
+	f := *j.state.Folds
+	parts, rest := "", j.forTraining()
+	if p.Puzzles() > 0 && !j.done(pretrained) {
+		puzzling := min(p.puzzling(), rest)
+		parts, rest = fmt.Sprintf("%s of pretraining, ", terminal.Duration(puzzling)), rest-puzzling
+	}
+	waiting := 0
+	for _, name := range f.names() {
+		if !j.done(name) {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		parts += fmt.Sprintf("%s of %s each, ", numbers.Count(waiting, "fine-tuning"),
+			terminal.Duration(rest/time.Duration(waiting)))
+	}
+	j.Say("time: of %s that are left, %s%s for the quality list and the report", terminal.Duration(j.left()), parts,
+		terminal.Duration(j.left()-j.forTraining()))
+}
+
+// count tells how many of the prepared cases have labels, and how many have none.
+func count(data string) (labelled, bare int, err error) {
+	store, err := prepared.Open(data)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer store.Close()
+	with, without := store.ForTraining()
+	return len(with), len(without), nil
+}
+
+// plan decides on sizes, and on how many fine-tunings there are.
+func (j *Job) plan(ctx context.Context, data string, labelled int) (*plan, error) {
+	path := j.at(planFile)
+	if j.state.Folds != nil {
+		return readPlan(path)
+	}
+	carryOut := func(name string, share int) (*plan, error) {
+		hours := hoursOf(j.forTraining() / time.Duration(share))
+		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, j.Machine)
+		if _, err := os.Lstat(path); err == nil {
+			args = append(args, "--force")
+		}
+		if err := j.stage(ctx, name, args, nil); err != nil {
+			return nil, err
+		}
+		return readPlan(path)
+	}
+	folds := min(mostFolds, labelled)
+	f := Folds{Of: folds}
+	var because string
+	p, err := carryOut("plan", max(folds, 1))
+	switch {
+	case err != nil:
+		return nil, err
+	case labelled == 0:
+		because = "no scan has labels: an encoder is pretrained, and that is all"
+	case labelled == 1:
+		f = Folds{All: true}
+		because = "one scan has labels: one network is trained on it, and nothing is held out"
+	case p.Steps() < planning.Enough:
+		f.One, f.All = true, true
+		because = fmt.Sprintf("in %d folds a network would have %s, fewer than the %d after which most is learnt: so "+
+			"there are two, one that leaves out fold 1 and says how good it is, and one of all labelled scans", folds,
+			numbers.Count(p.Steps(), "step"), planning.Enough)
+		if p, err = carryOut("plan again", 2); err != nil {
+			return nil, err
+		}
+	default:
+		because = fmt.Sprintf("there is time for %s in each of %d folds: each labelled scan is held out once, and all "+
+			"networks predict together", numbers.Count(p.Steps(), "step"), folds)
+	}
+	j.state.Folds = &f
+	j.Say("folds: %s", because)
+	return p, j.save()
+}
+
+// forTraining is the part of the time that trainings have, when the scans are prepared.
+func (j *Job) forTraining() time.Duration { return time.Duration(float64(j.left()) * trainings) }
+
+// pretrain solves puzzles, where the plan has them. It gives the folder of the run.
+func (j *Job) pretrain(ctx context.Context, p *plan) (runs []string, err error) {
+	for _, d := range p.Plan.Decisions {
+		if d.What == planning.Pretraining {
+			j.Say("pretraining: %s; %s", d.Is, d.Because)
+		}
+	}
+	if p.Puzzles() == 0 {
+		return nil, nil
+	}
+	out := j.at(pretrained)
+	within := min(p.puzzling(), j.forTraining())
+	return []string{out}, j.training(ctx, pretrained, []string{"pretrain", "--config", j.at(planFile)}, nil, within,
+		out)
+}
+
+// finetune trains the networks, and puts each that is finished into the folder of the model. It
+// gives the folders of the runs.
+func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) {
+	base := slices.Concat([]string{"finetune", "--config", j.at(planFile)}, j.Labels)
+	if p.Puzzles() > 0 {
+		base = append(base, "--init", j.at(pretrained))
+	}
+	f := *j.state.Folds
+	names := f.names()
+	for n, name := range names {
+		held := []string{"--hold-out", "0"}
+		if n < f.Count() {
+			held = []string{"--fold", strconv.Itoa(n + 1), "--folds", strconv.Itoa(f.Of)}
+		}
+		out, args := j.at(name), slices.Concat(base, held)
+		within := j.forTraining() / time.Duration(len(names)-n)
+		var steps []string
+		switch took := j.state.find(names[0]).took(); {
+		case j.state.find(name) != nil: // it goes on as it began
+		case n == 0 && p.Steps() >= planning.Most: // more steps gain nothing
+			within = 0
+		case n > 0 && within < took/2:
+			j.Say("%s: none, for in %s it would have fewer than half of the steps that %s has; more --hours and --resume "+
+				"train it, too", name, terminal.Duration(within), names[0])
+			continue
+		case n > 0:
+			if steps, err = j.likeFirst(names[0], within); err != nil {
+				return nil, err
+			}
+			within = 0
+		}
+		if err := j.training(ctx, name, args, steps, within, out); err != nil {
+			return nil, err
+		}
+		if err := j.member(ctx, name); err != nil {
+			return nil, err
+		}
+		runs = append(runs, out)
+	}
+	return runs, nil
+}
+
+// likeFirst are the flags that give a fine-tuning the steps of the first one, or those of them that
+// fit into its part of the time.
+func (j *Job) likeFirst(first string, share time.Duration) ([]string, error) {
+	c, err := settingsOf(j.at(first))
+	if err != nil {
+		return nil, err
+	}
+	if took := j.state.find(first).took(); took > time.Duration(float64(share)*slower) {
+		before := c.Steps
+		c.shrink(float64(share) / float64(took))
+		j.Say("%s took %s, and %s are left for each further one: it has %s instead of %d", first,
+			terminal.Duration(took), terminal.Duration(share), numbers.Count(c.Steps, "step"), before)
+	}
+	return c.flags(), nil
+}
+
+// training carries out a training, or goes on with it: with the steps that the flags say, or those
+// that fit into a time, or those of the plan where that is 0.
+func (j *Job) training(ctx context.Context, name string, args, steps []string, within time.Duration, out string) error {
+	args = slices.Concat(args, j.Machine)
+	tail := []string{"--out", out}
+	asked := slices.Concat(args, steps, tail)
+	if within > 0 {
+		asked = slices.Concat(args, []string{"--hours", hoursOf(within)}, tail)
+	}
+	if r := j.state.find(name); r != nil {
+		asked = r.Command // the share of the time was another one then
+	}
+	if !j.done(name) { // what is made of the networks is another one then
+		j.state.forget(listStage, reportStage)
+	}
+	return j.stage(ctx, name, asked, func() ([]string, error) {
+		c, err := settingsOf(out)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Concat(args, c.flags(), tail), nil
+	})
+}
+
+// hoursOf is a time for --hours.
+func hoursOf(d time.Duration) string {
+	return strconv.FormatFloat(math.Max(math.Floor(d.Hours()*1e5)/1e5, 1e-5), 'g', -1, 64)
+}
+
+// member copies the checkpoint of a finished training into the folder of the model. It is the last
+// one: the best one was chosen by the held-out cases that are to judge it.
+func (j *Job) member(ctx context.Context, name string) error {
+	from, to := train.Last(j.at(name)), j.at(modelFolder, name+filepath.Ext(train.Last("")))
+	return j.own(ctx, "model "+name, []string{"cp", from, to}, func() error {
+		in, err := os.Open(from)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		if err := atomicfile.MakeFolder(j.at(modelFolder)); err != nil {
+			return err
+		}
+		return atomicfile.Write(to, func(w io.Writer) error {
+			_, err := io.Copy(w, in)
+			return err
+		})
+	})
+}
+
+// list ranks the scans without labels by what is doubtful about their label maps; where all have
+// labels, or there is no time for the networks, it ranks the labels that people drew.
+func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
+	if j.done(listStage) {
+		return j.stage(ctx, listStage, nil, nil)
+	}
+	args := []string{"next", data}
+	if bare > 0 {
+		each, err := j.listTakes(bare)
+		if err != nil {
+			return err
+		}
+		members := j.state.members()
+		room := time.Duration(float64(j.left()) * listing)
+		fit := int(room / max(each, 1))
+		switch all := j.at(modelFolder); {
+		case fit >= len(members):
+			args = append(args, "--checkpoint", all)
+		case fit >= 1:
+			some := members[:fit]
+			for _, m := range some {
+				args = append(args, "--checkpoint", filepath.Join(all, m))
+			}
+			j.Say("quality list: by %s of %d, for one takes about %s and %s are left",
+				numbers.Count(fit, "network"), len(members), terminal.Duration(each), terminal.Duration(room))
+		default:
+			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without labels, and "+
+				"%s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each), terminal.Duration(room),
+				data, all)
+			bare = 0
+		}
+	}
+	if bare == 0 {
+		if labelled < 2 {
+			return nil
+		}
+		args = append(args, "--drawn")
+	}
+	return j.stage(ctx, listStage, slices.Concat(args, j.Machine, []string{"--out", j.at(nextFolder)}), nil)
+}
+
+// listTakes estimates what one network takes for so many scans, by what its validations took.
+func (j *Job) listTakes(scans int) (time.Duration, error) {
+	f := *j.state.Folds
+	if f.Count() == 0 {
+		return 0, nil
+	}
+	first := f.names()[0]
+	status, err := train.ReadStatus(j.at(first))
+	if err != nil {
+		return 0, err
+	}
+	validations, err := train.CountValidations(j.at(first))
+	if err != nil || validations == 0 {
+		return 0, err
+	}
+	// A training's time is that of its steps and of its validations, of a fold each.
+	validating := max(j.state.find(first).took()-status.Time, 0)
+	held := max(float64(j.state.Labelled)/float64(max(f.Of, 2)), 1)
+	return time.Duration(float64(validating) / float64(validations) / held * float64(scans)), nil
+}
+
+// scores are those of the held-out cases at the end of the trainings, the mean over the folds.
+func (j *Job) scores() (scores []Score, folds int, err error) {
+	at := map[string]int{}
+	var counts []float64
+	for _, name := range j.state.Folds.names()[:j.state.Folds.Count()] {
+		if !j.done(name) {
+			continue
+		}
+		v, err := train.LastValidation(j.at(name))
+		if err != nil {
+			return nil, 0, err
+		}
+		folds++
+		for _, m := range v.Metrics {
+			name := "all"
+			if m.Name != "dsc" {
+				name = strings.TrimPrefix(m.Name, "dsc_")
+			}
+			k, there := at[name]
+			if !there {
+				k = len(scores)
+				at[name] = k
+				scores, counts = append(scores, Score{Structure: name}), append(counts, 0)
+			}
+			if !math.IsNaN(m.Value) {
+				scores[k].DSC, counts[k] = scores[k].DSC+m.Value, counts[k]+1
+			}
+		}
+	}
+	for k := range scores {
+		scores[k].DSC /= counts[k] // 0/0 is NaN: in no held-out case
+	}
+	return scores, folds, nil
+}
+
+// stopped says of an error what can be used of the job, and how it goes on.
+func (j *Job) stopped(ctx context.Context, err error) error {
+	again := fmt.Sprintf("voxsaw auto --resume --out %s goes on from there", quoted(j.Out))
+	usable := j.usable()
+	if ctx.Err() == nil {
+		if usable != "" {
+			j.Say("%s; %s", usable, again)
+		}
+		return err
+	}
+	if usable != "" {
+		again = usable + "; " + again
+	}
+	return hint.Addf(err, "%s", again)
+}
+
+// usable says what is there to be used; "" where that is nothing.
+func (j *Job) usable() string {
+	if members := j.state.members(); len(members) > 0 {
+		return fmt.Sprintf("%s of %d predict: voxsaw predict SCANS --checkpoint %s", numbers.Count(len(members), "network"),
+			len(j.state.Folds.names()), quoted(j.at(modelFolder)))
+	}
+	names := []string{}
+	if j.state.Folds != nil {
+		names = j.state.Folds.names()
+	}
+	for _, name := range names {
+		if _, err := os.Stat(train.Last(j.at(name))); err == nil {
+			return fmt.Sprintf("a network predicts that has not learnt to its end: voxsaw predict SCANS --checkpoint %s",
+				quoted(j.at(name)))
+		}
+	}
+	if _, err := os.Stat(train.Last(j.at(pretrained))); err == nil {
+		return fmt.Sprintf("an encoder is there to start from: voxsaw finetune --init %s", quoted(j.at(pretrained)))
+	}
+	if j.done("prepare") {
+		return fmt.Sprintf("the prepared cases are in %s", quoted(j.at(preparedFolder)))
+	}
+	return ""
+}

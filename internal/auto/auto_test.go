@@ -1,0 +1,323 @@
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// errCut is what a command ends with that is cut off.
+var errCut = errors.New("cut off")
+
+// verbs stand in for the commands: each leaves the files that the job looks at.
+type verbs struct {
+	t     *testing.T
+	store string // prepared cases
+	steps int    // that the plan has
+	solve int    // steps of puzzles
+	calls []string
+	// cut ends a call early: the number of the call, and whether its work is done by then
+	cut    int
+	whole  bool
+	before func(args []string)
+}
+
+func (v *verbs) run(ctx context.Context, args []string) error {
+	v.calls = append(v.calls, strings.Join(args, " "))
+	cut := len(v.calls) == v.cut
+	if v.before != nil {
+		v.before(args)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	if cut && !v.whole {
+		v.begin(args) // a training has its folder then
+		return errCut
+	}
+	v.work(args)
+	if cut {
+		return errCut
+	}
+	return nil
+}
+
+func flagOf(args []string, name string) string {
+	if n := slices.Index(args, name); n >= 0 {
+		return args[n+1]
+	}
+	return ""
+}
+
+func (v *verbs) write(path, text string) {
+	v.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *verbs) begin(args []string) {
+	if out := flagOf(args, "--out"); args[0] == "finetune" || args[0] == "pretrain" {
+		steps := flagOf(args, "--steps")
+		if steps == "" {
+			steps = "700" // as --hours has chosen them
+		}
+		if slices.Contains(args, "--resume") {
+			if _, err := os.Stat(train.ConfigOf(out)); err != nil {
+				v.t.Errorf("%v: nothing to resume", args)
+			}
+			return
+		}
+		v.write(train.ConfigOf(out), "train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, validate_every: 200, checkpoint_every: 100}\n")
+	}
+}
+
+func (v *verbs) work(args []string) {
+	out := flagOf(args, "--out")
+	switch args[0] {
+	case "prepare":
+		os.RemoveAll(out)
+		if err := os.CopyFS(out, os.DirFS(v.store)); err != nil {
+			v.t.Fatal(err)
+		}
+	case "plan":
+		if _, err := os.Stat(out); err == nil && !slices.Contains(args, "--force") {
+			v.t.Errorf("%v: the plan is there already", args)
+		}
+		text := fmt.Sprintf("plan:\n  puzzle_seconds: 0.001\n  decisions: [{what: pretraining, is: so, because: thus}]\n"+
+			"finetune:\n  train: {steps: %d}\n", v.steps)
+		if v.solve > 0 {
+			text += fmt.Sprintf("pretrain:\n  train: {steps: %d}\n", v.solve)
+		}
+		v.write(out, text)
+	case "pretrain", "finetune":
+		v.begin(args)
+		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700}`)
+		v.write(filepath.Join(out, "metrics.csv"), "step,seconds\n")
+		v.write(train.Last(out), "weights of "+out)
+		v.write(train.Validations(out), "step,score,dsc,dsc_liver\n700,0.5,0.5,0."+strconv.Itoa(len(out))+"\n")
+	case "next", "report":
+		v.write(filepath.Join(out, "made"), "")
+	}
+}
+
+// cases is a folder of n prepared cases with labels.
+func cases(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cases")
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	for i := range n {
+		scan, organs, failed := phantom.New(uint64(i), phantom.Options{Shape: [3]int{12, 12, 12}})
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: scan, Labels: organs}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// job is a job on the cases of a store.
+func (v *verbs) job(out string, say func(string, ...any)) *Job {
+	return &Job{Out: out, Scans: []string{"scans"}, Hours: 1, Command: v.run, Say: say,
+		Set: func() (planning.Fingerprint, error) {
+			return planning.Fingerprint{Scans: []planning.Scan{{Spacing: [3]float64{1, 1, 2}, Shape: [3]int{40, 40, 30}}},
+				Classes: 2}, nil
+		}}
+}
+
+// Wherever a job is cut off, it goes on with the command that was cut off, repeats none that had
+// ended, and makes the same.
+func TestGoesOn(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		name         string
+		steps, solve int
+		want         []string // how the commands begin
+	}{
+		{"folds", 3000, 1200, []string{"inspect scans", "prepare scans --spacing 1x1x2", "plan job/prepared --hours 0.",
+			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --hours 0.",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --steps 700 --warmup 30",
+			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
+		{"one and all", 100, 0, []string{"inspect scans", "prepare", "plan", "plan",
+			"finetune --config job/plan.yaml --fold 1 --folds 5 --hours ",
+			"finetune --config job/plan.yaml --hold-out 0 --steps 700 --warmup 30 --step-size 90 --tooth 9 --validate-every 200 --checkpoint-every 100",
+			"next", "report job/fold1 job/all"}},
+		{"no need of more steps", planning.Most, 0, []string{"inspect", "prepare", "plan",
+			"finetune --config job/plan.yaml --fold 1 --folds 5 --out", "finetune", "finetune", "finetune", "finetune",
+			"next", "report"}},
+	} {
+		for cut := range len(test.want) + 1 {
+			if cut > 0 && test.steps == planning.Most {
+				break // as the first one
+			}
+			for _, whole := range []bool{false, true} {
+				if whole && (cut == 0 || test.solve == 0) {
+					continue
+				}
+				v := &verbs{t: t, store: store, steps: test.steps, solve: test.solve, cut: cut, whole: whole}
+				if err := os.RemoveAll("job"); err != nil {
+					t.Fatal(err)
+				}
+				say := func(string, ...any) {}
+				r, err := v.job("job", say).Run(t.Context())
+				if (cut > 0) != errors.Is(err, errCut) {
+					t.Fatalf("%s, cut %d: %v", test.name, cut, err)
+				}
+				if err != nil {
+					if r, err = v.job("job", say).Run(t.Context()); err != nil {
+						t.Fatalf("%s, cut %d: %v", test.name, cut, err)
+					}
+				}
+				done := slices.Clone(v.calls)
+				if cut > 0 {
+					if again := strings.Fields(done[cut]); again[0] != strings.Fields(done[cut-1])[0] {
+						t.Errorf("%s, cut %d: %s goes on with %s", test.name, cut, done[cut-1], done[cut])
+					}
+					done = slices.Delete(done, cut-1, cut)
+				}
+				if len(done) != len(test.want) {
+					t.Fatalf("%s, cut %d: %q", test.name, cut, v.calls)
+				}
+				for n, want := range test.want {
+					if !strings.HasPrefix(done[n], want) {
+						t.Errorf("%s, cut %d: %q, want %q", test.name, cut, done[n], want)
+					}
+				}
+				members, err := train.Ensemble(r.Model)
+				if trainings := strings.Count(strings.Join(done, "\n")+"\n", "finetune"); err != nil ||
+					len(members) != trainings {
+					t.Errorf("%s, cut %d: %d members of %d: %v", test.name, cut, len(members), trainings, err)
+				}
+				if len(r.Scores) != 2 || r.Scores[0].DSC != 0.5 || r.Scores[1].Structure != "liver" {
+					t.Errorf("%s, cut %d: %v", test.name, cut, r.Scores)
+				}
+				// What is done is not done again.
+				calls := len(v.calls)
+				if _, err := v.job("job", say).Run(t.Context()); err != nil || len(v.calls) != calls {
+					t.Errorf("%s, cut %d: again: %v, %q", test.name, cut, err, v.calls[calls:])
+				}
+			}
+		}
+	}
+}
+
+// Ctrl-C says what can be used, at every stage.
+func TestStopped(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	for at, want := range map[string]string{
+		"inspect": "voxsaw auto --resume --out job goes on from there",
+		"plan":    "the prepared cases are in job/prepared; voxsaw auto --resume",
+		"fold1":   "an encoder is there to start from: voxsaw finetune --init job/pretrained; ",
+		"fold2":   "1 network of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
+		"report":  "5 networks of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
+	} {
+		if err := os.RemoveAll("job"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		v := &verbs{t: t, store: store, steps: 3000, solve: 2000}
+		v.before = func(args []string) {
+			if args[0] == at || filepath.Base(flagOf(args, "--out")) == at {
+				cancel()
+			}
+		}
+		_, err := v.job("job", func(string, ...any) {}).Run(ctx)
+		var hinted interface{ Advice() string }
+		if !errors.Is(err, context.Canceled) || !errors.As(err, &hinted) || !strings.HasPrefix(hinted.Advice(), want) {
+			t.Errorf("%s: %v, hint %v", at, err, hinted)
+		}
+	}
+}
+
+// A job that is late trains less: the time is kept.
+func TestLate(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 3000}
+	j := v.job("job", func(string, ...any) {})
+	j.Hours = 1.0 / 3600
+	v.before = func(args []string) {
+		if flagOf(args, "--fold") == "1" {
+			time.Sleep(500 * time.Millisecond) // of a second, 180 ms are its part
+		}
+	}
+	r, err := j.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := 0
+	for _, call := range v.calls {
+		args := strings.Fields(call)
+		if fold := flagOf(args, "--fold"); fold == "" || fold == "1" {
+			continue
+		}
+		late++
+		if steps, err := strconv.Atoi(flagOf(args, "--steps")); err != nil || steps < 350 || steps >= 700 {
+			t.Errorf("a fold that has less time than the first one is given %d steps of 700", steps)
+		}
+	}
+	if late > 2 {
+		t.Errorf("%d further folds fit into half of the time that one takes", late)
+	}
+	if r.Folds != 1+late {
+		t.Errorf("the scores are of %d folds, and %d were trained", r.Folds, 1+late)
+	}
+
+	// With more time the others are trained, too, and what is made of all is made again.
+	v.calls = nil
+	j = v.job("job", func(string, ...any) {})
+	if r, err = j.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.calls) != 4-late+2 || r.Folds != 5 || !strings.HasPrefix(v.calls[len(v.calls)-1], "report") {
+		t.Errorf("with an hour: %q", v.calls)
+	}
+}
+
+// Another job's folder, and a folder of other files, are left alone.
+func TestOtherFolders(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 3000}
+	say := func(string, ...any) {}
+	v.write("full/notes.txt", "mine")
+	if _, err := v.job("full", say).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "holds other files") {
+		t.Errorf("a folder of other files: %v", err)
+	}
+	if _, err := v.job("job", say).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j := v.job("job", say)
+	j.Scans = []string{"others"}
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is of other scans: scans") {
+		t.Errorf("other scans: %v", err)
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	for word, want := range map[string]string{"a/b-1.5,c=%": "a/b-1.5,c=%", "": "''", "it's mine": `'it'\''s mine'`} {
+		if got := quoted(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package auto
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// This file reads what commands have written: the plan, and the settings of a training.
+
+// plan is what a job needs to know of a plan's file.
+type plan struct {
+	Plan struct {
+		PuzzleSeconds float64             `yaml:"puzzle_seconds"`
+		Decisions     []planning.Decision `yaml:"decisions"`
+	} `yaml:"plan"`
+	Pretrain, Finetune struct {
+		Train settings `yaml:"train"`
+	}
+}
+
+// Steps are those of a fine-tuning, Puzzles those of the pretraining; 0: there is none.
+func (p *plan) Steps() int   { return p.Finetune.Train.Steps }
+func (p *plan) Puzzles() int { return p.Pretrain.Train.Steps }
+
+// puzzling is the time of the pretraining: that of the steps, and of validations and checkpoints.
+func (p *plan) puzzling() time.Duration {
+	return time.Duration(float64(p.Puzzles()) * p.Plan.PuzzleSeconds * float64(time.Second) / trainings)
+}
+
+func readPlan(path string) (*plan, error) {
+	text, err := smallfile.Read(path, smallfile.Settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{}
+	return p, config.Unmarshal(path, text, p)
+}
+
+// settings are those of a training that its steps are counted by.
+type settings struct {
+	Steps           int `yaml:"steps"`
+	Warmup          int `yaml:"warmup"`
+	StepSize        int `yaml:"step_size"`
+	Tooth           int `yaml:"tooth"`
+	ValidateEvery   int `yaml:"validate_every"`
+	CheckpointEvery int `yaml:"checkpoint_every"`
+}
+
+// settingsOf are those of the run in a folder.
+func settingsOf(folder string) (settings, error) {
+	path := train.ConfigOf(folder)
+	text, err := smallfile.Read(path, smallfile.Settings)
+	if err != nil {
+		return settings{}, err
+	}
+	var c struct {
+		Train settings `yaml:"train"`
+	}
+	return c.Train, config.Unmarshal(path, text, &c)
+}
+
+// shrink makes a training shorter, and what counts its steps with it.
+func (s *settings) shrink(to float64) {
+	for _, n := range []*int{&s.Steps, &s.Warmup, &s.StepSize, &s.Tooth, &s.ValidateEvery,
+		&s.CheckpointEvery} {
+		if *n > 0 {
+			*n = max(int(math.Round(float64(*n)*to)), 1)
+		}
+	}
+}
+
+// flags are those that give a training these settings.
+func (s settings) flags() []string {
+	var flags []string
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"steps", s.Steps}, {"warmup", s.Warmup}, {"step-size", s.StepSize}, {"tooth", s.Tooth},
+		{"validate-every", s.ValidateEvery}, {"checkpoint-every", s.CheckpointEvery}} {
+		flags = append(flags, "--"+f.name, strconv.Itoa(f.value))
+	}
+	return flags
+}

@@ -1,0 +1,291 @@
+package auto
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// This file remembers what of a job is done.
+
+// state is what a job's folder says of it, in state.json of its folder auto.
+type state struct {
+	Version int      `json:"version"`
+	Scans   []string `json:"scans"`
+	Hours   float64  `json:"hours"`
+	// Folds are decided on once the plan is there; nil: not yet.
+	Folds    *Folds    `json:"folds,omitempty"`
+	Labelled int       `json:"labelled,omitempty"` // prepared cases with labels
+	Stages   []*record `json:"stages"`
+}
+
+// Folds are the fine-tunings of a job.
+type Folds struct {
+	Of  int  `json:"of"`  // folds that the labelled cases are divided into; 0: they are not
+	One bool `json:"one"` // of the folds the first alone is held out
+	All bool `json:"all"` // one network learns from all labelled cases
+}
+
+// Count is how many folds are held out in turn.
+func (f Folds) Count() int {
+	if f.One {
+		return 1
+	}
+	return f.Of
+}
+
+// names are those of the fine-tunings, the folds first.
+func (f Folds) names() (names []string) {
+	for n := range f.Count() {
+		names = append(names, fmt.Sprintf("fold%d", n+1))
+	}
+	if f.All {
+		names = append(names, allFolder)
+	}
+	return names
+}
+
+// record is a stage that has begun.
+type record struct {
+	Name    string   `json:"name"`
+	Command []string `json:"command"` // once it is done, the one that makes the same bytes again
+	Seconds float64  `json:"seconds"` // that it has taken so far
+	Done    bool     `json:"done"`
+	Plain   bool     `json:"plain,omitempty"` // a command of the system's, not of this program
+}
+
+// took is what a stage has taken; 0 for one that has not begun.
+func (r *record) took() time.Duration {
+	if r == nil {
+		return 0
+	}
+	return time.Duration(r.Seconds * float64(time.Second))
+}
+
+// find is the record of a stage; nil: it has not begun.
+func (s *state) find(name string) *record {
+	if n := slices.IndexFunc(s.Stages, func(r *record) bool { return r.Name == name }); n >= 0 {
+		return s.Stages[n]
+	}
+	return nil
+}
+
+// forget makes stages ones that have not begun.
+func (s *state) forget(names ...string) {
+	s.Stages = slices.DeleteFunc(s.Stages, func(r *record) bool { return slices.Contains(names, r.Name) })
+}
+
+// members are the files in the folder of the model.
+func (s *state) members() (files []string) {
+	for _, r := range s.Stages {
+		if name, ok := strings.CutPrefix(r.Name, "model "); ok && r.Done {
+			files = append(files, name+filepath.Ext(train.Last("")))
+		}
+	}
+	return files
+}
+
+func stateFolder(out string) string { return filepath.Join(out, "auto") }
+
+func statePath(out string) string { return filepath.Join(stateFolder(out), "state.json") }
+
+// Begun gives the scans and the hours of the job in a folder; none of either where none has begun.
+func Begun(out string) (scans []string, hours float64, err error) {
+	s, err := readState(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	return s.Scans, s.Hours, err
+}
+
+func readState(out string) (s state, err error) {
+	path := statePath(out)
+	text, err := smallfile.Read(path, smallfile.Settings)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, hint.Addf(fmt.Errorf("%s is damaged: %w", path, err),
+			"remove %s and run the command again: what is finished is found again by each stage, or choose another --out",
+			stateFolder(out))
+	}
+	if s.Version != 1 {
+		return s, fmt.Errorf("%s is of version %d, and this program knows version 1", path, s.Version)
+	}
+	for n, path := range s.Scans {
+		s.Scans[n] = safetext.Unpack(path)
+	}
+	return s, nil
+}
+
+// open reads what is done, or begins.
+func (j *Job) open() error {
+	s, err := readState(j.Out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours}
+		return j.save()
+	case err != nil:
+		return err
+	case !slices.Equal(s.Scans, j.Scans):
+		return hint.Addf(fmt.Errorf("%s is of other scans: %s", j.Out, safetext.List(s.Scans)),
+			"choose another --out; voxsaw auto --resume --out %s goes on with those", quoted(j.Out))
+	}
+	if s.Hours != j.Hours {
+		j.Say("the job was begun for %g h; now there are %g", s.Hours, j.Hours)
+		s.Hours = j.Hours
+	}
+	j.state = s
+	return nil
+}
+
+// save writes the state, and the commands that are done.
+func (j *Job) save() error {
+	s := j.state
+	s.Scans = nil
+	for _, path := range j.state.Scans {
+		s.Scans = append(s.Scans, safetext.Pack(path))
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(statePath(j.Out), append(text, '\n')); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make the same again.\n",
+		quoted(j.Out), planFile)
+	made := false
+	for _, r := range s.Stages {
+		if r.Plain && !made {
+			fmt.Fprintf(&b, "mkdir -p %s\n", quoted(j.at(modelFolder)))
+			made = true
+		}
+		switch {
+		case !r.Done:
+			fmt.Fprint(&b, "# not finished: ")
+		case r.Command[0] == "plan": // it measures, and might decide otherwise another time
+			fmt.Fprint(&b, "# what it decided on is kept: ")
+		}
+		fmt.Fprintf(&b, "%s\n", r.line())
+	}
+	return atomicfile.WriteBytes(j.at(script), b.Bytes())
+}
+
+// line is the command as a person types it.
+func (r *record) line() string {
+	words := r.Command
+	if !r.Plain {
+		words = slices.Concat([]string{"voxsaw"}, words)
+	}
+	var quotedWords []string
+	for _, w := range words {
+		quotedWords = append(quotedWords, quoted(w))
+	}
+	return strings.Join(quotedWords, " ")
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,=:+@%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func (j *Job) done(name string) bool {
+	r := j.state.find(name)
+	return r != nil && r.Done
+}
+
+// stage carries out a command of this program, unless it is done. again, where there is one, gives
+// the command that makes the same bytes, once it is done.
+func (j *Job) stage(ctx context.Context, name string, args []string, again func() ([]string, error)) error {
+	return j.carryOut(ctx, name, record{Command: args}, func(begun bool) error {
+		if begun {
+			args = onceMore(args)
+		}
+		return j.Command(ctx, args)
+	}, again)
+}
+
+// onceMore is a command that was begun before and not finished, as it goes on: a training goes on
+// by its flag, a plan is made anew, and all else goes on by itself.
+func onceMore(args []string) []string {
+	switch args[0] {
+	case "pretrain", "finetune":
+		return slices.Concat(args, []string{"--resume"})
+	case "plan":
+		if !slices.Contains(args, "--force") {
+			return slices.Concat(args, []string{"--force"})
+		}
+	}
+	return args
+}
+
+// own carries out a command of the system's, which this program knows to do itself.
+func (j *Job) own(ctx context.Context, name string, command []string, do func() error) error {
+	return j.carryOut(ctx, name, record{Command: command, Plain: true}, func(bool) error { return do() }, nil)
+}
+
+// carryOut does a stage unless it is done, and counts its time.
+func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begun bool) error,
+	again func() ([]string, error)) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("before %s: %w", name, err)
+	}
+	r := j.state.find(name)
+	if r != nil && r.Done {
+		j.Say("%s: done before, in %s", name, terminal.Duration(r.took()))
+		return nil
+	}
+	begun := r != nil
+	if !begun {
+		as.Name = name
+		r = &as
+		j.state.Stages = append(j.state.Stages, r)
+	}
+	r.Command = as.Command
+	before := r.Seconds
+	if err := j.save(); err != nil {
+		return err
+	}
+	j.Say("%s: %s", name, r.line())
+	began := time.Now()
+	err := do(begun)
+	if err == nil && again != nil {
+		r.Command, err = again()
+	}
+	r.Seconds, r.Done = before+time.Since(began).Seconds(), err == nil
+	return errors.Join(err, j.save())
+}
+
+// within is the time of the whole job, spent what of it is used, left the rest.
+func (j *Job) within() time.Duration { return time.Duration(j.Hours * float64(time.Hour)) }
+
+func (j *Job) spent() (d time.Duration) {
+	for _, r := range j.state.Stages {
+		d += r.took()
+	}
+	return d
+}
+
+func (j *Job) left() time.Duration { return max(j.within()-j.spent(), 0) }

@@ -1,0 +1,94 @@
+//go:build unix
+
+package crashtest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A job of voxsaw auto that is killed twice ends, and what it has made is what its commands make
+// that are typed one by one.
+func TestAuto(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bin", "voxsaw")
+	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	makeScans(t, filepath.Join(dir, "scans"))
+	command := func(name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+		cmd, text := exec.Command(name, args...), &bytes.Buffer{}
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, text, text
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "GOMAXPROCS=1")
+		return cmd, text
+	}
+	r := rand.New(rand.NewPCG(*start, 43))
+	killed := 0
+	for range 2 {
+		cmd, text := command(program, "auto", "scans", "--out", "job", "--hours", "0.003")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(1+3*r.Float64()) * time.Second)
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err == nil {
+			break // it was faster
+		}
+		killed++
+		if text.Len() == 0 {
+			t.Fatal("killed before it said anything")
+		}
+	}
+	cmd, text := command(program, "auto", "--resume", "--out", "job")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("after %d kills: %v\n%s", killed, err, text)
+	}
+	members, err := filepath.Glob(filepath.Join(dir, "job", "model", "*.safetensors"))
+	if err != nil || len(members) < 2 {
+		t.Fatalf("networks: %q, %v\n%s", members, err, text)
+	}
+	cmd, text = command(program, slices.Concat([]string{"verify", "job/prepared", "job/fold1", "job/all"}, members)...)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	leftovers := regexp.MustCompile(`\.tmp|\.partial`)
+	err = filepath.WalkDir(filepath.Join(dir, "job"), func(path string, d os.DirEntry, err error) error {
+		if leftovers.MatchString(d.Name()) {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	plan, err := os.ReadFile(filepath.Join(dir, "job", "plan.yaml"))
+	err = errors.Join(err, os.Rename(filepath.Join(dir, "job"), filepath.Join(dir, "first")),
+		os.Mkdir(filepath.Join(dir, "job"), 0o755), os.WriteFile(filepath.Join(dir, "job", "plan.yaml"), plan, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, text = command("sh", "-e", "first/commands.sh")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, path := range members {
+		typed, err := os.ReadFile(path)
+		made, failed := os.ReadFile(strings.Replace(path, "/job/", "/first/", 1))
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(typed, made) {
+			t.Errorf("%s is another one where the commands are typed", path)
+		}
+	}
+}
