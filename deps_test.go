@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"volume/nifti":  {"volume", "internal/folders"},
 	"volume/itk":    {"volume", "internal/folders"},
 	"volume/dicom":  {"volume", "internal/folders"},
-	"volume/format": {"volume", "volume/nifti", "volume/itk"},
+	"volume/format": {"volume", "volume/nifti", "volume/itk", "volume/dicom", "internal/provenance"},
 
 	"volume/format/formattest": {"volume/format"},
 	"volume/prepared":          {"sample", "volume", "internal/localcopy", "internal/outdir", "internal/folders", "internal/seed"},

@@ -88,8 +88,8 @@ func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *vol
 		l, more, err = readLabelFile(other.Path, o, nil, note)
 		notes = append(notes, more...)
 	default:
-		var g object
-		if g, err = openObject(other.Path); err == nil {
+		var g format.Object
+		if g, err = format.OpenObject(other.Path); err == nil {
 			l, err = readOnGrid(g, parts.Grid, cmp.Or(scans, of.parts.ownScan()), o.dicom(note))
 		}
 	}
@@ -195,20 +195,20 @@ func ScansIn(folder string) *Scans {
 }
 
 // readOn reads an object onto the series that it refers to.
-func (s *Scans) readOn(g object, o dicom.Options) (*volume.LabelMap, error) {
+func (s *Scans) readOn(g format.Object, o dicom.Options) (*volume.LabelMap, error) {
 	all, err := s.find()
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: there is no DICOM series in %s, on which its labels lie%s", g.path, s.folder,
-			g.drawnOn())
+		return nil, fmt.Errorf("%s: there is no DICOM series in %s, on which its labels lie%s", g.Path, s.folder,
+			g.DrawnOn())
 	}
-	series := g.find(all)
+	series := g.Find(all)
 	if series == nil {
-		return nil, fmt.Errorf("%s refers to none of the series in %s%s", g.path, s.folder, g.drawnOn())
+		return nil, fmt.Errorf("%s refers to none of the series in %s%s", g.Path, s.folder, g.DrawnOn())
 	}
-	return g.readOn(series, o)
+	return g.ReadOn(series, o)
 }
 
 // ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object stores no
@@ -227,7 +227,7 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 			notes = append(notes, more...)
 			return l, err
 		}
-		g, err := openObject(path)
+		g, err := format.OpenObject(path)
 		if err != nil {
 			return nil, err
 		}
@@ -253,14 +253,14 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 // ErrNoScans says that a folder of scans is needed, and was not given.
 var ErrNoScans = errors.New("where these are is not said")
 
-func noScans(g object) error {
-	return fmt.Errorf("%s %s: it is compared on the series that it refers to: %w", g.path, g.without(), ErrNoScans)
+func noScans(g format.Object) error {
+	return fmt.Errorf("%s %s: it is compared on the series that it refers to: %w", g.Path, g.Without(), ErrNoScans)
 }
 
 // readOnGrid reads an object onto a grid: that of its series, as it was straightened or resampled,
 // or, a SEG object, any other whose voxels are its pixels.
-func readOnGrid(g object, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
-	if scans == nil && g.structures != nil {
+func readOnGrid(g format.Object, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+	if scans == nil && g.Structures != nil {
 		return nil, noScans(g)
 	}
 	if scans != nil {
@@ -272,11 +272,11 @@ func readOnGrid(g object, grid volume.Grid, scans *Scans, o dicom.Options) (*vol
 		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Misalignment(l.Grid) < rounding {
 			return l.Orient(grid.Axcodes())
 		}
-		if g.structures != nil { // contours are on no other voxels
+		if g.Structures != nil { // contours are on no other voxels
 			return l, nil
 		}
 	}
-	l, err := g.segmentation.ReadOnGrid(grid, o)
+	l, err := g.Segmentation.ReadOnGrid(grid, o)
 	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
 		return nil,
 			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)

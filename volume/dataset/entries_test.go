@@ -30,7 +30,7 @@ func TestIndexFindsTheFirstEntry(t *testing.T) {
 		for range r.IntN(6) {
 			e := Entry{Path: folder(), Kind: "NIfTI"}
 			if r.IntN(2) == 0 {
-				e.Kind, e.Series = []string{KindDICOM, kindSEG}[r.IntN(2)], fmt.Sprint(r.IntN(3))
+				e.Kind, e.Series = []string{KindDICOM, "DICOM SEG"}[r.IntN(2)], fmt.Sprint(r.IntN(3))
 			}
 			entries = append(entries, e)
 		}

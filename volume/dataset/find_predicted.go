@@ -69,12 +69,12 @@ func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair 
 }
 
 // dropPredictedObjects removes DICOM SEG objects and RT structure sets that are predictions.
-func (d *Dataset) dropPredictedObjects(objects []object, o Options) []object {
-	return slices.DeleteFunc(objects, func(one object) bool {
-		if o.LabelsPredicted || !provenance.Is([]byte(one.stamp())) {
+func (d *Dataset) dropPredictedObjects(objects []format.Object, o Options) []format.Object {
+	return slices.DeleteFunc(objects, func(one format.Object) bool {
+		if o.LabelsPredicted || !provenance.Is([]byte(one.Stamp())) {
 			return false
 		}
-		d.predicted = append(d.predicted, one.path)
+		d.predicted = append(d.predicted, one.Path)
 		return true
 	})
 }

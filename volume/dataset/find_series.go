@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: the DICOM series of a tree, and which of them are cases.
@@ -20,7 +21,7 @@ const SeriesAll = "all"
 type seriesCase struct {
 	folder string // the deepest one that holds all its files
 	series *dicom.Series
-	labels object // of the series; no path for none
+	labels format.Object // of the series; no path for none
 	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
 	suffix  string
 	refused error           // why there is no series
@@ -32,7 +33,8 @@ type seriesCase struct {
 // among them: preparing them says why. Notes say what was chosen of several; others, what was
 // passed over. The SEG object or structure set of each, or the one of several that is wanted, is
 // its labels; those that keep leaves out are not looked at.
-func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string,
+func listSeries(root string, o Options, keep func([]format.Object) []format.Object) (found []seriesCase, notes,
+	others []string,
 	err error) {
 	wanted, segmentation := o.Series, o.Segmentation
 	all, passed, err := o.seen.scanDICOM(root)
@@ -230,14 +232,14 @@ func nameSuffixes(found []seriesCase) {
 
 // openObjects opens the SEG objects and structure sets among files that were passed over. Those
 // that cannot be opened stay there, with the reason, and so do copies.
-func openObjects(passed []dicom.Passed) (objects []object, others []dicom.Passed) {
+func openObjects(passed []dicom.Passed) (objects []format.Object, others []dicom.Passed) {
 	for _, p := range passed {
 		if p.What == dicom.WhatSEG || p.What == dicom.WhatRTSTRUCT {
-			o, err := openObject(p.Path)
+			o, err := format.OpenObject(p.Path)
 			switch {
 			case err != nil:
 				p.Err = err
-			case slices.ContainsFunc(objects, o.same):
+			case slices.ContainsFunc(objects, o.Same):
 				p.What = "copy"
 			default:
 				objects = append(objects, o)
@@ -251,14 +253,14 @@ func openObjects(passed []dicom.Passed) (objects []object, others []dicom.Passed
 
 // pairObjects gives series their labels: the SEG object or structure set that was drawn on it, or
 // the one of several that is wanted. Notes say which was not taken, and why.
-func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, wanted string) (notes []string) {
-	drawn := map[*dicom.Series][]object{}
+func pairObjects(found []seriesCase, objects []format.Object, all []*dicom.Series, wanted string) (notes []string) {
+	drawn := map[*dicom.Series][]format.Object{}
 	for _, o := range objects {
-		if s := o.find(all); s != nil {
+		if s := o.Find(all); s != nil {
 			drawn[s] = append(drawn[s], o)
 		} else {
 			notes = append(notes,
-				fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.path, o))
+				fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.Path, o))
 		}
 	}
 	for n := range found {
@@ -266,7 +268,7 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 		candidates := drawn[c.series]
 		delete(drawn, c.series)
 		if wanted != "" && len(candidates) > 0 {
-			asked := slices.DeleteFunc(slices.Clone(candidates), func(o object) bool { return !o.is(wanted) })
+			asked := slices.DeleteFunc(slices.Clone(candidates), func(o format.Object) bool { return !o.Is(wanted) })
 			if len(asked) == 0 {
 				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its %s is %s:%s", c.folder,
 					kindsOf(candidates), wanted, listObjects(candidates)))
@@ -284,7 +286,7 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 	for _, s := range all { // in their order
 		for _, o := range drawn[s] {
 			notes = append(notes,
-				fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o,
+				fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.Path, o,
 					s, nameOf(s, all)))
 		}
 	}
@@ -292,7 +294,7 @@ func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, want
 }
 
 // kindsOf names what objects are, in the plural.
-func kindsOf(objects []object) string {
+func kindsOf(objects []format.Object) string {
 	segmentations, structures := divideKinds(objects)
 	switch {
 	case structures == 0:
@@ -304,7 +306,7 @@ func kindsOf(objects []object) string {
 }
 
 // countKinds counts what objects are.
-func countKinds(objects []object) string {
+func countKinds(objects []format.Object) string {
 	segmentations, structures := divideKinds(objects)
 	switch {
 	case structures == 0:
@@ -315,19 +317,19 @@ func countKinds(objects []object) string {
 	return numbers.Count(segmentations, "SEG object") + " and " + numbers.Count(structures, "RT structure set")
 }
 
-func divideKinds(objects []object) (segmentations, structures int) {
+func divideKinds(objects []format.Object) (segmentations, structures int) {
 	for _, o := range objects {
-		if o.structures != nil {
+		if o.Structures != nil {
 			structures++
 		}
 	}
 	return len(objects) - structures, structures
 }
 
-func listObjects(objects []object) string {
+func listObjects(objects []format.Object) string {
 	var b strings.Builder
 	for _, o := range objects {
-		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(o.path), o)
+		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(o.Path), o)
 	}
 	return b.String()
 }

@@ -66,14 +66,12 @@ type Entry struct {
 	structures []quality.Structure // of labels that were read whole
 }
 
-// Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
-// objects and RT structure sets.
+// Kinds of entries: DICOM series, those that are scout views, files that are no scan. Those of
+// others are what their format calls itself.
 const (
 	KindDICOM     = "DICOM"
 	KindLocalizer = "DICOM localizer"
 	KindUnknown   = "unknown"
-	kindSEG       = "DICOM SEG"
-	kindRTSTRUCT  = "DICOM RTSTRUCT"
 )
 
 func (e *Entry) problem(format string, args ...any) {
@@ -303,13 +301,13 @@ func countWhole(v *volume.Volume) (table []int) {
 // What else is odd about them is not looked at.
 func (e *Entry) survey(h *format.Header, chosen int, tooLarge error) {
 	own, can := h.Own.(interface {
-		Survey(format.Options) (nifti.Survey, error)
+		Survey(nifti.Options) (nifti.Survey, error)
 	})
 	if !can || h.Volumes > 1 && chosen == 0 {
 		e.cannotBeRead(tooLarge)
 		return
 	}
-	s, err := own.Survey(format.Options{Volume: chosen})
+	s, err := own.Survey(nifti.Options{Volume: chosen})
 	if err != nil {
 		e.cannotBeRead(err)
 		return

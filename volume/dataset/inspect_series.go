@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: entries of DICOM: series, SEG objects and RT structure sets.
@@ -29,12 +30,8 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 	}
 	var rest []dicom.Passed
 	for _, p := range passed {
-		if p.What == dicom.WhatSEG {
-			look = append(look, sight{p.Path, func() Entry { return inspectSegmentation(p.Path) }})
-			continue
-		}
-		if p.What == dicom.WhatRTSTRUCT {
-			look = append(look, sight{p.Path, func() Entry { return inspectStructures(p.Path) }})
+		if p.What == dicom.WhatSEG || p.What == dicom.WhatRTSTRUCT {
+			look = append(look, sight{p.Path, func() Entry { return inspectObject(p.Path, "DICOM "+p.What) }})
 			continue
 		}
 		if p.Err == nil && stat.IsDir() {
@@ -106,7 +103,7 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)
 	}
-	v, err := dicom.ReadWith(s, dicom.Options{Note: func(note string) {
+	v, err := format.OfSeries(s).Read(format.Options{Note: func(note string) {
 		if !slices.Contains(s.Problems, note) { // found in the pixels
 			e.problem("%s", note)
 		}
@@ -133,15 +130,29 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	return e
 }
 
-// inspectSegmentation describes a SEG object.
-func inspectSegmentation(path string) Entry {
-	e := Entry{Path: path, Kind: kindSEG}
-	g, err := dicom.OpenSegmentation(path)
+// inspectObject describes a SEG object, which is read, or an RT structure set: its structures,
+// numbered as they come.
+func inspectObject(path, kind string) Entry {
+	e := Entry{Path: path, Kind: kind}
+	o, err := format.OpenObject(path)
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
 	}
-	e.Series, e.Number, e.Modality, e.Dtype = g.UID, g.Number, "SEG", strings.ToLower(g.Kind)
+	if set := o.Structures; set != nil {
+		e.Series, e.Number, e.Modality, e.LabelNames = set.UID, set.Number, dicom.WhatRTSTRUCT, map[uint16]string{}
+		e.Problems = set.Problems
+		for n, s := range set.Structures {
+			name := s.Name
+			if !s.Drawn {
+				name += " (no contours)"
+			}
+			e.LabelNames[uint16(n+1)] = name
+		}
+		return e
+	}
+	g := o.Segmentation
+	e.Series, e.Number, e.Modality, e.Dtype = g.UID, g.Number, dicom.WhatSEG, strings.ToLower(g.Kind)
 	l, err := g.Read(dicom.Options{Note: func(note string) { e.problem("%s", note) }})
 	if err != nil {
 		e.cannotBeRead(err)
@@ -149,26 +160,6 @@ func inspectSegmentation(path string) Entry {
 	}
 	e.setGrid(l.Grid)
 	e.Labels, e.LabelNames = l.Counts(), l.Names
-	return e
-}
-
-// inspectStructures describes an RT structure set: its structures, numbered as they come.
-func inspectStructures(path string) Entry {
-	e := Entry{Path: path, Kind: kindRTSTRUCT}
-	g, err := dicom.OpenStructureSet(path)
-	if err != nil {
-		e.cannotBeRead(err)
-		return e
-	}
-	e.Series, e.Number, e.Modality, e.LabelNames = g.UID, g.Number, "RTSTRUCT", map[uint16]string{}
-	e.Problems = g.Problems
-	for n, s := range g.Structures {
-		name := s.Name
-		if !s.Drawn {
-			name += " (no contours)"
-		}
-		e.LabelNames[uint16(n+1)] = name
-	}
 	return e
 }
 

@@ -135,7 +135,7 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 		return nil
 	}
 	series, notes, passed, err := listSeries(folder, o,
-		func(all []object) []object { return d.dropPredictedObjects(all, o) })
+		func(all []format.Object) []format.Object { return d.dropPredictedObjects(all, o) })
 	if err != nil {
 		return err
 	}

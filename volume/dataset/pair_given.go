@@ -47,7 +47,7 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				c.withoutLabels()
 				c.Labels = one.labels
 			default:
-				o, err := openObject(one.labels)
+				o, err := format.OpenObject(one.labels)
 				if err != nil {
 					return err
 				}

@@ -29,7 +29,7 @@ func (d *Dataset) pair(p *pairing) {
 		}
 		for _, scan := range p.scans[key] {
 			c := scan.toCase(d.Channels)
-			if scan.series != nil && scan.series.labels.path != "" {
+			if scan.series != nil && scan.series.labels.Path != "" {
 				if note := c.setObject(scan.series.labels, &p.structures); note != "" {
 					d.note("%s", note)
 				}

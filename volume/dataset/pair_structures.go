@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file chooses among structures that labels have a file or a contour for, by their names.
@@ -44,34 +45,34 @@ func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
 // setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures
 // that are wanted; nobody naming any, all that have contours and may be anatomy. A note says which
 // were left out.
-func (c *Case) setObject(o object, choice *chosenStructures) (note string) {
+func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string) {
 	c.withoutLabels()
-	c.Labels, c.segmentation, c.structures = o.path, o.segmentation, o.structures
-	if o.structures == nil {
+	c.Labels, c.segmentation, c.structures = o.Path, o.Segmentation, o.Structures
+	if o.Structures == nil {
 		return ""
 	}
 	var left []string
 	chosen := len(choice.wanted) > 0
-	for at, s := range o.structures.Structures {
+	for at, s := range o.Structures.Structures {
 		if s.Drawn {
-			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name, at: at})
+			c.Masks = append(c.Masks, Mask{Path: o.Path, Name: s.Name, at: at})
 		}
 	}
 	c.Masks = slices.DeleteFunc(choice.choose(c.Masks), func(m Mask) bool {
 		return !chosen &&
-			!o.structures.Structures[m.at].Anatomy()
+			!o.Structures.Structures[m.at].Anatomy()
 	})
-	for at, s := range o.structures.Structures {
+	for at, s := range o.Structures.Structures {
 		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return m.at == at }) {
 			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))
 		}
 	}
 	if len(c.Masks) == 0 {
 		c.withoutLabels()
-		return fmt.Sprintf("%s: none of its structures is taken: %s", o.path, strings.Join(left, ", "))
+		return fmt.Sprintf("%s: none of its structures is taken: %s", o.Path, strings.Join(left, ", "))
 	}
 	if len(left) > 0 && !chosen {
-		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.path, strings.Join(left, ", "))
+		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.Path, strings.Join(left, ", "))
 	}
 	return ""
 }

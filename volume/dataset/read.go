@@ -109,7 +109,10 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
-	if v, err = format.Read(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
+	if v, err = format.Read(c.Image, o.format(c.Volume, func(note string) {
+		notes = append(notes,
+			note)
+	})); err != nil {
 		return nil, nil, nil, err
 	}
 	if nifti.VolumeMayBeLabels(v) {
@@ -269,9 +272,9 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	if why != "" {
 		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
 	}
-	how := o.dicom(func(note string) { notes = append(notes, note) })
+	how := o.format(0, func(note string) { notes = append(notes, note) })
 	how.SUV = c.suv
-	v, err = dicom.ReadWith(s, how)
+	v, err = format.OfSeries(s).Read(how)
 	if err != nil {
 		if c.suv {
 			err = fmt.Errorf("%w: mend the header, or convert the series to NIfTI in SUV with a program that knows the scanner", err)

@@ -30,7 +30,7 @@ func readLabelFile(path string, o ReadOptions, names map[uint16]string, note fun
 	case h.Volumes > 1:
 		return readOneHot(path, o, names, note)
 	}
-	l, err = format.ReadLabels(path, o.nifti(0, note))
+	l, err = format.ReadLabels(path, o.format(0, note))
 	return l, nil, err
 }
 
@@ -38,7 +38,7 @@ func readLabelFile(path string, o ReadOptions, names map[uint16]string, note fun
 // volume, the first is the background; otherwise the first is label 1.
 func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(string)) (
 	*volume.LabelMap, []string, error) {
-	volumes, err := format.ReadAll(path, o.nifti(0, note))
+	volumes, err := format.ReadAll(path, o.format(0, note))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 func readSegments(path string, h *format.Header, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
 	all := layers{rule: o.Overlap}
 	for layer := range h.Volumes {
-		l, err := format.ReadLabels(path, o.nifti(layer+1, note))
+		l, err := format.ReadLabels(path, o.format(layer+1, note))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -20,7 +20,7 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 	}
 	first := map[uint16]layer{}
 	for n, m := range c.Masks {
-		l, err := format.ReadLabels(m.Path, o.nifti(0, nil))
+		l, err := format.ReadLabels(m.Path, o.format(0, nil))
 		if err != nil {
 			return nil, nil, err
 		}

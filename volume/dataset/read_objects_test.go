@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -259,7 +260,7 @@ func TestStructureSetsAreLabels(t *testing.T) {
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
 	sets := 0
 	for _, e := range entries {
-		if e.Kind == kindRTSTRUCT {
+		if e.Kind == "DICOM RTSTRUCT" {
 			sets++
 			if e.LabelNames[1] != "Parotid_L" || e.Modality != "RTSTRUCT" || len(e.Problems) > 0 {
 				t.Errorf("%+v", e)
@@ -297,8 +298,8 @@ func TestStructureSetsAreCounted(t *testing.T) {
 		!datasettest.Noted(d.Notes, "because none of its RT structure sets is nothing") {
 		t.Errorf("%q, %v", d.Notes, err)
 	}
-	if got := countKinds([]object{{structures: &dicom.StructureSet{}}, {segmentation: &dicom.Segmentation{}},
-		{segmentation: &dicom.Segmentation{}}}); got != "2 SEG objects and 1 RT structure set" {
+	if got := countKinds([]format.Object{{Structures: &dicom.StructureSet{}}, {Segmentation: &dicom.Segmentation{}},
+		{Segmentation: &dicom.Segmentation{}}}); got != "2 SEG objects and 1 RT structure set" {
 		t.Error(got)
 	}
 }

@@ -81,14 +81,14 @@ func (o ReadOptions) check() error {
 	return nil
 }
 
-// dicom are the options that concern DICOM.
+// dicom are the options for labels on a series.
 func (o ReadOptions) dicom(note func(string)) dicom.Options {
 	return dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
 }
 
-// nifti are the options that concern NIfTI, for one of a file's volumes.
-func (o ReadOptions) nifti(volume int, note func(string)) format.Options {
-	return format.Options{Volume: volume, Shear: o.Shear, Note: note}
+// format are the options for one of a file's volumes.
+func (o ReadOptions) format(volume int, note func(string)) format.Options {
+	return format.Options{Volume: volume, Shear: o.Shear, Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
 }
 
 // LabelsBy says where labels lie on their scan.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 )
 
@@ -150,4 +151,4 @@ func TestManySeriesOfOneNumber(t *testing.T) {
 }
 
 // all keeps every object.
-func all(objects []object) []object { return objects }
+func all(objects []format.Object) []format.Object { return objects }

@@ -1,11 +1,12 @@
-// Package format is the list of the formats in which files hold scans and labels: NIfTI, NRRD and
-// MetaImage, and what other modules add.
+// Package format is the list of the formats in which files hold scans and labels: NIfTI, NRRD,
+// MetaImage, DICOM with its SEG objects and RT structure sets, and what other modules add.
 //
 // Start at [Format], which is all that a format has to say, and at [Register]. [ReadHeader],
-// [Read], [ReadLabels] and the rest read a file of whatever format its name has. Package
-// formattest holds a format to what the rest of the program relies on.
+// [Read], [ReadLabels] and the rest read a file of whatever format it is: by its name, or where no
+// format has that name, by what is in it. Package formattest holds a format to what the rest of the
+// program relies on. [Object] is labels in DICOM, which lie on a series.
 //
-// It leaves out DICOM, where a scan is many files: see package dicom.
+// It leaves out which of the files and series of a folder are scans: see package dataset.
 package format
 
 import (
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/itk"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -21,8 +23,12 @@ import (
 type Format struct {
 	Name string // in an error or a table: NIfTI
 	// Stem is the path without the extension that files of the format have; false for others. It
-	// looks at the name alone.
+	// looks at the name alone. It is nil where files have no names of their own; then Match is
+	// there.
 	Stem func(path string) (stem string, ok bool)
+	// Match says whether a file or folder whose name is that of no format is one of this format. It
+	// may look into it.
+	Match func(path string) bool
 	// Header reads what a file says about itself, without its voxels.
 	Header func(path string) (*Header, error)
 	// Files lists all files that the image lies in, the given one first, whether they can be read
@@ -39,8 +45,25 @@ type Format struct {
 	MayBeLabels func(path string, o Options) (bool, error)
 }
 
-// Options say how a file is read. Shear and Into are hints, which a format may pass over.
-type Options = nifti.Options
+// Options say how a file is read. All but Volume and Note are hints, which a format may pass over.
+type Options struct {
+	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0
+	// refuses files that hold more than one.
+	Volume  int
+	Shear   nifti.Shear   // of NIfTI files whose axes are not at right angles
+	Tilt    dicom.Tilt    // of DICOM slices that a tilted gantry took
+	Gaps    dicom.Gaps    // of DICOM slices at uneven distances
+	Overlap dicom.Overlap // of structures that share voxels
+	SUV     bool          // make SUV of the values of a PET in DICOM
+	// Into is memory for the voxels of a volume, which is used where they are int16 and fit.
+	Into []int16
+	// Note is told what is odd about the file, and what is done about it. It may be nil.
+	Note func(string)
+}
+
+func (o Options) nifti() nifti.Options {
+	return nifti.Options{Volume: o.Volume, Shear: o.Shear, Into: o.Into, Note: o.Note}
+}
 
 // A Header is what a file says about itself.
 type Header struct {
@@ -68,8 +91,8 @@ var (
 // replace it: the first that knows a name reads the file. It panics where a function is missing
 // that must be there.
 func Register(f Format) {
-	if f.Name == "" || f.Stem == nil || f.Header == nil || f.Read == nil || f.Labels == nil {
-		panic(fmt.Sprintf("format %q: Name, Stem, Header, Read and Labels must be there", f.Name))
+	if f.Name == "" || f.Stem == nil && f.Match == nil || f.Header == nil || f.Read == nil || f.Labels == nil {
+		panic(fmt.Sprintf("format %q: Name, Stem or Match, Header, Read and Labels must be there", f.Name))
 	}
 	mutex.Lock()
 	defer mutex.Unlock()
@@ -92,11 +115,29 @@ func of(path string) (f *Format, stem string) {
 	mutex.RLock()
 	defer mutex.RUnlock()
 	for _, f := range formats {
-		if stem, ok := f.Stem(path); ok {
-			return f, stem
+		if f.Stem != nil {
+			if stem, ok := f.Stem(path); ok {
+				return f, stem
+			}
 		}
 	}
 	return nil, ""
+}
+
+// at is the format that reads a path: the one that it has by its name, else the one that it is
+// by what is in it, else NIfTI, as those are that have a name of their own.
+func at(path string) *Format {
+	if f, _ := of(path); f != nil {
+		return f
+	}
+	mutex.RLock()
+	defer mutex.RUnlock()
+	for _, f := range formats {
+		if f.Match != nil && f.Match(path) {
+			return f
+		}
+	}
+	return &niftiFormat
 }
 
 // Stem is the path of a file without its extension; false where it has the name of no format.
@@ -119,13 +160,9 @@ func Name(path string) string {
 	return ""
 }
 
-// ReadHeader reads what a file says about itself. A file whose name is that of no format is read
-// as NIfTI, as those are that have a name of their own.
+// ReadHeader reads what a file says about itself. What is of no format is read as NIfTI.
 func ReadHeader(path string) (*Header, error) {
-	f, _ := of(path)
-	if f == nil {
-		f = &niftiFormat
-	}
+	f := at(path)
 	h, err := f.Header(path)
 	if err != nil {
 		return nil, err
@@ -134,13 +171,17 @@ func ReadHeader(path string) (*Header, error) {
 	return h, nil
 }
 
-// Files lists all files that an image lies in, the given one first.
+// Files lists all files that an image lies in whose format has names of its own, the given one
+// first; of any other, the path.
 func Files(path string) []string {
 	if f, _ := of(path); f != nil && f.Files != nil {
 		return f.Files(path)
 	}
 	return []string{path}
 }
+
+// Format is the name of the format that the file is read by.
+func (h *Header) Format() string { return h.format.Name }
 
 // Read reads a volume of the file whose header this is.
 func (h *Header) Read(o Options) (*volume.Volume, error) { return h.format.Read(h, o) }
@@ -182,20 +223,12 @@ func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 
 // ReadLabels reads a volume of labels.
 func ReadLabels(path string, o Options) (*volume.LabelMap, error) {
-	f, _ := of(path)
-	if f == nil {
-		f = &niftiFormat
-	}
-	return f.Labels(path, o)
+	return at(path).Labels(path, o)
 }
 
 // MayBeLabels says whether a file holds labels by its values; see [nifti.MayBeLabels].
 func MayBeLabels(path string, o Options) (bool, error) {
-	f, _ := of(path)
-	if f == nil {
-		f = &niftiFormat
-	}
-	if f.MayBeLabels != nil {
+	if f := at(path); f.MayBeLabels != nil {
 		return f.MayBeLabels(path, o)
 	}
 	v, err := Read(path, o)

@@ -26,11 +26,13 @@ var niftiFormat = Format{
 			Names: h.LabelNames(), Own: h,
 		}, nil
 	},
-	Read:        func(h *Header, o Options) (*volume.Volume, error) { return h.Own.(*nifti.Header).Read(o) },
-	ReadAll:     func(h *Header, o Options) ([]*volume.Volume, error) { return h.Own.(*nifti.Header).ReadAll(o) },
-	Files:       pairOf,
-	Labels:      nifti.ReadLabelsWith,
-	MayBeLabels: nifti.MayBeLabels,
+	Read:    func(h *Header, o Options) (*volume.Volume, error) { return h.Own.(*nifti.Header).Read(o.nifti()) },
+	ReadAll: func(h *Header, o Options) ([]*volume.Volume, error) { return h.Own.(*nifti.Header).ReadAll(o.nifti()) },
+	Files:   pairOf,
+	Labels: func(path string, o Options) (*volume.LabelMap, error) {
+		return nifti.ReadLabelsWith(path, o.nifti())
+	},
+	MayBeLabels: func(path string, o Options) (bool, error) { return nifti.MayBeLabels(path, o.nifti()) },
 }
 
 // pairOf lists a file, and the other half of a pair.
@@ -49,6 +51,7 @@ func init() {
 	Register(niftiFormat)
 	Register(itkFormat("NRRD", ".nrrd", ".nhdr"))
 	Register(itkFormat("MetaImage", ".mha", ".mhd"))
+	registerDICOM()
 }
 
 func itkFormat(name string, extensions ...string) Format {

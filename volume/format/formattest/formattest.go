@@ -4,6 +4,7 @@
 package formattest
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,7 +18,9 @@ import (
 
 // Files are some of a format, each in a folder of its own.
 type Files struct {
-	Scan    string // one volume, with negative values or fractions
+	// one volume, with negative values or fractions: a file, or the folder whose files are the
+	// scan; "" where the format holds labels alone
+	Scan    string
 	Labels  string // one volume of labels
 	Several string // two volumes or more; "" where the format holds one alone
 }
@@ -25,16 +28,23 @@ type Files struct {
 // Conform fails the test where the registered format of that name does not do what is relied on.
 func Conform(t *testing.T, name string, files Files) {
 	t.Helper()
-	if got := format.Name(files.Scan); got != name {
-		t.Fatalf("%s is read as %q: is the format registered?", files.Scan, got)
+	one := cmp.Or(files.Scan, files.Labels)
+	if h, err := format.ReadHeader(one); err != nil {
+		t.Fatal(err)
+	} else if h.Format() != name {
+		t.Fatalf("%s is read as %q: is the format registered?", one, h.Format())
 	}
-	t.Run("names", func(t *testing.T) { names(t, files.Scan) })
-	t.Run("scan", func(t *testing.T) { scan(t, files.Scan) })
+	if format.IsName(one) { // others are known by what is in them
+		t.Run("names", func(t *testing.T) { names(t, one) })
+	}
+	if files.Scan != "" {
+		t.Run("scan", func(t *testing.T) { scan(t, files.Scan) })
+	}
 	t.Run("labels", func(t *testing.T) { labels(t, files.Scan, files.Labels) })
 	if files.Several != "" { // a format may hold one volume alone
 		t.Run("several", func(t *testing.T) { several(t, files.Several) })
 	}
-	t.Run("damage", func(t *testing.T) { damage(t, files.Scan) })
+	t.Run("damage", func(t *testing.T) { damage(t, oneFile(t, one)) })
 }
 
 // names: an extension is taken off, in capital letters, too; hidden files and others have none.
@@ -127,10 +137,14 @@ func labels(t *testing.T, scan, path string) {
 			t.Fatalf("voxel %d is %d as a label and %g as a value", n, label, x)
 		}
 	}
-	if _, err := format.ReadLabels(scan, format.Options{}); err == nil || !strings.Contains(err.Error(), scan) {
-		t.Errorf("a scan read as labels: %v", err)
+	may := map[string]bool{path: true}
+	if scan != "" {
+		may[scan] = false
+		if _, err := format.ReadLabels(scan, format.Options{}); err == nil || !strings.Contains(err.Error(), scan) {
+			t.Errorf("a scan read as labels: %v", err)
+		}
 	}
-	for path, want := range map[string]bool{scan: false, path: true} {
+	for path, want := range may {
 		if may, err := format.MayBeLabels(path, format.Options{}); may != want || err != nil {
 			t.Errorf("%s may be labels: %v, %v", path, may, err)
 		}
@@ -162,6 +176,20 @@ func several(t *testing.T, path string) {
 			}
 		}
 	}
+}
+
+// oneFile is a file of a folder, or the file itself.
+func oneFile(t *testing.T, path string) (file string) {
+	err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			file = path
+		}
+		return err
+	})
+	if err != nil || file == "" {
+		t.Fatalf("%s holds no file: %v", path, err)
+	}
+	return file
 }
 
 // damage: what is missing, empty or cut short is refused in one line that names the file.
