@@ -127,7 +127,7 @@ var mayImport = map[string][]string{
 	"internal/rubik": slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle",
 		"internal/tiles", "internal/rot90"}),
 	"puzzle2d": {
-		".", "sample", "puzzle2d/photos", "internal/pretext", "internal/checkpoint", "internal/config",
+		".", "sample", "puzzle2d/photos", "internal/classify", "internal/pretext", "internal/checkpoint", "internal/config",
 		"internal/device",
 		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photo", "internal/photonet",
 		"internal/proposal", "internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm", "internal/tiles", "internal/train",

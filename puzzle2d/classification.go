@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photonet"
@@ -156,118 +157,117 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			return voxsaw.Summary{}, err
 		}
 	}
-	l := &classifier{config: c, data: data, notes: notes, held: Spread(data.Validate, c.ValidatePhotos)}
-	l.Pass = c.Batch // until it is known
-	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, l.Pass) }
-	return pretext.Train(ctx, dev, pretext.Job[*labelled]{
+	w := work{c, data, notes, Spread(data.Validate, c.ValidatePhotos)}
+	images, side := c.images()
+	about := classify.Work{
+		Targets: []classify.Target{{Name: "answer", Classes: len(c.Classes), Weight: 1}},
+		Patches: images, Values: images * 3 * side * side, Batch: c.Batch, Seed: c.Train.Seed, About: "photographs",
+		Metrics: []string{"right"}, Logits: c.logits, Items: w.items,
+	}
+	if len(w.held) > 0 {
+		about.Judge = func(l *classify.Learner) (func(context.Context) (voxsaw.Validation, error), error) {
+			return w.judge(l, about)
+		}
+	}
+	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
 		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch,
-		Start:   start(c.Checkpoint, c.InitPartial, c.Network),
-		Declare: l.declare,
-		Compile: func(w pretext.Workbench) (_ train.Learner[*labelled], err error) {
-			if l.Programs, err = pretext.NewPrograms(w, c.Batch); err != nil {
-				return nil, err
+		Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Declare: func(params *nn.Params) error {
+			g := nn.NewGraph(nn.Train, params.Device().Activations())
+			if c.logits(g, c.Batch); g.Err() != nil { // a batch of one has no variance
+				return g.Err()
 			}
-			l.graph = nn.NewGraph(nn.Train, w.Device.Activations())
-			if l.out, err = l.build(l.graph); err != nil {
-				return nil, err
-			}
-			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
+			return params.Declare(g)
+		},
+		Compile: func(bench pretext.Workbench) (train.Learner[*classify.Batch], error) {
+			l, err := about.Learner(bench)
+			return noted{l, w.notes}, err
 		},
 	}, data.named(), o, train.Group{})
 }
 
+// noted is a learner with something to say about its data.
+type noted struct {
+	*classify.Learner
+	notes []string
+}
+
 // Notes implements [train.Learner].
-func (l *classifier) Notes() []string { return append(l.notes, l.programs.Notes()...) }
+func (l noted) Notes() []string { return append(l.notes, l.Learner.Notes()...) }
 
-// labelled is the photographs of a step.
-type labelled struct {
-	images []float32 // (photographs x images, 3, side, side)
-	truth  []float32 // (photographs)
-	names  []string
+// work is a classification with what it learns from.
+type work struct {
+	Classification
+	data  Data
+	notes []string
+	held  []int
 }
 
-// classifier is a classification as the training loop sees it.
-type classifier struct {
-	programs
-	config Classification
-	data   Data
-	held   []int
-	notes  []string
-}
-
-// network builds the classifier of so many photographs.
-func (c Classification) network(g *nn.Graph, n int) (outputs, error) {
+// logits adds the network to a graph of n photographs.
+func (c Classification) logits(g *nn.Graph, n int) []*nn.Node {
 	e, err := c.net()
 	if err != nil {
-		return nil, err
+		g.Fail("%w", err)
+		return nil
 	}
 	images, side := c.images()
-	x := e.Encode(g, g.Input("images", n*images, 3, 1, side, side))
+	x := e.Encode(g, g.Input("image", n*images, 3, 1, side, side))
 	if g.Err() != nil {
-		return nil, g.Err()
+		return nil
 	}
 	if images > 1 { // both features side by side, through one hidden layer
 		x = g.Reshape(x, n, x.Shape().Elements()/n)
 		x = g.ReLU(g.Linear("class.both", x, 1024, true))
 	}
-	logits := g.Linear("class.answer", x, len(c.Classes), true)
-	loss, _ := g.Loss(logits, g.Input("truth", n), nn.LossOptions{CE: 1})
-	return outputs{"logits": logits, "loss": loss}, g.Err()
+	return []*nn.Node{g.Linear("class.answer", x, len(c.Classes), true)}
 }
 
-// Batch implements [train.Task].
-func (l *classifier) Batch(ctx context.Context, step int) (*labelled, error) {
-	b := l.config.empty(l.N)
-	for item := range l.N {
+// items makes those of a step, as [classify.Work] has it.
+func (w work) items(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+	for item := range n {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(l.First+item))
-		photo := l.data.Train[r.IntN(len(l.data.Train))]
-		if err := l.config.cut(b, item, l.data, photo, r.IntN(len(l.config.Classes)), r); err != nil {
-			return nil, err
+		r := seed.Rand(w.Train.Seed, "photo", uint64(step), uint64(first+item))
+		photo := w.data.Train[r.IntN(len(w.data.Train))]
+		if err := w.cut(photo, r.IntN(len(w.Classes)), r, put); err != nil {
+			return err
 		}
 	}
-	return b, nil
+	return nil
 }
 
-// empty has room for some photographs.
-func (c Classification) empty(n int) *labelled {
-	images, side := c.images()
-	return &labelled{images: make([]float32, n*images*3*side*side), truth: make([]float32, n), names: make([]string, n)}
-}
-
-// cut makes one item of a batch: which of the things happened to the photograph is given, but for
-// labels, which it has. Without a generator it is cut out of the middle.
-func (c Classification) cut(b *labelled, item int, data Data, photo, class int, r *rand.Rand) error {
-	pixels, err := data.Photos.At(photo)
+// cut makes an item: which of the things happened to the photograph is given, but for labels, which
+// it has. Without a generator it is cut out of the middle.
+func (w work) cut(photo, class int, r *rand.Rand, put func(string, []int) []float32) error {
+	pixels, err := w.data.Photos.At(photo)
 	if err != nil {
 		return err
 	}
-	width, height := data.Photos.Size()
-	images, side := c.images()
-	size := 3 * side * side
-	dst := b.images[item*images*size:]
-	b.names[item], b.truth[item] = data.Photos.Name(photo), float32(class)
-	v := view{photo: pixels, stride: 3 * width, height: side, width: side, gray: c.Input.grayed(r)}
-	origin := [2]int{(height - c.extent()) / 2, (width - c.extent()) / 2}
-	if r != nil {
-		origin = [2]int{r.IntN(height - c.extent() + 1), r.IntN(width - c.extent() + 1)}
+	name, truth := w.data.Photos.Name(photo), class
+	if w.Task == Labels {
+		if truth = w.data.Photos.Label(photo); truth < 0 {
+			return fmt.Errorf("%s has no label: labels are learnt of photographs in folders that are called after their class", name)
+		}
 	}
-	if c.Task == Position {
-		return c.cutPair(dst, v, origin, class, r)
+	dst := put(name, []int{truth})
+	width, height := w.data.Photos.Size()
+	_, side := w.images()
+	v := view{photo: pixels, stride: 3 * width, height: side, width: side, gray: w.Input.grayed(r)}
+	origin := [2]int{(height - w.extent()) / 2, (width - w.extent()) / 2}
+	if r != nil {
+		origin = [2]int{r.IntN(height - w.extent() + 1), r.IntN(width - w.extent() + 1)}
+	}
+	if w.Task == Position {
+		return w.cutPair(dst, v, origin, class, r)
 	}
 	v.top, v.left = origin[0], origin[1]
-	v.mirrored = r != nil && c.Mirror && r.IntN(2) == 1
-	c.Input.write(dst[:size], v)
-	if c.Task == Labels {
-		if b.truth[item] = float32(data.Photos.Label(photo)); b.truth[item] < 0 {
-			return fmt.Errorf("%s has no label: labels are learnt of photographs in folders that are called after their class", b.names[item])
+	v.mirrored = r != nil && w.Mirror && r.IntN(2) == 1
+	w.Input.write(dst, v)
+	if w.Task == Rotation {
+		for channel := range 3 {
+			turn(dst[channel*side*side:(channel+1)*side*side], side, class)
 		}
-		return nil
-	}
-	for channel := range 3 {
-		turn(dst[channel*side*side:(channel+1)*side*side], side, class)
 	}
 	return nil
 }
@@ -304,95 +304,58 @@ func turn(square []float32, side, quarters int) {
 	}
 }
 
-// Ahead implements [train.Sender].
-func (l *classifier) Ahead(b *labelled) error { return l.Training.Ahead("images", b.images) }
-
-// Step implements [train.Task].
-func (l *classifier) Step(step int, b *labelled) (train.Result, error) {
-	r := train.Result{Cases: b.names, Items: l.config.Batch}
-	if err := l.Training.SetPart(l.config.Train.Seed, uint64(step), l.Bench.Group.Part()); err != nil {
-		return r, err
+// judge compiles the validation: of every held-out photograph the middle, what happened to it going
+// round by its number. The score is the share of right answers.
+func (w work) judge(l *classify.Learner, about classify.Work) (func(context.Context) (voxsaw.Validation, error),
+	error) {
+	bench := l.Bench
+	g := nn.NewGraph(nn.Eval, bench.Device.Activations())
+	outputs, loss := about.Network(g, l.Pass)
+	outputs["loss"] = loss
+	var err error
+	if l.Validation, err = nn.Compile(bench.Device, g, bench.Params, nn.Options{Outputs: outputs,
+		MemoryLimit: bench.Memory, Share: l.Training}); err != nil {
+		return nil, fmt.Errorf("preparing to validate on %s: %w", numbers.Count(w.Batch, "photograph"), err)
 	}
-	right, _, err := l.look(l.Training, b, len(b.truth))
-	if err != nil {
-		return r, err
-	}
-	if r.Loss, err = l.Bench.Loss(l.Training); err != nil {
-		return r, err
-	}
-	share := float64(right) / float64(len(b.truth))
-	if !l.Bench.Group.Alone() {
-		share, err = l.Bench.Share(right, len(b.truth))
-	}
-	if err != nil || !numbers.Finite(r.Loss) {
-		return r, err
-	}
-	r.Metrics = []voxsaw.Metric{{Name: "right", Value: share}}
-	return r, l.Bench.Group.Backward(l.Training)
-}
-
-// Part implements [train.Divider].
-func (l *classifier) Part(b *labelled, i, n int) *labelled {
-	return &labelled{train.Part(b.images, i, n), train.Part(b.truth, i, n), train.Part(b.names, i, n)}
-}
-
-// look counts the right answers among the first n of a batch.
-func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss float64, err error) {
-	loss, err = forward(p, map[string][]float32{"images": b.images, "truth": b.truth})
-	classes := len(l.config.Classes)
+	classes := len(w.Classes)
+	images, truth := make([]float32, l.Pass*about.Values), make([]float32, l.Pass)
 	logits := make([]float32, l.Pass*classes)
-	if err == nil {
-		err = p.Read("logits", logits)
-	}
-	for i := range n {
-		if largest(logits[i*classes:(i+1)*classes]) == int(b.truth[i]) {
-			right++
-		}
-	}
-	return right, loss, err
-}
-
-// largest is the place of the largest value, the first of equal ones.
-func largest(values []float32) int {
-	best := 0
-	for i, v := range values {
-		if v > values[best] {
-			best = i
-		}
-	}
-	return best
-}
-
-// Validate implements [train.Task]: of every held-out photograph the middle, what happened to it
-// going round by its number.
-func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.Validation == nil {
-		return voxsaw.Validation{}, nil
-	}
-	right, sum := 0, 0.0
-	for from := 0; from < len(l.held); from += l.Pass {
-		if err := ctx.Err(); err != nil {
-			return voxsaw.Validation{}, err
-		}
-		b := l.config.empty(l.Pass)
-		part := l.held[from:min(from+l.Pass, len(l.held))]
-		// the last batch is filled up with photographs that do not count
-		for item := range l.Pass {
-			photo := part[min(item, len(part)-1)]
-			if err := l.config.cut(b, item, l.data, photo, (from+item)%len(l.config.Classes), nil); err != nil {
-				return voxsaw.Validation{}, err
+	return func(ctx context.Context) (v voxsaw.Validation, err error) {
+		right, sum := 0, 0.0
+		for from := 0; from < len(w.held); from += l.Pass {
+			if err := ctx.Err(); err != nil {
+				return v, err
 			}
-			if item >= len(part) {
-				b.truth[item] = -1
+			part := w.held[from:min(from+l.Pass, len(w.held))]
+			// the last batch is filled up with photographs that do not count
+			for item := range l.Pass {
+				err := w.cut(part[min(item, len(part)-1)], (from+item)%classes, nil,
+					func(_ string, class []int) []float32 {
+						if truth[item] = float32(class[0]); item >= len(part) {
+							truth[item] = -1
+						}
+						return images[item*about.Values:][:about.Values]
+					})
+				if err != nil {
+					return v, err
+				}
 			}
+			mean, err := forward(l.Validation, map[string][]float32{"image": images, "truth.answer": truth})
+			if err == nil {
+				err = l.Validation.Read("answer", logits)
+			}
+			if err != nil {
+				return v, err
+			}
+			for item := range part {
+				if classify.Best(logits[item*classes:][:classes]) == int(truth[item]) {
+					right++
+				}
+			}
+			sum += mean * float64(len(part))
 		}
-		n, loss, err := l.look(l.Validation, b, len(part))
-		if err != nil {
-			return voxsaw.Validation{}, err
-		}
-		right, sum = right+n, sum+loss*float64(len(part))
-	}
-	score := float64(right) / float64(len(l.held))
-	return voxsaw.Validation{Score: score, Metrics: []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(l.held))},
-		{Name: "right", Value: score}}}, nil
+		v.Score = float64(right) / float64(len(w.held))
+		v.Metrics = []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(w.held))}, {Name: "right", Value: v.Score}}
+		return v, nil
+	}, nil
 }

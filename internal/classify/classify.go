@@ -2,9 +2,10 @@
 // at one or several patches of a crop, and tells by which of some rotations the crop was turned,
 // where a patch lies, in which order the patches are.
 //
-// Start at [Task], which says what is different about a task: how its patches are made, and what
-// there is to tell about them. The settings that all have are [Settings]; [Pretrain] and [Open] do
-// the rest. Puzzles are not solved here: package jigsaw does.
+// Start at [Task], which says what is different about a task on scans: how its patches are made,
+// and what there is to tell about them. The settings that all have are [Settings]; [Pretrain] and
+// [Open] do the rest. A [Work] is what a [Learner] needs of any task, on scans or photographs.
+// Puzzles are not solved here: package jigsaw does.
 package classify
 
 import (

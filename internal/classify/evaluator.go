@@ -91,10 +91,24 @@ func (g *guesser) answer() (classes []int, err error) {
 			return nil, err
 		}
 		for i := 0; i < len(scores); i += target.Classes {
-			classes = append(classes, best(scores[i:i+target.Classes]))
+			classes = append(classes, Best(scores[i:i+target.Classes]))
 		}
 	}
 	return classes, nil
+}
+
+// validate is the validation of a training.
+func (g *guesser) validate(ctx context.Context, w pretext.Workbench) (v voxsaw.Validation, err error) {
+	scores, err := g.evaluate(ctx, w.Group, w.Held)
+	if err != nil {
+		return v, err
+	}
+	shares := scores.shares()
+	v.Score = shares[len(shares)-1]
+	for k, m := range g.task.measures() {
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: m.Key, Value: shares[k]})
+	}
+	return v, nil
 }
 
 // A tally counts right answers.

@@ -16,57 +16,115 @@ import (
 type Batch struct {
 	images []float32   // (items x Patches, Channels, D, H, W)
 	truth  [][]float32 // of each target (items) or (items x Patches)
-	cases  []string
+	names  []string
+}
+
+// A Work is a task as a [Learner] learns it, from whatever its samples are.
+type Work struct {
+	Targets []Target
+	Patches int      // that the network looks at for an answer
+	Values  int      // of all patches of an item
+	Batch   int      // items in a step, those of all ranks
+	Seed    uint64   // of the training
+	About   string   // what a step learns from, in an error: "photographs"
+	Metrics []string // what the share of right answers is called, of each target
+	// Logits adds the network to a graph of n items, whose input "image" is (n x Patches, C, D, H,
+	// W): the scores of each target, (n, Classes) or (n x Patches, Classes).
+	Logits func(g *nn.Graph, n int) []*nn.Node
+	// Items makes n items of a step, of which first is the number of the first in the whole batch.
+	// Each is put, with its name and the truth about it, and its patches are written to where put
+	// says.
+	Items func(ctx context.Context, step, first, n int, put func(name string, truth []int) []float32) error
+	// Judge compiles what validates; nil where nothing is held out.
+	Judge func(l *Learner) (func(context.Context) (voxsaw.Validation, error), error)
 }
 
 // A Learner is a task as the training loop sees it: [train.Learner].
 type Learner struct {
 	pretext.Programs
-	task     Task
-	settings *Settings
-	guesser  *guesser // nil where nothing is held out
+	work     Work
+	validate func(context.Context) (voxsaw.Validation, error) // nil where nothing is held out
 }
 
-// NewLearner compiles the programs of a training and of its validation.
+// NewLearner compiles the programs of a training on prepared cases and of its validation.
 func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
-	l := &Learner{task: t, settings: s}
-	var err error
-	if l.Programs, err = pretext.NewPrograms(w, s.Batch); err != nil {
-		return nil, err
+	work := Work{
+		Targets: t.Targets, Patches: t.Patches, Values: t.values(s), Batch: s.Batch, Seed: s.Train.Seed,
+		About:  "crops of " + numbers.Extents(s.Crop[:]),
+		Logits: func(g *nn.Graph, n int) []*nn.Node { return t.logits(g, s, n) },
+		Items: func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+			return s.Items(ctx, t.Name, step, first, n, func(_ int, r *rand.Rand) error {
+				c, origin, err := s.RandomCrop(r, w.Train)
+				if err != nil {
+					return err
+				}
+				truth := t.draw(r)
+				return t.Cut(put(c.Name(), truth), c, origin, truth, r)
+			})
+		},
 	}
-	if l.Training, err = l.compile(); err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.Pass, numbers.Extents(s.Crop[:]), err)
+	for _, m := range t.measures()[:len(t.Targets)] {
+		work.Metrics = append(work.Metrics, m.Key)
 	}
 	if len(w.Held) > 0 {
-		if l.guesser, err = newGuesser(w.Device, t, s, w.Params, l.Training, w.Memory); err != nil {
+		work.Judge = func(l *Learner) (func(context.Context) (voxsaw.Validation, error), error) {
+			g, err := newGuesser(w.Device, t, s, w.Params, l.Training, w.Memory)
+			if err != nil {
+				return nil, err
+			}
+			l.Validation = g.program
+			return func(ctx context.Context) (voxsaw.Validation, error) { return g.validate(ctx, w) }, nil
+		}
+	}
+	return work.Learner(w)
+}
+
+// Learner compiles the programs of a training and of its validation.
+func (w Work) Learner(bench pretext.Workbench) (*Learner, error) {
+	l := &Learner{work: w}
+	var err error
+	if l.Programs, err = pretext.NewPrograms(bench, w.Batch); err != nil {
+		return nil, err
+	}
+	g := nn.NewGraph(nn.Train, bench.Device.Activations())
+	outputs, loss := w.Network(g, l.Pass)
+	if l.Training, err = nn.Compile(bench.Device, g, bench.Params, nn.Options{
+		Loss: loss, Outputs: outputs, Update: bench.Optimizer.Updater(), MemoryLimit: bench.Memory,
+		Ahead: []string{"image"},
+	}); err != nil {
+		return nil, fmt.Errorf("preparing to train on %d %s: %w", l.Pass, w.About, err)
+	}
+	if w.Judge != nil {
+		if l.validate, err = w.Judge(l); err != nil {
 			l.Close()
 			return nil, err
 		}
-		l.Validation = l.guesser.program
 	}
 	return l, nil
 }
 
-// compile makes the program of a step: the loss is the weighted sum of the targets'
-// cross-entropies.
-func (l *Learner) compile() (*nn.Program, error) {
-	g := nn.NewGraph(nn.Train, l.Bench.Device.Activations())
-	outputs := map[string]*nn.Node{}
-	var total *nn.Node
-	for k, logits := range l.task.logits(g, l.settings, l.Pass) {
-		target := l.task.Targets[k]
-		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.Pass*l.task.count(target)),
-			nn.LossOptions{CE: target.Weight})
-		if outputs[target.Name] = logits; total == nil {
-			total = loss
+// Network adds the scores of each target to a graph of n items, under the targets' names, and the
+// loss: the weighted sum of the targets' cross-entropies.
+func (w Work) Network(g *nn.Graph, n int) (outputs map[string]*nn.Node, loss *nn.Node) {
+	outputs = map[string]*nn.Node{}
+	for k, logits := range w.Logits(g, n) {
+		target := w.Targets[k]
+		one, _ := g.Loss(logits, g.Input("truth."+target.Name, n*w.count(target)), nn.LossOptions{CE: target.Weight})
+		if outputs[target.Name] = logits; loss == nil {
+			loss = one
 		} else {
-			total = g.Add(total, loss)
+			loss = g.Add(loss, one)
 		}
 	}
-	return nn.Compile(l.Bench.Device, g, l.Bench.Params, nn.Options{
-		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory,
-		Ahead: []string{"image"},
-	})
+	return outputs, loss
+}
+
+// count is how many classes are told of a target.
+func (w Work) count(target Target) int {
+	if target.Each {
+		return w.Patches
+	}
+	return 1
 }
 
 // Ahead implements [train.Sender].
@@ -74,35 +132,32 @@ func (l *Learner) Ahead(b *Batch) error { return l.Training.Ahead("image", b.ima
 
 // Batch implements [train.Task].
 func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
-	n := l.task.values(l.settings)
-	b := &Batch{images: make([]float32, l.N*n), truth: make([][]float32, len(l.task.Targets))}
-	err := l.settings.Items(ctx, l.task.Name, step, l.First, l.N, func(item int, r *rand.Rand) error {
-		c, origin, err := l.settings.RandomCrop(r, l.Bench.Train)
-		if err != nil {
-			return err
-		}
-		truth := l.task.draw(r)
-		b.add(l.task, c.Name(), truth)
-		return l.task.Cut(b.images[item*n:(item+1)*n], c, origin, truth, r)
+	n := l.work.Values
+	b := &Batch{images: make([]float32, l.N*n), truth: make([][]float32, len(l.work.Targets))}
+	rest := b.images
+	err := l.work.Items(ctx, step, l.First, l.N, func(name string, truth []int) (dst []float32) {
+		b.add(l.work, name, truth)
+		dst, rest = rest[:n], rest[n:]
+		return dst
 	})
 	return b, err
 }
 
 // add notes the truth about an item, target after target.
-func (b *Batch) add(t Task, id string, truth []int) {
-	for k, target := range t.Targets {
-		n := t.count(target)
+func (b *Batch) add(w Work, name string, truth []int) {
+	for k, target := range w.Targets {
+		n := w.count(target)
 		for _, class := range truth[:n] {
 			b.truth[k] = append(b.truth[k], float32(class))
 		}
 		truth = truth[n:]
 	}
-	b.cases = append(b.cases, id)
+	b.names = append(b.names, name)
 }
 
 // Part implements [train.Divider].
 func (l *Learner) Part(b *Batch, i, n int) *Batch {
-	part := &Batch{images: train.Part(b.images, i, n), cases: train.Part(b.cases, i, n)}
+	part := &Batch{images: train.Part(b.images, i, n), names: train.Part(b.names, i, n)}
 	for _, truth := range b.truth {
 		part.truth = append(part.truth, train.Part(truth, i, n))
 	}
@@ -111,16 +166,16 @@ func (l *Learner) Part(b *Batch, i, n int) *Batch {
 
 // Step implements [train.Task].
 func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
-	result := train.Result{Cases: b.cases, Items: l.settings.Batch}
+	result := train.Result{Cases: b.names, Items: l.work.Batch}
 	inputs := []pretext.Input{{Name: "image", Values: b.images}}
-	for k, target := range l.task.Targets {
+	for k, target := range l.work.Targets {
 		inputs = append(inputs, pretext.Input{Name: "truth." + target.Name, Values: b.truth[k]})
 	}
-	if err := l.Bench.Forward(l.Training, l.settings.Train.Seed, step, inputs...); err != nil {
+	if err := l.Bench.Forward(l.Training, l.work.Seed, step, inputs...); err != nil {
 		return result, err
 	}
 	var right []int
-	for k, target := range l.task.Targets {
+	for k, target := range l.work.Targets {
 		n, err := l.right(target, b.truth[k])
 		if err != nil {
 			return result, err
@@ -131,12 +186,12 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	if result.Loss, err = l.Bench.Loss(l.Training); err != nil {
 		return result, err
 	}
-	for k, m := range l.task.measures()[:len(right)] {
+	for k, name := range l.work.Metrics {
 		share, err := l.Bench.Share(right[k], len(b.truth[k]))
 		if err != nil {
 			return result, err
 		}
-		result.Metrics = append(result.Metrics, voxsaw.Metric{Name: m.Key, Value: share})
+		result.Metrics = append(result.Metrics, voxsaw.Metric{Name: name, Value: share})
 	}
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
@@ -151,7 +206,7 @@ func (l *Learner) right(target Target, truth []float32) (n int, err error) {
 		return 0, err
 	}
 	for i, class := range truth {
-		if best(scores[i*target.Classes:][:target.Classes]) == int(class) {
+		if Best(scores[i*target.Classes:][:target.Classes]) == int(class) {
 			n++
 		}
 	}
@@ -160,23 +215,14 @@ func (l *Learner) right(target Target, truth []float32) (n int, err error) {
 
 // Validate implements [train.Task].
 func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.guesser == nil {
+	if l.validate == nil {
 		return voxsaw.Validation{}, nil
 	}
-	scores, err := l.guesser.evaluate(ctx, l.Bench.Group, l.Bench.Held)
-	if err != nil {
-		return voxsaw.Validation{}, err
-	}
-	shares := scores.shares()
-	v := voxsaw.Validation{Score: shares[len(shares)-1]}
-	for k, m := range l.task.measures() {
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: m.Key, Value: shares[k]})
-	}
-	return v, nil
+	return l.validate(ctx)
 }
 
-// best is the class with the highest score, the first of equals.
-func best(scores []float32) int {
+// Best is the class with the highest score, the first of equals.
+func Best(scores []float32) int {
 	b := 0
 	for i, s := range scores {
 		if s > scores[b] {

@@ -49,5 +49,5 @@ func (w Workbench) Share(part, whole int) (float64, error) {
 			return 0, err
 		}
 	}
-	return float64(sums[0] / sums[1]), nil
+	return float64(sums[0]) / float64(sums[1]), nil
 }
