@@ -72,6 +72,7 @@ pack() { # FILE [small]
     for verb in finetune pretrain; do
       made "ten steps of $verb" "$folder/runs/$verb-cpu/metrics.csv" bash "$folder/gpu-check.sh" --call ten "$verb" "runs/$verb-cpu" --conv direct
       [ "$(wc -l <"$folder/runs/$verb-cpu/metrics.csv")" = 11 ] || refuse "ten steps of $verb" "metrics.csv has no ten of them"
+      rm -f "$folder/runs/$verb-cpu"/*.safetensors # the losses are what is compared
     done
   else
     echo "gpu-check: no scans in $data/openkbp: checks that need some will be left out" >&2
@@ -155,7 +156,7 @@ check() {
   child=$!
   wait $child
   code=$?
-  file_log "$name"
+  [ -n "$aside" ] || file_log "$name"
   [ $code = 0 ] && ! grep -qE -- "$proof" "$logs/$name.log" && code=lied
   case $code in
     0) figure "$name: ok, $((SECONDS - start)) s" ;;
@@ -164,11 +165,35 @@ check() {
     lied) failed=1; code=1; figure "$name: FAILED: it ended well, and its output does not show what was to be checked ($proof)" ;;
     *) failed=1; figure "$name: FAILED with $code: $(grep -v '^\s*$' "$logs/$name.log" | tail -n 1 | cut -c1-300)" ;;
   esac
-  if [ $code = 124 ] || [ $code = 137 ]; then
-    timeout -k 5 "${VOXSAW_CHECK_SECONDS:-30}" ./voxsaw doctor --device cuda --crop 32 >"$logs/answer.log" 2>&1 || gone="the GPU no longer answers after $name"
-    file_log answer
-  fi
+  [ -n "$aside" ] || still_there "$name" $code
   return $code
+}
+
+# still_there NAME CODE: whether the GPU answers after a check that was not over in time
+still_there() {
+  [ "$2" = 124 ] || [ "$2" = 137 ] || return 0
+  timeout -k 5 "${VOXSAW_CHECK_SECONDS:-30}" ./voxsaw doctor --device cuda --crop 32 >"$logs/answer.log" 2>&1 || gone="the GPU no longer answers after $1"
+  file_log answer
+}
+
+# Checks that time nothing run side by side: aside starts one where a place is free, and together waits for all of them.
+aside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$places" ]; do wait -n; done
+  (aside=1 && trap 'kill "$child" 2>/dev/null; exit 130' TERM && call "$@") &
+  names+=("$1") pids+=($!)
+}
+
+together() {
+  local i code
+  for i in "${!pids[@]}"; do
+    wait "${pids[i]}"
+    code=$?
+    running=
+    [ -e "$logs/${names[i]}.log" ] && file_log "${names[i]}"
+    case $code in 0 | 77) ;; *) failed=1 ;; esac
+    [ -n "$gone" ] || still_there "${names[i]}" $code
+  done
+  names=() pids=()
 }
 
 # file_log NAME: what a check printed goes into the log of the part, its middle left out where it is long
@@ -277,9 +302,19 @@ beside() {
   local name=$1 limit=$2
   shift 2
   call "$name-ours" "$limit" '"recorded"' ours "$name" "$@"
-  [ -s "$out/tuning.yaml" ] && call "$name-ours-tuned" "$limit" '"recorded"' ours "$name-tuned" "$@" --tuning "$out/tuning.yaml"
-  call "$name-torch" "$limit" '"recorded"' peer "$name" torch-channels-last "$@"
-  keep "$name-ours" '^\{"recorded'; keep "$name-ours-tuned" '^\{"recorded'; keep "$name-torch" '^\{"recorded'
+  keep "$name-ours" '^\{"recorded'
+  with_tuning "$name" "$limit" "$@"
+  call "$name-torch" 90 '"recorded"' peer "$name" torch-channels-last "$@"
+  keep "$name-torch" '^\{"recorded'
+}
+
+# with_tuning NAME SECONDS TASK FLAGS...: ours by what was measured here, where something was
+with_tuning() {
+  local name=$1 limit=$2
+  shift 2
+  [ -s "$out/tuning.yaml" ] || return 0
+  call "$name-ours-tuned" "$limit" '"recorded"' ours "$name-tuned" "$@" --tuning "$out/tuning.yaml"
+  keep "$name-ours-tuned" '^\{"recorded'
 }
 
 # against NAME TASK FLAGS...: ours and every variant of PyTorch's, and the ratio where all of them finished
@@ -358,7 +393,7 @@ summed() {
 families=(Conv Activate Optimiser Blend Memory Weights Elementwise Concat Reshape Pool MatMul Softmax Loss Rows Tokens Images)
 
 first() {
-  local p family tool most=45 wanted=("${families[@]}")
+  local family tool most=45 wanted=("${families[@]}")
   call versions 60 '^device|cuda|GPU' versions
   keep versions 'Product Name|Driver Version|CUDA Version|FB Memory|Max Clocks|^torch|^voxsaw'
   if [ -n "$simulated" ]; then # the whole suite runs in the tests
@@ -366,24 +401,33 @@ first() {
   fi
   # An illegal address makes a context useless: each family has a process of its own, and bf16, which
   # training takes, comes first.
-  for p in bf16 tf32 fp32; do
-    for family in "${wanted[@]}"; do
-      call "$p-$family" $most "^ *--- PASS: TestDevice/$family " suite "$p" "$family"
-    done
-    [ $p = bf16 ] || continue
-    call kernels $most '^--- PASS: TestMoments' kernels
-    for tool in memcheck racecheck; do
-      for family in Conv Activate Optimiser Blend; do
-        [ -n "$simulated" ] || call "$tool-$family" 40 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' sanitized $tool $family
-      done
-    done
-  done
+  each_family bf16
+  aside kernels $most '^--- PASS: TestMoments' kernels
+  together
   call ten-finetune $most '^ten steps, finetune' tensteps finetune
   keep ten-finetune '^ten steps'
   call ten-pretrain $most '^ten steps, pretrain' tensteps pretrain
   keep ten-pretrain '^ten steps'
   if [ -n "$simulated" ]; then call layers $most '^layer' layers 0; else call layers 150 '^--- PASS: TestLayers' layers 27; fi
   keep layers '^layer'
+  each_family tf32
+  each_family fp32
+  together
+  if [ -z "$simulated" ]; then # these slow a GPU down for all
+    for tool in memcheck racecheck; do
+      for family in Activate Conv Optimiser Blend; do
+        aside "$tool-$family" 150 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' sanitized $tool $family
+      done
+    done
+    together
+  fi
+}
+
+each_family() { # PRECISION
+  local family
+  for family in "${wanted[@]}"; do
+    aside "$1-$family" $most "^ *--- PASS: TestDevice/$family " suite "$1" "$family"
+  done
 }
 
 kernels() { ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord)$'; }
@@ -397,17 +441,22 @@ second() {
     call growth 400 '^growth' growth
     return
   fi
-  call tune 80 'different convolutions' tuned --task pretrain --crop 32x32x32 --batch 432 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
+  beside pretrain3-16 40 pretrain --grid 3 --batch 16
+  beside segment-2 40 segment --crop 128 --batch 2
+  check profile 30 'Kernels' ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
+  check profile-segment 30 'Kernels' ./voxsaw bench segment --crop 128 --batch 2 --norm instance --device cuda --profile
+  call tune 150 'different convolutions' tuned --task pretrain --crop 32x32x32 --batch 432 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
   keep tune 'different convolutions'
-  call tune-segment 80 'different convolutions' tuned --task segment --crop 128x128x128 --batch 2 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
+  with_tuning pretrain3-16 30 pretrain --grid 3 --batch 16
+  call tune-segment 150 'different convolutions' tuned --task segment --crop 128x128x128 --batch 2 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
   keep tune-segment 'different convolutions'
-  for b in 16 4 32; do beside "pretrain3-$b" 30 pretrain --grid 3 --batch $b; done
-  for b in 2 1 4; do beside "segment-$b" 30 segment --crop 128 --batch $b; done
+  with_tuning segment-2 30 segment --crop 128 --batch 2
   call whole-scan 60 '"task":"predict"' whole_scan
   keep whole-scan '^\{'
   call growth 90 '^growth' growth
   keep growth '^growth'
-  check profile 30 'Kernels' ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
+  for b in 4 32; do beside "pretrain3-$b" 30 pretrain --grid 3 --batch $b; done
+  for b in 1 4; do beside "segment-$b" 30 segment --crop 128 --batch $b; done
   if command -v ncu >/dev/null; then
     check ncu 90 'Duration|SM Frequency' ncu --set basic --kernel-name 'regex:conv|activate' --launch-count 40 ./voxsaw bench pretrain --grid 3 --batch 2 --norm instance --device cuda --steps 1 --warmup 0
   else
@@ -443,6 +492,7 @@ peers() {
 
 # stopped: the machine is taken away, or somebody has seen enough
 stopped() {
+  [ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null
   if [ -n "$running" ]; then
     kill "$child" 2>/dev/null
     file_log "$running"
@@ -463,7 +513,8 @@ main() {
   export VOXSAW_CUDA_DRIVER=${VOXSAW_CUDA_DRIVER:-libcuda.so.1}
   VOXSAW_CUDNN=${VOXSAW_CUDNN:-$(cudnn)}
   export VOXSAW_CUDNN
-  running=
+  running= aside= names=() pids=()
+  places=$(($(nproc) < 8 ? $(nproc) : 8))
   trap stopped TERM INT HUP
   local started=$SECONDS
   for part in "$@"; do
