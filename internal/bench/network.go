@@ -96,7 +96,11 @@ func (n Network) Run(dev device.Device, warmup, timed int, o Options) (Timing, e
 		if err := b.program.Forward(); err != nil {
 			return err
 		}
-		return b.program.Backward()
+		if err := b.program.Backward(); err != nil {
+			return err
+		}
+		// the next step's, as in a training
+		return errors.Join(b.program.Ahead("image", images), b.program.Ahead(b.supervision.Input(), targets))
 	}
 	if !n.Infer {
 		steps.Update = func(step int) error { return update(dev, b.optimizer, step) }
@@ -147,7 +151,7 @@ func (n Network) build(dev device.Device) (*built, error) {
 		o.Outputs = map[string]*nn.Node{"logits": logits[0]}
 	} else {
 		b.supervision = backbone.Supervise(g, logits, n.Batch, n.Crop, nn.LossOptions{CE: 1, Dice: 1})
-		o.Loss = b.supervision.Loss
+		o.Loss, o.Ahead = b.supervision.Loss, []string{"image", b.supervision.Input()}
 		if err = b.params.Declare(g); err == nil {
 			b.optimizer, err = train.NewOptimizer(b.params, sgd(n.Clip), nil, false)
 		}

@@ -48,8 +48,10 @@ func (p Puzzle) Run(dev device.Device, warmup, timed int, o Options) (Timing, er
 			if err := optimizer.Begin(step); err != nil {
 				return err
 			}
-			_, err := t.Step(step, batch)
-			return err
+			if _, err := t.Step(step, batch); err != nil {
+				return err
+			}
+			return t.Ahead(batch) // the next step's, as in a training
 		},
 		Update: func(step int) error { return update(dev, optimizer, step) },
 	}.Measure(o)

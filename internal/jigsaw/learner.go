@@ -50,11 +50,7 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 
 // Ahead implements [train.Sender].
 func (l *Learner) Ahead(b *Batch) error {
-	encoder := l.trainers[b.Grid].encoder
-	if err := encoder.Ahead("patches", b.Patches); err != nil || b.Beside == nil {
-		return err
-	}
-	return b.Beside.Ahead(encoder)
+	return l.trainers[b.Grid].Ahead(b)
 }
 
 // Part implements [train.Divider].

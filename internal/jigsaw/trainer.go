@@ -183,6 +183,14 @@ func (t *Trainer) head(rounds int) *head {
 	return t.heads[slices.IndexFunc(t.heads, func(h *head) bool { return h.boards >= rounds*t.puzzles })]
 }
 
+// Ahead begins to send the batch of the next [Trainer.Step] to the device.
+func (t *Trainer) Ahead(b *Batch) error {
+	if err := t.encoder.Ahead("patches", b.Patches); err != nil || b.Beside == nil {
+		return err
+	}
+	return b.Beside.Ahead(t.encoder)
+}
+
 // Step plays the puzzles of a batch and leaves the gradients.
 func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	result := train.Result{Cases: b.Cases, Items: t.config.Batch}
