@@ -76,8 +76,16 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 // normFinish appends the merger of moments of so many tiles of each image into statistics.
 func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, statistics, mean, variance,
 	moments operand) {
-	k.launch("normFinish", grid{s.StatisticsShape()[1], 1, 1}, 128, 4*3*128,
-		finish{a, int32(tiles), s.Epsilon, s.Momentum}, statistics, mean, variance, moments)
+	const most = 16 // moments that a thread merges one after the other
+	f, n, each := finish{a, int32(tiles), s.Epsilon, s.Momentum}, s.StatisticsShape()[1], tiles
+	if s.Norm == device.GroupNorm {
+		each *= int(a.Channels / a.Groups)
+	}
+	if s.Norm != device.BatchNorm && each <= most {
+		k.launch("normFinishFew", grid{blocksOf(n, 128), 1, 1}, 128, 0, f, statistics, moments)
+		return
+	}
+	k.launch("normFinish", grid{n, 1, 1}, 128, 4*3*128, f, statistics, mean, variance, moments)
 }
 
 // activate appends y <- x, once the statistics are there.
@@ -129,7 +137,7 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	full := dr
 	if s.Residual == device.TiledResidual && dr.kind != nothing {
 		full = operand{}
-		k.launch("tiledGrad"+suffix(s.Type), grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a,
+		k.launch("tiledGrad"+c.suffix, grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a,
 			append([]operand{dr, in(0), in(1)}, common...)...)
 	}
 	k.launch("activateGrad"+c.suffix, c.grid, ownerThreads, 0, a,

@@ -37,17 +37,37 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 		if isPoint(s) && pointsPay(s) {
 			slices.Reverse(list)
 		}
+		if a, ok := d.rowsWeightsFor(s); ok {
+			list = append(list, variant{"rows",
+				func(k *kernel, o convOperands) { k.rowsWeights(s, a, o.to, o.a, o.b) }})
+			if a.pays() {
+				slices.Reverse(list)
+			}
+		}
+		if oneWeights(s) {
+			list = append(list, variant{"one channel",
+				func(k *kernel, o convOperands) { k.oneWeights(s, o.to, o.a, o.b) }})
+			slices.Reverse(list)
+		}
 		return list
 	}
 	c := forward(s)
 	if kind == device.ConvTransposed {
 		c = adjoint(s)
 	}
-	rows, fits := d.conv5Fits(c, s.Type)
-	pays := fits && rows.pays()
-	byRows := variant{"rows", func(k *kernel, o convOperands) { k.conv5(rows, c, o.to, o.moments, o.a, o.b, o.bias) }}
-	if pays {
-		list = append(list, byRows)
+	var others []variant
+	for i, tile := range conv5Tiles(c.Out) {
+		a, fits := d.conv5Fits(c, s.Type, tile)
+		if !fits {
+			continue
+		}
+		v := variant{[]string{"rows", "rows, 32 voxels a warp"}[i],
+			func(k *kernel, o convOperands) { k.conv5(a, c, o.to, o.moments, o.a, o.b, o.bias) }}
+		if i == 0 && a.pays() {
+			list = append(list, v)
+		} else {
+			others = append(others, v)
+		}
 	}
 	if c.is5One() {
 		list = append(list, variant{"one channel",
@@ -60,10 +80,7 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	}
 	list = append(list, variant{"gathered",
 		func(k *kernel, o convOperands) { k.convGeneral(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
-	if fits && !pays {
-		list = append(list, byRows)
-	}
-	return list
+	return append(list, others...)
 }
 
 // reference is the variant that others are compared with: the implicit matrix product, which makes

@@ -218,6 +218,11 @@ func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bia
 
 // conv5Rows says how conv5.cu makes a convolution, and how it is launched.
 type conv5Rows struct {
+	conv5Shape
+	tile conv5Tile
+}
+
+type conv5Shape struct {
 	Images, In, Out int32
 	Size            [3]int32
 	Rows, Block     int32
@@ -226,35 +231,42 @@ type conv5Rows struct {
 // numbers is conv5.cu's Conv5.
 func (a conv5Rows) numbers() any {
 	return struct {
-		conv5Rows
+		conv5Shape
 		ByW, ByTiles, ByD, ByParts divisor
-	}{a, divisorOf(int(a.Size[2])), divisorOf(a.tilesOfPlane()), divisorOf(int(a.Size[0])), divisorOf(int(a.Block / 8))}
+	}{a.conv5Shape, divisorOf(int(a.Size[2])), divisorOf(a.tilesOfPlane()), divisorOf(int(a.Size[0])), divisorOf(int(a.Block / 8))}
 }
 
-// conv5Tile is the variant of conv5.cu for a number of output channels: channels of a tile, voxels
-// of a warp.
-func conv5Tile(out int32) (channels, voxels int) {
+// A conv5Tile is a variant of conv5.cu: channels of a tile, voxels of a warp, warps of a block at
+// most.
+type conv5Tile struct {
+	kernel                  string
+	channels, voxels, warps int
+}
+
+// conv5Tiles are the variants for a number of output channels, the one that is taken without a
+// measurement first.
+func conv5Tiles(out int32) []conv5Tile {
 	if out%32 == 0 {
-		return 32, 16
+		// the second one loads each weight for twice as many voxels, with half as many threads
+		return []conv5Tile{{"conv5_32", 32, 16, 16}, {"conv5_32x2", 32, 32, 8}}
 	}
-	return 16, 32
+	return []conv5Tile{{"conv5_16", 16, 32, 16}}
 }
 
 // conv5For says how conv5.cu makes a convolution, if it can, and if that pays.
 func (d *Device) conv5For(c convolution, t device.Type) (conv5Rows, bool) {
-	a, fits := d.conv5Fits(c, t)
+	a, fits := d.conv5Fits(c, t, conv5Tiles(c.Out)[0])
 	return a, fits && a.pays()
 }
 
 // conv5Fits says how conv5.cu makes a convolution, if it can: with as many rows as the threads of a
 // block make, and as many channels at a time as its shared memory holds.
-func (d *Device) conv5Fits(c convolution, t device.Type) (conv5Rows, bool) {
-	_, voxels := conv5Tile(c.Out)
-	width := int(c.To[2])
-	if t != device.BFloat16 || !c.is5() || c.In%16 != 0 || c.Out%16 != 0 || width > 16*voxels {
+func (d *Device) conv5Fits(c convolution, t device.Type, tile conv5Tile) (conv5Rows, bool) {
+	width, most := int(c.To[2]), tile.warps*tile.voxels
+	if t != device.BFloat16 || !c.is5() || c.In%16 != 0 || c.Out%16 != 0 || width > most {
 		return conv5Rows{}, false
 	}
-	a := conv5Rows{c.Images, c.In, c.Out, c.To, min(c.To[1], int32(16*voxels/width)), 64}
+	a := conv5Rows{conv5Shape{c.Images, c.In, c.Out, c.To, min(c.To[1], int32(most/width)), 64}, tile}
 	for c.In%a.Block != 0 {
 		a.Block /= 2
 	}
@@ -273,8 +285,7 @@ func (d *Device) conv5Fits(c convolution, t device.Type) (conv5Rows, bool) {
 
 // pays says whether blocks are large enough: small images are better gathered, several to a tile.
 func (a conv5Rows) pays() bool {
-	_, voxels := conv5Tile(a.Out)
-	live, made := int(a.Rows*a.Size[2]), a.threads()/32*voxels
+	live, made := int(a.Rows*a.Size[2]), a.threads()/32*a.tile.voxels
 	return live >= 64 && 4*live >= 3*made
 }
 
@@ -284,25 +295,23 @@ func (a conv5Rows) tiles() int { return int(a.Size[0]) * a.tilesOfPlane() }
 func (a conv5Rows) tilesOfPlane() int { return blocksOf(int(a.Size[1]), int(a.Rows)) }
 
 func (a conv5Rows) threads() int {
-	_, voxels := conv5Tile(a.Out)
-	return 32 * blocksOf(int(a.Rows*a.Size[2]), voxels)
+	return 32 * blocksOf(int(a.Rows*a.Size[2]), a.tile.voxels)
 }
 
 // shared is the bytes of shared memory: two stages of x, or the result and its moments.
 func (a conv5Rows) shared() int {
-	channels, voxels := conv5Tile(a.Out)
 	stage := (int(a.Rows+4)*int(a.Size[2]) + 64) * (2*int(a.Block) + 16)
-	result := 4*a.threads()/32*voxels*(channels+1) + momentsBytes*a.threads()
+	result := 4*a.threads()/32*a.tile.voxels*(a.tile.channels+1) + momentsBytes*a.threads()
 	return max(2*stage, result)
 }
 
 func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operand) {
-	n, _ := conv5Tile(a.Out)
+	n := a.tile.channels
 	packed := k.scratch(2 * int64(c.weights()))
 	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
 	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
 	tiles := int(a.Images) * a.tiles()
-	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a.numbers(), y,
+	k.launch(a.tile.kernel, grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a.numbers(), y,
 		moments, x, packed, bias)
 }
 

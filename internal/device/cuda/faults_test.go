@@ -18,6 +18,9 @@ type fault struct {
 	tests                string // of the suite
 }
 
+// rowsFault is a convolution whose weights' gradient is made of tiles of rows.
+const rowsFault = "Conv$/(1x32-32@.2.*|2x64-32@.*)"
+
 var faults = []fault{
 	{"no barrier when a stage has arrived", "conv.cu",
 		"    barrier(); // stage c is there, and nobody reads the one before it any more\n", "", tf32, "Conv"},
@@ -51,6 +54,24 @@ var faults = []fault{
 		"right + (v + lane / 8 % 2 * 8 + lane % 8) * pr + 2 * (column + 8 * t + lane / 16 * 8)",
 		"right + (v + lane / 16 * 8 + lane % 8) * pr + 2 * (column + 8 * t + lane / 8 % 2 * 8)", bf16, "Conv"},
 	{"a split left out", "conv_weights.cu", "s < a.splits; s++", "s < a.splits - 1; s++", fp32, "Conv"},
+	{"no wait for a tile", "rows_weights.cu", "    waitAsync<rowsStages - 2>();\n", "", bf16, rowsFault},
+	{"no barrier when a tile has arrived", "rows_weights.cu",
+		"    barrier(); // the tile is there, and nobody reads the one before it any more\n", "", bf16, rowsFault},
+	{"a tile is fetched to where one is read", "rows_weights.cu", "fetch(stage ? stage - 1 : rowsStages - 1, ahead)",
+		"fetch(stage, ahead)", bf16, rowsFault},
+	{"a column of the halo outside the image", "rows_weights.cu", "y < H && w >= 0 && w < W;\n      const size_t",
+		"y < H && w < W;\n      const size_t", bf16, rowsFault},
+	{"both halves of the lanes have one tap", "rows_weights.cu", "kx + (two ? lane / 16 : 0)", "kx", bf16, rowsFault},
+	{"a plane of taps that is not left out", "rows_weights.cu",
+		"const bool there = z >= 0 && z < D && y >= 0 && y < H && w >= 0 && w < W;\n      const size_t",
+		"const bool there = z < D && y >= 0 && y < H && w >= 0 && w < W;\n      const size_t", bf16, rowsFault},
+	{"no barrier before the next tile is loaded", "rows_weights.cu",
+		"    barrier(); // nobody reads the tile before any more\n", "", bf16, "Conv$/1x1-32@.*"},
+	{"pairs of the wrong copy", "rows_weights.cu", "at % 2 * (oneCopy / 2)", "0", bf16, "Conv$/1x1-32@.*"},
+	{"no barrier between the sums of warps", "rows_weights.cu", "    barrier();\n    if (warp == w) {",
+		"    if (warp == w) {", bf16, "Conv$/1x1-32@.*"},
+	{"one copy only of the first voxel", "rows_weights.cu", "if (i) tile[oneCopy + i - 1]",
+		"if (i > 20) tile[oneCopy + i - 1]", bf16, "Conv$/1x1-32@.*"},
 	{"no wait for rows of patches", "patches.cu", "    waitAsync<convStages - 2>();\n", "", bf16, "Conv$/3x24-20@.*"},
 	{"no barrier before sums are written to patches", "patches.cu", "    barrier();\n    if (a.spreads) {",
 		"    if (a.spreads) {", tf32, "Conv$/2x16-48@.*"},

@@ -54,6 +54,7 @@ func (d *Device) ways(t *testing.T, s device.ConvSpec) (all []way) {
 // the processor, and prints what each takes: tab-separated lines on standard output, as soon as
 // they are there. VOXSAW_TEST_PATCHES is the number of 32^3 patches in a batch, such as 27 where
 // there is a GPU; without it the layers are small, and the time is the simulator's.
+// VOXSAW_TEST_SUITE names one precision.
 func TestLayers(t *testing.T) {
 	patches, err := strconv.Atoi(cmp.Or(os.Getenv("VOXSAW_TEST_PATCHES"), "0"))
 	if err != nil {
@@ -88,7 +89,7 @@ func TestLayers(t *testing.T) {
 	}
 	defer reference.Close()
 	for _, p := range []precision{bf16, tf32, fp32} {
-		if patches == 0 && p == tf32 {
+		if one := os.Getenv(suiteVariable); patches == 0 && p == tf32 || one != "" && one != string(p) {
 			continue
 		}
 		d := openSimulated(t, p)

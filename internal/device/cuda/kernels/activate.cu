@@ -78,12 +78,31 @@ struct Finish {
   float epsilon, momentum;
 };
 
+// The moments (images, tiles, channels) that a statistic is merged from.
+struct Items {
+  int width, first, base, channels, count;
+
+  FN_MEMBER Items(const Finish &f, int s) {
+    const Activate &a = f.activate;
+    channels = a.shape.channels, width = a.norm == 3 ? channels / a.groups : 1;
+    first = a.norm == 1 ? s % channels : a.norm == 3 ? s % a.groups * width : s;
+    base = a.norm == 1 ? s / channels * f.tiles : a.norm == 3 ? s / a.groups * f.tiles : 0;
+    count = (a.norm == 2 ? a.shape.images : 1) * f.tiles * width;
+  }
+  FN_MEMBER Moments of(const Moments *from, int i) const { return from[(size_t)(base + i / width) * channels + first + i % width]; }
+};
+
+FN void writeStatistics(float *statistics, Moments m, const Finish &f, int s) {
+  statistics[s] = m.mean;
+  statistics[statisticsOf(f.activate) + s] = 1 / sqrtf(m.m2 / m.count + f.epsilon);
+}
+
 // normFinish: the statistics from moments (images, tiles, channels), merged in a fixed order. One
 // block a statistic. Batch norm updates the running ones, or takes them where it does not train.
 KERNEL(128, 8, normFinish, (float *statistics, float *runningMean, float *runningVariance, const Moments *from, Finish f)) {
   SHARED(float, shared);
   const Activate &a = f.activate;
-  const int s = blockIdx.x, count = statisticsOf(a), C = a.shape.channels;
+  const int s = blockIdx.x, count = statisticsOf(a);
   if (a.norm == 2 && !a.trained) {
     if (threadIdx.x == 0) {
       statistics[s] = runningMean[s];
@@ -91,13 +110,9 @@ KERNEL(128, 8, normFinish, (float *statistics, float *runningMean, float *runnin
     }
     return;
   }
-  const int width = a.norm == 3 ? C / a.groups : 1, image = a.norm == 1 ? s / C : s / (a.norm == 3 ? a.groups : 1);
-  const int first = a.norm == 1 ? s % C : a.norm == 3 ? s % a.groups * width : s, items = (a.norm == 2 ? a.shape.images : 1) * f.tiles * width;
   Moments all = {0, 0, 0};
-  for (int i = threadIdx.x; i < items; i += 128) {
-    const int tile = i / width + (a.norm == 2 ? 0 : image * f.tiles);
-    all = merge(all, from[(size_t)tile * C + first + i % width]);
-  }
+  const Items items(f, s);
+  for (int i = threadIdx.x; i < items.count; i += 128) all = merge(all, items.of(from, i));
   float *n = shared, *mean = shared + 128, *m2 = shared + 256;
   n[threadIdx.x] = all.count, mean[threadIdx.x] = all.mean, m2[threadIdx.x] = all.m2;
   barrier();
@@ -109,15 +124,21 @@ KERNEL(128, 8, normFinish, (float *statistics, float *runningMean, float *runnin
     }
     barrier();
   }
-  if (threadIdx.x == 0) {
-    const float variance = m2[0] / n[0];
-    statistics[s] = mean[0];
-    statistics[count + s] = 1 / sqrtf(variance + f.epsilon);
-    if (a.norm == 2) {
-      runningMean[s] = (1 - f.momentum) * runningMean[s] + f.momentum * mean[0];
-      runningVariance[s] = (1 - f.momentum) * runningVariance[s] + f.momentum * (m2[0] / (n[0] - 1));
-    }
-  }
+  if (threadIdx.x) return;
+  writeStatistics(statistics, {n[0], mean[0], m2[0]}, f, s);
+  if (a.norm != 2) return;
+  runningMean[s] = (1 - f.momentum) * runningMean[s] + f.momentum * mean[0];
+  runningVariance[s] = (1 - f.momentum) * runningVariance[s] + f.momentum * (m2[0] / (n[0] - 1));
+}
+
+// normFinishFew: the same for norms of one image with few moments each, a thread a statistic.
+KERNEL(128, 8, normFinishFew, (float *statistics, const Moments *from, Finish f)) {
+  const int s = blockIdx.x * 128 + threadIdx.x;
+  if (s >= statisticsOf(f.activate)) return;
+  Moments all = {0, 0, 0};
+  const Items items(f, s);
+  for (int i = 0; i < items.count; i++) all = merge(all, items.of(from, i));
+  writeStatistics(statistics, all, f, s);
 }
 
 // --- One pass over memory
@@ -279,19 +300,26 @@ template <class T, int V> FN void activateGrad(T *dx, T *dr, const T *dy, const 
 }
 
 // the gradient of a tiled residual: dr (images, voxels) = the sum of dz over the channels
-template <class T> FN void tiledGrad(T *dr, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
+template <class T, int V> FN void tiledGrad(T *dr, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
   const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
   if (i >= (size_t)a.shape.images * a.shape.voxels) return;
   const int image = i / a.shape.voxels, C = a.shape.channels, count = statisticsOf(a);
   const float add = toFloat(r[i]);
   float sum = 0;
-  for (int c = 0; c < C; c++) {
-    float z = toFloat(x[i * C + c]);
-    if (a.norm) {
-      const int k = statisticOf(a, image, c);
-      z = (z - statistics[k]) * statistics[count + k] * gamma[c] + beta[c];
+  for (int first = 0; first < C; first += V) {
+    float q[V], d[V];
+    load(q, x + i * C + first);
+    load(d, dy + i * C + first);
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      const int c = first + j;
+      float z = q[j];
+      if (a.norm) {
+        const int k = statisticOf(a, image, c);
+        z = (z - statistics[k]) * statistics[count + k] * gamma[c] + beta[c];
+      }
+      sum += d[j] * derivative(a, z + add, a.act == 2 ? slope[c] : a.leak);
     }
-    sum += toFloat(dy[i * C + c]) * derivative(a, z + add, a.act == 2 ? slope[c] : a.leak);
   }
   put(dr + i, sum);
 }
@@ -311,16 +339,13 @@ template <class T> FN void tiledGrad(T *dr, const T *dy, const T *x, const T *r,
          (T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta,              \
           const float *slope, Activate a)) {                                                                                                                          \
     activateGrad<T, V>(dx, dr, dy, x, r, coefficients, statistics, gamma, beta, slope, a);                                                                            \
+  }                                                                                                                                                                   \
+  KERNEL(256, 4, tiledGrad##suffix,                                                                                                                                   \
+         (T *dr, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {              \
+    tiledGrad<T, V>(dr, dy, x, r, statistics, gamma, beta, slope, a);                                                                                                 \
   }
 ACTIVATE(float, 1, _f32_1)
 ACTIVATE(float, 4, _f32_4)
 ACTIVATE(bf16, 1, _bf16_1)
 ACTIVATE(bf16, 8, _bf16_8)
 
-#define TILED(T, suffix)                                                                                                                                             \
-  KERNEL(256, 4, tiledGrad##suffix,                                                                                                                                  \
-         (T *dr, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {             \
-    tiledGrad<T>(dr, dy, x, r, statistics, gamma, beta, slope, a);                                                                                                   \
-  }
-TILED(float, _f32)
-TILED(bf16, _bf16)

@@ -4,6 +4,7 @@
 #include "conv.cu"
 #include "conv5.cu"
 #include "conv_weights.cu"
+#include "rows_weights.cu"
 #include "patches.cu"
 #include "matrix.cu"
 #include "loss.cu"

@@ -110,6 +110,7 @@ template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x
 }
 
 KERNEL(512, 1, conv5_16, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<2, 2>(y, moments, x, w, bias, a); }
+KERNEL(256, 1, conv5_32x2, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<2, 4>(y, moments, x, w, bias, a); }
 KERNEL(512, 1, conv5_32, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<1, 4>(y, moments, x, w, bias, a); }
 
 // packConv5: w (Out, In, 5, 5, 5) in float32 as the lanes of mma.m16n8k16 want it: (tiles of N out, kz,

@@ -4,7 +4,7 @@
     python3 internal/device/cuda/kernels/table.py           rewrite them
     python3 internal/device/cuda/kernels/table.py --check   fail where they are not up to date
 
-Nothing in them was measured: no GPU has run these kernels. Occupancy is that of a Hopper
+Nothing in them was measured: docs/results/gpu.md has what was. Occupancy is that of a Hopper
 multiprocessor (65536 registers, 2048 threads, 32 blocks, 227 KiB of shared memory). The bound of a
 layer is the larger of arithmetic over the matrix rate and of bytes over the bandwidth.
 """
@@ -35,6 +35,12 @@ def launch(name):
         return 256, 3 * 128 * (80 + 48 if "bf16" in name else 160 + 96)
     if name == "conv5_16":  # 32^3 patches, 16 channels: 16 rows of 32
         return 512, 2 * ((16 + 4) * 32 + 64) * 48
+    if m := re.fullmatch(r"rowsWeights_(\d)", name):  # 16^3: 16 rows of 16
+        return 128 * int(m[1]), 3 * 80 * (16**2 + (15 + int(m[1])) ** 2)
+    if name == "oneWeights":
+        return 256, 8 * 8 * 16 * 48 + 2 * 2 * (20 * 12 * 12 + 32)
+    if name == "conv5_32x2":
+        return 256, 2 * ((16 + 4) * 16 + 64) * 80
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
         return 512, 2 * ((16 + 4) * 16 + 64) * 80
     if name.startswith("conv5One"):
@@ -79,7 +85,7 @@ ELEMENTWISE = {
     "adamW": (0, 28, 14, PARAMETERS), "sgd": (0, 20, 6, PARAMETERS), "average": (0, 12, 3, PARAMETERS), "sumSquares": (0, 4, 2, PARAMETERS), "sumDoubles": (0, 8, 1, PARAMETERS // 8192),
     "restore": (0, 40, 153, 128**3), "decideStep": (0, 32, 2, 150), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
     "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
-    "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
+    "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normFinishFew": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
     "sumSplits": (0, 4 * 5, 4, FEATURES), "sumWeights": (0, 4 * 5, 4, 64 * 64 * 125),
     # 16 puzzles of 3^3, 256 columns of a token in 4 heads
     "attentionScores": (0, 4 + 19, 128, 16 * 4 * 27**2), "attentionValues": (0, 8 + 2, 54, 16 * 27 * 256), "choiceLossGrad": (0, 12, 12, 432 * 27), "choiceLoss": (0, 8, 12, 432 * 27),
@@ -107,8 +113,12 @@ def cost(name):
         rows, taps, fine, coarse = (432 * 16**3, 8, 16, 32) if name.endswith(("_32", "_64")) else (2 * 128**3, 1, 32, 9)
         sums = 4 * 264 * fine * coarse if name.startswith("pointWeights") else 4 * taps * fine * coarse
         return 2 * rows * taps * fine * coarse, size_of(name) * rows * (taps * fine + coarse) + sums, "bf16" if "bf16" in name else unit
+    if m := re.fullmatch(r"rowsWeights_(\d)|oneWeights", name):
+        i, o, side = (32, 32, 16) if m[1] else (1, 16, 32)
+        voxels, taps = 432 * side**3, int(m[1] or 5) ** 3
+        return 2 * voxels * i * o * taps, 2 * voxels * (i + o) + 4 * i * o * taps * (52 if m[1] else 264), "bf16"
     if name.startswith("conv"):
-        i, o, side = {"conv5One_bf16": (1, 16, 32), "conv5One_f32": (1, 16, 32), "conv5_16": (16, 16, 32), "conv5_32": (32, 32, 16)}.get(name) or \
+        i, o, side = {"conv5One_bf16": (1, 16, 32), "conv5One_f32": (1, 16, 32), "conv5_16": (16, 16, 32), "conv5_32": (32, 32, 16), "conv5_32x2": (32, 32, 16)}.get(name) or \
             {"16": (16, 16, 32), "32": (32, 32, 16), "64": (64, 64, 8)}[name.rsplit("_", 1)[1]]
         voxels = 432 * side**3
         weights = 4 * i * o * 125 * (264 // -(-i * 125 // 128) if name.startswith("convWeights") and i * 125 < 264 * 128 else 1)
