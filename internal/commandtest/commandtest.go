@@ -18,8 +18,9 @@ import (
 // command carries out a command line: cli.Run, which the tests of package cli could not name here.
 var command func(args []string, stdout, stderr io.Writer) int
 
-// Main is for TestMain. The tests' program is also the command voxsaw, under that name, and the commands
-// phantom, pictures and pascal, which write what voxsaw reads; all are in the PATH of the tests.
+// Main is for TestMain. The tests' program is also the command voxsaw, under that name, and the
+// commands phantom, pictures and pascal, which write what voxsaw reads; all are in the PATH of the
+// tests.
 func Main(m *testing.M, run func(args []string, stdout, stderr io.Writer) int) {
 	command = run
 	// A shell lets what it starts in the background ignore SIGINT, and what that starts ignores it,
