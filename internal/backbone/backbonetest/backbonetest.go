@@ -8,6 +8,7 @@ package backbonetest
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -150,6 +151,52 @@ func build(dev device.Device, p *nn.Params, mode nn.Mode, b backbone.Backbone, s
 	return program, s, err
 }
 
+// begin makes a network's program of training ready to run forward, with the weights, the image and
+// the labels that the scripts of testdata compute.
+func begin(t *testing.T, dev device.Device, b backbone.Backbone, size [5]int) (*nn.Params, *nn.Program) {
+	t.Helper()
+	params := nn.NewParams(dev, 1)
+	prog, losses, err := build(dev, params, nn.Train, b, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Noise("x", device.Shape(size[:]).Elements())
+	target := make([]float32, len(x)/size[1])
+	for i, v := range Noise64("target", len(target)) {
+		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
+	}
+	for _, p := range params.Names() {
+		if params.Trained(p) {
+			err = errors.Join(err, params.Write(p, fill(p, params.Shape(p))))
+		}
+	}
+	if err = errors.Join(err, prog.Set("x", x), losses.Set(prog, target)); err != nil {
+		t.Fatal(err)
+	}
+	return params, prog
+}
+
+// Gradients are those of the first step, of every parameter but biases, which norms take away.
+func Gradients(t *testing.T, dev device.Device, b backbone.Backbone, size [5]int) map[string][]float32 {
+	t.Helper()
+	params, prog := begin(t, dev, b, size)
+	defer prog.Close()
+	if err := errors.Join(prog.Forward(), prog.Backward()); err != nil {
+		t.Fatal(err)
+	}
+	gradients := map[string][]float32{}
+	for _, name := range params.Names() {
+		if params.Trained(name) && !strings.HasSuffix(name, ".bias") {
+			g, err := params.Grad(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gradients[name] = slices.Clone(g)
+		}
+	}
+	return gradients
+}
+
 // PyTorch compares logits, every gradient, the losses of five steps of SGD and the evaluation after
 // them with PyTorch's, on the same weights: those of a file that a script of testdata has made. The
 // gradients may differ by tolerance, relative to their size.
@@ -161,21 +208,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 		}
 	}
 	want := Golden(t, path)
-	params := nn.NewParams(dev, 1)
-	prog, losses, err := build(dev, params, nn.Train, b, size)
-	check(err)
-	x := Noise("x", device.Shape(size[:]).Elements())
-	target := make([]float32, len(x)/size[1])
-	for i, v := range Noise64("target", len(target)) {
-		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
-	}
-	for _, p := range params.Names() {
-		if params.Trained(p) {
-			check(params.Write(p, fill(p, params.Shape(p))))
-		}
-	}
-	check(prog.Set("x", x))
-	check(losses.Set(prog, target))
+	params, prog := begin(t, dev, b, size)
 
 	values, err := params.Values()
 	check(err)
@@ -242,7 +275,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 
 	evaluation, _, err := build(dev, params, nn.Eval, b, size)
 	check(err)
-	check(evaluation.Set("x", x))
+	check(evaluation.Set("x", Noise("x", device.Shape(size[:]).Elements())))
 	check(evaluation.Forward())
 	check(evaluation.Read("logits", logits))
 	Compare(t, "evaluation", "eval", logits, want["eval"], 1e-3, 0)
