@@ -17,27 +17,36 @@ type decision struct {
 	taps   [3]taps // along each axis of the part
 	shape  [3]int  // of the part
 	width  int     // of a plane of logits
+	band   band
 	labels view[uint16]
 
 	last [2][][]half.Float // the two newest planes, the newest second
 	next int               // plane of the part
 }
 
-// decide prepares for logits of a shape. labels are those of the part, to be written.
-func (p *Plan) decide(l *Labels, logits [3]int, labels view[uint16], spacing [3]float64) *decision {
-	d := &decision{Labels: l, shape: labels.shape, width: logits[2], labels: labels}
-	orders, _ := p.probabilities.orders(p.Spacing, spacing)
+// tapsTo are the taps along an axis from logits of a shape to the part of a scan.
+func tapsTo(logits, part [3]int, axis int, orders [3]int) taps {
+	order := orders[axis]
+	if logits == part { // whatever the spacings are
+		order = 0
+	}
+	return tapsOf(logits[axis], part[axis], order)
+}
+
+// rowTaps are those of rows, by which bands are shared out.
+func rowTaps(logits, part [3]int, orders [3]int) taps { return tapsTo(logits, part, 1, orders) }
+
+// decide prepares for the rows of logits of a band, on a grid of a shape. labels are those of the
+// part, to be written.
+func (p *Plan) decide(l *Labels, logits [3]int, labels view[uint16], orders [3]int, b band) *decision {
+	d := &decision{Labels: l, shape: labels.shape, width: logits[2], band: b, labels: labels}
 	for a := range d.taps {
-		order := orders[a]
-		if logits == labels.shape { // whatever the spacings are
-			order = 0
-		}
-		d.taps[a] = tapsOf(logits[a], d.shape[a], order)
+		d.taps[a] = tapsTo(logits, d.shape, a, orders)
 	}
 	for n := range d.last {
 		d.last[n] = make([][]half.Float, l.Heads())
 		for h := range d.last[n] {
-			d.last[n][h] = make([]half.Float, logits[1]*logits[2])
+			d.last[n][h] = make([]half.Float, (b.logits[1]-b.logits[0])*logits[2])
 		}
 	}
 	return d
@@ -63,7 +72,8 @@ func (d *decision) plane(at int, logits [][]half.Float) {
 func (d *decision) decide(plane, at int, index []int, weight []float64) {
 	across, row := d.taps[2], d.taps[1]
 	n := d.width
-	parallel(d.shape[1], func(j int) {
+	parallel(d.band.rows[1]-d.band.rows[0], func(j int) {
+		j += d.band.rows[0]
 		line := make([]float64, n)
 		best := make([]float32, d.shape[2])
 		labels := make([]uint16, d.shape[2])
@@ -72,10 +82,11 @@ func (d *decision) decide(plane, at int, index []int, weight []float64) {
 			// rounded
 			clear(line)
 			for k := j * row.width; k < (j+1)*row.width; k++ {
+				first := (row.index[k] - d.band.logits[0]) * n
 				for c := range line {
 					var sum float64
 					for p, from := range index {
-						sum += weight[p] * float64(d.last[1-(at-from)][head][row.index[k]*n+c].Float32())
+						sum += weight[p] * float64(d.last[1-(at-from)][head][first+c].Float32())
 					}
 					line[c] += row.weight[k] * sum
 				}

@@ -1,9 +1,9 @@
 package nnunet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,23 +20,27 @@ type Predictor struct {
 	*Model
 	Progress func(done, total int) // told of the windows of a scan, of all folds; may be nil
 
-	program *nn.Program
+	network *network
 	params  *nn.Params
 	members []map[string][]float32 // weights of each fold; one fold's are in place
 	mirror  [][]int
-	logits  []float32
-	memory  int64 // limit in bytes; 0: none
+	step    float64 // between windows, as a share of one
+	memory  int64   // limit in bytes; 0: none
 }
 
 // Options say how a model predicts.
 type Options struct {
 	NoMirroring bool  // windows alone, without their mirror images
 	Memory      int64 // limit in bytes for the network and a scan; 0: none
+	// Step is how far windows lie apart at most, as a share of one; 0: half of one, nnU-Net's own.
+	Step float64
+
+	apart *bool // the last layer is computed by itself; nil: where that takes less memory
 }
 
 // NewPredictor makes the network of a model and loads its weights.
 func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
-	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory}
+	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory, step: cmp.Or(o.Step, 0.5)}
 	if o.NoMirroring {
 		p.mirror = mirrorSets(nil)
 	}
@@ -51,79 +55,33 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 			)
 		}
 	}
-	g := nn.NewGraph(nn.Eval, dev.Activations())
-	x := g.Input("image", 1, m.Network.In, m.Patch[0], m.Patch[1], m.Patch[2])
-	logits := m.Network.Logits(g, x)[0]
 	p.params = nn.NewParams(dev, 0)
 	var err error
-	if p.program, err = nn.Compile(dev, g, p.params, nn.Options{Outputs: map[string]*nn.Node{"logits": logits},
-		MemoryLimit: o.Memory}); err == nil {
+	if p.network, err = newNetwork(dev, p.params, m, o.Memory, o.apart); err == nil {
 		err = p.load()
 	}
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
-	p.logits = make([]float32, m.Heads()*m.Patch[0]*m.Patch[1]*m.Patch[2])
 	return p, nil
 }
 
 // Close gives the memory back.
 func (p *Predictor) Close() {
-	if p.program != nil {
-		p.program.Close()
+	if p.network != nil {
+		p.network.close()
 	}
 	p.params.Close()
 }
 
-// Bytes is the memory of the network and its parameters.
-func (p *Predictor) Bytes() int64 { return p.program.Bytes() + p.params.Bytes() }
-
-// Need is the memory in bytes that a scan of a shape (i, j, k) and a spacing along these axes takes
-// beside the network, at most, its voxels taking so many bytes in each channel as they were read.
-func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
-	if turned, err := g.Oriented(turnedAxes); p.Turned && err == nil {
-		g, voxelBytes = turned, 2*voxelBytes
+// Bytes is the memory of the network and its parameters, those of several folds among them.
+func (p *Predictor) Bytes() int64 {
+	bytes := p.network.bytes() + p.params.Bytes()
+	if len(p.members) > 1 {
+		bytes += int64(len(p.members)) * p.params.Bytes()
 	}
-	scan, channels := int64(g.Len()), int64(len(p.Plan.Channels))
-	spacing := permuted(fileSpacing(g), p.Forward)
-	shape := permuted([3]int{g.Shape[2], g.Shape[1], g.Shape[0]}, p.Forward)
-	// one channel at a time is resampled: two arrays of float64 beside all channels as float32
-	between := [4]int64{scan}
-	for a := range 3 {
-		m := max(1, int(math.RoundToEven(spacing[a]/p.Spacing[a]*float64(shape[a]))))
-		between[a+1] = between[a] / int64(shape[a]) * int64(m)
-		shape[a] = m
-	}
-	resampled := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
-	preparing := 4*scan*channels + 2*scan + 8*max(between[1], between[1]+between[2], between[2]+between[3]) +
-		4*resampled*channels
-	var window, sums int64 = 1, int64(p.Patch[0])
-	for a, n := range p.Patch {
-		window *= int64(n)
-		if a > 0 {
-			sums *= int64(max(shape[a], n))
-		}
-	}
-	heads := int64(p.Heads())
-	atOnce := heads + channels // of a window, and once more where its mirror images are summed
-	if len(p.mirror) > 1 {
-		atOnce *= 2
-	}
-	inferring := 4*resampled*channels + 2*scan + 2*sums*(heads+1)*int64(len(p.members)) + 4*window*(atOnce+2)
-	return int64(voxelBytes)*scan*channels + max(preparing, inferring)
-}
-
-// Fits says whether there is memory for a scan beside the network, before it is read.
-func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
-	need, room := p.Need(g, voxelBytes), p.memory-p.Bytes()
-	if p.memory <= 0 || need <= room {
-		return nil
-	}
-	return fmt.Errorf(
-		"a scan of %s voxels takes %d MiB of memory with this model of %d classes beside its network, which leaves %d MiB: raise --memory, take fewer folds, or a part of the scan",
-		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), max(room, 0)>>20,
-	)
+	return bytes
 }
 
 // load reads the weights of all folds.
@@ -164,6 +122,9 @@ func (p *Predictor) load() error {
 		}
 		p.members = append(p.members, member)
 	}
+	if len(p.members) == 1 { // and stay there
+		defer func() { p.members[0] = nil }()
+	}
 	return p.use(0)
 }
 
@@ -177,19 +138,9 @@ func (p *Predictor) use(member int) error {
 	return nil
 }
 
-// run is the network on one window.
-func (p *Predictor) run(x []float32) ([]float32, error) {
-	if err := p.program.Set("image", x); err != nil {
-		return nil, err
-	}
-	if err := p.program.Forward(); err != nil {
-		return nil, err
-	}
-	return p.logits, p.program.Read("logits", p.logits)
-}
-
 // Predict makes the label map of a scan, whose channels are given in the model's order, on the
-// scan's own grid.
+// scan's own grid. The voxels of the channels are let go of, so that they take no memory beside the
+// windows: the volumes are empty afterwards.
 func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, error) {
 	if err := p.check(channels); err != nil {
 		return nil, err
@@ -202,6 +153,9 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 			if turned[n], err = v.Orient(turnedAxes); err != nil {
 				return nil, err
 			}
+			if turned[n] != v {
+				v.Int16, v.Float32 = nil, nil
+			}
 		}
 		channels = turned
 	}
@@ -209,22 +163,36 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if err != nil {
 		return nil, err
 	}
-	labels := newArray[uint16]([3]int{channels[0].Shape[2], channels[0].Shape[1], channels[0].Shape[0]})
+	grid := channels[0].Grid
+	labels := newArray[uint16]([3]int{grid.Shape[2], grid.Shape[1], grid.Shape[0]})
+	part := labels.view().transposed(p.Forward).part(scan.box)
 	shape := scan.channels[0].shape
-	d := p.decide(p.Labels, shape, labels.view().transposed(p.Forward).part(scan.box), scan.spacing)
+	orders, _ := p.probabilities.orders(p.Spacing, scan.spacing)
+	e := extent{logits: shape, rows: rowTaps(shape, part.shape, orders)}
+	for _, x := range scan.channels {
+		e.held += 4 * int64(len(x.values))
+	}
+	if e.held += 2 * int64(len(labels.values)); p.Turned {
+		e.held *= 2
+	}
+	count := p.count(e, p.room())
 	f := &inference{
 		Plan:     p.Plan,
 		channels: scan.channels,
 		mirror:   p.mirror,
+		step:     p.step,
 		members:  len(p.members),
 		use:      p.use,
-		run:      p.run,
-		progress: p.progress(shape),
+		network:  p.network,
+		progress: p.progress(p.windows(e, count)),
 	}
-	if err := f.over(ctx, p.Heads(), d.plane); err != nil {
-		return nil, err
+	for _, b := range bandsOf(e.rows, count) {
+		d := p.decide(p.Labels, shape, part, orders, b)
+		if err := f.over(ctx, b.logits, d.plane); err != nil {
+			return nil, err
+		}
 	}
-	l := &volume.LabelMap{Grid: channels[0].Grid, Labels: labels.values, Names: p.Names()}
+	l := &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}
 	if p.Turned {
 		if l, err = l.Orient(own.Axcodes()); err != nil {
 			return nil, err
@@ -238,11 +206,8 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 const turnedAxes = "RAS"
 
 // progress counts the windows of all folds.
-func (p *Predictor) progress(shape [3]int) func() {
-	windows, done := len(p.members), 0
-	for a, n := range shape {
-		windows *= len(starts(max(n, p.Patch[a]), p.Patch[a]))
-	}
+func (p *Predictor) progress(windows int) func() {
+	done := 0
 	return func() {
 		if done++; p.Progress != nil {
 			p.Progress(done, windows)

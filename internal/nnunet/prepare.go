@@ -3,6 +3,7 @@ package nnunet
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -17,7 +18,7 @@ type prepared struct {
 }
 
 // prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are never
-// turned; takes the box of what is not 0; normalises; resamples.
+// turned; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans up.
 func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
 	r := &prepared{spacing: permuted(fileSpacing(scans[0].Grid), p.Forward)}
 	var images []view[float32]
@@ -39,23 +40,20 @@ func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
 			)
 		}
 	}
+	if !slices.ContainsFunc(p.Channels, func(c channel) bool { return c.masked }) {
+		inside = array[bool]{} // nothing is normalised by it
+	}
 	for n := range images {
 		image := images[n].part(b)
 		images[n] = view[float32]{} // each goes when it is used up
-		if err := p.Channels[n].normalise(image, inside.view().part(b)); err != nil {
+		if err := p.Channels[n].normalise(image, inside, b); err != nil {
 			return nil, fmt.Errorf("channel %d: %w", n, err)
 		}
 		if image.shape == shape { // whatever the spacings are
 			r.channels = append(r.channels, image.copied())
 			continue
 		}
-		wide := p.data.resampled(image, shape, r.spacing, p.Spacing)
-		image.values = nil
-		channel := newArray[float32](shape)
-		for i, v := range wide.values {
-			channel.values[i] = float32(v)
-		}
-		r.channels = append(r.channels, channel)
+		r.channels = append(r.channels, p.data.resampled(image, shape, r.spacing, p.Spacing))
 	}
 	return r, nil
 }
@@ -70,16 +68,16 @@ func fileSpacing(g volume.Grid) (s [3]float64) {
 	return s
 }
 
-// fileArray is a copy of a scan with the axes (k, j, i) of its file.
+// fileArray takes the voxels of a scan, with the axes (k, j, i) of its file: it has none afterwards.
 func fileArray(v *volume.Volume) array[float32] {
-	x := newArray[float32]([3]int{v.Shape[2], v.Shape[1], v.Shape[0]})
-	if v.Float32 != nil {
-		copy(x.values, v.Float32)
-		return x
+	x := array[float32]{[3]int{v.Shape[2], v.Shape[1], v.Shape[0]}, v.Float32}
+	if v.Float32 == nil {
+		x = newArray[float32](x.shape)
+		for i, hu := range v.Int16 {
+			x.values[i] = float32(hu)
+		}
 	}
-	for i, hu := range v.Int16 {
-		x.values[i] = float32(hu)
-	}
+	v.Int16, v.Float32 = nil, nil
 	return x
 }
 
@@ -166,9 +164,9 @@ func (x view[T]) each(do func(at int)) {
 	}
 }
 
-// normalise brings the voxels of a channel to what the network was trained on, in float32 as
-// nnU-Net does.
-func (c channel) normalise(x view[float32], inside view[bool]) error {
+// normalise brings the voxels of a channel in a box to what the network was trained on, in float32
+// as nnU-Net does. inside, of the whole scan, is looked at where the channel is masked.
+func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 	finite := true
 	x.each(func(at int) {
 		finite = finite && !math.IsNaN(float64(x.values[at])) && !math.IsInf(float64(x.values[at]), 0)
@@ -184,7 +182,10 @@ func (c channel) normalise(x view[float32], inside view[bool]) error {
 		change = func(v float32) float32 { return (min(max(v, low), high) - mean) / sd }
 	case schemeZScore:
 		var chosen []float32
-		in := inside.copied().values
+		var in []bool
+		if c.masked {
+			in = inside.view().part(b).copied().values
+		}
 		n := 0
 		x.each(func(at int) {
 			if !c.masked || in[n] {

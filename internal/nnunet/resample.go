@@ -1,6 +1,9 @@
 package nnunet
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Resampling as nnU-Net does it by skimage's resize, which is scipy's zoom with grid_mode: the
 // boxes of both grids coincide, so that index i of m samples lies at (i + 0.5) n/m - 0.5 of n; edge
@@ -190,20 +193,14 @@ func (r resampling) orders(spacing, other [3]float64) (orders [3]int, coarse int
 }
 
 // resampled brings one channel from a grid of a spacing to another, of another shape.
-func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]float64) array[float64] {
+func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]float64) array[float32] {
 	orders, coarse := r.orders(spacing, other)
 	less := func(a, b float32) bool { return a < b }
-	// what is interpolated keeps to the range of what it was made of: of the whole, or of each
-	// slice in its plane where slices are resampled apart
-	parts, from := []box{{to: x.shape}}, x
-	if coarse >= 0 {
-		parts = nil
-		for n := range x.shape[coarse] {
-			b := box{to: x.shape}
-			b.from[coarse], b.to[coarse] = n, n+1
-			parts = append(parts, b)
-		}
+	if coarse < 0 {
+		low, high := x.bounds(less)
+		return onto(x, shape, r.Order, float64(low), float64(high))
 	}
+	// what is interpolated keeps to the range of what it was made of: of each slice in its plane
 	var y array[float64]
 	for axis, m := range shape {
 		switch {
@@ -214,16 +211,71 @@ func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]f
 			y = along(y.view(), axis, m, orders[axis])
 		}
 	}
-	for _, b := range parts {
-		low, high := from.part(b).bounds(less)
-		b.to = y.shape
-		if coarse >= 0 {
-			b.to[coarse] = b.from[coarse] + 1
-		}
-		clip(y.view().part(b), float64(low), float64(high))
+	for n := range x.shape[coarse] {
+		from, to := box{to: x.shape}, box{to: y.shape}
+		from.from[coarse], from.to[coarse], to.from[coarse], to.to[coarse] = n, n+1, n, n+1
+		low, high := x.part(from).bounds(less)
+		clip(y.view().part(to), float64(low), float64(high))
 	}
-	if coarse >= 0 && y.shape[coarse] != shape[coarse] {
+	if y.shape[coarse] != shape[coarse] {
 		y = along(y.view(), coarse, shape[coarse], orders[coarse])
 	}
-	return y
+	out := newArray[float32](shape)
+	for i, v := range y.values {
+		out.values[i] = float32(v)
+	}
+	return out
+}
+
+// blockColumns is how many columns are resampled along the first two axes at once.
+const blockColumns = 16
+
+// onto resamples along the three axes, one after the other, and clips. Along the first two it goes
+// block of columns by block, so that little more than what the third is made of is held.
+func onto(x view[float32], shape [3]int, order int, low, high float64) array[float32] {
+	n := x.shape[2]
+	between := newArray[float64]([3]int{shape[0], shape[1], n})
+	for from := 0; from < n; from += blockColumns {
+		b := box{to: x.shape}
+		b.from[2], b.to[2] = from, min(from+blockColumns, n)
+		y := along(x.part(b), 0, shape[0], order)
+		y = along(y.view(), 1, shape[1], order)
+		width := y.shape[2]
+		for line := range shape[0] * shape[1] {
+			copy(between.values[line*n+from:], y.values[line*width:][:width])
+		}
+	}
+	out := newArray[float32](shape)
+	parallel(shape[0], func(i int) {
+		b := box{to: between.shape}
+		b.from[0], b.to[0] = i, i+1
+		y := along(between.view().part(b), 2, shape[2], order)
+		for k, v := range y.values {
+			out.values[i*len(y.values)+k] = float32(min(max(v, low), high))
+		}
+	})
+	return out
+}
+
+// between is the memory in bytes that [resampling.resampled] takes beside a channel and its result.
+func (r resampling) between(own, shape [3]int, spacing, other [3]float64) int64 {
+	if own == shape {
+		return 0
+	}
+	product := func(a, b, c int) int64 { return 8 * int64(a) * int64(b) * int64(c) }
+	_, coarse := r.orders(spacing, other)
+	if coarse < 0 {
+		block := min(blockColumns, own[2])
+		return product(shape[0], shape[1], own[2]) +
+			product(shape[0], own[1], block) + product(shape[0], shape[1], block)
+	}
+	steps := []int{0, 1, 2}
+	steps = append(slices.DeleteFunc(steps, func(axis int) bool { return axis == coarse }), coarse)
+	var last, most int64 // of a step, and of two that follow one another
+	for _, axis := range steps {
+		own[axis] = shape[axis]
+		next := product(own[0], own[1], own[2])
+		most, last = max(most, last+next), next
+	}
+	return most
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/half"
 )
 
-// starts are where windows begin along an axis: evenly spread, half a window apart at most.
-func starts(n, patch int) []int {
-	count := int(math.Ceil(float64(n-patch)/(float64(patch)*0.5))) + 1
+// starts are where windows begin along an axis: evenly spread, a share of a window apart at most.
+func starts(n, patch int, step float64) []int {
+	count := int(math.Ceil(float64(n-patch)/(float64(patch)*step))) + 1
 	at := make([]int, count)
 	for i := range at {
 		if count > 1 {
@@ -62,19 +62,18 @@ func gaussian(patch [3]int) array[half.Float] {
 	return g
 }
 
-// window computes logits (heads, patch) of a window (channels, patch).
-type window func(x []float32) ([]float32, error)
-
 // sums are logits of each head, added up over windows, of the planes that windows still reach. They
 // are float16 at every step as nnU-Net has them: where few windows reach, that rounding decides.
 type sums struct {
-	heads  []array[half.Float] // (depth of a window, padded height, padded width)
+	heads  []array[half.Float] // (depth of a window, rows of a band, padded width)
 	weight array[half.Float]
-	base   int // the first plane
+	base   int    // the first plane
+	rows   [2]int // of the padded scan
 }
 
-func newSums(heads int, shape [3]int) *sums {
-	s := &sums{heads: make([]array[half.Float], heads), weight: newArray[half.Float](shape)}
+func newSums(heads int, depth int, rows [2]int, width int) *sums {
+	shape := [3]int{depth, rows[1] - rows[0], width}
+	s := &sums{heads: make([]array[half.Float], heads), weight: newArray[half.Float](shape), rows: rows}
 	for h := range s.heads {
 		s.heads[h] = newArray[half.Float](shape)
 	}
@@ -91,14 +90,15 @@ func (s *sums) forget(before int) {
 	s.base = before
 }
 
-// planes gives the final logits of each head in one plane of the padded scan, within a box of it.
-func (s *sums) planes(at int, inside box, into [][]half.Float) {
+// planes gives the final logits of each head in the rows of one plane of the padded scan, from one
+// column to before another.
+func (s *sums) planes(at, from, to int, into [][]half.Float) {
 	width := s.weight.shape[2]
 	parallel(len(s.heads), func(h int) {
 		n := 0
-		for j := inside.from[1]; j < inside.to[1]; j++ {
+		for j := range s.weight.shape[1] {
 			row := ((at-s.base)*s.weight.shape[1] + j) * width
-			for k := row + inside.from[2]; k < row+inside.to[2]; k++ {
+			for k := row + from; k < row+to; k++ {
 				into[h][n] = half.From(s.heads[h].values[k].Float32() / s.weight.values[k].Float32())
 				n++
 			}
@@ -111,24 +111,32 @@ type inference struct {
 	*Plan
 	channels []array[float32]
 	mirror   [][]int
+	step     float64
 	members  int
 	use      func(member int) error // puts a fold's weights in place
-	run      window
+	network  *network
 	progress func()
 }
 
-// over slides the network over a prepared scan: the windows of a plane with one fold after the
-// other, then the next. Planes that no window reaches any more are handed to emit in their order,
-// averaged over the folds: the float16 sum, divided by how many they are.
-func (f *inference) over(ctx context.Context, heads int, emit func(plane int, logits [][]half.Float)) error {
-	shape := f.channels[0].shape
-	padded, inside := shape, box{} // a scan smaller than a window is centred in it
+// pad is the shape of a scan that is padded to a window where it is smaller, and how many voxels of
+// that come before it.
+func pad(shape, patch [3]int) (padded, before [3]int) {
+	padded = shape
 	for a, n := range shape {
-		if missing := f.Patch[a] - n; missing > 0 {
-			padded[a], inside.from[a] = f.Patch[a], missing/2
+		if missing := patch[a] - n; missing > 0 {
+			padded[a], before[a] = patch[a], missing/2
 		}
-		inside.to[a] = inside.from[a] + n
 	}
+	return padded, before
+}
+
+// over slides the network over rows of a prepared scan: the windows of a plane with one fold after
+// the other, then the next. Planes that no window reaches any more are handed to emit in their order,
+// these rows of them, averaged over the folds: the float16 sum, divided by how many they are.
+func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, logits [][]half.Float)) error {
+	shape, heads := f.channels[0].shape, f.network.heads
+	padded, before := pad(shape, f.Patch)
+	rows[0], rows[1] = rows[0]+before[1], rows[1]+before[1]
 	weights := gaussian(f.Patch)
 	bell := make([]float32, len(weights.values))
 	for i, w := range weights.values {
@@ -136,18 +144,21 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 	}
 	members := make([]*sums, f.members)
 	for m := range members {
-		members[m] = newSums(heads, [3]int{f.Patch[0], padded[1], padded[2]})
+		members[m] = newSums(heads, f.Patch[0], rows, padded[2])
 	}
 	voxels := len(bell)
 	x := make([]float32, len(f.channels)*voxels)
 	var total, turned []float32
 	if len(f.mirror) > 1 {
-		total, turned = make([]float32, heads*voxels), make([]float32, len(x))
+		total, turned = make([]float32, f.network.channels*voxels), make([]float32, len(x))
 	}
-	layers := starts(padded[0], f.Patch[0])
+	layers := starts(padded[0], f.Patch[0], f.step)
 	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
 	for h := range logits {
-		logits[h], one[h] = make([]half.Float, shape[1]*shape[2]), make([]half.Float, shape[1]*shape[2])
+		logits[h] = make([]half.Float, (rows[1]-rows[0])*shape[2])
+		if len(members) > 1 {
+			one[h] = make([]half.Float, len(logits[h]))
+		}
 	}
 	for n, i := range layers {
 		for m, s := range members {
@@ -156,20 +167,25 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 					return err
 				}
 			}
-			for _, j := range starts(padded[1], f.Patch[1]) {
-				for _, k := range starts(padded[2], f.Patch[2]) {
+			for _, j := range reach(padded[1], f.Patch[1], f.step, rows) {
+				for _, k := range starts(padded[2], f.Patch[2], f.step) {
 					if err := ctx.Err(); err != nil {
 						return err
 					}
 					corner := [3]int{i, j, k}
 					for c, channel := range f.channels {
-						cut(x[c*voxels:][:voxels], channel, corner, inside.from, f.Patch)
+						cut(x[c*voxels:][:voxels], channel, corner, before, f.Patch)
 					}
-					logits, err := mirrored(x, turned, total, f.Patch, f.mirror, f.run)
+					values, err := mirrored(x, turned, total, f.Patch, f.mirror, f.network.run)
 					if err != nil {
 						return err
 					}
-					s.add(logits, bell, weights.values, corner, f.Patch)
+					s.weigh(weights, corner)
+					if err := f.network.each(values, func(logits []float32, plane int) {
+						s.add(logits, bell, corner, f.Patch, plane)
+					}); err != nil {
+						return err
+					}
 					f.progress()
 				}
 			}
@@ -178,10 +194,11 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 		if n+1 < len(layers) {
 			final = layers[n+1]
 		}
-		for plane := max(i, inside.from[0]); plane < min(final, inside.to[0]); plane++ {
-			members[0].planes(plane, inside, logits)
+		left, right := before[2], before[2]+shape[2]
+		for plane := max(i, before[0]); plane < min(final, before[0]+shape[0]); plane++ {
+			members[0].planes(plane, left, right, logits)
 			for _, s := range members[1:] {
-				s.planes(plane, inside, one)
+				s.planes(plane, left, right, one)
 				for h := range logits {
 					for v, x := range one[h] {
 						logits[h][v] = half.From(logits[h][v].Float32() + x.Float32())
@@ -195,7 +212,7 @@ func (f *inference) over(ctx context.Context, heads int, emit func(plane int, lo
 					}
 				}
 			}
-			emit(plane-inside.from[0], logits)
+			emit(plane-before[0], logits)
 		}
 		for _, s := range members {
 			s.forget(final)
@@ -225,10 +242,11 @@ func cut(dst []float32, x array[float32], corner, before, patch [3]int) {
 	}
 }
 
-// mirrored computes the logits of a window: the mean over its mirror images, which are turned back
-// and summed in float32. mirror has the axes of each image; the first is the window itself. Where
-// it is alone, its logits are what run gives, and nothing else is written to.
-func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int, run window) ([]float32, error) {
+// mirrored computes what the network gives of a window: the mean over its mirror images, which are
+// turned back and summed in float32. mirror has the axes of each image; the first is the window
+// itself. Where it is alone, it is what run gives, and nothing else is written to.
+func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int,
+	run func(x []float32) ([]float32, error)) ([]float32, error) {
 	if len(mirror) == 1 {
 		return run(x)
 	}
@@ -339,29 +357,39 @@ func addFlipped(total, y []float32, patch [3]int, axes []int) {
 	}
 }
 
-// add adds the logits of a window, weighted.
-func (s *sums) add(logits, bell []float32, weights []half.Float, corner, patch [3]int) {
-	voxels := len(bell)
-	parallel(len(s.heads)+1, func(h int) {
-		to := s.weight.values
-		if h < len(s.heads) {
-			to = s.heads[h].values
+// within calls do with the parts of a window's rows that lie in the rows of the sums: for planes of
+// the window, where such a part begins in the window's plane, and in the sums.
+func (s *sums) within(corner, patch [3]int, from, to int, do func(i, row, at int)) {
+	first, last := max(s.rows[0]-corner[1], 0), min(s.rows[1]-corner[1], patch[1])
+	for i := from; i < to; i++ {
+		for j := first; j < last; j++ {
+			do(i, j*patch[2], ((corner[0]-s.base+i)*s.weight.shape[1]+corner[1]+j-s.rows[0])*s.weight.shape[2]+corner[2])
 		}
-		for i := range patch[0] {
-			for j := range patch[1] {
-				row := (i*patch[1] + j) * patch[2]
-				to := to[((corner[0]-s.base+i)*s.weight.shape[1]+corner[1]+j)*s.weight.shape[2]+corner[2]:][:patch[2]]
-				if h == len(s.heads) {
-					for k := range to {
-						to[k] = half.From(to[k].Float32() + weights[row+k].Float32())
-					}
-					continue
-				}
-				y := logits[h*voxels+row:][:patch[2]]
-				for k := range to {
-					to[k] = half.From(to[k].Float32() + y[k]*bell[row+k])
-				}
+	}
+}
+
+// weigh adds the weights of a window.
+func (s *sums) weigh(weights array[half.Float], corner [3]int) {
+	patch := weights.shape
+	s.within(corner, patch, 0, patch[0], func(i, row, at int) {
+		to, w := s.weight.values[at:][:patch[2]], weights.values[i*patch[1]*patch[2]+row:]
+		for k := range to {
+			to[k] = half.From(to[k].Float32() + w[k].Float32())
+		}
+	})
+}
+
+// add adds the logits (heads, some planes, ..) of a window from one of its planes on, weighted.
+func (s *sums) add(logits, bell []float32, corner, patch [3]int, plane int) {
+	size := patch[1] * patch[2]
+	voxels := len(logits) / len(s.heads)
+	parallel(len(s.heads), func(h int) {
+		s.within(corner, patch, plane, plane+voxels/size, func(i, row, at int) {
+			to, w := s.heads[h].values[at:][:patch[2]], bell[i*size+row:]
+			y := logits[h*voxels+(i-plane)*size+row:]
+			for k := range to {
+				to[k] = half.From(to[k].Float32() + y[k]*w[k])
 			}
-		}
+		})
 	})
 }

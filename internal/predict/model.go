@@ -21,6 +21,9 @@ type Model interface {
 	// Fits says whether there is memory for a scan, before it is read, whose voxels take so many
 	// bytes in each channel.
 	Fits(g volume.Grid, voxelBytes int, o segment.MapOptions) error
+	// Sparing says how windows over a scan are computed where the memory is too little for all of it
+	// at once; "" where it is not.
+	Sparing(g volume.Grid) string
 	// CheckSpacing says what is wrong with the voxels of a scan.
 	CheckSpacing(g volume.Grid) error
 	// Modality is that of the scans that it was trained on; "" where nobody knows.
@@ -38,6 +41,9 @@ type own struct{ *segment.Predictor }
 
 // Modality implements [Model].
 func (p own) Modality() string { return p.Preparation().ModalityName() }
+
+// Sparing implements [Model]: windows are over all of the scan, or not at all.
+func (p own) Sparing(volume.Grid) string { return "" }
 
 func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
 

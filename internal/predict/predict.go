@@ -649,6 +649,9 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err := p.CheckSpacing(scan.Grid); err != nil {
 		watch.Note(fmt.Sprintf("WARNING: %s: %v", c.ID, err))
 	}
+	if note := p.Sparing(scan.Grid); note != "" {
+		watch.Note(c.ID + ": " + note)
+	}
 	voxels, err := scan.Digest()
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (n *network) Encoder(g *nn.Graph, x *nn.Node) []*nn.Node {
 		g.Fail("%w", err)
 		return nil
 	}
-	return (&builder{n.unet, g}).encoder(x)
+	return (&builder{Settings: n.unet, g: g}).encoder(x)
 }
 
 // Decoder implements [backbone.Backbone].
@@ -91,7 +91,7 @@ func (n *network) Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node {
 	if len(stages) != len(n.unet.Features) {
 		return []*nn.Node{g.Fail("decoder: %d stages, want %d", len(stages), len(n.unet.Features))}
 	}
-	return (&builder{n.unet, g}).decoder(stages)
+	return (&builder{Settings: n.unet, g: g}).decoder(stages)
 }
 
 // Rename implements [backbone.Renamer].

@@ -1,0 +1,92 @@
+package nnunet
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// What takes less memory gives the label maps of numpy and PyTorch, too: the last layer by itself,
+// and windows for a band of the scan at a time, of which there are as few as fit.
+func TestSparing(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	apart := true
+	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
+		folder := filepath.Join("..", "..", "testdata", "nnunet", name)
+		m, err := Open(folder, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for plain, file := range map[bool]string{false: "labels_mirrored.nii.gz", true: "labels_plain.nii.gz"} {
+			p, err := NewPredictor(dev, m, Options{NoMirroring: plain, apart: &apart})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			if p.network.head == nil {
+				t.Fatal("the last layer is none by itself")
+			}
+			want, err := nifti.ReadLabels(filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before int64 = math.MaxInt64
+			for _, bands := range []int{1, 2, 4} {
+				e, err := p.scanned(want.Grid, 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				need := p.inferring(e, bands)
+				if need >= before {
+					t.Errorf("%s: %d bands take %d bytes, fewer %d", name, bands, need, before)
+				}
+				p.memory, before = p.Bytes()+need, need
+				if n := p.count(e, p.room()); n != bands {
+					t.Errorf("%s: %d bands, want %d", name, n, bands)
+				}
+				if said := p.Sparing(want.Grid); (said != "") != (bands > 1) {
+					t.Errorf("%s, %d bands: said %q", name, bands, said)
+				}
+				var scans []*volume.Volume
+				for c := range channels {
+					v, err := nifti.Read(filepath.Join(folder, fmt.Sprintf("scan_%04d.nii.gz", c)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					scans = append(scans, v)
+				}
+				seen, all := 0, 0
+				p.Progress = func(done, total int) { seen, all = done, total }
+				got, err := p.Predict(t.Context(), scans)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if seen != all || all == 0 {
+					t.Errorf("%s: %d of %d windows", name, seen, all)
+				}
+				if bands > 2 && all <= p.windows(e, 1) && name == "thick" {
+					t.Errorf("%s: %d windows in %d bands", name, all, bands)
+				}
+				if !slices.Equal(got.Labels, want.Labels) {
+					t.Errorf("%s, %s, %d bands: %v voxels of labels, want %v", name, file, bands, got.Counts(),
+						want.Counts())
+				}
+				for c, v := range scans {
+					if v.Int16 != nil || v.Float32 != nil {
+						t.Errorf("%s: channel %d is held", name, c)
+					}
+				}
+			}
+		}
+	}
+}
