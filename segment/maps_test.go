@@ -148,7 +148,7 @@ func TestMapsCountTowardsTheLimit(t *testing.T) {
 	}
 	network := free.Bytes()
 	free.Close()
-	p, err := NewPredictor(dev, []string{path}, DefaultInference(), network+3<<19)
+	p, err := NewPredictor(dev, []string{path}, DefaultInference(), network+1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,9 @@ func (c Config) WindowNote(o Inference) string {
 // A Predictor makes label maps with one network, or with the mean of several.
 type Predictor struct {
 	Progress func(done, total int) // told of the windows of a scan; may be nil
+	// Note is told how the windows of a scan are computed where the memory is too little for all of
+	// their sums at once; may be nil.
+	Note func(text string)
 
 	config  Config
 	options Inference
@@ -364,7 +367,9 @@ func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*vol
 
 func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (*volume.LabelMap,
 	sliding.Result, error) {
+	p.windows.Note = p.Note
 	r, err := p.windows.Infer(ctx, src, p.ensemble(), wanted, p.Progress)
+	p.windows.Note = nil // other passes over the same scan are like the first
 	if err != nil {
 		return nil, r, err
 	}

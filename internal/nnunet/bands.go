@@ -167,16 +167,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
 	)
 }
 
-// Sparing says how a scan is taken apart so that it fits into the memory; "" where it is not.
-func (p *Predictor) Sparing(g volume.Grid) string {
-	e, err := p.scanned(g, 2)
-	if err != nil {
-		return ""
-	}
-	n := p.count(e, p.room())
-	if n == 1 {
-		return ""
-	}
-	return fmt.Sprintf("in %d bands, to keep to the memory: the same label map, from %.1f times as many windows", n,
-		float64(p.windows(e, n))/float64(p.windows(e, 1)))
+// apart says how a scan is taken apart.
+func (p *Predictor) apart(e extent, count int) string {
+	return fmt.Sprintf("in %d bands, to keep to the memory: the same label map, from %.1f times as many windows", count,
+		float64(p.windows(e, count))/float64(p.windows(e, 1)))
 }

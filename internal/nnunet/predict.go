@@ -19,6 +19,9 @@ import (
 type Predictor struct {
 	*Model
 	Progress func(done, total int) // told of the windows of a scan, of all folds; may be nil
+	// Note is told how a scan is taken apart where the memory is too little for all of its sums; may
+	// be nil.
+	Note func(text string)
 
 	network *network
 	params  *nn.Params
@@ -175,7 +178,10 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if e.held += 2 * int64(len(labels.values)); p.Turned {
 		e.held *= 2
 	}
-	count := p.count(e, p.room())
+	count := len(bandsOf(e.rows, p.count(e, p.room())))
+	if count > 1 && p.Note != nil {
+		p.Note(p.apart(e, count))
+	}
 	f := &inference{
 		Plan:     p.Plan,
 		channels: scan.channels,

@@ -16,14 +16,12 @@ type Model interface {
 	Provenance() segment.Provenance
 	Labels() []uint16              // that its label maps may have, without the background
 	LabelNames() map[uint16]string // of these, where known
-	// Watch has the windows of a scan counted.
-	Watch(progress func(done, total int))
+	// Watch has the windows of a scan counted, and is told what is done in another way because of
+	// the memory.
+	Watch(progress func(done, total int), note func(text string))
 	// Fits says whether there is memory for a scan, before it is read, whose voxels take so many
 	// bytes in each channel.
 	Fits(g volume.Grid, voxelBytes int, o segment.MapOptions) error
-	// Sparing says how windows over a scan are computed where the memory is too little for all of it
-	// at once; "" where it is not.
-	Sparing(g volume.Grid) string
 	// CheckSpacing says what is wrong with the voxels of a scan.
 	CheckSpacing(g volume.Grid) error
 	// Modality is that of the scans that it was trained on; "" where nobody knows.
@@ -42,10 +40,9 @@ type own struct{ *segment.Predictor }
 // Modality implements [Model].
 func (p own) Modality() string { return p.Preparation().ModalityName() }
 
-// Sparing implements [Model]: windows are over all of the scan, or not at all.
-func (p own) Sparing(volume.Grid) string { return "" }
-
-func (p own) Watch(progress func(done, total int)) { p.Progress = progress }
+func (p own) Watch(progress func(done, total int), note func(text string)) {
+	p.Progress, p.Note = progress, note
+}
 
 func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
 	*segment.Maps, error) {
@@ -74,7 +71,9 @@ func (p *foreign) Labels() []uint16 { return p.Values() }
 
 func (p *foreign) LabelNames() map[uint16]string { return p.Names() }
 
-func (p *foreign) Watch(progress func(done, total int)) { p.Progress = progress }
+func (p *foreign) Watch(progress func(done, total int), note func(text string)) {
+	p.Progress, p.Note = progress, note
+}
 
 func (p *foreign) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error {
 	return p.Predictor.Fits(g, voxelBytes)

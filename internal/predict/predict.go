@@ -478,7 +478,8 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 			own.Done++
 			continue
 		}
-		p.Watch(func(done, total int) { watch.Window(c.ID, done, total) })
+		p.Watch(func(done, total int) { watch.Window(c.ID, done, total) },
+			func(text string) { watch.Note(c.ID + ": " + text) })
 		err := b.one(ctx, p, n, watch)
 		if ctx.Err() != nil {
 			own.Stopped = true
@@ -648,9 +649,6 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	}
 	if err := p.CheckSpacing(scan.Grid); err != nil {
 		watch.Note(fmt.Sprintf("WARNING: %s: %v", c.ID, err))
-	}
-	if note := p.Sparing(scan.Grid); note != "" {
-		watch.Note(c.ID + ": " + note)
 	}
 	voxels, err := scan.Digest()
 	if err != nil {

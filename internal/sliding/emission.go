@@ -26,7 +26,8 @@ type emission struct {
 	taps [3][]volume.Tap
 	// for each voxel of the scan along an axis: the factor that is left to apply to maps
 	scale [3][]float32
-	next  int // planes that have been emitted
+	next  int   // planes that have been emitted
+	lines []int // across the planes, that are emitted
 }
 
 // newEmission takes the sums of the windows' weights along each prepared axis, and how many
@@ -79,12 +80,12 @@ var errNotFinite = errors.New("the network's output is not a number: were the we
 // emit writes all voxels of the scan that lie between planes of the slab before the given one.
 func (e *emission) emit(s *slab, before int) error {
 	planes := e.ready(s.along, before)
-	lines := len(e.taps[s.across])
+	lines := len(e.lines)
 	var failed atomic.Bool
 	share(len(planes)*lines, func(lo, hi int) {
 		row := newRow(e, s)
 		for n := lo; n < hi; n++ {
-			if !row.emit(planes[n/lines], n%lines) {
+			if !row.emit(planes[n/lines], e.lines[n%lines]) {
 				failed.Store(true)
 				return
 			}

@@ -42,18 +42,43 @@ func emissionOf(to *volume.Restoration, classes int) (Result, *emission) {
 	return r, e
 }
 
-// settle takes sums on the prepared grid to the scan, in steps of the given number of planes.
+// settle takes sums on the prepared grid to the scan, in steps of the given number of planes. In
+// bands it is the same.
 func settle(t *testing.T, to *volume.Restoration, sums []float32, classes, step int) Result {
 	t.Helper()
+	whole := settleBands(t, to, sums, classes, step, 1)
+	for _, bands := range []int{2, 5} {
+		if r := settleBands(t, to, sums, classes, step, bands); !slices.Equal(r.Classes, whole.Classes) ||
+			!slices.Equal(r.Probabilities, whole.Probabilities) {
+			t.Errorf("%d bands differ from the whole", bands)
+		}
+	}
+	return whole
+}
+
+func settleBands(t *testing.T, to *volume.Restoration, sums []float32, classes, step, count int) Result {
+	t.Helper()
 	shape := to.Prepared.Shape
-	s := Wanted{Classes: to, Maps: to, Probabilities: true}.slab(shape, [3]int{shape[0], step, step}, classes)
-	s.allocate()
+	w := Wanted{Classes: to, Maps: to, Probabilities: true}
+	s := w.slab(shape, [3]int{shape[0], step, step}, classes)
+	bands := w.bands(s, count)
+	s.allocate(bands)
 	var weights [3][]float32
 	for a, n := range shape {
 		weights[a] = slices.Repeat([]float32{1}, n)
 	}
 	r, e := emissionOf(to, classes)
 	s.to = []*emission{e}
+	for _, b := range bands {
+		s.hold(b)
+		settleBand(t, s, sums, classes, step, &weights)
+	}
+	return r
+}
+
+func settleBand(t *testing.T, s *slab, sums []float32, classes, step int, weights *[3][]float32) {
+	t.Helper()
+	shape := s.shape
 	for first := 0; first < shape[s.along]; first += step {
 		var origin, size [3]int // of planes that no other window comes to
 		size = shape
@@ -67,12 +92,11 @@ func settle(t *testing.T, to *volume.Restoration, sums []float32, classes, step 
 				}
 			}
 		}
-		s.add(part, 0, origin, size, &weights)
+		s.add(part, 0, origin, size, weights)
 		if err := s.settle(first + size[s.along]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return r
 }
 
 func restoredCases(t *testing.T) (cases []restored) {

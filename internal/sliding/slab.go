@@ -3,6 +3,7 @@ package sliding
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -18,8 +19,11 @@ type slab struct {
 	base              int // the first of them, in the scan
 	// planes that are kept below those that windows are still to come to
 	kept int
-	sums []float32 // (channel, depth, across, i)
-	to   []*emission
+	// lines across the planes that are held, and the first of them
+	lines, first int
+	sums         []float32 // (channel, depth, lines, i)
+	all          []float32 // the memory of the sums of the band with most lines
+	to           []*emission
 }
 
 // newSlab chooses the axis along which planes are smaller: windows of the given size reach through
@@ -34,21 +38,26 @@ func newSlab(shape, size [3]int, classes, channels int, interpolated [3]bool) *s
 		s.kept = 1
 	}
 	s.depth = min(depth(s.along)+s.kept, shape[s.along])
+	s.lines = shape[s.across]
 	return s
 }
 
-func (s *slab) plane() int { return s.shape[0] * s.shape[s.across] }
+func (s *slab) plane() int { return s.shape[0] * s.lines }
 
 // bytes is the memory that the sums take.
 func (s *slab) bytes() int64 {
 	return 4 * int64(s.channels) * int64(s.depth) * int64(s.plane())
 }
 
-func (s *slab) allocate() { s.sums = make([]float32, s.channels*s.depth*s.plane()) }
+// allocate takes the memory of the largest of bands.
+func (s *slab) allocate(bands []band) {
+	s.lines = slices.MaxFunc(bands, func(a, b band) int { return a.lines - b.lines }).lines
+	s.all = make([]float32, s.channels*s.depth*s.plane())
+}
 
 // line is the sums of a channel along a line of voxels.
 func (s *slab) line(channel, along, across int) []float32 {
-	return s.sums[(channel*s.depth+along-s.base)*s.plane()+across*s.shape[0]:][:s.shape[0]]
+	return s.sums[(channel*s.depth+along-s.base)*s.plane()+(across-s.first)*s.shape[0]:][:s.shape[0]]
 }
 
 // add adds values (channel, k, j, i) of a window of the given size, as far as it lies in
@@ -59,6 +68,8 @@ func (s *slab) add(values []float32, first int, origin, size [3]int, weights *[3
 	for axis := range 3 {
 		from[axis], to[axis] = max(-origin[axis], 0), min(size[axis], s.shape[axis]-origin[axis])
 	}
+	from[s.across] = max(from[s.across], s.first-origin[s.across])
+	to[s.across] = min(to[s.across], s.first+s.lines-origin[s.across])
 	bell := weights[0][from[0]:to[0]]
 	share(to[2]-from[2], func(lo, hi int) {
 		for channel := range channels {

@@ -63,6 +63,10 @@ func (o Options) Check() error {
 // An Inferer runs a network over windows.
 type Inferer struct {
 	Options
+	// Note is told how a scan is taken apart where the memory is too little for all of its sums; may
+	// be nil.
+	Note func(text string)
+
 	dev     device.Device
 	program *nn.Program
 	classes int
@@ -189,11 +193,7 @@ func (w Wanted) complete(shape [3]int) (Wanted, error) {
 
 // slab is the sums for these results.
 func (w Wanted) slab(shape, size [3]int, classes int) *slab {
-	var interpolated [3]bool
-	for a := range 3 {
-		interpolated[a] = !w.Classes.Exact(a) || (w.Probabilities || w.Logits) && !w.Maps.Exact(a)
-	}
-	return newSlab(shape, size, classes, w.channels(classes), interpolated)
+	return newSlab(shape, size, classes, w.channels(classes), w.interpolated())
 }
 
 // maps is how many values a voxel of the maps has.
@@ -218,17 +218,22 @@ func (o Options) Bytes(shape [3]int, classes int) int64 {
 	if err != nil { // there is no such shape
 		return 0
 	}
-	return o.bytes(shape, classes, w)
+	return o.bytes(shape, classes, w, 1)
 }
 
-func (o Options) bytes(shape [3]int, classes int, w Wanted) int64 {
+func (o Options) bytes(shape [3]int, classes int, w Wanted, bands int) int64 {
 	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
 	inputs := max(o.Inputs, 1)
 	batches := w.channels(classes) + inputs*(cropsAhead+1)
 	if o.Mirror != "" { // one mirror image, and what the network says of it
 		batches += w.channels(classes) + inputs
 	}
-	return w.slab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(batches) +
+	sums := w.slab(shape, o.Size, classes)
+	sums.lines = 0
+	for _, b := range w.bands(sums, bands) {
+		sums.lines = max(sums.lines, b.lines)
+	}
+	return sums.bytes() + 4*int64(o.Batch)*patch*int64(batches) +
 		2*int64(w.Classes.Scan.Len()) + 4*int64(w.Maps.Scan.Len())*int64(w.maps(classes))
 }
 
@@ -253,7 +258,8 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
-	if err := s.fits(shape, s.bytes(shape, s.classes, wanted)+src.Bytes(), wanted); err != nil {
+	count := s.count(shape, src.Bytes(), wanted)
+	if err := s.fits(shape, s.bytes(shape, s.classes, wanted, count)+src.Bytes(), wanted); err != nil {
 		return r, err
 	}
 	var starts [3][]int
@@ -267,10 +273,12 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		return r, err
 	}
 	emissions := s.emissions(&r, wanted, starts, members)
+	bands := wanted.bands(slab, count)
 	if blend != nil {
 		defer blend.close()
+		bands = wanted.bands(slab, 1) // on the device
 	} else {
-		slab.allocate()
+		slab.allocate(bands)
 		slab.to = emissions
 	}
 	values := map[string][]float32{} // what the host reads of a batch
@@ -280,37 +288,21 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 			values["logits"] = make([]float32, n)
 		}
 	}
-	layers := starts[slab.along]
-	windows, done := len(starts[0])*len(starts[slab.across]), 0
-	for layer := range layers {
-		for member := range members {
-			if of.Use != nil {
-				if err := of.Use(member); err != nil {
-					return Result{}, err
-				}
-			}
-			origins := make([][3]int, windows)
-			for n := range origins {
-				origins[n][0] = starts[0][n%len(starts[0])]
-				origins[n][slab.across] = starts[slab.across][n/len(starts[0])]
-				origins[n][slab.along] = layers[layer]
-			}
-			if err := s.layer(ctx, src, origins, blend, values, slab, func() {
-				if done++; progress != nil {
-					progress(done, windows*len(layers)*members)
-				}
-			}); err != nil {
-				return Result{}, err
-			}
+	if len(bands) > 1 && s.Note != nil {
+		s.Note(s.apart(slab, starts, bands, wanted.bands(slab, 1)))
+	}
+	done, all := 0, s.windowsOf(slab, starts, bands)*members
+	tell := func() {
+		if done++; progress != nil {
+			progress(done, all)
 		}
-		if blend != nil {
-			continue
+	}
+	for _, b := range bands {
+		if blend == nil {
+			slab.hold(b)
 		}
-		final := shape[slab.along] // planes before it are final now
-		if layer+1 < len(layers) {
-			final = layers[layer+1]
-		}
-		if err := slab.settle(final); err != nil {
+		across := b.reach(starts[slab.across], s.Size[slab.across])
+		if err := s.slide(ctx, src, of, blend, values, slab, starts, across, tell); err != nil {
 			return Result{}, err
 		}
 	}
@@ -324,6 +316,41 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	return r, nil
 }
 
+// slide computes all windows that lie at some starts across the planes of the sums, layer by layer.
+func (s *Inferer) slide(ctx context.Context, src Source, of Ensemble, blend *blender, values map[string][]float32,
+	sums *slab, starts [3][]int, across []int, done func()) error {
+	layers, windows := starts[sums.along], len(starts[0])*len(across)
+	for layer := range layers {
+		for member := range max(of.Members, 1) {
+			if of.Use != nil {
+				if err := of.Use(member); err != nil {
+					return err
+				}
+			}
+			origins := make([][3]int, windows)
+			for n := range origins {
+				origins[n][0] = starts[0][n%len(starts[0])]
+				origins[n][sums.across] = across[n/len(starts[0])]
+				origins[n][sums.along] = layers[layer]
+			}
+			if err := s.layer(ctx, src, origins, blend, values, sums, done); err != nil {
+				return err
+			}
+		}
+		if blend != nil {
+			continue
+		}
+		final := sums.shape[sums.along] // planes before it are final now
+		if layer+1 < len(layers) {
+			final = layers[layer+1]
+		}
+		if err := sums.settle(final); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Room is the memory that the limit leaves beside the network; negative: there is no limit.
 func (s *Inferer) Room() int64 { return s.room }
 
@@ -334,7 +361,8 @@ func (s *Inferer) Fits(shape [3]int, source int64, wanted Wanted) error {
 	if err != nil {
 		return err
 	}
-	return s.fits(shape, s.bytes(shape, s.classes, wanted)+source, wanted)
+	need := s.bytes(shape, s.classes, wanted, s.count(shape, source, wanted)) + source
+	return s.fits(shape, need, wanted)
 }
 
 func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {

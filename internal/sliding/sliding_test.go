@@ -234,9 +234,10 @@ func settleAll(t *testing.T, shape [3]int, classes int, sums []float32) ([]uint1
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Wanted{Classes: to, Maps: to}.slab(shape, shape, classes)
-	s.allocate()
-	copy(s.sums, sums)
+	w := Wanted{Classes: to, Maps: to}
+	s := w.slab(shape, shape, classes)
+	bands := w.bands(s, 1)
+	s.allocate(bands)
 	var weights [3][]float32
 	for a, n := range shape {
 		weights[a] = slices.Repeat([]float32{1}, n)
@@ -244,6 +245,8 @@ func settleAll(t *testing.T, shape [3]int, classes int, sums []float32) ([]uint1
 	e := newEmission(to, weights, 1)
 	e.classes = make([]uint16, shape[0]*shape[1]*shape[2])
 	s.to = []*emission{e}
+	s.hold(bands[0])
+	copy(s.sums, sums)
 	return e.classes, s.settle(s.shape[s.along])
 }
 

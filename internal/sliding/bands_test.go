@@ -1,0 +1,65 @@
+package sliding
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// Where the memory is too little for all sums, windows are computed for as few bands as fit, and
+// nothing else changes: classes and probabilities are the same to the bit.
+func TestBands(t *testing.T) {
+	dev := testDevice(t)
+	network, err := backbone.Of(voxsaw.Network{Channels: 2, Levels: 1, Norm: "instance", Classes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := phantomCase(t, [3]int{21, 17, 13})
+	s, err := New(dev, nn.NewParams(dev, 5), network, Options{Size: [3]int{8, 6, 4}, Batch: 2, Overlap: 0.5},
+		nn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	said := ""
+	s.Note = func(text string) { said = text }
+	for _, src := range []Source{Case{c}, part{Case{c}, [3]int{5, 17, 3}}, part{Case{c}, [3]int{21, 3, 9}}} {
+		for _, w := range []Wanted{{}, {Probabilities: true}} {
+			s.room = -1
+			whole, err := s.Infer(t.Context(), src, Ensemble{}, w, nil)
+			if err != nil || said != "" {
+				t.Fatal(err, said)
+			}
+			full, err := w.complete(src.Size())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bands := range []int{1, 2, 3} {
+				s.room = s.bytes(src.Size(), s.classes, full, bands)
+				if s.Fits(src.Size(), 0, w) != nil {
+					t.Errorf("%v in %d bands: %v", src.Size(), bands, s.Fits(src.Size(), 0, w))
+				}
+				done, all := 0, 0
+				r, err := s.Infer(t.Context(), src, Ensemble{}, w, func(n, of int) { done, all = n, of })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(r.Classes, whole.Classes) || !slices.Equal(r.Probabilities, whole.Probabilities) {
+					t.Errorf("%v in %d bands: something else", src.Size(), bands)
+				}
+				if done != all || (bands > 1) != strings.Contains(said, "bands, to keep to the memory") {
+					t.Errorf("%v in %d bands: %d of %d windows, said %q", src.Size(), bands, done, all, said)
+				}
+				said = ""
+			}
+			s.room = s.bytes(src.Size(), s.classes, full, mostBands) - 1
+			if err := s.Fits(src.Size(), 0, w); err == nil {
+				t.Errorf("%v: less than the least fits", src.Size())
+			}
+		}
+	}
+}
