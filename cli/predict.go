@@ -19,14 +19,16 @@ import (
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/totalseg"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type predictOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it; or TotalSegmentator's folder nnunet/results"`
 	Folds      []string          `yaml:"folds,flow" help:"nnU-Net's models: which folds predict together; empty: all that are there"`
+	Task       string            `yaml:"task" help:"TotalSegmentator's models: which task, such as total or total-fast (3 mm); empty: total, or the only one that is there"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg or rtstruct (contours), which refer to the DICOM series that was segmented, so that a PACS files them with the study" oneof:"nifti dicom-seg rtstruct"`
 	Inference  segment.Inference `yaml:"inference"`
@@ -182,15 +184,22 @@ func channelsOf(path string) ([]string, error) {
 	return how.ChannelNames(), nil
 }
 
-// foreignModel is a model of nnU-Net's; nil: the checkpoints are this program's.
-type foreignModel struct{ *nnunet.Model }
+// foreignModel is a model of nnU-Net's, or those of a task of TotalSegmentator's; nil: the
+// checkpoints are this program's.
+type foreignModel struct {
+	model *nnunet.Model
+	set   *totalseg.Set
+}
 
 // channels are the names of its channels.
 func (m *foreignModel) channels() []string {
-	if m == nil {
+	switch {
+	case m == nil:
 		return nil
+	case m.set != nil:
+		return m.set.Channels()
 	}
-	return m.Labels.Channels
+	return m.model.Labels.Channels
 }
 
 // noMirroring switches off the mirror images of nnU-Net's models.
@@ -199,10 +208,15 @@ const noMirroring = "none"
 // foreign reads what a model of nnU-Net's says about itself, where the checkpoint is one. Settings
 // that would change what nnU-Net computes are refused.
 func (o predictOptions) foreign() (*foreignModel, error) {
-	if !slices.ContainsFunc(o.Checkpoint, nnunet.IsModel) {
-		if len(o.Folds) > 0 {
-			return nil, usagef("--folds is for nnU-Net's models, and %s is none", safetext.List(o.Checkpoint))
-		}
+	results := slices.ContainsFunc(o.Checkpoint, totalseg.IsResults)
+	switch {
+	case o.Task != "" && !results:
+		return nil, withHint(usagef("--task is for TotalSegmentator's models, and %s has none",
+			safetext.List(o.Checkpoint)), "they lie in ~/.totalsegmentator/nnunet/results")
+	case results || slices.ContainsFunc(o.Checkpoint, nnunet.IsModel):
+	case len(o.Folds) > 0:
+		return nil, usagef("--folds is for nnU-Net's models, and %s is none", safetext.List(o.Checkpoint))
+	default:
 		return nil, nil
 	}
 	if len(o.Checkpoint) > 1 {
@@ -219,14 +233,27 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	case o.Inference != same:
 		return nil,
 			usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
+	case results && o.Inference.Mirror != "":
+		return nil, usagef("--mirror %s: windows of TotalSegmentator's models are never mirrored", o.Inference.Mirror)
 	case o.Probabilities || o.Logits || o.Agreement:
 		return nil, usagef("--probabilities, --logits and --agreement are not there for nnU-Net's models yet")
+	}
+	if results {
+		set, err := totalseg.Open(o.Checkpoint[0], o.Task, o.Folds)
+		var choice *totalseg.ChoiceError
+		if errors.As(err, &choice) {
+			return nil, withHint(&usageError{err}, "--task says which: %s", safetext.List(choice.Tasks))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &foreignModel{set: set}, nil
 	}
 	m, err := nnunet.Open(o.Checkpoint[0], o.Folds)
 	if err != nil {
 		return nil, err
 	}
-	return &foreignModel{m}, nil
+	return &foreignModel{model: m}, nil
 }
 
 // open makes the model ready, and says what it is.
@@ -237,7 +264,15 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := nnunet.NewPredictor(d, foreign.Model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring,
+		if foreign.set != nil {
+			m, err := totalseg.NewModel(d, foreign.set, o.Memory.planned())
+			if err != nil {
+				return nil, nil, err
+			}
+			o.introduce(stderr, m.Notes(), m.Bytes())
+			return m, func() {}, nil
+		}
+		p, err := nnunet.NewPredictor(d, foreign.model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring,
 			Memory: o.Memory.planned()})
 		if err != nil {
 			return nil, nil, err
