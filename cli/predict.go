@@ -28,7 +28,7 @@ import (
 type predictOptions struct {
 	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged. Or a model of nnU-Net: its folder TRAINER__PLANS__CONFIGURATION in nnUNet_results, or one .pth file in it; or TotalSegmentator's folder nnunet/results"`
 	Folds      []string          `yaml:"folds,flow" help:"nnU-Net's models: which folds predict together; empty: all that are there"`
-	Task       string            `yaml:"task" help:"TotalSegmentator's models: which task, such as total or total-fast (3 mm); empty: total, or the only one that is there"`
+	Task       string            `yaml:"task" help:"TotalSegmentator's: which task, such as total-fast (3 mm); empty: total, or the only one"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg or rtstruct (contours), which refer to the DICOM series that was segmented, so that a PACS files them with the study" oneof:"nifti dicom-seg rtstruct"`
 	Inference  segment.Inference `yaml:"inference"`

@@ -8,9 +8,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// This file: what a scan takes, and how it is taken apart where that is too much. The sums of logits
-// are most of it. They are held for the rows of one band at a time, and the windows that reach into
-// two bands are computed for each: no sum is another one, and it takes longer.
+// This file: what a scan takes, and how it is taken apart where that is too much. The sums of
+// logits are most of it. They are held for the rows of one band at a time, and the windows that
+// reach into two bands are computed for each: no sum is another one, and it takes longer.
 
 // band is rows of the scan's part, along axis 1, and the rows of logits that decide on them.
 type band struct{ rows, logits [2]int }
@@ -93,7 +93,8 @@ func (p *Predictor) inferring(e extent, count int) int64 {
 		rows = max(rows, b.logits[1]-b.logits[0])
 	}
 	sums := int64(p.Patch[0]) * int64(rows) * int64(padded[2])
-	planes := 3 * heads * int64(rows) * int64(padded[2]) // of logits: the newest, and two that decide
+	// of logits: the newest, and two that decide
+	planes := 3 * heads * int64(rows) * int64(padded[2])
 	if len(p.members) > 1 {
 		planes += heads * int64(rows) * int64(padded[2])
 	}
@@ -162,7 +163,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"a scan of %s voxels takes %d MiB of memory with this model of %d classes beside its network, which leaves %d MiB: raise --memory, take fewer folds, or a part of the scan",
+		"a scan of %s voxels takes %d MiB of memory with this model of %d classes "+
+			"beside its network, which leaves %d MiB: raise --memory, take fewer folds, or a part of the scan",
 		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), room>>20,
 	)
 }

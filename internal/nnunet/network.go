@@ -7,12 +7,13 @@ import (
 
 // network is a model's network on windows of its patch. Where it tells more classes apart than its
 // last layer has channels to do so by, that layer is a program of its own, which is given a few
-// planes of a window at a time: the logits of a whole window are never in memory then. That layer is
-// linear and looks at each voxel alone, so that it may follow after the mean over mirror images, too.
+// planes of a window at a time: the logits of a whole window are never in memory then. That layer
+// is linear and looks at each voxel alone, so that it may follow after the mean over mirror images,
+// too.
 type network struct {
 	patch    [3]int
 	heads    int
-	channels int // of what a window gives: the logits of all heads, or the features they are made of
+	channels int // of what a window gives: all logits, or the features that they are made of
 
 	body   *nn.Program
 	head   *nn.Program // nil: body gives the logits
@@ -96,8 +97,8 @@ func (n *network) run(x []float32) ([]float32, error) {
 	return n.values, n.body.Read("values", n.values)
 }
 
-// each gives the logits (heads, planes, ..) of what run gave, or of a mean of it, a few planes of the
-// window at a time, which begin with the plane of the given number.
+// each gives the logits (heads, planes, ..) of what run gave, or of a mean of it, a few planes of
+// the window at a time, which begin with the plane of the given number.
 func (n *network) each(values []float32, add func(logits []float32, plane int)) error {
 	if n.head == nil {
 		add(values, 0)

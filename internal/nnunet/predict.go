@@ -19,8 +19,8 @@ import (
 type Predictor struct {
 	*Model
 	Progress func(done, total int) // told of the windows of a scan, of all folds; may be nil
-	// Note is told how a scan is taken apart where the memory is too little for all of its sums; may
-	// be nil.
+	// Note is told how a scan is taken apart where the memory is too little for all of its sums;
+	// may be nil.
 	Note func(text string)
 
 	network *network

@@ -18,7 +18,8 @@ type prepared struct {
 }
 
 // prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are never
-// turned; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans up.
+// turned; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans
+// up.
 func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
 	r := &prepared{spacing: permuted(fileSpacing(scans[0].Grid), p.Forward)}
 	var images []view[float32]
@@ -68,7 +69,8 @@ func fileSpacing(g volume.Grid) (s [3]float64) {
 	return s
 }
 
-// fileArray takes the voxels of a scan, with the axes (k, j, i) of its file: it has none afterwards.
+// fileArray takes the voxels of a scan, with the axes (k, j, i) of its file: it has none
+// afterwards.
 func fileArray(v *volume.Volume) array[float32] {
 	x := array[float32]{[3]int{v.Shape[2], v.Shape[1], v.Shape[0]}, v.Float32}
 	if v.Float32 == nil {

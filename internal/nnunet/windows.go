@@ -131,8 +131,9 @@ func pad(shape, patch [3]int) (padded, before [3]int) {
 }
 
 // over slides the network over rows of a prepared scan: the windows of a plane with one fold after
-// the other, then the next. Planes that no window reaches any more are handed to emit in their order,
-// these rows of them, averaged over the folds: the float16 sum, divided by how many they are.
+// the other, then the next. Planes that no window reaches any more are handed to emit in their
+// order, these rows of them, averaged over the folds: the float16 sum, divided by how many they
+// are.
 func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, logits [][]half.Float)) error {
 	shape, heads := f.channels[0].shape, f.network.heads
 	padded, before := pad(shape, f.Patch)

@@ -6,9 +6,9 @@ import (
 )
 
 // A band is lines of the prepared scan across a slab's planes: those that the voxels of the results
-// between from and to take their values from. Where the sums over all lines are too much, windows are
-// computed for a band at a time. No sum is another one then, but windows that reach into two bands
-// are computed for each.
+// between from and to take their values from. Where the sums over all lines are too much, windows
+// are computed for a band at a time. No sum is another one then, but windows that reach into two
+// bands are computed for each.
 type band struct {
 	from, to int // voxels of results that lie at from or between it and to belong to the band
 	lines    int // that are held, from the first on

@@ -63,8 +63,8 @@ func (o Options) Check() error {
 // An Inferer runs a network over windows.
 type Inferer struct {
 	Options
-	// Note is told how a scan is taken apart where the memory is too little for all of its sums; may
-	// be nil.
+	// Note is told how a scan is taken apart where the memory is too little for all of its sums;
+	// may be nil.
 	Note func(text string)
 
 	dev     device.Device

@@ -58,8 +58,8 @@ func found(folder string) (map[int]string, error) {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(folder, e.Name()), err)
 		}
 		if other, twice := all[n]; twice {
-			return nil, fmt.Errorf("%s has two data sets of number %d, %s and %s: take one of them out", folder, n, other,
-				e.Name())
+			return nil, fmt.Errorf("%s has two data sets of number %d, %s and %s: take one of them out", folder, n,
+				other, e.Name())
 		}
 		all[n] = e.Name()
 	}
@@ -139,7 +139,8 @@ func (t Task) classesOf(n int, m *nnunet.Model) (int, error) {
 	case t.Classes == nil:
 		return has, nil
 	case len(t.Parts) > 1 && has != t.Classes[n] || has < t.Classes[n]:
-		return 0, fmt.Errorf("%s has %d classes, where the model of task %s has %d: it is another model than TotalSegmentator's", m.Folder, has, t.Name, t.Classes[n])
+		return 0, fmt.Errorf("%s has %d classes, where the model of task %s has %d: "+
+			"it is another model than TotalSegmentator's", m.Folder, has, t.Name, t.Classes[n])
 	}
 	return t.Classes[n], nil // others help in training alone
 }
@@ -170,7 +171,8 @@ func (s *Set) Notes() []string {
 		s.licence(),
 	}
 	if len(s.absent) > 0 {
-		notes = append(notes, fmt.Sprintf("WARNING: of task %s, the data sets %s are not in %s: what they find is background", s.Name, numbers.List(s.absent), s.Folder))
+		notes = append(notes, fmt.Sprintf("WARNING: of task %s, the data sets %s are not in %s: "+
+			"what they find is background", s.Name, numbers.List(s.absent), s.Folder))
 	}
 	if len(s.others) > 0 {
 		notes = append(notes, fmt.Sprintf("--task chooses another task: %s", safetext.List(s.others)))
@@ -221,7 +223,7 @@ type Model struct {
 func NewModel(dev device.Device, s *Set, memory int64) (*Model, error) {
 	m := &Model{Set: s, dev: dev, memory: memory}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %v\n", s.Name, s.Spacing)
+	fmt.Fprintf(sum, "%s %s\n", s.Name, numbers.Extents(s.Spacing[:]))
 	for n, part := range s.parts {
 		p, err := m.open(part, memory)
 		if err != nil {
@@ -298,7 +300,8 @@ const ras = "RAS"
 // parts are predicted.
 func (m *Model) beside(g, small volume.Grid, voxelBytes int) (preparing, predicting int64) {
 	own, at := int64(g.Len()), int64(small.Len())
-	// the scan, and turned; then the resampled one, the merged labels, and at the end both label maps
+	// the scan, and turned; then the resampled one, the merged labels, and at the end both label
+	// maps
 	return 2*int64(voxelBytes)*own + 4*at, 4*at + 2*at
 }
 
@@ -319,7 +322,9 @@ func (m *Model) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error 
 	}
 	preparing, _ := m.beside(g, small, voxelBytes)
 	if ending := 2*int64(small.Len()) + 4*int64(g.Len()); max(preparing, ending) > m.memory {
-		return fmt.Errorf("a scan of %s voxels takes %d MiB of memory, of which there are %d: raise --memory, or take a part of the scan", numbers.Extents(g.Shape[:]), max(preparing, ending)>>20, m.memory>>20)
+		return fmt.Errorf("a scan of %s voxels takes %d MiB of memory, of which there are %d: "+
+			"raise --memory, or take a part of the scan", numbers.Extents(g.Shape[:]),
+			max(preparing, ending)>>20, m.memory>>20)
 	}
 	p, err := m.open(m.parts[m.widest], m.left(g, small))
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 // Task is what TotalSegmentator finds in one go. The table is that of TotalSegmentator 2.18.0.
 type Task struct {
 	Name string
-	// Parts are the numbers of the models' data sets, in the order in which they are merged. Classes
-	// of each count from where those of the parts before it end, so that label maps have the same
-	// numbers as TotalSegmentator's, whichever parts are there.
+	// Parts are the numbers of the models' data sets, in the order in which they are merged.
+	// Classes of each count from where those of the parts before it end, so that label maps have
+	// the same numbers as TotalSegmentator's, whichever parts are there.
 	Parts   []int
 	Classes []int // of each part; nil for a single one, all of whose classes are taken
 	// Spacing is what scans are resampled to first, along (i, j, k) of RAS axes, in mm.
