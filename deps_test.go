@@ -182,6 +182,7 @@ var mayImport = map[string][]string{
 	"scripts/comments":  {},
 	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/fuzz":      {},
+	"scripts/help":      {},
 	"scripts/many":      {"volume", "volume/nifti", "volume/phantom"},
 	"scripts/notices":   {},
 	"scripts/readme":    {},

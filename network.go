@@ -11,19 +11,36 @@ import (
 // Kinds are "vnet" (Milletari et al. 2016; package [github.com/voxsaw/voxsaw/vnet]), which is what
 // an empty kind means, and those that the program has beside it; voxsaw finetune --help lists them.
 type Network struct {
-	Kind       string  `yaml:"kind" flag:"network" help:"kind of network: vnet, or resenc (nnU-Net's residual encoder U-Net), or the plans.json of an nnU-Net, whose network is built"`
-	Preset     string  `yaml:"preset" help:"vnet: paper (Milletari 2016), caffe (its released prototxt) or monai (MONAI, vnet.pytorch)"`
-	Channels   int     `yaml:"channels" help:"channels of the first stage; they double with every level (resenc: up to 320); 0: the network's own"`
-	Levels     int     `yaml:"levels" help:"down-samplings by two; 0: the network's own"`
-	Blocks     []int   `yaml:"blocks,flow,omitempty" help:"resenc: residual blocks of each stage of the encoder, one stage more than levels; empty: 1,3,4,6,6,... as nnU-Net has them" range:"[1,)"`
-	Norm       string  `yaml:"norm" help:"normalisation after each convolution: none, instance, batch or group; empty: the network's own"`
-	Groups     int     `yaml:"groups" help:"groups of the group normalisation; 0: 8"`
-	Activation string  `yaml:"activation" help:"prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own"`
-	Dropout    float64 `yaml:"dropout" help:"rate of the channel dropout; negative: the network's own, 0 switches it off" range:"(,1)"`
+	// kind of network: vnet, or resenc (nnU-Net's residual encoder U-Net), or the plans.json of an
+	// nnU-Net, whose network is built
+	Kind string `yaml:"kind" flag:"network"`
+	// vnet: paper (Milletari 2016), caffe (its released prototxt) or monai (MONAI, vnet.pytorch)
+	Preset string `yaml:"preset"`
+	// channels of the first stage; they double with every level (resenc: up to 320); 0: the
+	// network's own
+	Channels int `yaml:"channels"`
+	// down-samplings by two; 0: the network's own
+	Levels int `yaml:"levels"`
+	// resenc: residual blocks of each stage of the encoder, one stage more than levels; empty:
+	// 1,3,4,6,6,... as nnU-Net has them
+	Blocks []int `yaml:"blocks,flow,omitempty" range:"[1,)"`
+	// normalisation after each convolution: none, instance, batch or group; empty: the network's
+	// own
+	Norm string `yaml:"norm"`
+	// groups of the group normalisation; 0: 8
+	Groups int `yaml:"groups"`
+	// prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own
+	Activation string `yaml:"activation"`
+	// rate of the channel dropout; negative: the network's own, 0 switches it off
+	Dropout float64 `yaml:"dropout" range:"(,1)"`
+	// nnunet: the section architecture of its plans.json
+	//
 	// Architecture is of kind nnunet: that section of a plans.json, which is read from there.
-	Architecture string `yaml:"architecture,omitempty" flag:"-" help:"nnunet: the section architecture of its plans.json"`
-	Classes      int    `yaml:"classes" flag:"-" help:"classes, the background among them"`
-	Inputs       int    `yaml:"inputs,omitempty" flag:"-" help:"channels of a scan, from the data; 0: 1"`
+	Architecture string `yaml:"architecture,omitempty" flag:"-"`
+	// classes, the background among them
+	Classes int `yaml:"classes" flag:"-"`
+	// channels of a scan, from the data; 0: 1
+	Inputs int `yaml:"inputs,omitempty" flag:"-"`
 }
 
 // MaxInputs is the most channels that a scan may have.

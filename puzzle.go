@@ -4,36 +4,66 @@ package voxsaw
 // Spatial Constraints, CVPR 2019), whatever is cut: scans (package puzzle3d) or photographs
 // (package puzzle2d), which say what the heads are.
 type Puzzle struct {
-	Batch int `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
+	// puzzles in a step; auto: as many as fit into memory
+	Batch int `yaml:"batch" words:"auto=0"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest on scans), both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
-	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head" range:"[1,)"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one" range:"[1,)"`
-	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
-	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3" range:"[2,3]"`
-	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
-	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
+	// paper, symmetric (learns fastest on scans), both, attention (over the patches as tokens), or
+	// kway (one choice among --classes orders)
+	Head string `yaml:"head" oneof:"paper symmetric both attention kway"`
+	// width of a patch's feature
+	Features int `yaml:"features" range:"[1,)"`
+	// hidden width of the symmetric and of the K-way head, width of a token of the attention head
+	Hidden int `yaml:"hidden" range:"[1,)"`
+	// times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way
+	// head have one
+	Rounds int `yaml:"rounds" range:"[1,)"`
+	// binary terms: the relation between each two patches is learnt too
+	Binary bool `yaml:"binary"`
+	// hamming distance of the search with binary terms, 2 or 3
+	Distance int `yaml:"distance" range:"[2,3]"`
+	// weight of the column-sum loss; 0: none
+	ColSum float64 `yaml:"column_sum"`
+	// share of all configurations that training uses, up to 1
+	Share float64 `yaml:"share" range:"(0,1]"`
 
+	// weight of a binary term beside a unary one, in the loss and in solving; 1: equation 1 of the
+	// paper; 0: the loss adds the mean over pairs to the mean over patches, and solving weighs both
+	// alike
+	//
 	// BinaryWeight is what a binary term weighs beside a unary one: 1 is equation 1, whose sum the
 	// loss is then, divided by the number of patches. It and the three below are the paper's own
 	// ways where ours differ; zero is ours.
-	BinaryWeight float64 `yaml:"binary_weight,omitempty" help:"weight of a binary term beside a unary one, in the loss and in solving; 1: equation 1 of the paper; 0: the loss adds the mean over pairs to the mean over patches, and solving weighs both alike" range:"[0,1000000]"`
+	BinaryWeight float64 `yaml:"binary_weight,omitempty" range:"[0,1000000]"`
+	// no ReLU after the linear layer that makes a patch's feature, as the paper has it
+	//
 	// LinearFeatures leaves out the ReLU after the linear layer that makes a patch's feature.
-	LinearFeatures bool `yaml:"linear_features,omitempty" help:"no ReLU after the linear layer that makes a patch's feature, as the paper has it"`
-	SearchOnce     bool `yaml:"search_once,omitempty" help:"the search with binary terms takes the best within the distance of the assignment, as the paper has it, and does not go on from there"`
-	PaperRounds    bool `yaml:"paper_rounds,omitempty" help:"rounds end as the paper has it: a puzzle that is solved is not shown again in its right order, and one that goes in circles is played on"`
+	LinearFeatures bool `yaml:"linear_features,omitempty"`
+	// the search with binary terms takes the best within the distance of the assignment, as the
+	// paper has it, and does not go on from there
+	SearchOnce bool `yaml:"search_once,omitempty"`
+	// rounds end as the paper has it: a puzzle that is solved is not shown again in its right
+	// order, and one that goes in circles is played on
+	PaperRounds bool `yaml:"paper_rounds,omitempty"`
 
+	// head attention: layers of the transformer; 0: 2
+	//
 	// Layers and AttentionHeads are zero where the head is another.
-	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2" range:"[0,)"`
-	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4" range:"[0,)"`
+	Layers int `yaml:"layers,omitempty" range:"[0,)"`
+	// head attention: attention heads of each layer, which divide hidden; 0: 4
+	AttentionHeads int `yaml:"attention_heads,omitempty" range:"[0,)"`
 
-	Missing float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place" range:"[0,1)"`
+	// share of the patches of a puzzle that are left out; what is left may go to any place
+	Missing float64 `yaml:"missing,omitempty" range:"[0,1)"`
+	// patches that are the same value for value, such as air, are one class in the loss: any of
+	// their places is right
+	//
 	// Identical changes the loss alone: scores still want each patch in its own place.
-	Identical bool `yaml:"identical,omitempty" help:"patches that are the same value for value, such as air, are one class in the loss: any of their places is right"`
+	Identical bool `yaml:"identical,omitempty"`
 
-	Classes   int    `yaml:"classes" help:"head kway: orders to choose among" range:"[2,)"`
-	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
+	// head kway: orders to choose among
+	Classes int `yaml:"classes" range:"[2,)"`
+	// head kway: orders are far from each other by their smallest (min) or mean distance
+	Criterion string `yaml:"criterion" oneof:"min mean"`
 }
 
 // PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.

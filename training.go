@@ -9,28 +9,56 @@ import (
 
 // Training is the settings of a training: the loop and the optimiser.
 type Training struct {
-	Steps       int     `yaml:"steps" help:"number of training steps" range:"[1,)"`
-	Optimizer   string  `yaml:"optimizer" help:"sgd (with momentum) or adamw" oneof:"sgd adamw"`
-	LR          float64 `yaml:"lr" help:"learning rate" range:"(0,)"`
-	Momentum    float64 `yaml:"momentum" help:"momentum of SGD, beta1 of AdamW" range:"[0,1)"`
-	Beta2       float64 `yaml:"beta2" help:"beta2 of AdamW" range:"[0,1)"`
-	WeightDecay float64 `yaml:"weight_decay" help:"weight decay: L2 with SGD, decoupled with AdamW"`
-	DecayAll    bool    `yaml:"decay_all" help:"weight decay of all parameters; false: not of biases, norms and slopes"`
-	Schedule    string  `yaml:"schedule" help:"learning rate over time; sawtooth: twice, of which the first time is the decoder's alone in fine-tuning" oneof:"constant step poly cosine sawtooth"`
-	StepSize    int     `yaml:"step_size" help:"schedule step: steps between two drops of the learning rate" range:"[1,)"`
-	Gamma       float64 `yaml:"gamma" help:"schedule step: factor of a drop" range:"(0,)"`
-	Power       float64 `yaml:"power" help:"schedules poly and sawtooth: exponent"`
-	Tooth       int     `yaml:"tooth" help:"schedule sawtooth: steps of the first tooth" range:"[2,)"`
-	Warmup      int     `yaml:"warmup" help:"steps over which the learning rate rises from zero"`
-	Clip        float64 `yaml:"clip" help:"largest norm of the gradient of all parameters together; 0: no clipping"`
-	Average     float64 `yaml:"average" help:"validate and predict with an exponential moving average of the weights: its decay a step, such as 0.999; 0: with the weights themselves" range:"[0,1)"`
-	Accumulate  int     `yaml:"accumulate,omitempty" help:"micro-batches that a step's batch goes through the network in, one after another, to take less memory: their gradients are added up, and are those of the whole batch; 0: the batch at once"`
+	// number of training steps
+	Steps int `yaml:"steps" range:"[1,)"`
+	// sgd (with momentum) or adamw
+	Optimizer string `yaml:"optimizer" oneof:"sgd adamw"`
+	// learning rate
+	LR float64 `yaml:"lr" range:"(0,)"`
+	// momentum of SGD, beta1 of AdamW
+	Momentum float64 `yaml:"momentum" range:"[0,1)"`
+	// beta2 of AdamW
+	Beta2 float64 `yaml:"beta2" range:"[0,1)"`
+	// weight decay: L2 with SGD, decoupled with AdamW
+	WeightDecay float64 `yaml:"weight_decay"`
+	// weight decay of all parameters; false: not of biases, norms and slopes
+	DecayAll bool `yaml:"decay_all"`
+	// learning rate over time; sawtooth: twice, of which the first time is the decoder's alone in
+	// fine-tuning
+	Schedule string `yaml:"schedule" oneof:"constant step poly cosine sawtooth"`
+	// schedule step: steps between two drops of the learning rate
+	StepSize int `yaml:"step_size" range:"[1,)"`
+	// schedule step: factor of a drop
+	Gamma float64 `yaml:"gamma" range:"(0,)"`
+	// schedules poly and sawtooth: exponent
+	Power float64 `yaml:"power"`
+	// schedule sawtooth: steps of the first tooth
+	Tooth int `yaml:"tooth" range:"[2,)"`
+	// steps over which the learning rate rises from zero
+	Warmup int `yaml:"warmup"`
+	// largest norm of the gradient of all parameters together; 0: no clipping
+	Clip float64 `yaml:"clip"`
+	// validate and predict with an exponential moving average of the weights: its decay a step,
+	// such as 0.999; 0: with the weights themselves
+	Average float64 `yaml:"average" range:"[0,1)"`
+	// micro-batches that a step's batch goes through the network in, one after another, to take
+	// less memory: their gradients are added up, and are those of the whole batch; 0: the batch at
+	// once
+	Accumulate int `yaml:"accumulate,omitempty"`
+	// accumulate with batch normalisation: each micro-batch is normalised by its own statistics, as
+	// PyTorch's accumulation and several GPUs do; otherwise such networks are refused
+	//
 	// PartNorm has no effect without batch normalisation and Accumulate.
-	PartNorm        bool   `yaml:"part_norm,omitempty" help:"accumulate with batch normalisation: each micro-batch is normalised by its own statistics, as PyTorch's accumulation and several GPUs do; otherwise such networks are refused"`
-	Reduce          string `yaml:"reduce,omitempty" help:"how ranks send the gradients that they add up: fp32; or bf16, which is half the bytes, rounded before and after the sum; left out: fp32" oneof:"fp32 bf16"`
-	ValidateEvery   int    `yaml:"validate_every" help:"steps between two validations; 0: only at the end"`
-	CheckpointEvery int    `yaml:"checkpoint_every" help:"steps between two checkpoints; 0: only at the end"`
-	Seed            uint64 `yaml:"seed" help:"seed of everything random"`
+	PartNorm bool `yaml:"part_norm,omitempty"`
+	// how ranks send the gradients that they add up: fp32; or bf16, which is half the bytes,
+	// rounded before and after the sum; left out: fp32
+	Reduce string `yaml:"reduce,omitempty" oneof:"fp32 bf16"`
+	// steps between two validations; 0: only at the end
+	ValidateEvery int `yaml:"validate_every"`
+	// steps between two checkpoints; 0: only at the end
+	CheckpointEvery int `yaml:"checkpoint_every"`
+	// seed of everything random
+	Seed uint64 `yaml:"seed"`
 }
 
 // DefaultTraining is a sensible start: SGD with momentum 0.9, a polynomial schedule, and clipping.

@@ -72,12 +72,18 @@ import (
 
 // Options say what [Compare] measures.
 type Options struct {
+	// labels to score, by number or name; all that occur when empty
+	//
 	// Labels are numbers or names; see [Find].
-	Labels    []string `yaml:"labels" help:"labels to score, by number or name; all that occur when empty"`
-	Merge     bool     `yaml:"merge" help:"score all labels above 0 as one"`
-	Tolerance float64  `yaml:"tolerance" help:"NSD: how far a surface may be off, in mm"`
-	Penalise  bool     `yaml:"penalise" help:"distances of a label that was missed or invented: the image's diagonal instead of infinite"`
-	Overlap   bool     `yaml:"overlap_only" help:"DSC and volumes only, no surface distances"`
+	Labels []string `yaml:"labels"`
+	// score all labels above 0 as one
+	Merge bool `yaml:"merge"`
+	// NSD: how far a surface may be off, in mm
+	Tolerance float64 `yaml:"tolerance"`
+	// distances of a label that was missed or invented: the image's diagonal instead of infinite
+	Penalise bool `yaml:"penalise"`
+	// DSC and volumes only, no surface distances
+	Overlap bool `yaml:"overlap_only"`
 }
 
 // DefaultOptions score every label, NSD at 2 mm.

@@ -39,19 +39,32 @@ type Classification struct {
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
 
-	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+	// weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone;
+	// empty: random ones
+	Checkpoint string `yaml:"checkpoint,omitempty"`
+	// start from weights that fit less than nine tenths of the backbone's tensors, too; the rest
+	// begins with random values
+	//
 	// InitPartial is that of segment.Config.
-	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
+	InitPartial bool `yaml:"init_partial,omitempty"`
 
-	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at" range:"[1,)"`
-	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3" range:"[1,)"`
-	Patch  int  `yaml:"patch" help:"position: width and height of a patch" range:"[1,)"`
-	Mirror bool `yaml:"mirror" help:"labels, rotation: half of the photographs are mirrored; position: each patch"`
-	Batch  int  `yaml:"batch" help:"photographs in a step; auto: as many as fit into memory" words:"auto=0"`
+	// labels, rotation: width and height of what is looked at
+	Crop int `yaml:"crop" range:"[1,)"`
+	// position: width and height of a cell; the grid is 3x3
+	Cell int `yaml:"cell" range:"[1,)"`
+	// position: width and height of a patch
+	Patch int `yaml:"patch" range:"[1,)"`
+	// labels, rotation: half of the photographs are mirrored; position: each patch
+	Mirror bool `yaml:"mirror"`
+	// photographs in a step; auto: as many as fit into memory
+	Batch int `yaml:"batch" words:"auto=0"`
+	// names of the classes, from the data
+	//
 	// Classes are the names of the classes that are told apart, from the data.
-	Classes []string `yaml:"names" flag:"-" help:"names of the classes, from the data"`
+	Classes []string `yaml:"names" flag:"-"`
 
-	ValidatePhotos int `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`
+	// held-out photographs to validate on during training; 0: all
+	ValidatePhotos int `yaml:"validate_photos"`
 }
 
 // DefaultClassification has the sizes of [DefaultConfig].

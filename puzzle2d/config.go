@@ -45,24 +45,40 @@ type Config struct {
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
 
-	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+	// weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone;
+	// empty: random ones
+	Checkpoint string `yaml:"checkpoint,omitempty"`
+	// start from weights that fit less than nine tenths of the backbone's tensors, too; the rest
+	// begins with random values
+	//
 	// InitPartial is that of segment.Config.
-	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
+	InitPartial bool `yaml:"init_partial,omitempty"`
 
-	Grid [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2; where there are grids, the finest of them" range:"[1,)"`
+	// cells: rows x columns; the paper has 3x3 and 2x2; where there are grids, the finest of them
+	Grid [2]int `yaml:"grid,flow" range:"[1,)"`
+	// several grids, such as 2x2,3x3: each step draws one of them, of crops of the finest; empty:
+	// grid alone
+	//
 	// Grids are several, written as 2x2. Resolve makes Grid the finest of them.
-	Grids         []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2,3x3: each step draws one of them, of crops of the finest; empty: grid alone"`
-	Cell          int      `yaml:"cell" help:"width and height of a cell" range:"[1,)"`
-	Patch         int      `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell" range:"[1,)"`
-	Mirror        bool     `yaml:"mirror" help:"each patch is mirrored with probability one half"`
+	Grids []string `yaml:"grids,flow,omitempty"`
+	// width and height of a cell
+	Cell int `yaml:"cell" range:"[1,)"`
+	// width and height of a patch, which lies anywhere in its cell
+	Patch int `yaml:"patch" range:"[1,)"`
+	// each patch is mirrored with probability one half
+	Mirror        bool `yaml:"mirror"`
 	voxsaw.Puzzle `yaml:",inline"`
 
+	// head kway: the orders, if they come from a file
+	//
 	// Orders are the K orders, where others than [Config.Resolve] chose are wanted: each a text
 	// such as "0 2 1 3", the patch that lies in each slot.
-	Orders []string `yaml:"orders" flag:"-" help:"head kway: the orders, if they come from a file"`
+	Orders []string `yaml:"orders" flag:"-"`
 
-	ValidatePhotos   int `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`
-	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out photograph" range:"[1,)"`
+	// held-out photographs to validate on during training; 0: all
+	ValidatePhotos int `yaml:"validate_photos"`
+	// puzzles made of each held-out photograph
+	ValidateShuffles int `yaml:"validate_shuffles" range:"[1,)"`
 }
 
 // DefaultConfig is the paper's 3x3 puzzle of a ResNet-18, with unary and binary terms and mirrored

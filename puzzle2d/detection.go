@@ -27,25 +27,40 @@ import (
 type Detection struct {
 	FinetuneSettings `yaml:",inline"`
 
-	Proposals string `yaml:"proposals" help:"detect: file of proposals, CSV (perhaps in gzip) with the columns photo,xmin,ymin,xmax,ymax"`
+	// detect: file of proposals, CSV (perhaps in gzip) with the columns photo,xmin,ymin,xmax,ymax
+	Proposals string `yaml:"proposals"`
+	// digest of the proposals, from the data
+	//
 	// ProposalsDigest is the SHA-256 of that file, from the data.
-	ProposalsDigest string `yaml:"proposals_digest" flag:"-" help:"digest of the proposals, from the data"`
-	MostProposals   int    `yaml:"most_proposals" help:"detect: proposals of a photograph that are used, its first ones; 0: all"`
+	ProposalsDigest string `yaml:"proposals_digest" flag:"-"`
+	// detect: proposals of a photograph that are used, its first ones; 0: all
+	MostProposals int `yaml:"most_proposals"`
 
-	Images            int        `yaml:"images" help:"detect: photographs in a step; auto: as many as fit into memory" words:"auto=0"`
-	Regions           int        `yaml:"regions" help:"detect: regions of each photograph in a step" range:"[1,)"`
-	Foreground        float64    `yaml:"foreground" help:"detect: share of these that show an object, at most" range:"[0,1]"`
-	ForegroundOverlap float64    `yaml:"foreground_overlap" help:"detect: overlap with an object from which on a proposal shows it" range:"[0,1]"`
-	BackgroundOverlap [2]float64 `yaml:"background_overlap,flow" help:"detect: overlaps with an object from which on, and below which, a proposal is background" range:"[0,1]"`
+	// detect: photographs in a step; auto: as many as fit into memory
+	Images int `yaml:"images" words:"auto=0"`
+	// detect: regions of each photograph in a step
+	Regions int `yaml:"regions" range:"[1,)"`
+	// detect: share of these that show an object, at most
+	Foreground float64 `yaml:"foreground" range:"[0,1]"`
+	// detect: overlap with an object from which on a proposal shows it
+	ForegroundOverlap float64 `yaml:"foreground_overlap" range:"[0,1]"`
+	// detect: overlaps with an object from which on, and below which, a proposal is background
+	BackgroundOverlap [2]float64 `yaml:"background_overlap,flow" range:"[0,1]"`
 
-	Suppress       float64 `yaml:"suppress" help:"detect: overlap above which the less confident of two boxes of a class is dropped" range:"[0,1]"`
-	MinConfidence  float64 `yaml:"min_confidence" help:"detect: boxes of less confidence are dropped" range:"[0,1]"`
-	MostDetections int     `yaml:"most_detections" help:"detect: boxes of a photograph that are kept, over all classes" range:"[1,)"`
+	// detect: overlap above which the less confident of two boxes of a class is dropped
+	Suppress float64 `yaml:"suppress" range:"[0,1]"`
+	// detect: boxes of less confidence are dropped
+	MinConfidence float64 `yaml:"min_confidence" range:"[0,1]"`
+	// detect: boxes of a photograph that are kept, over all classes
+	MostDetections int `yaml:"most_detections" range:"[1,)"`
 
+	// mean of the moves of each class, from the data
+	//
 	// BoxMean and BoxDeviation are those of the four moves of each class, over the proposals that
 	// are trained on: from the data.
-	BoxMean      []float64 `yaml:"box_mean,flow" flag:"-" help:"mean of the moves of each class, from the data"`
-	BoxDeviation []float64 `yaml:"box_deviation,flow" flag:"-" help:"standard deviation of these moves, from the data"`
+	BoxMean []float64 `yaml:"box_mean,flow" flag:"-"`
+	// standard deviation of these moves, from the data
+	BoxDeviation []float64 `yaml:"box_deviation,flow" flag:"-"`
 
 	proposals *Proposals // that Resolve has read
 }

@@ -48,16 +48,25 @@ type Finetuning interface {
 
 // FinetuneSettings is what the two tasks of fine-tuning have in common.
 type FinetuneSettings struct {
-	Network    Network         `yaml:"network"`
-	Train      voxsaw.Training `yaml:"train"`
-	Input      Input           `yaml:",inline"`
-	Checkpoint string          `yaml:"checkpoint" help:"weights to start from: a checkpoint of 2d pretrain, the folder of its run (its best one), PyTorch's safetensors of this backbone, or random"`
+	Network Network         `yaml:"network"`
+	Train   voxsaw.Training `yaml:"train"`
+	Input   Input           `yaml:",inline"`
+	// weights to start from: a checkpoint of 2d pretrain, the folder of its run (its best one),
+	// PyTorch's safetensors of this backbone, or random
+	Checkpoint string `yaml:"checkpoint"`
+	// start from weights that fit less than nine tenths of the backbone's tensors, too; the rest
+	// begins with random values
+	//
 	// InitPartial is that of segment.Config.
-	InitPartial bool `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the backbone's tensors, too; the rest begins with random values"`
-	Mirror      bool `yaml:"mirror" help:"half of the photographs are mirrored"`
+	InitPartial bool `yaml:"init_partial,omitempty"`
+	// half of the photographs are mirrored
+	Mirror bool `yaml:"mirror"`
+	// names of the classes, from the data
+	//
 	// Classes are the names of the classes, from the data.
-	Classes        []string `yaml:"names" flag:"-" help:"names of the classes, from the data"`
-	ValidatePhotos int      `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`
+	Classes []string `yaml:"names" flag:"-"`
+	// held-out photographs to validate on during training; 0: all
+	ValidatePhotos int `yaml:"validate_photos"`
 }
 
 // Settings implements [Finetuning].

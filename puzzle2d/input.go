@@ -19,11 +19,16 @@ const (
 
 // Input says how pixels become numbers.
 type Input struct {
-	Mean string  `yaml:"mean" help:"what is subtracted from each colour: its mean over the dataset, or over each patch (patch), which is then divided by its standard deviation too (patch-std)" oneof:"dataset patch patch-std"`
-	Gray float64 `yaml:"gray" help:"share of the photographs that are shown in gray during training" range:"[0,1]"`
+	// what is subtracted from each colour: its mean over the dataset, or over each patch (patch),
+	// which is then divided by its standard deviation too (patch-std)
+	Mean string `yaml:"mean" oneof:"dataset patch patch-std"`
+	// share of the photographs that are shown in gray during training
+	Gray float64 `yaml:"gray" range:"[0,1]"`
+	// mean of red, green and blue over the photographs that are trained on, from the data
+	//
 	// PixelMean is the mean of red, green and blue, from 0 to 255, over the photographs that are
 	// trained on: from the data.
-	PixelMean [3]float64 `yaml:"pixel_mean,flow" flag:"-" help:"mean of red, green and blue over the photographs that are trained on, from the data"`
+	PixelMean [3]float64 `yaml:"pixel_mean,flow" flag:"-"`
 }
 
 // pixelScale is what pixels are divided by once their mean is gone: the mean of the standard

@@ -23,9 +23,13 @@ import (
 type Multilabel struct {
 	FinetuneSettings `yaml:",inline"`
 
-	Crop  int `yaml:"crop" help:"classify: width and height of what is looked at, anywhere on the photograph in training" range:"[1,)"`
-	Batch int `yaml:"batch" help:"classify: photographs in a step; auto: as many as fit into memory" words:"auto=0"`
-	Views int `yaml:"views" help:"classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10, the corners and the middle, and these mirrored" range:"[1,10]"`
+	// classify: width and height of what is looked at, anywhere on the photograph in training
+	Crop int `yaml:"crop" range:"[1,)"`
+	// classify: photographs in a step; auto: as many as fit into memory
+	Batch int `yaml:"batch" words:"auto=0"`
+	// classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10,
+	// the corners and the middle, and these mirrored
+	Views int `yaml:"views" range:"[1,10]"`
 }
 
 // DefaultMultilabel is 224 of 255 pixels and ten views, as for ImageNet. The schedule is ours: the

@@ -8,10 +8,14 @@ import (
 
 // Network is the network that looks at the patches: its backbone, without a classifier.
 type Network struct {
-	Backbone string  `yaml:"backbone" help:"alexnet (of the Context Free Network), resnet18 or resnet50" oneof:"alexnet resnet18 resnet50"`
-	Width    float64 `yaml:"width" help:"factor of the number of channels: 0.5 is half as wide" range:"(0,)"`
-	Norm     string  `yaml:"norm" help:"alexnet: lrn, as it was, or batch; empty: the network's own"`
-	Dropout  float64 `yaml:"dropout" help:"alexnet: share of its features that training leaves out" range:"[0,1)"`
+	// alexnet (of the Context Free Network), resnet18 or resnet50
+	Backbone string `yaml:"backbone" oneof:"alexnet resnet18 resnet50"`
+	// factor of the number of channels: 0.5 is half as wide
+	Width float64 `yaml:"width" range:"(0,)"`
+	// alexnet: lrn, as it was, or batch; empty: the network's own
+	Norm string `yaml:"norm"`
+	// alexnet: share of its features that training leaves out
+	Dropout float64 `yaml:"dropout" range:"[0,1)"`
 }
 
 // net builds the network for images of a size. It is a jigsaw.Backbone.

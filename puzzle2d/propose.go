@@ -24,10 +24,14 @@ import (
 
 // ProposeOptions say how boxes are proposed.
 type ProposeOptions struct {
-	Most    int    `yaml:"most" help:"boxes of a photograph, its most promising ones; 0: all" range:"[0,)"`
-	Seed    uint64 `yaml:"seed" help:"decides the order of the boxes of a photograph"`
-	Workers int    `yaml:"workers" help:"photographs looked at at once; 0: one a core" range:"[0,)"`
-	Force   bool   `yaml:"force" help:"begin again where the file is there already"`
+	// boxes of a photograph, its most promising ones; 0: all
+	Most int `yaml:"most" range:"[0,)"`
+	// decides the order of the boxes of a photograph
+	Seed uint64 `yaml:"seed"`
+	// photographs looked at at once; 0: one a core
+	Workers int `yaml:"workers" range:"[0,)"`
+	// begin again where the file is there already
+	Force bool `yaml:"force"`
 }
 
 // DefaultProposeOptions are Fast R-CNN's 2000 boxes a photograph.

@@ -51,27 +51,46 @@ type Config struct {
 	Network voxsaw.Network  `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 
-	Grid [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of them" range:"[1,)"`
+	// cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of
+	// them
+	Grid [3]int `yaml:"grid,flow" range:"[1,)"`
+	// several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone
+	//
 	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
-	Grids         []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
-	Crop          [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels" range:"[1,)"`
-	Patch         [3]int   `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
+	Grids []string `yaml:"grids,flow,omitempty"`
+	// size of the crop that a puzzle is made of, in voxels
+	Crop [3]int `yaml:"crop,flow" range:"[1,)"`
+	// size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper
+	Patch         [3]int `yaml:"patch,flow"`
 	voxsaw.Puzzle `yaml:",inline"`
 
-	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
-	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
-	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none" range:"[0,1]"`
+	// patches that show nothing but air do not count in the loss: nobody could tell where they
+	// belong
+	SkipAir bool `yaml:"skip_air"`
+	// crops with at most this share of air are preferred; 1: any crop
+	MaxAir float64 `yaml:"max_air" range:"[0,1]"`
+	// augmentation: each patch's contrast and brightness vary by up to this share; 0: none
+	Intensity float64 `yaml:"intensity" range:"[0,1]"`
 
+	// weight of the loss of restoring masked crops in the same steps, which trains the decoder, too
+	// (see task mae); 0: puzzles alone
+	//
 	// Restore and what follows say what is learnt beside the puzzle: see restore.go.
-	Restore     float64 `yaml:"restore,omitempty" help:"weight of the loss of restoring masked crops in the same steps, which trains the decoder, too (see task mae); 0: puzzles alone" range:"[0,)"`
-	RestoreCrop [3]int  `yaml:"restore_crop,flow,omitempty" help:"restore: size of these crops, of which a step has as many as puzzles; 0: 64 along each axis"`
-	MaskShare   float64 `yaml:"mask_share,omitempty" help:"share of the blocks that are masked; 0 with restore: 0.75" range:"[0,1)"`
-	MaskBlock   int     `yaml:"mask_block,omitempty" help:"side of a block, in voxels; 0 with restore: 16" range:"[0,)"`
+	Restore float64 `yaml:"restore,omitempty" range:"[0,)"`
+	// restore: size of these crops, of which a step has as many as puzzles; 0: 64 along each axis
+	RestoreCrop [3]int `yaml:"restore_crop,flow,omitempty"`
+	// share of the blocks that are masked; 0 with restore: 0.75
+	MaskShare float64 `yaml:"mask_share,omitempty" range:"[0,1)"`
+	// side of a block, in voxels; 0 with restore: 16
+	MaskBlock int `yaml:"mask_block,omitempty" range:"[0,)"`
 
-	ValidateCases    int `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
-	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out case" range:"[1,)"`
+	// held-out cases to validate on during training; 0: all
+	ValidateCases int `yaml:"validate_cases"`
+	// puzzles made of each held-out case
+	ValidateShuffles int `yaml:"validate_shuffles" range:"[1,)"`
 
-	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
+	// how the cases were prepared, from the data
+	Preparation volume.Preparation `yaml:"preparation" flag:"-"`
 }
 
 // DefaultConfig is the paper's 3x3x3 puzzle with the head that learns in a small run, and instance

@@ -14,15 +14,25 @@ import (
 // Augmentation is how training crops are varied. Intensities are those that the network sees, most
 // of which lie in [-1, 1] or in another range that the scheme of the preparation has.
 type Augmentation struct {
-	Gain     float64 `yaml:"gain" help:"intensities are multiplied by 1 plus or minus up to this" range:"[0,1]"`
-	Shift    float64 `yaml:"shift" help:"plus or minus up to this is added to intensities"`
-	Gamma    float64 `yaml:"gamma" help:"gamma correction with an exponent of e to the plus or minus up to this"`
-	Noise    float64 `yaml:"noise" help:"standard deviation of noise is drawn from 0 up to this"`
-	Spatial  float64 `yaml:"spatial" help:"share of crops that are rotated, scaled and deformed" range:"[0,1]"`
-	Rotation float64 `yaml:"rotation" help:"degrees, plus or minus, about each axis"`
-	Scale    float64 `yaml:"scale" help:"crops are enlarged or shrunk by up to this share" range:"[0,1)"`
-	Elastic  float64 `yaml:"elastic" help:"elastic deformation: standard deviation of its control points' displacement in voxels"`
-	Mirror   string  `yaml:"mirror" help:"axes along which crops are mirrored with probability 1/2, such as i or ij; off by default: on CT, left and right are information"`
+	// intensities are multiplied by 1 plus or minus up to this
+	Gain float64 `yaml:"gain" range:"[0,1]"`
+	// plus or minus up to this is added to intensities
+	Shift float64 `yaml:"shift"`
+	// gamma correction with an exponent of e to the plus or minus up to this
+	Gamma float64 `yaml:"gamma"`
+	// standard deviation of noise is drawn from 0 up to this
+	Noise float64 `yaml:"noise"`
+	// share of crops that are rotated, scaled and deformed
+	Spatial float64 `yaml:"spatial" range:"[0,1]"`
+	// degrees, plus or minus, about each axis
+	Rotation float64 `yaml:"rotation"`
+	// crops are enlarged or shrunk by up to this share
+	Scale float64 `yaml:"scale" range:"[0,1)"`
+	// elastic deformation: standard deviation of its control points' displacement in voxels
+	Elastic float64 `yaml:"elastic"`
+	// axes along which crops are mirrored with probability 1/2, such as i or ij; off by default: on
+	// CT, left and right are information
+	Mirror string `yaml:"mirror"`
 }
 
 // DefaultAugmentation varies intensities in every crop, and the shape of one in three.

@@ -55,31 +55,64 @@ const (
 
 // Config is all there is to say about a fine-tuning run but its data.
 type Config struct {
-	Network         voxsaw.Network  `yaml:"network"`
-	Train           voxsaw.Training `yaml:"train"`
-	Crop            [3]int          `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels" range:"[1,)"`
-	Batch           int             `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" words:"auto=0"`
-	Labels          []string        `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
-	Load            string          `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
-	InitPartial     bool            `yaml:"init_partial,omitempty" help:"start from weights that fit less than nine tenths of the encoder's tensors, too; the rest begins with random values"`
-	Loss            string          `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
-	Undrawn         string          `yaml:"undrawn,omitempty" help:"structures that nobody drew in a training case: merge makes them one with its background, so that the case says nothing of where they end; background learns them as background; left out: merge" oneof:"merge background"`
-	Foreground      float64         `yaml:"foreground" help:"share of crops that are sure to show one of the labels" range:"[0,1]"`
-	MaxAir          float64         `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
-	EncoderLR       float64         `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
-	FreezeEncoder   int             `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is; schedule sawtooth: at least the first tooth"`
-	ValidateCases   int             `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
-	ValidateOverlap float64         `yaml:"validate_overlap" help:"overlap of the windows in validation" range:"[0,0.95]"`
-	ValidateMirror  string          `yaml:"validate_mirror,omitempty" help:"axes along which windows are mirrored in validation, such as ijk, as with --mirror of voxsaw predict; empty: none"`
-	Augment         Augmentation    `yaml:"augment" flag:"augment"`
+	Network voxsaw.Network  `yaml:"network"`
+	Train   voxsaw.Training `yaml:"train"`
+	// size of training crops, and of the window of inference, in voxels
+	Crop [3]int `yaml:"crop,flow" range:"[1,)"`
+	// crops in a step; auto: as many as fit into memory
+	Batch int `yaml:"batch" words:"auto=0"`
+	// labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all
+	// labels of the data
+	Labels []string `yaml:"labels,flow"`
+	// what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts
+	// fresh), or all that fits; left out: all
+	Load string `yaml:"load,omitempty" oneof:"all encoder"`
+	// start from weights that fit less than nine tenths of the encoder's tensors, too; the rest
+	// begins with random values
+	InitPartial bool `yaml:"init_partial,omitempty"`
+	// what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or
+	// their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and
+	// DiceCELoss
+	Loss string `yaml:"loss" oneof:"dice ce dice+ce"`
+	// structures that nobody drew in a training case: merge makes them one with its background, so
+	// that the case says nothing of where they end; background learns them as background; left out:
+	// merge
+	Undrawn string `yaml:"undrawn,omitempty" oneof:"merge background"`
+	// share of crops that are sure to show one of the labels
+	Foreground float64 `yaml:"foreground" range:"[0,1]"`
+	// of the other crops, those with at most this share of air are preferred; 1: any crop
+	MaxAir float64 `yaml:"max_air" range:"[0,1]"`
+	// learning rate of the encoder, as a factor of the others'
+	EncoderLR float64 `yaml:"encoder_lr"`
+	// steps at the start that leave the encoder as it is; schedule sawtooth: at least the first
+	// tooth
+	FreezeEncoder int `yaml:"freeze_encoder"`
+	// held-out cases to validate on during training; 0: all
+	ValidateCases int `yaml:"validate_cases"`
+	// overlap of the windows in validation
+	ValidateOverlap float64 `yaml:"validate_overlap" range:"[0,0.95]"`
+	// axes along which windows are mirrored in validation, such as ijk, as with --mirror of voxsaw
+	// predict; empty: none
+	ValidateMirror string       `yaml:"validate_mirror,omitempty"`
+	Augment        Augmentation `yaml:"augment" flag:"augment"`
+	// learn from the scans without labels, too: as many of their crops as of labelled ones are to
+	// be told as the moving average of the weights tells them
+	//
 	// Learning from unlabelled scans, by a mean teacher: see unlabelled.go.
-	Unlabelled           bool    `yaml:"unlabelled,omitempty" help:"learn from the scans without labels, too: as many of their crops as of labelled ones are to be told as the moving average of the weights tells them"`
-	UnlabelledWeight     float64 `yaml:"unlabelled_weight,omitempty" help:"what the loss of unlabelled crops counts beside that of the labelled ones at the end of its rise; left out: 1" range:"[0,)"`
-	UnlabelledRamp       int     `yaml:"unlabelled_ramp,omitempty" help:"steps in which that weight rises from 0; left out: a third of the steps" range:"[0,)"`
-	UnlabelledConfidence float64 `yaml:"unlabelled_confidence,omitempty" help:"voxels of unlabelled scans count where the moving average gives a class at least this probability; left out: 0.9" range:"[0,1]"`
+	Unlabelled bool `yaml:"unlabelled,omitempty"`
+	// what the loss of unlabelled crops counts beside that of the labelled ones at the end of its
+	// rise; left out: 1
+	UnlabelledWeight float64 `yaml:"unlabelled_weight,omitempty" range:"[0,)"`
+	// steps in which that weight rises from 0; left out: a third of the steps
+	UnlabelledRamp int `yaml:"unlabelled_ramp,omitempty" range:"[0,)"`
+	// voxels of unlabelled scans count where the moving average gives a class at least this
+	// probability; left out: 0.9
+	UnlabelledConfidence float64 `yaml:"unlabelled_confidence,omitempty" range:"[0,1]"`
 
-	Names       []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
-	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
+	// names of the labels, from the data
+	Names []string `yaml:"names,flow" flag:"-"`
+	// how the cases were prepared, from the data
+	Preparation volume.Preparation `yaml:"preparation" flag:"-"`
 
 	// MeasureOnly keeps validations from deciding which components predictions keep: the
 	// checkpoint says nothing of it then. It is for cases that a learning curve is measured on.

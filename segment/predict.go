@@ -25,14 +25,26 @@ import (
 
 // Inference is how label maps are made.
 type Inference struct {
-	Window  [3]int  `yaml:"window,flow" help:"size of the window in voxels; 0: the crop that the network was trained on"`
-	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too" range:"[0,0.95]"`
-	Batch   int     `yaml:"batch" help:"windows in a batch" range:"[1,)"`
+	// size of the window in voxels; 0: the crop that the network was trained on
+	Window [3]int `yaml:"window,flow"`
+	// share of a window that its neighbour covers too
+	Overlap float64 `yaml:"overlap" range:"[0,0.95]"`
+	// windows in a batch
+	Batch int `yaml:"batch" range:"[1,)"`
+	// connected components of a label that predictions keep: all, the largest, or validated: the
+	// largest of those labels whose DSC that raised on validation cases, as the checkpoint says;
+	// left out: validated, in a study all
+	//
 	// Components is the post-processing: what predictions keep of each label.
-	Components string `yaml:"components" help:"connected components of a label that predictions keep: all, the largest, or validated: the largest of those labels whose DSC that raised on validation cases, as the checkpoint says; left out: validated, in a study all" oneof:"all largest validated"`
-	Largest    bool   `yaml:"largest_component,omitempty" help:"older name of components: largest"`
-	Whole      bool   `yaml:"all_components,omitempty" help:"older name of components: all"`
-	Mirror     string `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none. nnU-Net's models: empty mirrors as they were trained, none does not"`
+	Components string `yaml:"components" oneof:"all largest validated"`
+	// older name of components: largest
+	Largest bool `yaml:"largest_component,omitempty"`
+	// older name of components: all
+	Whole bool `yaml:"all_components,omitempty"`
+	// test-time augmentation: axes along which windows are mirrored, such as ijk for all eight
+	// mirror images, whose probabilities are averaged; for networks that were trained on mirrored
+	// crops; empty: none. nnU-Net's models: empty mirrors as they were trained, none does not
+	Mirror string `yaml:"mirror,omitempty"`
 	// Logits makes the network ready to tell its logits, too: see [MapOptions].
 	Logits bool `yaml:"-"`
 }

@@ -15,19 +15,45 @@ import (
 // turn its axes, resample it, clip and scale its values. It can be undone for label maps,
 // so that a prediction lies on the voxels of the scan it was made from.
 type Preparation struct {
+	// what of a scan is prepared: the box of the patient, found from the image; the whole scan; or
+	// the box where it leaves out at least a quarter of the scan
+	//
 	// Crop is empty in what older versions wrote: they took the whole scan.
-	Crop    string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
-	Axcodes string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to; or the axes of each file as they are, in an order, such as ijk"`
-	Spacing [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along each axis; own, or 0: each scan keeps its own" words:"own=0 median=-1"`
+	Crop string `yaml:"crop" json:"crop,omitempty" oneof:"body none auto"`
+	// where the axes of prepared cases grow to; or the axes of each file as they are, in an order,
+	// such as ijk
+	Axcodes string `yaml:"axcodes" json:"axcodes"`
+	// voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along
+	// each axis; own, or 0: each scan keeps its own
+	Spacing [3]float64 `yaml:"spacing,flow" json:"spacing" words:"own=0 median=-1"`
+	// what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json,
+	// names and values say. Of a set of several modalities, the cases of this one are prepared
+	//
 	// Modality is empty for CT, and Intensity for ct-window: older versions knew nothing else.
-	Modality      string     `yaml:"modality,omitempty" json:"modality,omitempty" help:"what the scans are: CT, MR, PT or another of DICOM's words; empty: as headers, dataset.json, names and values say. Of a set of several modalities, the cases of this one are prepared"`
-	Intensity     string     `yaml:"intensity,omitempty" json:"intensity,omitempty" help:"what a network sees of a scan's values: ct-window clips HU to --window, which becomes [-1, 1]; ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and standardises them by their mean and standard deviation, as nnU-Net does; zscore standardises each scan by itself; zscore-nonzero leaves out what is 0 around the patient; percentiles makes the scan's own 0.5 to 99.5 percentile [-1, 1]; empty: ct-window for CT, zscore for all else"`
-	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that ct-window keeps" range:"(,)"`
-	Foreground    [4]float64 `yaml:"foreground,flow,omitempty" json:"foreground,omitzero" help:"of ct-percentiles: the 0.5 and 99.5 percentile, the mean and the standard deviation, HU; zeros: those of the labelled voxels of these scans" range:"(,)"`
-	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled" oneof:"linear cubic"`
+	Modality string `yaml:"modality,omitempty" json:"modality,omitempty"`
+	// what a network sees of a scan's values: ct-window clips HU to --window, which becomes [-1,
+	// 1]; ct-percentiles clips HU to the 0.5 and 99.5 percentile of all labelled voxels and
+	// standardises them by their mean and standard deviation, as nnU-Net does; zscore standardises
+	// each scan by itself; zscore-nonzero leaves out what is 0 around the patient; percentiles
+	// makes the scan's own 0.5 to 99.5 percentile [-1, 1]; empty: ct-window for CT, zscore for all
+	// else
+	Intensity string `yaml:"intensity,omitempty" json:"intensity,omitempty"`
+	// range of HU that ct-window keeps
+	Window [2]float64 `yaml:"window,flow" json:"window" range:"(,)"`
+	// of ct-percentiles: the 0.5 and 99.5 percentile, the mean and the standard deviation, HU;
+	// zeros: those of the labelled voxels of these scans
+	Foreground [4]float64 `yaml:"foreground,flow,omitempty" json:"foreground,omitzero" range:"(,)"`
+	// how images are resampled
+	Interpolation string `yaml:"interpolation" json:"interpolation" oneof:"linear cubic"`
+	// names of the channels of each scan, in order, with commas between them: contrasts of BIDS
+	// (T1w,FLAIR), what names of files or folders end in (CT,PET), DICOM series by modality (CT,PT)
+	// or by words (T1w,description~t2), volumes of 4D files; --modality and --intensity then take a
+	// word for each. Empty: all that dataset.json names, else one
+	//
 	// Channels is empty for scans of one channel: see [Preparation.Channel].
-	Channels string `yaml:"channels,omitempty" json:"channels,omitempty" help:"names of the channels of each scan, in order, with commas between them: contrasts of BIDS (T1w,FLAIR), what names of files or folders end in (CT,PET), DICOM series by modality (CT,PT) or by words (T1w,description~t2), volumes of 4D files; --modality and --intensity then take a word for each. Empty: all that dataset.json names, else one"`
-	Relabel  string `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
+	Channels string `yaml:"channels,omitempty" json:"channels,omitempty"`
+	// labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background
+	Relabel string `yaml:"relabel" json:"relabel,omitempty"`
 }
 
 // What [Preparation] may take of a scan.

@@ -10,7 +10,9 @@
 //	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the
 //	                   fields of a struct up; "-" hides a field;
 //	                   ",omitempty" leaves a zero value out of what [Marshal] writes
-//	help:"text"        the flag's usage and the file's comment
+//	help:"text"        the flag's usage and the file's comment. Fields of exported structs in public
+//	                   packages have none: the first paragraph of their comment is it, which
+//	                   scripts/help writes to help.txt; "-": the comment is no help
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a
 //	                   struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
@@ -76,8 +78,8 @@ func fields(v reflect.Value) []field {
 			key = strings.ToLower(f.Name)
 		}
 		all = append(all, field{
-			key: key, help: f.Tag.Get("help"), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
-			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), within: intervalOf(f), value: v.Field(n),
+			key: key, help: helpOf(t, f), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
+			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), within: intervalOf(t, f), value: v.Field(n),
 		})
 	}
 	return all

@@ -21,10 +21,10 @@ var fromZero = interval{low: 0, high: math.Inf(1), bounded: true, excludeUp: tru
 
 // intervalOf is what the tag range of a field says, such as "[0,1)" or "(0,)". A tag that cannot be
 // read is a programmer's mistake.
-func intervalOf(f reflect.StructField) interval {
+func intervalOf(t reflect.Type, f reflect.StructField) interval {
 	text, tagged := f.Tag.Lookup("range")
 	if !tagged {
-		if f.Tag.Get("help") == "" || f.Tag.Get("flag") == "-" {
+		if helpOf(t, f) == "" || f.Tag.Get("flag") == "-" {
 			return interval{} // not a user's
 		}
 		return fromZero

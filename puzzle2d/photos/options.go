@@ -9,13 +9,21 @@ import (
 
 // Options say how photographs are prepared.
 type Options struct {
-	Size    [2]int  `yaml:"size" help:"width and height of the prepared photographs, in pixels" range:"[1,)"`
-	Fit     string  `yaml:"fit" help:"how photographs of another shape come to that: stretched (warp), or scaled until they cover it and cut to the middle (crop)" oneof:"warp crop"`
-	JPEG    int     `yaml:"jpeg,omitempty" help:"keep JPEGs of this quality, such as 95, in a tenth of the room; 0: keep pixels" range:"[0,100]"`
-	HoldOut float64 `yaml:"hold_out" help:"share of each class that is held out where the data set has no split of its own" range:"[0,1)"`
-	Seed    uint64  `yaml:"seed" help:"decides which photographs are held out"`
-	Force   bool    `yaml:"force" help:"replace photographs that were prepared otherwise, or others, in the folder"`
-	Workers int     `yaml:"workers" help:"photographs decoded at once; 0: one a core"`
+	// width and height of the prepared photographs, in pixels
+	Size [2]int `yaml:"size" range:"[1,)"`
+	// how photographs of another shape come to that: stretched (warp), or scaled until they cover
+	// it and cut to the middle (crop)
+	Fit string `yaml:"fit" oneof:"warp crop"`
+	// keep JPEGs of this quality, such as 95, in a tenth of the room; 0: keep pixels
+	JPEG int `yaml:"jpeg,omitempty" range:"[0,100]"`
+	// share of each class that is held out where the data set has no split of its own
+	HoldOut float64 `yaml:"hold_out" range:"[0,1)"`
+	// decides which photographs are held out
+	Seed uint64 `yaml:"seed"`
+	// replace photographs that were prepared otherwise, or others, in the folder
+	Force bool `yaml:"force"`
+	// photographs decoded at once; 0: one a core
+	Workers int `yaml:"workers"`
 }
 
 // DefaultOptions are the paper's 255 x 255 pixels, and a tenth held out.

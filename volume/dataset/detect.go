@@ -16,23 +16,55 @@ import (
 
 // Options say how [Detect] reads a folder.
 type Options struct {
-	Layout         string   `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
-	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
-	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern of paths as they are below the data set's folder, such as images/*.nii.gz=masks/*_organs.nii.gz"`
-	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
-	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat the scan of case 2: 80 cases, not 82"`
-	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
-	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
-	Contrast       string   `yaml:"contrast" help:"which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's name, or all; empty: there must be only one"`
-	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
-	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
+	// layout of the data set: nih, msd, nnunet or scans; empty: look
+	Layout string `yaml:"layout"`
+	// folder of labels that lies outside the data set (nih)
+	Labels string `yaml:"labels"`
+	// which labels belong to which scan, where names do not tell: a CSV file with the columns scan
+	// and labels (and name, where each file is the mask of a structure), or a pattern of paths as
+	// they are below the data set's folder, such as images/*.nii.gz=masks/*_organs.nii.gz
+	Pairs string `yaml:"pairs"`
+	// structures to take where labels have a file, or a contour, for each: their names, * for
+	// anything; empty: all
+	Structures []string `yaml:"structures,flow"`
+	// leave out NIH Pancreas-CT's cases 25 and 70, which repeat the scan of case 2: 80 cases, not
+	// 82
+	WithoutRepeats bool `yaml:"without_repeats"`
+	// which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be
+	// only one
+	Volume int `yaml:"volume"`
+	// which DICOM series to take of each study: its number, number.part or UID, words such as
+	// description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT
+	Series string `yaml:"series"`
+	// which contrast to take of each subject of BIDS: T1w, ce-gad_T1w or other words of the scan's
+	// name, or all; empty: there must be only one
+	Contrast string `yaml:"contrast"`
+	// which DICOM SEG object or RT structure set to take where a series has several: its series
+	// number or UID, or its file's name
+	Segmentation string `yaml:"segmentation"`
+	// take NIfTI files for scans that hold labels by their values, and belong to no scan by their
+	// names
+	LabelsAsScans bool `yaml:"labels_as_scans"`
+	// take label maps that voxsaw predict wrote for labels, as after correcting them by hand;
+	// otherwise they are passed over
+	//
 	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
-	LabelsPredicted bool `yaml:"labels_predicted" help:"take label maps that voxsaw predict wrote for labels, as after correcting them by hand; otherwise they are passed over"`
-	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
-	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
-	SameLabels      bool `yaml:"same_labels" help:"where labels of some cases are only numbers, or have other names than those of others: a number means the same in all cases"`
-	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training makes one with the background there and scores leave out"`
-	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
+	LabelsPredicted bool `yaml:"labels_predicted"`
+	// take each case for another patient; otherwise those of one DICOM study, or of one folder of
+	// several, are kept in one fold
+	PatientPerCase bool `yaml:"patient_per_case"`
+	// take the images only
+	Unlabelled bool `yaml:"unlabelled"`
+	// where labels of some cases are only numbers, or have other names than those of others: a
+	// number means the same in all cases
+	SameLabels bool `yaml:"same_labels"`
+	// where a case's labels do not name a structure that others have, it is not in the patient;
+	// otherwise nobody drew it, which training makes one with the background there and scores leave
+	// out
+	AllDrawn bool `yaml:"all_drawn"`
+	// put the name of the folder before those of its cases, where several folders have cases of one
+	// name
+	NameByFolder bool `yaml:"name_by_folder"`
 
 	// Channels names the channels that each scan has, two or more: contrasts of BIDS, words of the
 	// files' names or of DICOM series, volumes of 4D files. nil: what the layout says, or one.

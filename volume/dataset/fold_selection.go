@@ -11,15 +11,24 @@ import (
 // use the same selection, and both divide the labelled cases, so that both hold out the same cases:
 // see [Selection.ChooseWith].
 type Selection struct {
-	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first (nnU-Net counts from 0); left out: hold out a share of the patients"`
-	Folds      int      `yaml:"folds" help:"number of folds" range:"[2,)"`
-	FoldScheme string   `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
-	Splits     string   `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
-	HoldOut    float64  `yaml:"hold_out" help:"share of the patients to validate on, where no fold is held out; 0: none" range:"[0,1)"`
-	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones" range:"(0,1]"`
-	SubsetSeed uint64   `yaml:"subset_seed" help:"seed of shuffled folds, of the cases held out and of the subsets"`
-	Exclude    []string `yaml:"exclude" help:"cases to leave out altogether"`
-	Patients   Patients `yaml:"-"` // of the cases
+	// fold to hold out, 1 for the first (nnU-Net counts from 0); left out: hold out a share of the
+	// patients
+	Fold int `yaml:"fold"`
+	// number of folds
+	Folds int `yaml:"folds" range:"[2,)"`
+	// how cases are divided into folds
+	FoldScheme string `yaml:"fold_scheme" oneof:"consecutive shuffled nih"`
+	// file of folds in nnU-Net's format (splits_final.json) instead
+	Splits string `yaml:"splits"`
+	// share of the patients to validate on, where no fold is held out; 0: none
+	HoldOut float64 `yaml:"hold_out" range:"[0,1)"`
+	// share of the training cases to use; smaller shares are parts of larger ones
+	Fraction float64 `yaml:"fraction" range:"(0,1]"`
+	// seed of shuffled folds, of the cases held out and of the subsets
+	SubsetSeed uint64 `yaml:"subset_seed"`
+	// cases to leave out altogether
+	Exclude  []string `yaml:"exclude"`
+	Patients Patients `yaml:"-"` // of the cases
 }
 
 // DefaultSelection trains on 90 % of the cases and holds out the rest.

@@ -25,12 +25,22 @@ const (
 
 // ReadOptions say what is done about scans and labels that are not as they should be.
 type ReadOptions struct {
-	Tilt     dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
-	Gaps     dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
-	Shear    nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
-	Overlap  dicom.Overlap `yaml:"segment_overlap" help:"structures that share voxels: error; last: the one with the highest number has them; or order: and names, such as order:tumour,pancreas: the first that is named has them"`
-	LabelsBy LabelsBy      `yaml:"labels_by" help:"where labels lie on their scan: where their header says, or by index, voxel by voxel in the order of the files, for labels whose header is wrong or missing" oneof:"header index"`
-	Flips    Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+	// slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error
+	Tilt dicom.Tilt `yaml:"tilt" oneof:"resample keep error"`
+	// uneven slice distances: error, or resample between the known positions
+	Gaps dicom.Gaps `yaml:"gaps" oneof:"error resample"`
+	// NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid
+	// without shear, or error
+	Shear nifti.Shear `yaml:"shear" oneof:"keep resample error"`
+	// structures that share voxels: error; last: the one with the highest number has them; or
+	// order: and names, such as order:tumour,pancreas: the first that is named has them
+	Overlap dicom.Overlap `yaml:"segment_overlap"`
+	// where labels lie on their scan: where their header says, or by index, voxel by voxel in the
+	// order of the files, for labels whose header is wrong or missing
+	LabelsBy LabelsBy `yaml:"labels_by" oneof:"header index"`
+	// labels that fit their scan clearly better when flipped (nih): check refuses the case, fix
+	// flips them, off does not look
+	Flips Flips `yaml:"flips" oneof:"check fix off"`
 }
 
 // DefaultReadOptions repairs what can be repaired exactly.

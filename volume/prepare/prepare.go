@@ -26,16 +26,23 @@ import (
 
 // Options say how [Run] works.
 type Options struct {
-	Workers int `yaml:"workers" help:"cases prepared at once; 0: one a core"`
+	// cases prepared at once; 0: one a core
+	Workers int `yaml:"workers"`
 	// Memory is the bytes that the cases prepared at once may take together; one that needs more
 	// alone fails. 0: 4 GiB, or what this process may take where that is less; a case that needs
 	// more than that is prepared alone, and fails where it needs more than this process may take.
-	Memory int64               `yaml:"-"`
-	Part   string              `yaml:"part" help:"prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once, on one machine or on many that share the folder, and the last of them finishes it"`
-	Merge  bool                `yaml:"merge" help:"finish a folder whose parts have all been prepared"`
-	Strict bool                `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Force  bool                `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these, and replace those that were prepared with other settings, or that would lose labels, structures or their image"`
-	Read   dataset.ReadOptions `yaml:",inline"`
+	Memory int64 `yaml:"-"`
+	// prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once,
+	// on one machine or on many that share the folder, and the last of them finishes it
+	Part string `yaml:"part"`
+	// finish a folder whose parts have all been prepared
+	Merge bool `yaml:"merge"`
+	// stop at the first case that cannot be prepared
+	Strict bool `yaml:"strict"`
+	// remove prepared cases in the folder that are of other scans than these, and replace those
+	// that were prepared with other settings, or that would lose labels, structures or their image
+	Force bool                `yaml:"force"`
+	Read  dataset.ReadOptions `yaml:",inline"`
 
 	allowed int64 // bytes that one case may take
 }
