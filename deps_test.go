@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"internal/auto": {"internal/config", "internal/planning", "internal/terminal", "internal/train",
 		"volume/prepared"},
 	"internal/ballot":    {},
+	"internal/nnplan":    {"internal/planning", "volume", "volume/dataset"},
 	"internal/childtest": {},
 	"internal/cluster":   {"internal/terminal"},
 	"internal/outdir":    {},

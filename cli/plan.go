@@ -18,8 +18,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
@@ -30,6 +32,7 @@ import (
 
 type planOptions struct {
 	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
+	To       string          `yaml:"to" help:"nnunet and nnunet-resencm write plans.json of nnU-Net instead, for a folder of nnUNet_raw and a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM" oneof:"voxsaw nnunet nnunet-resencm"`
 	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
 	Dataset  dataset.Options `yaml:"dataset"`
 	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
@@ -39,14 +42,17 @@ type planOptions struct {
 }
 
 func newPlan() *cobra.Command {
-	o := &planOptions{Hours: defaultHours, Machine: defaultDevice()}
+	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
 		`Looks at a folder of prepared cases, or at scans by their headers, times a few training steps on this machine, and writes a plan: spacing, intensities, crop, network,
 steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow nnU-Net's rules; how much of that fits into the time is
-measured. The plan is a file that other commands take as --config, each its own section, and that may be edited.`,
+measured. The plan is a file that other commands take as --config, each its own section, and that may be edited.
+
+--to nnunet reads the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
-  voxsaw plan prepared --hours 0.5 --out plan.yaml`,
+  voxsaw plan prepared --hours 0.5 --out plan.yaml
+  voxsaw plan nnUNet_raw/Dataset001_NAME --to nnunet --out nnUNetPlans.json`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPlan(cmd, *o, args) })
 }
 
@@ -57,6 +63,9 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	if _, err := os.Lstat(o.Out); err == nil && !o.Force {
 		return withHint(fmt.Errorf("%s is there already", o.Out),
 			"choose another --out, or say --force, which replaces it")
+	}
+	if o.To != toVoxsaw {
+		return planNNUNet(cmd, o, paths)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -207,6 +216,36 @@ func (m *stepTimer) Needs(w planning.Work) (planning.Cost, error) {
 // Steps that are run before those that are timed, and those.
 const planWarmup, planTimed = 1, 3
 
+// ofPrepared is what a validation takes for a voxel of a prepared case beside its windows: labels
+// as drawn and as predicted, and their components.
+const ofPrepared = 12
+
+// windows are those of a validation.
+func windows(w planning.Work) sliding.Options {
+	return sliding.Options{Size: w.Crop, Batch: 1, Overlap: segment.DefaultConfig().ValidateOverlap,
+		Inputs: w.Network.InputChannels()}
+}
+
+// Beside implements [planning.Machine]. A GPU has its own memory.
+func (m *stepTimer) Beside(w planning.Work, shape [3]int) (program, validation int64) {
+	if _, own := m.dev.(device.Accountant); own {
+		return 0, 0
+	}
+	voxels := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
+	return memory.GarbageLimit, windows(w).Bytes(shape, w.Network.Classes) + ofPrepared*voxels
+}
+
+// Validate implements [planning.Machine].
+func (m *stepTimer) Validate(w planning.Work, shape [3]int) (time.Duration, error) {
+	if err := m.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n := m.network(w)
+	n.Infer = true
+	t, err := n.Run(m.dev, planWarmup, planTimed, bench.Options{})
+	return t.Median * time.Duration(windows(w).Windows(shape)), err
+}
+
 // Finetune implements [planning.Machine].
 func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
 	if err := m.ctx.Err(); err != nil {
@@ -244,15 +283,19 @@ type planFile struct {
 	Scans         int                 `yaml:"scans" help:"that it was made from"`
 	Labelled      int                 `yaml:"labelled" help:"of these"`
 	Seconds       float64             `yaml:"seconds" help:"that a step of fine-tuning takes"`
+	Takes         float64             `yaml:"takes" help:"seconds that a fine-tuning takes, with its validations"`
 	PuzzleSeconds float64             `yaml:"puzzle_seconds" help:"that a step of pretraining takes; 0: none was timed"`
 	Decisions     []planning.Decision `yaml:"decisions" help:"with their reasons"`
 }
+
+// puzzlesValidated is how often a pretraining is validated.
+const puzzlesValidated = 4
 
 // writePlan writes a plan as the settings of each command.
 func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from string, o planOptions) error {
 	head, err := config.Marshal(&planFile{
 		1, o.Hours, o.Machine.Device, len(f.Scans), f.Labelled(), round(p.Step.Seconds(), 5),
-		round(p.Puzzling.Seconds(), 5), p.Decisions,
+		round(p.Takes().Seconds(), 1), round(p.Puzzling.Seconds(), 5), p.Decisions,
 	})
 	if err != nil {
 		return err
@@ -270,17 +313,17 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	n := p.Finetune.Network
 	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
 		n.Norm)
-	train := func(steps int) string { // validated at a few points alone: that takes time, too
-		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps, max(steps/4, 1),
-			max(steps/10, 1))
+	train := func(steps, validations int) string {
+		return fmt.Sprintf("train: {steps: %d, validate_every: %d, checkpoint_every: %d}\n", steps,
+			max((steps+validations-1)/validations, 1), max(steps/10, 1))
 	}
 	q := p.Puzzle
 	pretrain := "task: jigsaw\n" + network + fmt.Sprintf("grid: [%d, %d, %d]\n", q.Grid[0], q.Grid[1], q.Grid[2]) +
 		fmt.Sprintf("crop: [%d, %d, %d]\n", q.Crop[0], q.Crop[1], q.Crop[2]) + fmt.Sprintf("patch: [%d, %d, %d]\n",
 		q.Patch[0], q.Patch[1], q.Patch[2]) +
-		fmt.Sprintf("batch: %d\n", q.Batch) + train(p.Pretrain)
+		fmt.Sprintf("batch: %d\n", q.Batch) + train(p.Pretrain, puzzlesValidated)
 	finetune := network + fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
-		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps)
+		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps, max(p.Validations, 1))
 	data := ""
 	if from != "" {
 		data = fmt.Sprintf("data: %q\n", from)

@@ -95,7 +95,7 @@ def plan(number, name, target):
     for key, planner in (("plain", ExperimentPlanner), ("residual", nnUNetPlannerResEncM)):
         p = planner(full, gpu_memory_target_in_gb=target, plans_name=f"{key}{target}").plan_experiment()
         one = {"forward": p["transpose_forward"]}
-        for c in ("3d_fullres", "3d_lowres"):
+        for c in ("2d", "3d_fullres", "3d_lowres"):
             if c not in p["configurations"]:
                 continue
             q = p["configurations"][c]

@@ -19,9 +19,12 @@ const (
 	anisotropy  = 3.0             // spacings, and extents, that differ by more are treated apart
 	smallestMap = 4               // voxels along an axis of the deepest stage
 	mostWidth   = 320             // channels of a stage in three dimensions
+	mostWidth2D = 512             // and in two
 	baseWidth   = 32              // channels of the finest stage
 	leastBatch  = 2               // crops in a step
 	voxelsOfOld = 256 * 256 * 256 // of the patch that is made smaller until it fits
+	pixelsOfOld = 2048 * 2048     // of one in two dimensions
+	batch2D     = 12              // crops in two dimensions that fit into targetGB
 	targetGB    = 8.0             // GPU memory that the reference values are of
 	coarser     = 1.03            // spacings of the low resolution are raised by this factor
 	seenOfScan  = 0.25            // of a scan in a patch, below which there is a low resolution
@@ -31,7 +34,9 @@ const (
 type Encoder struct {
 	PlansName string // as nnU-Net calls the plans
 	Class     string
+	Planner   string  // nnU-Net's class that makes them
 	reference float64 // voxels of all feature maps of two crops that fit into targetGB
+	flat      float64 // the same of batch2D crops in two dimensions
 	blocks    []int   // of the stages, the last one's for deeper stages
 	decoder   int     // convolutions of a stage of the decoder
 	residual  bool
@@ -43,7 +48,9 @@ var (
 	Plain = Encoder{
 		PlansName: "nnUNetPlans",
 		Class:     "dynamic_network_architectures.architectures.unet.PlainConvUNet",
+		Planner:   "ExperimentPlanner",
 		reference: 560e6,
+		flat:      85e6,
 		blocks:    []int{2},
 		decoder:   2,
 		covered:   0.05,
@@ -51,7 +58,9 @@ var (
 	Residual = Encoder{
 		PlansName: "nnUNetResEncUNetMPlans",
 		Class:     "dynamic_network_architectures.architectures.unet.ResidualEncoderUNet",
+		Planner:   "nnUNetPlannerResEncM",
 		reference: 680e6,
+		flat:      135e6,
 		blocks:    []int{1, 3, 4, 6},
 		decoder:   1,
 		residual:  true,
@@ -59,8 +68,12 @@ var (
 	}
 )
 
+// Residual says whether the encoder is made of residual blocks.
+func (e Encoder) Residual() bool { return e.residual }
+
 // A Configuration is a network and what it is trained on, as nnU-Net plans it. Its axes are
-// transposed: the first is the one of the largest spacing.
+// transposed: the first is the one of the largest spacing. In two dimensions that axis is left out
+// of account: one voxel of a patch, infinite spacing, strides of 1.
 type Configuration struct {
 	Spacing  [3]float64 // mm
 	Median   [3]float64 // shape of the scans at this spacing
@@ -73,13 +86,14 @@ type Configuration struct {
 	Decoder  []int
 }
 
-// An NNUNet is what nnU-Net plans for a set in three dimensions.
+// An NNUNet is what nnU-Net plans for a set.
 type NNUNet struct {
 	Encoder  Encoder
 	Forward  [3]int     // axis a after the transposition is axis Forward[a] of (k, j, i)
 	Spacing  [3]float64 // along (k, j, i)
 	Full     Configuration
 	Low      *Configuration // nil: a patch of the full resolution shows enough of a scan
+	Flat     Configuration  // in two dimensions
 	Separate bool           // thick slices: the spacing between them is the tenth percentile's
 }
 
@@ -121,6 +135,7 @@ func NNUNetPlan(spacings [][3]float64, shapes [][3]int, outputs int, e Encoder, 
 	}
 	scans := float64(len(spacings))
 	p.Full = e.configure(spacing, shape, product(shape)*scans, outputs, gigabytes)
+	p.Flat = e.configure(flat(spacing), flat(shape), product(shape)*scans, outputs, gigabytes)
 	p.Low = e.lowResolution(p.Full, spacing, shape, scans, outputs, gigabytes)
 	return p, nil
 }
@@ -161,18 +176,35 @@ func transposition(spacing [3]float64) (forward [3]int) {
 	return forward
 }
 
+// flat leaves the first axis out of account: it is so long that nothing is done along it.
+func flat(of [3]float64) [3]float64 { return [3]float64{math.Inf(1), of[1], of[2]} }
+
 // configure takes the largest patch of the scan's proportions whose network fits.
 func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs int, gigabytes float64) Configuration {
 	inverse := [3]float64{1 / spacing[0], 1 / spacing[1], 1 / spacing[2]}
 	scale := math.Pow(voxelsOfOld/product(inverse), 1.0/3)
-	var first [3]float64 // half a voxel is left of the median of two scans
+	reference, crops, widest := e.reference, float64(leastBatch), mostWidth
+	twoD := math.IsInf(spacing[0], 1)
+	if twoD {
+		scale = math.Sqrt(pixelsOfOld / (inverse[1] * inverse[2]))
+		reference, crops, widest = e.flat, batch2D, mostWidth2D
+	}
+	reference *= gigabytes / targetGB
+	first := [3]float64{1, 1, 1} // half a voxel is left of the median of two scans
 	for a := range 3 {
-		first[a] = min(math.RoundToEven(inverse[a]*scale), median[a])
+		if a > 0 || !twoD {
+			first[a] = min(math.RoundToEven(inverse[a]*scale), median[a])
+		}
 	}
 	t := topologyOf(spacing, first)
-	reference := e.reference * gigabytes / targetGB
-	estimate := e.voxels(t, outputs)
-	for estimate > reference {
+	estimate := e.voxels(t, outputs, widest)
+	// The planner of residual encoders compares a batch of twelve with what two take in two
+	// dimensions, and so has smaller patches there.
+	fit := crops / leastBatch
+	if e.residual {
+		fit = 1
+	}
+	for estimate > reference*fit {
 		worst := 0 // the axis of which a patch shows most
 		for a := range 3 {
 			if float64(t.patch[a])/median[a] >= float64(t.patch[worst])/median[worst] {
@@ -189,9 +221,9 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 			break // the smallest patch does not fit
 		}
 		t = topologyOf(spacing, extents(smaller))
-		estimate = e.voxels(t, outputs)
+		estimate = e.voxels(t, outputs, widest)
 	}
-	batch := int(math.RoundToEven(reference / estimate * leastBatch))
+	batch := int(math.RoundToEven(reference / estimate * crops))
 	covering := int(math.RoundToEven(voxels * e.covered / product(extents(t.patch))))
 	c := Configuration{
 		Spacing: spacing,
@@ -202,7 +234,7 @@ func (e Encoder) configure(spacing, median [3]float64, voxels float64, outputs i
 		Kernels: t.kernels,
 	}
 	for stage := range t.strides {
-		c.Features = append(c.Features, width(stage))
+		c.Features = append(c.Features, width(stage, widest))
 		c.Blocks = append(c.Blocks, e.blocks[min(stage, len(e.blocks)-1)])
 		if stage > 0 {
 			c.Decoder = append(c.Decoder, e.decoder)
@@ -242,7 +274,7 @@ func (e Encoder) lowResolution(full Configuration, spacing, median [3]float64, s
 }
 
 // width is the number of channels of a stage.
-func width(stage int) int { return min(baseWidth<<stage, mostWidth) }
+func width(stage, widest int) int { return min(baseWidth<<stage, widest) }
 
 // A topology is what follows from the voxels of a patch and their spacing: how often each axis is
 // halved, which kernels are flat, and what the patch must be a multiple of.
@@ -294,7 +326,7 @@ func topologyOf(spacing, patch [3]float64) topology {
 
 // voxels is how many the feature maps of a network have together, by which nnU-Net judges memory:
 // those of convolutions, up-samplings and of the output.
-func (e Encoder) voxels(t topology, outputs int) (sum float64) {
+func (e Encoder) voxels(t topology, outputs, widest int) (sum float64) {
 	size := extents(t.patch)
 	last := len(t.strides) - 1
 	for stage, stride := range t.strides {
@@ -302,7 +334,8 @@ func (e Encoder) voxels(t topology, outputs int) (sum float64) {
 		for a := range 3 {
 			size[a] = math.Floor(size[a] / float64(stride[a]))
 		}
-		here, channels, blocks := product(size), float64(width(stage)), float64(e.blocks[min(stage, len(e.blocks)-1)])
+		here, channels := product(size), float64(width(stage, widest))
+		blocks := float64(e.blocks[min(stage, len(e.blocks)-1)])
 		switch {
 		case !e.residual:
 			sum += blocks * channels * here

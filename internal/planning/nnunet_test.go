@@ -19,7 +19,33 @@ type golden struct {
 		Forward [3]int
 		Full    *goldenConfiguration `json:"3d_fullres"`
 		Low     *goldenConfiguration `json:"3d_lowres"`
+		Flat    *goldenFlat          `json:"2d"`
 	}
+}
+
+// goldenFlat is a configuration in two dimensions.
+type goldenFlat struct {
+	Spacing, Median           [2]float64
+	Patch                     [2]int
+	Batch                     int
+	Features, Blocks, Decoder []int
+	Strides, Kernels          [][2]int
+}
+
+// whole is the configuration as it is in three dimensions, whose first axis has kernels as given.
+func (f goldenFlat) whole(like Configuration) goldenConfiguration {
+	g := goldenConfiguration{Spacing: [3]float64{math.Inf(1), f.Spacing[0], f.Spacing[1]},
+		Median: [3]float64{math.Inf(1), f.Median[0], f.Median[1]}, Patch: [3]int{1, f.Patch[0], f.Patch[1]},
+		Batch: f.Batch, Features: f.Features, Blocks: f.Blocks, Decoder: f.Decoder}
+	for n := range f.Strides {
+		g.Strides = append(g.Strides, [3]int{1, f.Strides[n][0], f.Strides[n][1]})
+		flat := 1
+		if n < len(like.Kernels) {
+			flat = like.Kernels[n][0] // of which nothing is said
+		}
+		g.Kernels = append(g.Kernels, [3]int{flat, f.Kernels[n][0], f.Kernels[n][1]})
+	}
+	return g
 }
 
 type goldenConfiguration struct {
@@ -68,6 +94,7 @@ func TestNNUNetPlans(t *testing.T) {
 				t.Errorf("%s, %s: transposition %v, nnU-Net has %v", g.Name, key, p.Forward, want.Forward)
 			}
 			same(t, g.Name+", "+key, p.Full, *want.Full)
+			same(t, g.Name+", "+key+", 2D", p.Flat, want.Flat.whole(p.Flat))
 			if (p.Low == nil) != (want.Low == nil) {
 				t.Errorf("%s, %s: low resolution %+v, nnU-Net has %+v", g.Name, key, p.Low, want.Low)
 				continue
@@ -86,7 +113,7 @@ func TestNNUNetPlans(t *testing.T) {
 func same(t *testing.T, name string, got Configuration, want goldenConfiguration) {
 	t.Helper()
 	for a := range 3 {
-		if math.Abs(got.Spacing[a]-want.Spacing[a]) > 1e-9*want.Spacing[a] {
+		if got.Spacing[a] != want.Spacing[a] && !(math.Abs(got.Spacing[a]-want.Spacing[a]) <= 1e-9*want.Spacing[a]) {
 			t.Errorf("%s: spacing %v, nnU-Net has %v", name, got.Spacing, want.Spacing)
 		}
 	}

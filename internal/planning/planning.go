@@ -30,7 +30,10 @@ const (
 	mostSteps     = 10000 // after which nothing was gained any more
 	pretrainSteps = 4000  // of puzzles
 	worthwhile    = 1000  // fewer steps of puzzles are not begun
-	training      = 0.9   // of the time; the rest is for validations and checkpoints
+	training      = 0.9   // of the time, at most; the rest is for validations and checkpoints
+	saving        = 0.03  // of the time is for checkpoints and the like
+	validations   = 4     // where they take no more than
+	validating    = 0.2   // of the time; fewer otherwise, but one
 	mostFolds     = 5
 )
 
@@ -102,6 +105,11 @@ type Cost struct {
 type Machine interface {
 	// Needs says what a step takes without running it.
 	Needs(w Work) (Cost, error)
+	// Beside is the memory that a training takes beside its steps: the program itself, and a
+	// validation of a scan of a shape.
+	Beside(w Work, shape [3]int) (program, validation int64)
+	// Validate says how long the validation of a scan of a shape takes.
+	Validate(w Work, shape [3]int) (time.Duration, error)
 	// Finetune times steps of fine-tuning, Pretrain of solving puzzles.
 	Finetune(w Work) (time.Duration, error)
 	Pretrain(p Puzzle) (time.Duration, error)
@@ -122,24 +130,33 @@ type Decision struct {
 
 // A Plan is what to do.
 type Plan struct {
-	Spacing   [3]float64 // mm
-	NNUNet    *NNUNet    // what nnU-Net would do
-	Finetune  Work
-	Steps     int
-	Step      time.Duration // that one of them takes
-	Puzzle    Puzzle
-	Pretrain  int // steps; 0: it does not pay
-	Puzzling  time.Duration
-	Folds     int // 0: too few labelled cases
-	Bytes     int64
-	Decisions []Decision
+	Spacing  [3]float64 // mm
+	NNUNet   *NNUNet    // what nnU-Net would do
+	Finetune Work
+	Steps    int
+	Step     time.Duration // that one of them takes
+	Puzzle   Puzzle
+	Pretrain int // steps; 0: it does not pay
+	Puzzling time.Duration
+	Folds    int // 0: too few labelled cases
+	Bytes    int64
+	// Validations are spread over the steps, each of which takes so long.
+	Validations int
+	Validation  time.Duration
+	Decisions   []Decision
 
-	fits int // steps of fine-tuning alone that the time has room for
+	fits   int           // steps of fine-tuning alone that the time has room for
+	budget time.Duration // for steps
 }
 
 // decide notes a decision.
 func (p *Plan) decide(what, is, because string, args ...any) {
 	p.Decisions = append(p.Decisions, Decision{what, is, fmt.Sprintf(because, args...)})
+}
+
+// Takes is the time of the fine-tuning, of all its steps and validations.
+func (p *Plan) Takes() time.Duration {
+	return time.Duration(p.Steps)*p.Step + time.Duration(p.Validations)*p.Validation
 }
 
 // Make plans for a set, a machine and a time: that of one training with its pretraining.
@@ -152,11 +169,12 @@ func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
 	if err := p.size(f, m, hours); err != nil {
 		return nil, err
 	}
-	if err := p.pretraining(f, m, hours); err != nil {
+	if err := p.pretraining(f, m); err != nil {
 		return nil, err
 	}
-	p.steps(f, hours)
+	p.steps(f)
 	p.divide(f)
+	p.time()
 	return p, nil
 }
 
@@ -281,6 +299,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	var tooLarge error
 	for _, w := range rungs {
 		c, err := m.Needs(w)
+		program, validation := m.Beside(w, f.largest(p.Spacing))
+		c.Bytes += validation
 		if err == nil && f.Limit > 0 && c.Bytes > f.Limit {
 			err = fmt.Errorf("a step on crops of %s with %s takes %d MiB of memory, and there are %d",
 				numbers.Extents(w.Crop[:]), numbers.Count(w.Network.Channels, "channel"), c.Bytes>>20, f.Limit>>20)
@@ -289,6 +309,7 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 			tooLarge = err
 			continue
 		}
+		c.Bytes += program
 		fitting, costs = append(fitting, w), append(costs, c)
 	}
 	if len(fitting) == 0 {
@@ -313,6 +334,10 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		}
 	}
 	p.Finetune, p.Step, p.Bytes = fitting[at], step, costs[at].Bytes
+	if err := p.validate(f, m, hours); err != nil {
+		return err
+	}
+	budget = p.budget
 	fits := int(budget / max(step, 1))
 	if fits < 1 {
 		return fmt.Errorf("not one step fits into %s: a step takes %s here", duration(budget), duration(step))
@@ -343,8 +368,64 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
 		p.NNUNet.Full.Batch)
 	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20),
-		"that is what a step of fine-tuning takes; what is read of scans comes on top")
+		"that is what a fine-tuning takes: a step of it, a validation of the largest scan, the program; prepared "+
+			"cases, which are mapped, come on top")
 	return nil
+}
+
+// validate decides on the validations, and on the time that they leave for steps.
+func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
+	p.budget = budgetOf(hours)
+	n := f.Labelled()
+	if n < 2 {
+		return nil
+	}
+	var shape [3]int
+	for a, size := range f.median(p.Spacing) {
+		shape[a] = max(int(size), 1)
+	}
+	each, err := m.Validate(p.Finetune, shape)
+	if err != nil {
+		return err
+	}
+	folds := min(mostFolds, n)
+	p.Validation = time.Duration((n+folds-1)/folds) * each
+	whole := time.Duration(hours * float64(time.Hour))
+	p.Validations = validations
+	for p.Validations > 1 && time.Duration(p.Validations)*p.Validation > time.Duration(validating*float64(whole)) {
+		p.Validations--
+	}
+	left := time.Duration((1-saving)*float64(whole)) - time.Duration(p.Validations)*p.Validation
+	p.budget = max(min(p.budget, left), p.budget/2)
+	return nil
+}
+
+// time tells what a training takes.
+func (p *Plan) time() {
+	parts := fmt.Sprintf("%s of %s", numbers.Count(p.Steps, "step"), duration(p.Step))
+	if p.Validations > 0 {
+		parts += fmt.Sprintf(", %s of %s", numbers.Count(p.Validations, "validation"), duration(p.Validation))
+	}
+	p.decide("time", duration(p.Takes()), "that is what one fine-tuning takes here: %s; checkpoints come on top", parts)
+}
+
+// largest is the shape of the scan with most voxels at a spacing.
+func (f Fingerprint) largest(spacing [3]float64) (shape [3]int) {
+	most := 0.0
+	for _, s := range f.Scans {
+		var at [3]float64
+		for a := range 3 {
+			size := spacing[a]
+			if size == 0 {
+				size = s.Spacing[a]
+			}
+			at[a] = max(math.Round(float64(s.Shape[a])*s.Spacing[a]/size), 1)
+		}
+		if product(at) > most {
+			most, shape = product(at), [3]int{int(at[0]), int(at[1]), int(at[2])}
+		}
+	}
+	return shape
 }
 
 // patchText is nnU-Net's patch along (i, j, k).
@@ -359,7 +440,7 @@ func (p *Plan) patchText() string {
 // pretraining decides on the puzzles and their steps. In the study of equal compute, more steps of
 // fine-tuning were worth as much as an encoder, up to the plateau: what is left beyond it is time
 // for puzzles.
-func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) {
+func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	if f.Puzzles == NoPuzzles {
 		p.decide(Pretraining, "none", "all of the time is for fine-tuning, as was asked for")
 		return nil
@@ -390,7 +471,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 		p.decide(Pretraining, "none", "the scans are too small to be cut into patches of %s", patch)
 		return nil
 	}
-	budget := budgetOf(hours)
+	budget := p.budget
 	left := budget - plateauSteps*p.Step
 	if f.Labelled() == 0 || f.Puzzles == PuzzlesApart {
 		left = budget
@@ -430,8 +511,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine, hours float64) (err error) 
 }
 
 // steps tells why there are so many of fine-tuning.
-func (p *Plan) steps(f Fingerprint, hours float64) {
-	step, budget, is := duration(p.Step), duration(budgetOf(hours)), fmt.Sprint(p.Steps)
+func (p *Plan) steps(f Fingerprint) {
+	step, budget, is := duration(p.Step), duration(p.budget), fmt.Sprint(p.Steps)
 	switch {
 	case p.fits < enoughSteps:
 		p.decide("steps", is,

@@ -14,6 +14,10 @@ type aMachine struct {
 	puzzle   time.Duration
 	most     float64 // bytes a step may take before its network is refused; 0: any
 	measured []Work
+	// beside the steps
+	program    int64
+	voxel      float64 // bytes that a validation takes for a voxel
+	validation time.Duration
 }
 
 func (m *aMachine) flops(w Work) float64 {
@@ -32,6 +36,12 @@ func (m *aMachine) Finetune(w Work) (time.Duration, error) {
 	m.measured = append(m.measured, w)
 	return time.Duration(m.flops(w) / m.speed * 1e9), nil
 }
+
+func (m *aMachine) Beside(_ Work, shape [3]int) (program, validation int64) {
+	return m.program, int64(m.voxel * float64(shape[0]*shape[1]*shape[2]))
+}
+
+func (m *aMachine) Validate(Work, [3]int) (time.Duration, error) { return m.validation, nil }
 
 func (m *aMachine) Pretrain(Puzzle) (time.Duration, error) { return m.puzzle, nil }
 
@@ -58,7 +68,7 @@ func plan(t *testing.T, f Fingerprint, m *aMachine, hours float64) *Plan {
 		seen[d.What] = true
 	}
 	for _, what := range []string{"spacing", "intensities", "crop", "network", "batch", "memory", "pretraining",
-		"steps", "folds"} {
+		"steps", "folds", "time"} {
 		if !seen[what] {
 			t.Errorf("no decision on %s", what)
 		}
@@ -101,6 +111,36 @@ func TestTimeDecides(t *testing.T) {
 	if fast.Pretrain != pretrainSteps || fast.Steps != mostSteps || fast.Finetune.Network.Channels != widest ||
 		fast.Finetune.Crop != [3]int{128, 128, 128} {
 		t.Errorf("a fast machine: %d of puzzles, %d steps, %+v", fast.Pretrain, fast.Steps, fast.Finetune)
+	}
+}
+
+// Validations take their part of the time, and of the memory; where they would take too much there
+// are fewer. What is planned is what the training takes.
+func TestValidations(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	f.Puzzles = NoPuzzles
+	machine := func(each time.Duration) *aMachine { return &aMachine{speed: 1e9, validation: each} }
+	free := plan(t, f, machine(0), 1)
+	for _, test := range []struct {
+		each  time.Duration // a scan; four are held out
+		count int
+	}{{15 * time.Second, 4}, {45 * time.Second, 4}, {100 * time.Second, 1}, {300 * time.Second, 1}} {
+		p := plan(t, f, machine(test.each), 1)
+		if p.Validations != test.count || p.Validation != 4*test.each {
+			t.Errorf("%v a scan: %d validations of %v", test.each, p.Validations, p.Validation)
+		}
+		if p.Takes() > time.Hour || p.Takes() < 50*time.Minute || p.Steps > free.Steps {
+			t.Errorf("%v a scan: the training takes %v with %d steps", test.each, p.Takes(), p.Steps)
+		}
+	}
+	m := machine(0)
+	m.program, m.voxel = 1e8, 50
+	if p := plan(t, f, m, 1); p.Bytes != free.Bytes+1e8+50*200*200*200 {
+		t.Errorf("a training takes %d bytes, its steps alone %d", p.Bytes, free.Bytes)
+	}
+	f.Limit = 3e8
+	if _, err := Make(f, m, 1); err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("a validation that does not fit: %v", err)
 	}
 }
 

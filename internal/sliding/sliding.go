@@ -207,6 +207,15 @@ func (w Wanted) maps(classes int) (n int) {
 	return n
 }
 
+// Windows is how many windows are laid over a scan of a shape.
+func (o Options) Windows(shape [3]int) int {
+	n := 1
+	for axis := range 3 {
+		n *= len(positions(shape[axis], o.Size[axis], o.Overlap))
+	}
+	return n
+}
+
 // Bytes is the memory that Classify takes beside the network and the scan, for a scan of the given
 // shape.
 func (s *Inferer) Bytes(shape [3]int) int64 { return s.Options.Bytes(shape, s.classes) }

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/nnplan"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+// What a plan is written for.
+const (
+	toVoxsaw   = "voxsaw"
+	toResidual = "nnunet-resencm"
+)
+
+// nnunetMemory is the memory of a GPU that nnU-Net's planners plan for, in GB.
+const nnunetMemory = 8
+
+// planNNUNet writes plans.json of nnU-Net.
+func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
+	if len(paths) > 1 {
+		return withHint(usagef("--to %s plans for one folder of nnUNet_raw", o.To), "name one folder")
+	}
+	for _, name := range []string{"hours", "memory", "device", "channels"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return usagef("--%s beside --to %s: nnU-Net's plan knows no time and no machine, and has the channels of "+
+				"dataset.json", name, o.To)
+		}
+	}
+	encoder := planning.Plain
+	if o.To == toResidual {
+		encoder = planning.Residual
+	}
+	var progress terminal.Progress
+	f, err := nnplan.Extract(cmd.Context(), paths[0], dataset.DefaultReadOptions(), func(_, of int) {
+		if progress == nil {
+			progress = terminal.NewProgress(cmd.ErrOrStderr(), "plan", of)
+		}
+		progress.Add(1)
+	})
+	if progress != nil {
+		progress.Finish()
+	}
+	if err != nil {
+		return err
+	}
+	text, p, err := f.Plans(encoder, nnunetMemory)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(o.Out, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}); err != nil {
+		return err
+	}
+	row := func(name string, c planning.Configuration, first int) []string {
+		var spacing []float64
+		for _, s := range c.Spacing[first:] {
+			spacing = append(spacing, round(s, 5))
+		}
+		return []string{name, numbers.Extents(spacing), numbers.Extents(c.Patch[first:]), fmt.Sprint(c.Batch),
+			fmt.Sprint(len(c.Strides))}
+	}
+	t := terminal.TableData{Title: o.Out, Header: []string{"", "spacing (mm)", "patch", "batch", "stages"},
+		Rows:  [][]string{row("2d", p.Flat, 1), row("3d_fullres", p.Full, 0)},
+		Notes: []string{"axes as nnU-Net has them, the one of the largest spacing first"}}
+	if p.Low != nil {
+		t.Rows = append(t.Rows, row("3d_lowres", *p.Low, 0))
+	}
+	if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "for nnU-Net: put it into nnUNet_preprocessed/%s as %s.json, with dataset.json beside it; "+
+		"then nnUNetv2_preprocess -d NUMBER -plans_name %s", f.Name, encoder.PlansName, encoder.PlansName)
+	return nil
+}

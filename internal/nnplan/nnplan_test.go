@@ -1,0 +1,123 @@
+package nnplan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+const (
+	golden = "../../testdata/nnplan" // made by testdata/nnplan.py
+	stats  = "foreground_intensity_properties_per_channel"
+)
+
+// differ calls wrong for every value that two texts of JSON do not share.
+func differ(path string, got, want any, wrong func(path string, got, want any)) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, _ := got.(map[string]any)
+		keys := slices.Collect(maps.Keys(w))
+		for key := range g {
+			if _, there := w[key]; !there {
+				keys = append(keys, key)
+			}
+		}
+		for _, key := range keys {
+			differ(path+"/"+key, g[key], w[key], wrong)
+		}
+		return
+	case []any:
+		if g, ok := got.([]any); ok && len(g) == len(w) {
+			for n := range w {
+				differ(fmt.Sprintf("%s/%d", path, n), g[n], w[n], wrong)
+			}
+			return
+		}
+	case float64:
+		if g, ok := got.(float64); ok && math.Abs(g-w) <= 1e-7*math.Abs(w) {
+			return
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		wrong(path, got, want)
+	}
+}
+
+// Every value of plans.json is nnU-Net's, but for statistics, of which it draws voxels at random.
+func TestPlans(t *testing.T) {
+	told := 0
+	f, err := Extract(t.Context(), filepath.Join(golden, "Dataset007_Tiny"), dataset.DefaultReadOptions(),
+		func(int, int) { told++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != 4 {
+		t.Errorf("told of %d cases", told)
+	}
+	for _, e := range []planning.Encoder{planning.Plain, planning.Residual} {
+		text, _, err := f.Plans(e, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want map[string]any
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := os.ReadFile(filepath.Join(golden, e.PlansName+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(theirs, &want); err != nil {
+			t.Fatal(err)
+		}
+		values := 0
+		differ("", got, want, func(path string, got, want any) {
+			if !strings.HasPrefix(path, "/"+stats) {
+				t.Errorf("%s%s is %v, nnU-Net has %v", e.PlansName, path, got, want)
+				return
+			}
+			g, okG := got.(float64)
+			w, okW := want.(float64)
+			// a hundredth of a spread of more than 100; values lie one apart
+			if !okG || !okW || math.Abs(g-w) > 1 {
+				t.Errorf("%s%s is %v, nnU-Net has %v", e.PlansName, path, got, want)
+			}
+			values++
+		})
+		if len(want) < 10 || values == 0 {
+			t.Errorf("%s: %d keys and %d statistics were compared", e.PlansName, len(want), values)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"":   "is no folder of nnUNet_raw",
+		"{}": `file_ending "" is of files that are not read here`,
+		`{"file_ending": ".nii.gz", "channel_names": {"1": "CT"}}`: "channel_names has no channel 0",
+		`{"file_ending": ".nii.gz", "channel_names": {"0": "CT"}}`: "does not say channel_names, two labels or more",
+	} {
+		path := filepath.Join(dir, "dataset.json")
+		if text != "" {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			os.Remove(path)
+		}
+		if _, err := Extract(t.Context(), dir, dataset.DefaultReadOptions(), nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+"""Makes nnplan/: a small made-up data set of nnUNet_raw, and the plans that nnU-Net 2.8.1 makes for it.
+
+    pip install nnunetv2==2.8.1 SimpleITK
+    python3 testdata/nnplan.py
+
+Two channels, thick slices, margins of zeros, of which one holds labels: nnU-Net crops those away.
+"""
+import json
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import SimpleITK as sitk
+
+here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nnplan")
+NAME = "Dataset007_Tiny"
+os.environ["nnUNet_raw"] = here
+os.environ["nnUNet_preprocessed"] = os.environ["nnUNet_results"] = work = os.path.join(tempfile.gettempdir(), "nnplan-work")
+
+
+def write(values, spacing, path):
+    image = sitk.GetImageFromArray(values)
+    image.SetSpacing(spacing)
+    sitk.WriteImage(image, path)
+
+
+def main():
+    import torch
+
+    torch.set_default_device("meta")
+    from nnunetv2.experiment_planning.dataset_fingerprint.fingerprint_extractor import DatasetFingerprintExtractor
+    from nnunetv2.experiment_planning.experiment_planners.default_experiment_planner import ExperimentPlanner
+    from nnunetv2.experiment_planning.experiment_planners.residual_unets.residual_encoder_unet_planners import (
+        nnUNetPlannerResEncM,
+    )
+
+    shutil.rmtree(here, ignore_errors=True)
+    folder = os.path.join(here, NAME)
+    for sub in ("imagesTr", "labelsTr"):
+        os.makedirs(os.path.join(folder, sub))
+    rng = np.random.default_rng(7)
+    for n in range(4):
+        shape, spacing = (6 + n, 40 + 2 * n, 36), (0.75, 0.8 + 0.01 * n, 4.0 + 0.5 * n)
+        ct = rng.integers(-200, 300, shape).astype(np.int16)
+        mr = rng.integers(1, 900, shape).astype(np.int16)
+        for image in (ct, mr):
+            image[:, : 6 + n] = 0
+            image[:, :, 30:] = 0
+        labels = np.zeros(shape, np.uint8)
+        labels[1:4, 10:20, 5:15] = 1
+        labels[2:5, 20:32, 8 : 20 + n] = 2
+        labels[1:3, 2:5, 5:15] = 2  # outside of the box
+        write(ct, spacing, f"{folder}/imagesTr/c{n}_0000.nii.gz")
+        write(mr, spacing, f"{folder}/imagesTr/c{n}_0001.nii.gz")
+        write(labels, spacing, f"{folder}/labelsTr/c{n}.nii.gz")
+    with open(f"{folder}/dataset.json", "w") as f:
+        json.dump({"channel_names": {"0": "CT", "1": "T1"}, "labels": {"background": 0, "liver": 1, "lesion": 2},
+                   "numTraining": 4, "file_ending": ".nii.gz"}, f)
+    DatasetFingerprintExtractor(NAME, 2).run(overwrite_existing=True)
+    for planner, plans in ((ExperimentPlanner, "nnUNetPlans"), (nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans")):
+        planner(NAME).plan_experiment()
+        shutil.copy(os.path.join(work, NAME, plans + ".json"), os.path.join(here, plans + ".json"))
+
+
+if __name__ == "__main__":
+    main()
