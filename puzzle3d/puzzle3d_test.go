@@ -210,6 +210,29 @@ func TestPretrainOnAllCases(t *testing.T) {
 	}
 }
 
+// A run is told to the byte what it needs: with so much it runs as without a limit, with a byte
+// less it saves some.
+func TestNeedOfAPretraining(t *testing.T) {
+	cache, dev, c := phantoms(t, 1, [3]int{24, 20, 20}), testDevice(t), tiny()
+	c.Train.Steps = 1
+	of := data(cache, 0)
+	need, err := EstimateMemory(t.Context(), dev, c, of, voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run")})
+	if err != nil || need.Bytes <= 0 {
+		t.Fatalf("%+v, %v", need, err)
+	}
+	step := func(memory int64) []string {
+		o := &observer{}
+		if _, err := Pretrain(t.Context(), dev, c, of, voxsaw.RunOptions{Memory: memory, Observer: o}); err != nil {
+			return []string{err.Error()}
+		}
+		return o.notes
+	}
+	if free, just, less := step(0), step(need.Bytes), step(need.Bytes-1); !slices.Equal(free, just) ||
+		slices.Equal(free, less) {
+		t.Errorf("without a limit %q; with what is needed %q; with a byte less %q", free, just, less)
+	}
+}
+
 // Two ranks, and two micro-batches, leave the weights and the velocities of the whole batch at
 // once, but for the order of sums, which is another.
 func TestTwoRanksEqualOne(t *testing.T) {

@@ -238,9 +238,8 @@ func TestNeedOfARun(t *testing.T) {
 	c = resolved(t, c, cache)
 	data := sample.Data{Store: cache, Train: []string{"case00"}, Validate: []string{"case01"}}
 	path := filepath.Join(t.TempDir(), "run")
-	var need voxsaw.MemoryNeed
-	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30,
-		Need: &need}); err != nil {
+	need, err := EstimateMemory(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: path, Memory: 1 << 30})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {

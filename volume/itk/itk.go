@@ -109,12 +109,6 @@ func Stem(path string) (stem string, ok bool) {
 	return "", false
 }
 
-// IsName reports whether a file has the name of an NRRD or MetaImage file; see [Stem].
-func IsName(path string) bool {
-	_, ok := Stem(path)
-	return ok
-}
-
 // VoxelBytes is what a voxel takes in memory: 2 bytes where all values may be whole numbers of 16
 // bits, otherwise 4.
 func (h *Header) VoxelBytes() int {
