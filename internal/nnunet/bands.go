@@ -62,22 +62,15 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 	orders, _ := p.probabilities.orders(p.Spacing, spacing)
 	e.rows = rowTaps(e.logits, own, orders)
 	resampled := 4 * int64(e.logits[0]) * int64(e.logits[1]) * int64(e.logits[2])
-	raw := max(voxelBytes, 4) // of a channel that is not resampled yet
-	if p.Turned {
-		raw = max(2*voxelBytes, voxelBytes+4)
-	}
 	// as they were read beside float32; then of one channel at a time what is between, beside the
 	// others
-	e.preparing = channels*e.scan*max(raw, voxelBytes+4, 4+2) +
+	e.preparing = channels*e.scan*max(voxelBytes+4, 4+2) +
 		p.data.between(own, e.logits, spacing, p.Spacing) + e.scan
 	if e.logits != own {
 		e.preparing = max(e.preparing, channels*(4*e.scan+resampled)+
 			p.data.between(own, e.logits, spacing, p.Spacing)+e.scan)
 	}
 	e.held = channels*resampled + 2*e.scan // the label map
-	if p.Turned {
-		e.held += 2 * e.scan
-	}
 	return e, nil
 }
 
@@ -95,14 +88,14 @@ func (p *Predictor) inferring(e extent, count int) int64 {
 	sums := int64(p.Patch[0]) * int64(rows) * int64(padded[2])
 	// of logits: the newest, and two that decide
 	planes := 3 * heads * int64(rows) * int64(padded[2])
-	if len(p.members) > 1 {
+	if len(p.checkpoints) > 1 {
 		planes += heads * int64(rows) * int64(padded[2])
 	}
-	inputs := int64(p.network.body.Shape("image").Elements())
+	inputs := int64(p.Network.In) * window
 	if len(p.mirror) > 1 {
-		inputs += inputs + int64(len(p.network.values))
+		inputs += inputs + p.values
 	}
-	return e.held + 2*sums*(heads+1)*int64(len(p.members)) + 2*planes + 4*inputs + 6*window
+	return e.held + 2*sums*(heads+1)*int64(len(p.checkpoints)) + 2*planes + 4*inputs + 6*window
 }
 
 // windows is how many windows so many bands take, of all folds.
@@ -111,7 +104,7 @@ func (p *Predictor) windows(e extent, count int) (n int) {
 	for _, b := range bandsOf(e.rows, count) {
 		n += len(reach(padded[1], p.Patch[1], p.step, [2]int{b.logits[0] + before[1], b.logits[1] + before[1]}))
 	}
-	return n * len(starts(padded[0], p.Patch[0], p.step)) * len(starts(padded[2], p.Patch[2], p.step)) * len(p.members)
+	return n * len(starts(padded[0], p.Patch[0], p.step)) * len(starts(padded[2], p.Patch[2], p.step)) * len(p.checkpoints)
 }
 
 // mostBands is how many bands a scan is taken apart into at most: more save little.
@@ -138,35 +131,41 @@ func (p *Predictor) room() int64 {
 
 // scanned is the extent of a scan on a grid.
 func (p *Predictor) scanned(g volume.Grid, voxelBytes int) (extent, error) {
-	if turned, err := g.Oriented(turnedAxes); p.Turned && err == nil {
-		g = turned
+	t, err := p.turn(g)
+	if err != nil {
+		return extent{}, err
 	}
-	return p.extentOf(permuted([3]int{g.Shape[2], g.Shape[1], g.Shape[0]}, p.Forward),
-		permuted(fileSpacing(g), p.Forward), int64(voxelBytes))
+	return p.extentOf(permuted([3]int{t.grid.Shape[2], t.grid.Shape[1], t.grid.Shape[0]}, p.Forward),
+		permuted(fileSpacing(t.grid), p.Forward), int64(voxelBytes))
 }
 
-// Need is the memory in bytes that a scan on a grid takes beside the network, at most, its voxels
-// taking so many bytes in each channel as they were read. Where there is not enough, windows are
-// computed for a band of the scan at a time, and it is less.
+// Need is the memory in bytes that a scan on a grid takes at most, its voxels taking so many bytes in
+// each channel as they were read, together with the network. Where there is not enough for both, the
+// network is let go of while the scan is prepared, and windows are computed for a band of the scan
+// at a time.
 func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 	e, err := p.scanned(g, voxelBytes)
 	if err != nil {
 		return 0 // which is said when it is prepared
 	}
-	return max(e.preparing, p.inferring(e, p.count(e, p.room())))
+	return max(e.preparing, p.Bytes()+p.inferring(e, p.count(e, p.room())))
 }
 
-// Fits says whether there is memory for a scan beside the network, before it is read.
+// crowded says whether a scan cannot be prepared beside the network.
+func (p *Predictor) crowded(g volume.Grid, voxelBytes int) bool {
+	e, err := p.scanned(g, voxelBytes)
+	return err == nil && p.memory > 0 && e.preparing > p.room()
+}
+
+// Fits says whether there is memory for a scan, before it is read.
 func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
-	need, room := p.Need(g, voxelBytes), p.room()
-	if need <= room {
+	need := p.Need(g, voxelBytes)
+	if p.memory <= 0 || need <= p.memory {
 		return nil
 	}
-	return fmt.Errorf(
-		"a scan of %s voxels takes %d MiB of memory with this model of %d classes "+
-			"beside its network, which leaves %d MiB: raise --memory, take fewer folds, or a part of the scan",
-		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), room>>20,
-	)
+	return fmt.Errorf("a scan of %s voxels takes %d MiB of memory with this model of %d classes, whose network takes %d "+
+		"of them, and %d may be taken: raise --memory, take fewer folds, or a part of the scan",
+		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), p.Bytes()>>20, p.memory>>20)
 }
 
 // apart says how a scan is taken apart.

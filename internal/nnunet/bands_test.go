@@ -93,3 +93,73 @@ func TestSparing(t *testing.T) {
 		}
 	}
 }
+
+// A plan whose reader turns the axes gives what it gives of a scan that was turned before, and the
+// label map lies on the scan's own voxels. Where the scan cannot be prepared beside the network, it
+// is the same, too.
+func TestTurnedViews(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	scan := func() *volume.Volume {
+		v, err := nifti.Read(filepath.Join(golden, "scan_0000.nii.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	predictor := func() *Predictor {
+		m, err := Open(golden, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPredictor(dev, m, Options{NoMirroring: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := predictor()
+	defer p.Close()
+	before, err := scan().Orient(turnedAxes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := scan().Grid
+	if before.Axcodes() == own.Axcodes() {
+		t.Fatalf("a scan of axes %s is turned already", own.Axcodes())
+	}
+	l, err := p.Predict(t.Context(), []*volume.Volume{before})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := l.Orient(own.Axcodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crowded := range []bool{false, true} {
+		p := predictor()
+		p.Turned = true
+		if crowded {
+			e, err := p.scanned(own, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.memory = p.Bytes() + e.preparing - 1
+		}
+		if p.crowded(own, 2) != crowded {
+			t.Errorf("crowded: %v", !crowded)
+		}
+		got, err := p.Predict(t.Context(), []*volume.Volume{scan()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Labels, want.Labels) || got.Grid != own || len(got.Counts()) < 2 {
+			t.Errorf("crowded %v: %v voxels of labels, want %v", crowded, got.Counts(), want.Counts())
+		}
+		p.Close()
+	}
+}

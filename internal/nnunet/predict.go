@@ -29,6 +29,10 @@ type Predictor struct {
 	mirror  [][]int
 	step    float64 // between windows, as a share of one
 	memory  int64   // limit in bytes; 0: none
+	bytes   int64   // that the network takes
+	values  int64   // that it gives of a window
+	dev     device.Device
+	options Options
 }
 
 // Options say how a model predicts.
@@ -43,7 +47,8 @@ type Options struct {
 
 // NewPredictor makes the network of a model and loads its weights.
 func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
-	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory, step: cmp.Or(o.Step, 0.5)}
+	p := &Predictor{Model: m, mirror: mirrorSets(m.Mirror), memory: o.Memory, step: cmp.Or(o.Step, 0.5),
+		dev: dev, options: o}
 	if o.NoMirroring {
 		p.mirror = mirrorSets(nil)
 	}
@@ -58,34 +63,46 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 			)
 		}
 	}
-	p.params = nn.NewParams(dev, 0)
-	var err error
-	if p.network, err = newNetwork(dev, p.params, m, o.Memory, o.apart); err == nil {
-		err = p.load()
-	}
-	if err != nil {
-		p.Close()
+	if err := p.open(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// Close gives the memory back.
-func (p *Predictor) Close() {
+// open makes the network and loads the weights.
+func (p *Predictor) open() error {
+	p.params = nn.NewParams(p.dev, 0)
+	var err error
+	if p.network, err = newNetwork(p.dev, p.params, p.Model, p.options.Memory, p.options.apart); err == nil {
+		err = p.load()
+	}
+	if err != nil {
+		p.rest()
+		return err
+	}
+	p.bytes, p.values = p.network.bytes()+p.params.Bytes(), int64(len(p.network.values))
+	if len(p.members) > 1 {
+		p.bytes += int64(len(p.members)) * p.params.Bytes()
+	}
+	return nil
+}
+
+// rest gives the memory of the network back until it is opened again.
+func (p *Predictor) rest() {
 	if p.network != nil {
 		p.network.close()
 	}
-	p.params.Close()
+	if p.params != nil {
+		p.params.Close()
+	}
+	p.network, p.params, p.members = nil, nil, nil
 }
 
+// Close gives the memory back.
+func (p *Predictor) Close() { p.rest() }
+
 // Bytes is the memory of the network and its parameters, those of several folds among them.
-func (p *Predictor) Bytes() int64 {
-	bytes := p.network.bytes() + p.params.Bytes()
-	if len(p.members) > 1 {
-		bytes += int64(len(p.members)) * p.params.Bytes()
-	}
-	return bytes
-}
+func (p *Predictor) Bytes() int64 { return p.bytes }
 
 // load reads the weights of all folds.
 func (p *Predictor) load() error {
@@ -148,36 +165,35 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	if err := p.check(channels); err != nil {
 		return nil, err
 	}
-	own := channels[0].Grid
-	if p.Turned {
-		turned := make([]*volume.Volume, len(channels))
-		for n, v := range channels {
-			var err error
-			if turned[n], err = v.Orient(turnedAxes); err != nil {
-				return nil, err
-			}
-			if turned[n] != v {
-				v.Int16, v.Float32 = nil, nil
-			}
-		}
-		channels = turned
-	}
-	scan, err := p.prepare(channels)
+	grid := channels[0].Grid
+	t, err := p.turn(grid)
 	if err != nil {
 		return nil, err
 	}
-	grid := channels[0].Grid
+	voxelBytes := 2
+	if channels[0].Float32 != nil {
+		voxelBytes = 4
+	}
+	crowded := p.network == nil || p.crowded(grid, voxelBytes) // nil after a failure
+	if crowded {
+		p.rest()
+	}
+	scan, err := p.prepare(channels, t)
+	if crowded {
+		err = cmp.Or(err, p.open())
+	}
+	if err != nil {
+		return nil, err
+	}
 	labels := newArray[uint16]([3]int{grid.Shape[2], grid.Shape[1], grid.Shape[0]})
-	part := labels.view().transposed(p.Forward).part(scan.box)
+	part := turned(t, labels.view()).transposed(p.Forward).part(scan.box)
 	shape := scan.channels[0].shape
 	orders, _ := p.probabilities.orders(p.Spacing, scan.spacing)
 	e := extent{logits: shape, rows: rowTaps(shape, part.shape, orders)}
 	for _, x := range scan.channels {
 		e.held += 4 * int64(len(x.values))
 	}
-	if e.held += 2 * int64(len(labels.values)); p.Turned {
-		e.held *= 2
-	}
+	e.held += 2 * int64(len(labels.values))
 	count := len(bandsOf(e.rows, p.count(e, p.room())))
 	if count > 1 && p.Note != nil {
 		p.Note(p.apart(e, count))
@@ -198,18 +214,8 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 			return nil, err
 		}
 	}
-	l := &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}
-	if p.Turned {
-		if l, err = l.Orient(own.Axcodes()); err != nil {
-			return nil, err
-		}
-		l.Grid = own
-	}
-	return l, nil
+	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, nil
 }
-
-// turnedAxes are where axes grow to that are turned.
-const turnedAxes = "RAS"
 
 // progress counts the windows of all folds.
 func (p *Predictor) progress(windows int) func() {

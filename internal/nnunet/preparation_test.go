@@ -39,7 +39,11 @@ func TestPreparation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := p.prepare([]*volume.Volume{v})
+			turned, err := p.turn(v.Grid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := p.prepare([]*volume.Volume{v}, turned)
 			if err != nil {
 				t.Fatal(err)
 			}

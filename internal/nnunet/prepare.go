@@ -17,14 +17,14 @@ type prepared struct {
 	spacing  [3]float64
 }
 
-// prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are never
-// turned; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans
+// prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are only
+// turned where the plan says so; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans
 // up.
-func (p *Plan) prepare(scans []*volume.Volume) (*prepared, error) {
-	r := &prepared{spacing: permuted(fileSpacing(scans[0].Grid), p.Forward)}
+func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
+	r := &prepared{spacing: permuted(fileSpacing(t.grid), p.Forward)}
 	var images []view[float32]
 	for _, v := range scans {
-		images = append(images, fileArray(v).view().transposed(p.Forward))
+		images = append(images, turned(t, fileArray(v).view()).transposed(p.Forward))
 	}
 	r.whole = images[0].shape
 	inside, b := nonzero(images)
