@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/structures"
 )
 
@@ -70,27 +71,32 @@ func (g *StructureSet) String() string {
 }
 
 // Find returns the series that the contours were drawn on: the one that the object names, else the
-// only one in a frame of reference that it names. It returns nil if there is none, or several.
+// only one in a frame of reference that it names. Where one SeriesInstanceUID holds several volumes,
+// it is the one that holds most of the slices that contours name, or else of those that the object
+// lists. It returns nil if there is none, or several.
 func (g *StructureSet) Find(series []*Series) *Series {
-	only := func(fits func(*Series) bool) *Series {
-		var found []*Series
-		for _, s := range series {
-			if fits(s) {
-				found = append(found, s)
-			}
+	named := func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }
+	if len(g.set.Series) == 0 {
+		named = func(s *Series) bool {
+			return len(s.stack.Slices) > 0 && slices.Contains(g.set.Space, s.stack.Slices[0].Image.FrameOfRef)
 		}
-		if len(found) != 1 {
-			return nil
+	}
+	var found []*Series
+	var stacks []*stack.Stack
+	for _, s := range series {
+		if named(s) {
+			found, stacks = append(found, s), append(stacks, s.stack)
 		}
+	}
+	if len(found) == 1 {
 		return found[0]
 	}
-	if s := only(func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }); s != nil ||
-		len(g.set.Series) > 0 {
-		return s
+	for _, slices := range []map[string]bool{g.set.Drawn, g.set.Listed} {
+		if at := structures.Most(slices, stacks); at >= 0 {
+			return found[at]
+		}
 	}
-	return only(func(s *Series) bool {
-		return len(s.stack.Slices) > 0 && slices.Contains(g.set.Space, s.stack.Slices[0].Image.FrameOfRef)
-	})
+	return nil
 }
 
 // Same reports whether both are the same object, perhaps in two files.

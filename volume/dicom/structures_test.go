@@ -105,6 +105,65 @@ func TestStructuresAgreeWithDcmrtstruct2nii(t *testing.T) {
 	}
 }
 
+// Of several volumes of one SeriesInstanceUID, contours lie on the one whose slices they name. Both
+// cases are made one series, of two directions of slices, as pydicom wrote them.
+func TestStructuresOfOneOfSeveralVolumes(t *testing.T) {
+	cases := readStructureCases(t)
+	uid := func(file []byte) []byte { // the element SeriesInstanceUID, explicit little-endian
+		at := bytes.Index(file, []byte("\x20\x00\x0e\x00UI"))
+		if at < 0 {
+			t.Fatal("no SeriesInstanceUID")
+		}
+		return file[at : at+8+int(file[at+6])]
+	}
+	one, two := uid(unpacked(t, cases[0].Slices[0])), uid(unpacked(t, cases[1].Slices[0]))
+	if len(one) != len(two) || bytes.Equal(one, two) {
+		t.Fatalf("%q and %q", one, two)
+	}
+	dir := t.TempDir()
+	var sets []*StructureSet
+	for n, c := range cases[:2] {
+		write := func(path string, file []byte) string {
+			path = filepath.Join(dir, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, bytes.ReplaceAll(unpacked(t, file), two, one), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+		for k, file := range c.Slices {
+			write(fmt.Sprintf("scan/%d_%d.dcm", n, k), file)
+		}
+		g, err := OpenStructureSet(write(fmt.Sprintf("sets/%d.dcm", n), c.Structures))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, g)
+	}
+	found, _, err := Scan(filepath.Join(dir, "scan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 2 || found[0].UID != found[1].UID {
+		t.Fatalf("%v", found)
+	}
+	for n, g := range sets {
+		s := g.Find(found)
+		if s == nil || !strings.HasPrefix(filepath.Base(s.stack.Slices[0].Image.Path), fmt.Sprint(n, "_")) {
+			t.Errorf("set %d: %v", n, s)
+		}
+		g.set.Drawn = nil // what is listed is the next that counts
+		if other := g.Find(found); other != s {
+			t.Errorf("set %d: %v by what it lists", n, other)
+		}
+		if g.set.Listed = nil; g.Find(found) != nil {
+			t.Errorf("set %d is found without a reason", n)
+		}
+	}
+}
+
 func TestStructuresThatOverlap(t *testing.T) {
 	s, g := readStructureCases(t)[0].open(t)
 	labels := map[int]uint16{}

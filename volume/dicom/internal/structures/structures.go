@@ -22,14 +22,17 @@ const Class = "1.2.840.10008.5.1.4.1.1.481.3"
 
 // Set is a structure set. Its contours are read when they are drawn.
 type Set struct {
-	Path       string
-	SOP        string // SOPInstanceUID
-	UID        string // SeriesInstanceUID, its own
-	Number     string // SeriesNumber
-	Series     []string
-	Space      []string // frames of reference that it names
-	Structures []Structure
-	Doubts     []string // about its texts
+	Path   string
+	SOP    string // SOPInstanceUID
+	UID    string // SeriesInstanceUID, its own
+	Number string // SeriesNumber
+	Series []string
+	Space  []string // frames of reference that it names
+	// Drawn are the SOPInstanceUIDs of the slices that contours say they were drawn on, Listed those
+	// of the slices that are listed with the series.
+	Drawn, Listed map[string]bool
+	Structures    []Structure
+	Doubts        []string // about its texts
 	// Description is its StructureSetDescription.
 	Description string
 }
@@ -61,7 +64,7 @@ type parser struct {
 }
 
 func newParser(path string) *parser {
-	set := &Set{Path: path}
+	set := &Set{Path: path, Drawn: map[string]bool{}, Listed: map[string]bool{}}
 	return &parser{set: set, text: element.Undeclared(set.doubt)}
 }
 
@@ -169,8 +172,52 @@ func (p *parser) reference(in *element.Walker, e element.Element, depth int) err
 		return err
 	case tag.RTReferencedStudySequence, tag.RTReferencedSeriesSequence:
 		return in.Items(e, depth, nil, func(in *element.Walker, e element.Element) error { return p.reference(in, e, depth+1) })
+	case tag.ContourImageSequence:
+		return images(in, e, depth, p.set.Listed)
 	}
 	return nil
+}
+
+// maxImages bounds how many slices a file may name.
+const maxImages = 1 << 20
+
+// images reads which slices a sequence names.
+func images(in *element.Walker, e element.Element, depth int, named map[string]bool) error {
+	return in.Items(e, depth, nil, func(in *element.Walker, e element.Element) error {
+		if e.Tag != tag.ReferencedSOPInstanceUID {
+			return nil
+		}
+		uid, err := in.Text(e)
+		if err != nil {
+			return err
+		}
+		if len(named) == maxImages && !named[uid] {
+			return fmt.Errorf("names more than %d slices", maxImages)
+		}
+		named[uid] = true
+		return nil
+	})
+}
+
+// Most is the number of the stack that holds most slices of those that are named; -1 where none or
+// several do.
+func Most(named map[string]bool, stacks []*stack.Stack) int {
+	best, most := -1, 0
+	for m, s := range stacks {
+		n := 0
+		for k := range s.Slices {
+			if named[s.Slices[k].Image.SOP] {
+				n++
+			}
+		}
+		switch {
+		case n > most:
+			best, most = m, n
+		case n == most:
+			best = -1
+		}
+	}
+	return best
 }
 
 // structure reads an element of the last of the structures.
@@ -221,6 +268,9 @@ func (p *parser) contours(w *element.Walker, e element.Element) error {
 				return nil
 			}
 			err = in.Items(e, 1, begin, func(in *element.Walker, e element.Element) (err error) {
+				if e.Tag == tag.ContourImageSequence {
+					return images(in, e, 2, p.set.Drawn)
+				}
 				if p.contour == nil {
 					return nil
 				}
