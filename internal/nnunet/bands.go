@@ -104,7 +104,10 @@ func (p *Predictor) windows(e extent, count int) (n int) {
 	for _, b := range bandsOf(e.rows, count) {
 		n += len(reach(padded[1], p.Patch[1], p.step, [2]int{b.logits[0] + before[1], b.logits[1] + before[1]}))
 	}
-	return n * len(starts(padded[0], p.Patch[0], p.step)) * len(starts(padded[2], p.Patch[2], p.step)) * len(p.checkpoints)
+	for _, a := range [2]int{0, 2} {
+		n *= len(starts(padded[a], p.Patch[a], p.step))
+	}
+	return n * len(p.checkpoints)
 }
 
 // mostBands is how many bands a scan is taken apart into at most: more save little.
@@ -139,10 +142,10 @@ func (p *Predictor) scanned(g volume.Grid, voxelBytes int) (extent, error) {
 		permuted(fileSpacing(t.grid), p.Forward), int64(voxelBytes))
 }
 
-// Need is the memory in bytes that a scan on a grid takes at most, its voxels taking so many bytes in
-// each channel as they were read, together with the network. Where there is not enough for both, the
-// network is let go of while the scan is prepared, and windows are computed for a band of the scan
-// at a time.
+// Need is the memory in bytes that a scan on a grid takes at most, its voxels taking so many bytes
+// in each channel as they were read, together with the network. Where there is not enough for both,
+// the network is let go of while the scan is prepared, and windows are computed for a band of the
+// scan at a time.
 func (p *Predictor) Need(g volume.Grid, voxelBytes int) int64 {
 	e, err := p.scanned(g, voxelBytes)
 	if err != nil {
@@ -163,8 +166,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
 	if p.memory <= 0 || need <= p.memory {
 		return nil
 	}
-	return fmt.Errorf("a scan of %s voxels takes %d MiB of memory with this model of %d classes, whose network takes %d "+
-		"of them, and %d may be taken: raise --memory, take fewer folds, or a part of the scan",
+	return fmt.Errorf("a scan of %s voxels takes %d MiB of memory with this model of %d classes, "+
+		"whose network takes %d of them, and %d may be taken: raise --memory, take fewer folds, or a part of the scan",
 		numbers.Extents(g.Shape[:]), need>>20, p.Heads(), p.Bytes()>>20, p.memory>>20)
 }
 

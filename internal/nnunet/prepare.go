@@ -18,8 +18,8 @@ type prepared struct {
 }
 
 // prepare does what nnU-Net's DefaultPreprocessor does: transposes the file's axes, which are only
-// turned where the plan says so; takes the box of what is not 0; normalises; resamples. It uses the voxels of the scans
-// up.
+// turned where the plan says so; takes the box of what is not 0; normalises; resamples. It uses the
+// voxels of the scans up.
 func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
 	r := &prepared{spacing: permuted(fileSpacing(t.grid), p.Forward)}
 	var images []view[float32]

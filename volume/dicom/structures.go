@@ -71,9 +71,9 @@ func (g *StructureSet) String() string {
 }
 
 // Find returns the series that the contours were drawn on: the one that the object names, else the
-// only one in a frame of reference that it names. Where one SeriesInstanceUID holds several volumes,
-// it is the one that holds most of the slices that contours name, or else of those that the object
-// lists. It returns nil if there is none, or several.
+// only one in a frame of reference that it names. Where one SeriesInstanceUID holds several
+// volumes, it is the one that holds most of the slices that contours name, or else of those that
+// the object lists. It returns nil if there is none, or several.
 func (g *StructureSet) Find(series []*Series) *Series {
 	named := func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }
 	if len(g.set.Series) == 0 {

@@ -28,8 +28,8 @@ type Set struct {
 	Number string // SeriesNumber
 	Series []string
 	Space  []string // frames of reference that it names
-	// Drawn are the SOPInstanceUIDs of the slices that contours say they were drawn on, Listed those
-	// of the slices that are listed with the series.
+	// Drawn are the SOPInstanceUIDs of the slices that contours say they were drawn on, Listed
+	// those of the slices that are listed with the series.
 	Drawn, Listed map[string]bool
 	Structures    []Structure
 	Doubts        []string // about its texts
