@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,8 +20,8 @@ func vector(p *float32, i int) *[block]float32 {
 }
 
 // genericKernels is the table for machines without a faster one, and what the assembly is tested
-// against.
-func genericKernels() *kernels {
+// against. Its Winograd transforms take milliseconds of exact arithmetic, which is done once.
+var genericKernels = sync.OnceValue(func() *kernels {
 	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps,
 		transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {},
 		peak: genericPeak, peakSums: 1,
@@ -37,7 +38,7 @@ func genericKernels() *kernels {
 		ks.winograd[t] = genericTransforms(toomcook.New(t))
 	}
 	return ks
-}
+})
 
 // genericPeak multiplies 16 sums so many times, eight at once, as the portable products do.
 func genericPeak(times int) {
