@@ -11,11 +11,9 @@ if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/nu
   apt-get update -q
   DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin mpich iproute2
 fi
-go vet -tags mpi ./internal/mpi ./cli ./cli/tests/devices
-go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags mpi ./internal/mpi
+export CGO_ENABLED=1
 go test -json -tags mpi -race ./internal/mpi | go run ./scripts/skips
 CGO_ENABLED=0 go test -json -tags mpi -run '^TestMPI$' ./cli/tests/devices | go run ./scripts/skips
 CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
 export CGO_CFLAGS
-go vet -tags gpu,mpi ./internal/train ./cli ./cli/tests/devices
 go test -json -vet=off -tags gpu,mpi -run '^TestPeersGPU$' ./cli/tests/devices | go run ./scripts/skips
