@@ -78,13 +78,21 @@ func References(folder string, o Options) []Reference {
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
-		if h, err := format.ReadHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex ||
-			err == nil && h.Volumes > 1 {
+		if c.Masks != nil || c.structures != nil || c.ByIndex || hasVolumes(c.Labels) {
 			r.parts = c
 		}
 		found = append(found, r)
 	}
 	return found
+}
+
+// hasVolumes says whether a file of voxels holds several volumes.
+func hasVolumes(path string) bool {
+	if !format.IsName(path) { // a SEG object has one
+		return false
+	}
+	h, err := format.ReadHeader(path)
+	return err == nil && h.Volumes > 1
 }
 
 // ScansNamed finds scans by the names that label maps of them may have: those of a folder that

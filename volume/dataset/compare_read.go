@@ -118,7 +118,7 @@ func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.Lab
 
 // onParts reports whether masks lie on different voxels, so that the scan tells where.
 func (c Case) onParts() bool {
-	if len(c.Masks) < 2 {
+	if len(c.Masks) < 2 || c.structures != nil {
 		return false
 	}
 	const rounding = 1e-2 // mm
@@ -316,7 +316,10 @@ func PairMemory(prediction, reference Labels) (need int64) {
 			paths = maskPaths(l.parts.Masks)
 		}
 		for _, path := range paths {
-			if h, err := format.ReadHeader(path); err == nil && format.IsName(path) {
+			if !format.IsName(path) {
+				continue
+			}
+			if h, err := format.ReadHeader(path); err == nil {
 				// as they are read, and again without what is not to be scored
 				need += 2*labelBytes*int64(h.Len()) + labelsAtOnce(h) - labelBytes*int64(h.Len())
 				break // the others take turns

@@ -44,8 +44,11 @@ func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
 
 // isLabelMap tells a label map from the network's numbers, which have a volume for each class.
 func isLabelMap(path string) bool {
+	if !format.IsName(path) { // a SEG object is one
+		return true
+	}
 	h, err := format.ReadHeader(path)
-	return err != nil || h.Volumes == 1 // a SEG object has no such header
+	return err != nil || h.Volumes == 1
 }
 
 // dropPredictedLabels removes predictions from files of labels by their cases.

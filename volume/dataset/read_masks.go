@@ -50,7 +50,7 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 // the volumes are compared with one another. In a file whose first axis counts the labels, they are
 // slices of the patient, which overlap.
 func (c Case) checkVolumes(scan volume.Grid, o ReadOptions) error {
-	if c.Masks != nil || o.LabelsBy == LabelsByIndex {
+	if c.Masks != nil || o.LabelsBy == LabelsByIndex || !format.IsName(c.Labels) {
 		return nil
 	}
 	h, err := format.ReadHeader(c.Labels)
