@@ -32,8 +32,8 @@ var mayImport = map[string][]string{
 	"internal/crashtest": {},
 	"internal/hint":      {},
 	"internal/localcopy": {"sample"},
-	"internal/pace": {".", "internal/backbone", "internal/pretext", "internal/terminal", "sample", "segment",
-		"volume/prepared"},
+	"internal/pace": {".", "internal/backbone", "internal/pretext", "internal/terminal", "internal/train", "sample",
+		"segment", "volume/prepared"},
 	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/provenance",
 		"internal/table"},
 	"internal/seed":        {},
@@ -142,7 +142,7 @@ var mayImport = map[string][]string{
 		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
 		"internal/sliding", "internal/train"},
 	// for tests alone
-	"internal/commandtest": {"internal/miniature", "internal/voc/voctest"},
+	"internal/commandtest": {"internal/miniature", "internal/train", "internal/voc/voctest"},
 	"internal/miniature":   {"volume", "volume/nifti", "volume/phantom"},
 	"internal/quality":     {"volume", "volume/prepared", "internal/table"},
 

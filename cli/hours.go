@@ -63,7 +63,7 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 	if h <= 0 {
 		return nil
 	}
-	since, within := time.Now(), time.Duration(float64(h)*float64(time.Hour))
+	since, within := train.Now(), time.Duration(float64(h)*float64(time.Hour))
 	text := fmt.Sprintf("hours %g", float64(h))
 	ranks := jobOf(ctx).ranks()
 	before, err := run.recordedSteps()
@@ -93,7 +93,7 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 	case err != nil:
 		return run.explain(err)
 	}
-	fit, err := trial.Fit(within-time.Since(since), chosen, givenSettings(run.cmd))
+	fit, err := trial.Fit(within-train.Now().Sub(since), chosen, givenSettings(run.cmd))
 	if err != nil {
 		fit.Training.Steps = 0
 	}

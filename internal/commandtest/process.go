@@ -8,18 +8,31 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // pauseAt names a pattern: the process that writes it to standard error waits there for its signal,
 // so that a test decides where a run is interrupted.
 const pauseAt = "VOXSAW_TEST_PAUSE_AT"
 
+// clock names what voxsaw times trainings by: "processor" is the time that the process has had of
+// the processors, which others cannot take from it.
+const clock = "VOXSAW_TEST_CLOCK"
+
+// processorTime is that time; nil where the system does not tell.
+var processorTime func() time.Duration
+
 // voxsawMain is the command voxsaw. Whatever it writes to people must read well, in every script.
 func voxsawMain() {
 	stdout, stderr := &reading{Writer: os.Stdout}, &reading{Writer: os.Stderr}
 	memory.BoundGarbage()
+	if os.Getenv(clock) == "processor" && processorTime != nil {
+		begun := time.Now()
+		train.Now = func() time.Time { return begun.Add(processorTime()) }
+	}
 	code := command(os.Args[1:], stdout, paused(stderr))
 	for _, line := range append(stdout.clumsy(), stderr.clumsy()...) {
 		fmt.Fprintf(os.Stderr, "this does not read well: %s\n", line)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // A Trial is what the beginning of a training took.
@@ -46,7 +47,7 @@ func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 		}
 		return err
 	}
-	held := heldOutWatch{began: time.Now()}
+	held := heldOutWatch{began: train.Now()}
 	if err := try(1, &held, &held.enough); err != nil {
 		return Trial{}, err
 	}
@@ -73,17 +74,20 @@ type heldOutWatch struct {
 	elapsed time.Duration // for those done
 }
 
-func (h *heldOutWatch) Started(int, int)        {}
-func (h *heldOutWatch) Saved(string, int)       {}
-func (h *heldOutWatch) Note(string)             {}
-func (h *heldOutWatch) Stepped(voxsaw.Progress) { h.since = time.Now(); h.start = h.since.Sub(h.began) }
+func (h *heldOutWatch) Started(int, int)  {}
+func (h *heldOutWatch) Saved(string, int) {}
+func (h *heldOutWatch) Note(string)       {}
+func (h *heldOutWatch) Stepped(voxsaw.Progress) {
+	h.since = train.Now()
+	h.start = h.since.Sub(h.began)
+}
 
 func (h *heldOutWatch) Validating(_, done, of int) {
 	if done == 0 {
-		h.since, h.of = time.Now(), of
+		h.since, h.of = train.Now(), of
 		return
 	}
-	h.done, h.elapsed = done, time.Since(h.since)
+	h.done, h.elapsed = done, train.Now().Sub(h.since)
 	if done == 1 {
 		h.first = h.elapsed
 	}
@@ -94,7 +98,7 @@ func (h *heldOutWatch) Validating(_, done, of int) {
 
 func (h *heldOutWatch) Validated(int, voxsaw.Validation, bool) {
 	if h.done == 0 { // it does not tell of items
-		h.done, h.of, h.elapsed = 1, 1, time.Since(h.since)
+		h.done, h.of, h.elapsed = 1, 1, train.Now().Sub(h.since)
 	}
 }
 

@@ -196,7 +196,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 		return nil, err
 	}
 	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder,
-		observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), savedAt: time.Now(),
+		observer: setup.Observer, optimizer: setup.Optimizer, start: Now(), savedAt: time.Now(),
 		flops: setup.FLOPs}
 	if l.observer == nil {
 		l.observer = silent{}
@@ -443,7 +443,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	}
 	rate := l.options.Rate(l.now.Step)
 	l.now.Step++
-	elapsed := time.Since(l.start)
+	elapsed := Now().Sub(l.start)
 	if l.metrics != nil {
 		row := append([]voxsaw.Metric{{Name: "loss", Value: r.Loss}, {Name: "lr", Value: rate},
 			{Name: "grad_norm", Value: norm}}, r.Metrics...)
@@ -658,7 +658,7 @@ func (l *loop) finish(ctx context.Context) error {
 }
 
 func (l *loop) summary() voxsaw.Summary {
-	elapsed := time.Since(l.start)
+	elapsed := Now().Sub(l.start)
 	return voxsaw.Summary{
 		Step: l.now.Step, BestStep: l.now.BestStep, Best: l.now.Best, Validation: l.last,
 		Elapsed: elapsed, WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
