@@ -105,6 +105,26 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 			}
 		}
 	}
+	// Who held nothing out has no vote; alone, it keeps all.
+	all := c
+	all.Train.Steps, all.Train.Warmup = 2, 0
+	folder := filepath.Join(t.TempDir(), "all")
+	if _, _, err := Finetune(t.Context(), dev, all, sample.Data{Store: cache, Train: []string{"case00", "case03"}}, "",
+		voxsaw.RunOptions{Folder: folder, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	blind := filepath.Join(folder, "last.safetensors")
+	for _, test := range []struct{ paths, want []string }{{[]string{last, blind}, want}, {[]string{blind}, nil}} {
+		p, err := NewPredictor(dev, test.paths, DefaultInference(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := p.Provenance().LargestOf; !slices.Equal(of, test.want) {
+			t.Errorf("%d networks, one of which held nothing out, keep the largest component of %v, want %v",
+				len(test.paths), of, test.want)
+		}
+		p.Close()
+	}
 	// Validations that are to measure only decide nothing.
 	c.Train.Steps++
 	c.MeasureOnly = true

@@ -200,8 +200,8 @@ func boxOf(channels []*volume.Volume) (box, error) {
 	return b, nil
 }
 
-// foreground is the labelled voxels of a channel, in the boxes of their cases. nnU-Net draws as many values of each case, with
-// replacement; here each case counts alike, and nothing is drawn.
+// foreground is the labelled voxels of a channel, in the boxes of their cases. nnU-Net draws as
+// many values of each case, with replacement; here each case counts alike, and nothing is drawn.
 type foreground struct {
 	cases     float64
 	mean, sq  float64 // sums over cases of the mean, and of the mean square
