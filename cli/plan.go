@@ -197,6 +197,7 @@ type stepTimer struct {
 	dev    device.Device
 	limit  int64
 	stderr io.Writer
+	hours  float64 // that are planned
 }
 
 func (m *stepTimer) network(w planning.Work) bench.Network {
@@ -254,7 +255,22 @@ func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
 	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
 		w.Network.Channels)
 	t, err := m.network(w).Run(m.dev, planWarmup, planTimed, bench.Options{})
-	return t.Median, err
+	if more := m.moreSteps(t.Mean); err == nil && more > 0 {
+		t, err = m.network(w).Run(m.dev, planWarmup, more, bench.Options{})
+	}
+	return t.Mean, err
+}
+
+// moreSteps is how many steps are timed again, so that a moment in which the machine is idle or
+// busy does not decide: those of ten seconds, or of a hundredth of the time that is planned, unless
+// the few that were timed have taken that already.
+func (m *stepTimer) moreSteps(step time.Duration) int {
+	const most = 100
+	long := min(10*time.Second, time.Duration(m.hours*float64(time.Hour)/100))
+	if n := int(long / max(step, 1)); n > planTimed {
+		return min(n, most)
+	}
+	return 0
 }
 
 // Pretrain implements [planning.Machine].

@@ -68,7 +68,7 @@ func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *plann
 			return nil, err
 		}
 	}
-	return planning.Make(*f, &stepTimer{ctx, d, f.Limit, stderr}, hours)
+	return planning.Make(*f, &stepTimer{ctx, d, f.Limit, stderr, hours}, hours)
 }
 
 // planFor makes the plan of trainings without sizes, and its file.

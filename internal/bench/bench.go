@@ -35,8 +35,8 @@ type Options struct {
 
 // Timing is what was measured.
 type Timing struct {
-	Median, Min time.Duration // of a step
-	CPU         time.Duration // of all threads, a step on average; 0 where it was not asked for
+	Median, Min, Mean time.Duration // of a step
+	CPU               time.Duration // of all threads, a step on average; 0 where it was not asked for
 	// of a step: direct convolutions' and linear maps' multiplications and additions, three times
 	// those of the forward pass in training
 	FLOPs   float64
@@ -104,6 +104,9 @@ func (s Steps) Measure(o Options) (Timing, error) {
 	}
 	slices.Sort(times)
 	n := len(times)
+	for _, one := range times {
+		t.Mean += one / time.Duration(n)
+	}
 	t.Min, t.Median = times[0], (times[(n-1)/2]+times[n/2])/2
 	return t, nil
 }
