@@ -28,16 +28,19 @@ func newAuto() *cobra.Command {
 	o := &autoOptions{Hours: defaultHours, Machine: defaultDevice()}
 	var out string
 	var resume bool
-	cmd := verb("auto SCANS... | PREPARED", "The whole job on your scans within a time: from scans to networks that predict",
-		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where that pays, fine-tunes a network for each fold, and puts the
-networks into one folder, which predict takes; then it lists the label maps that look doubtful, and writes a report. Where the time is short there are two
-networks: one that leaves out a fold, and one of all labelled scans.
+	cmd := verb("auto SCANS... | PREPARED",
+		"The whole job on your scans within a time: from scans to networks that predict",
+		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where that pays, fine-tunes a
+network for each fold, and puts the networks into one folder, which predict takes; then it lists the label maps that
+look doubtful, and writes a report. Where the time is short there are two networks: one that leaves out a fold, and one
+of all labelled scans.
 
-Each stage is a command that you could type; commands.sh in the folder has them all, as they make the same bytes. Scans that need
-more to be said about them (--pairs, --structures, --channels and the like) are prepared by hand first: name the prepared folder instead.
+Each stage is a command that you could type; commands.sh in the folder has them all, as they make the same bytes. Scans
+that need more to be said about them (--pairs, --structures, --channels and the like) are prepared by hand first: name
+the prepared folder instead.
 
-How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and stops, and says what can be used already; the same
-command, or --resume, goes on from there.`,
+How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and stops, and says
+what can be used already; the same command, or --resume, goes on from there.`,
 		`  voxsaw auto scans --out runs/auto --hours 3
   voxsaw auto --resume --out runs/auto`,
 		cobra.ArbitraryArgs, o, func(cmd *cobra.Command, args []string) error {
@@ -112,7 +115,8 @@ func printJob(cmd *cobra.Command, r *auto.Result) error {
 	stdout := cmd.OutOrStdout()
 	if len(r.Scores) > 0 {
 		t := terminal.TableData{
-			Title:  fmt.Sprintf("DSC of held-out scans, %s, as the training measures it", numbers.Count(r.Folds, "fold")),
+			Title: fmt.Sprintf("DSC of held-out scans, %s, as the training measures it",
+				numbers.Count(r.Folds, "fold")),
 			Header: []string{"structure", "mean DSC (%)"},
 		}
 		for _, s := range r.Scores {

@@ -17,7 +17,9 @@ import (
 )
 
 func init() {
-	task.Register(task.Task{Name: "upside-down", Short: "say whether a crop stands on its head", Classes: 2, Make: turned})
+	task.Register(task.Task{
+		Name: "upside-down", Short: "say whether a crop stands on its head", Classes: 2, Make: turned,
+	})
 }
 
 // turned writes a crop (channels, D, H, W); of class 1 with its slices from last to first.

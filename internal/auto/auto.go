@@ -179,8 +179,8 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 		}
 	}
 	if len(runs) == 0 {
-		return nil, hint.Addf(errors.New("no scan has labels, and the time is too short to pretrain an encoder, or the scans too small"),
-			"label some scans, or give it more --hours")
+		return nil, hint.Addf(errors.New("no scan has labels, and the time is too short to pretrain an encoder, "+
+			"or the scans too small"), "label some scans, or give it more --hours")
 	}
 	result.Report = j.at(reportFile)
 	return result, j.stage(ctx, reportStage, slices.Concat([]string{"report"}, runs, []string{"--out", result.Report}),
@@ -346,8 +346,8 @@ func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) 
 		case n == 0 && p.Steps() >= planning.Most: // more steps gain nothing
 			within = 0
 		case n > 0 && within < took/2:
-			j.Say("%s: none, for in %s it would have fewer than half of the steps that %s has; more --hours and --resume "+
-				"train it, too", name, terminal.Duration(within), names[0])
+			j.Say("%s: none, for in %s it would have fewer than half of the steps that %s has; more --hours and "+
+				"--resume train it, too", name, terminal.Duration(within), names[0])
 			continue
 		case n > 0:
 			if steps, err = j.likeFirst(names[0], within); err != nil {
@@ -457,9 +457,9 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 			j.Say("quality list: by %s of %d, for one takes about %s and %s are left",
 				numbers.Count(fit, "network"), len(members), terminal.Duration(each), terminal.Duration(room))
 		default:
-			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without labels, and "+
-				"%s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each), terminal.Duration(room),
-				data, all)
+			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without "+
+				"labels, and %s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each),
+				terminal.Duration(room), data, all)
 			bare = 0
 		}
 	}
@@ -547,8 +547,8 @@ func (j *Job) stopped(ctx context.Context, err error) error {
 // usable says what is there to be used; "" where that is nothing.
 func (j *Job) usable() string {
 	if members := j.state.members(); len(members) > 0 {
-		return fmt.Sprintf("%s of %d predict: voxsaw predict SCANS --checkpoint %s", numbers.Count(len(members), "network"),
-			len(j.state.Folds.names()), quoted(j.at(modelFolder)))
+		return fmt.Sprintf("%s of %d predict: voxsaw predict SCANS --checkpoint %s",
+			numbers.Count(len(members), "network"), len(j.state.Folds.names()), quoted(j.at(modelFolder)))
 	}
 	names := []string{}
 	if j.state.Folds != nil {
@@ -556,8 +556,8 @@ func (j *Job) usable() string {
 	}
 	for _, name := range names {
 		if _, err := os.Stat(train.Last(j.at(name))); err == nil {
-			return fmt.Sprintf("a network predicts that has not learnt to its end: voxsaw predict SCANS --checkpoint %s",
-				quoted(j.at(name)))
+			return fmt.Sprintf("a network predicts that has not learnt to its end: voxsaw predict SCANS "+
+				"--checkpoint %s", quoted(j.at(name)))
 		}
 	}
 	if _, err := os.Stat(train.Last(j.at(pretrained))); err == nil {

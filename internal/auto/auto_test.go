@@ -81,7 +81,8 @@ func (v *verbs) begin(args []string) {
 			}
 			return
 		}
-		v.write(train.ConfigOf(out), "train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, validate_every: 200, checkpoint_every: 100}\n")
+		v.write(train.ConfigOf(out), "train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
+			"validate_every: 200, checkpoint_every: 100}\n")
 	}
 }
 
@@ -97,7 +98,8 @@ func (v *verbs) work(args []string) {
 		if _, err := os.Stat(out); err == nil && !slices.Contains(args, "--force") {
 			v.t.Errorf("%v: the plan is there already", args)
 		}
-		text := fmt.Sprintf("plan:\n  puzzle_seconds: 0.001\n  decisions: [{what: pretraining, is: so, because: thus}]\n"+
+		text := fmt.Sprintf("plan:\n  puzzle_seconds: 0.001\n"+
+			"  decisions: [{what: pretraining, is: so, because: thus}]\n"+
 			"finetune:\n  train: {steps: %d}\n", v.steps)
 		if v.solve > 0 {
 			text += fmt.Sprintf("pretrain:\n  train: {steps: %d}\n", v.solve)
@@ -138,8 +140,8 @@ func cases(t *testing.T, n int) string {
 func (v *verbs) job(out string, say func(string, ...any)) *Job {
 	return &Job{Out: out, Scans: []string{"scans"}, Hours: 1, Command: v.run, Say: say,
 		Set: func() (planning.Fingerprint, error) {
-			return planning.Fingerprint{Scans: []planning.Scan{{Spacing: [3]float64{1, 1, 2}, Shape: [3]int{40, 40, 30}}},
-				Classes: 2}, nil
+			scan := planning.Scan{Spacing: [3]float64{1, 1, 2}, Shape: [3]int{40, 40, 30}}
+			return planning.Fingerprint{Scans: []planning.Scan{scan}, Classes: 2}, nil
 		}}
 }
 
@@ -159,7 +161,8 @@ func TestGoesOn(t *testing.T) {
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
 		{"one and all", 100, 0, []string{"inspect scans", "prepare", "plan", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --hours ",
-			"finetune --config job/plan.yaml --hold-out 0 --steps 700 --warmup 30 --step-size 90 --tooth 9 --validate-every 200 --checkpoint-every 100",
+			"finetune --config job/plan.yaml --hold-out 0 --steps 700 --warmup 30 --step-size 90 --tooth 9 " +
+				"--validate-every 200 --checkpoint-every 100",
 			"next", "report job/fold1 job/all"}},
 		{"no need of more steps", planning.Most, 0, []string{"inspect", "prepare", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --out", "finetune", "finetune", "finetune", "finetune",
@@ -301,7 +304,8 @@ func TestOtherFolders(t *testing.T) {
 	v := &verbs{t: t, store: store, steps: 3000}
 	say := func(string, ...any) {}
 	v.write("full/notes.txt", "mine")
-	if _, err := v.job("full", say).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "holds other files") {
+	_, err := v.job("full", say).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "holds other files") {
 		t.Errorf("a folder of other files: %v", err)
 	}
 	if _, err := v.job("job", say).Run(t.Context()); err != nil {

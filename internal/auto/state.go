@@ -120,8 +120,8 @@ func readState(out string) (s state, err error) {
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, hint.Addf(fmt.Errorf("%s is damaged: %w", path, err),
-			"remove %s and run the command again: what is finished is found again by each stage, or choose another --out",
-			stateFolder(out))
+			"remove %s and run the command again: what is finished is found again by each stage, or choose "+
+				"another --out", stateFolder(out))
 	}
 	if s.Version != 1 {
 		return s, fmt.Errorf("%s is of version %d, and this program knows version 1", path, s.Version)
@@ -168,8 +168,8 @@ func (j *Job) save() error {
 		return err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make the same again.\n",
-		quoted(j.Out), planFile)
+	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make "+
+		"the same again.\n", quoted(j.Out), planFile)
 	made := false
 	for _, r := range s.Stages {
 		if r.Plain && !made {
@@ -203,7 +203,8 @@ func (r *record) line() string {
 // quoted is a word as a shell reads it.
 func quoted(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,=:+@%", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./,=:+@%", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word

@@ -364,7 +364,8 @@ func (s *sums) within(corner, patch [3]int, from, to int, do func(i, row, at int
 	first, last := max(s.rows[0]-corner[1], 0), min(s.rows[1]-corner[1], patch[1])
 	for i := from; i < to; i++ {
 		for j := first; j < last; j++ {
-			do(i, j*patch[2], ((corner[0]-s.base+i)*s.weight.shape[1]+corner[1]+j-s.rows[0])*s.weight.shape[2]+corner[2])
+			row := (corner[0]-s.base+i)*s.weight.shape[1] + corner[1] + j - s.rows[0]
+			do(i, j*patch[2], row*s.weight.shape[2]+corner[2])
 		}
 	}
 }

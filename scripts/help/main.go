@@ -1,6 +1,6 @@
-// Program help writes the help of settings, which is the first paragraph of their fields' comments in
-// public packages, to internal/config/help.txt, where flags and settings.md take it from: programs do
-// not keep comments. The help of unexported and internal types is in their tags.
+// Program help writes the help of settings, which is the first paragraph of their fields' comments
+// in public packages, to internal/config/help.txt, where flags and settings.md take it from:
+// programs do not keep comments. The help of unexported and internal types is in their tags.
 //
 //	go run ./scripts/help
 //
@@ -37,8 +37,8 @@ func main() {
 	}
 }
 
-// table lists the help of a module's fields: a line each, the package, the type and the field, a tab,
-// and the text.
+// table lists the help of a module's fields: a line each, the package, the type and the field, a
+// tab, and the text.
 func table(root string) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

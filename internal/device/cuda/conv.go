@@ -233,7 +233,8 @@ func (a conv5Rows) numbers() any {
 	return struct {
 		conv5Shape
 		ByW, ByTiles, ByD, ByParts divisor
-	}{a.conv5Shape, divisorOf(int(a.Size[2])), divisorOf(a.tilesOfPlane()), divisorOf(int(a.Size[0])), divisorOf(int(a.Block / 8))}
+	}{a.conv5Shape, divisorOf(int(a.Size[2])), divisorOf(a.tilesOfPlane()), divisorOf(int(a.Size[0])),
+		divisorOf(int(a.Block / 8))}
 }
 
 // A conv5Tile is a variant of conv5.cu: channels of a tile, voxels of a warp, warps of a block at
