@@ -20,6 +20,7 @@ var opens = map[string]string{
 	"internal/atomicfile/atomicfile.go":          "folders, and files that are written",
 	"internal/atomicfile/seal.go":                "whatever was written, for its digest",
 	"internal/atomicfile/hold.go":                "locks",
+	"internal/auto/auto.go":                      "a checkpoint that a training made, to be copied",
 	"internal/folders/folders.go":                "how scans are opened",
 	"internal/experiment/photostudy/finetune.go": "proposals, for their digest",
 	"internal/train/shared.go":                   "an empty file",

@@ -47,7 +47,7 @@ func (b Windows) Run(ctx context.Context, dev device.Device, scan sliding.Source
 		return t, err
 	}
 	defer s.Close()
-	t.Bytes = params.Total() + scan.Bytes() + s.Bytes(scan.Size())
+	t.Bytes = params.Total() + scan.Bytes() + s.Bytes(scan)
 	enough := errors.New("enough windows")
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

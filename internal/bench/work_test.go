@@ -118,12 +118,19 @@ func TestWindowsCountTheScan(t *testing.T) {
 	if whole.Timed != whole.Windows || whole.Windows < 2 || whole.Rate() <= 0 {
 		t.Errorf("%+v", whole)
 	}
-	for _, spare := range []int64{0, -1} {
-		b.Memory = whole.Bytes + spare
-		if got, err := b.Run(t.Context(), dev, source, scan.Len()); (err == nil) != (spare == 0) ||
-			err == nil && got.Bytes != whole.Bytes {
-			t.Errorf("a limit of %d bytes where %d are needed: %+v, %v", b.Memory, whole.Bytes, got, err)
-		}
+	b.Memory = whole.Bytes
+	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Bytes != whole.Bytes ||
+		got.Windows != whole.Windows {
+		t.Errorf("a limit of as much as is needed: %+v, %v", got, err)
+	}
+	b.Memory-- // in bands, which have windows in common
+	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Bytes > b.Memory ||
+		got.Windows <= whole.Windows {
+		t.Errorf("a limit of %d bytes where %d are needed: %+v, %v", b.Memory, whole.Bytes, got, err)
+	}
+	b.Memory = whole.Bytes / 2
+	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err == nil {
+		t.Errorf("a limit of half of what is needed: %+v", got)
 	}
 	b.Memory, b.Limit = 0, 2
 	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Timed != 2 ||

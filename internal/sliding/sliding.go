@@ -216,9 +216,16 @@ func (o Options) Windows(shape [3]int) int {
 	return n
 }
 
-// Bytes is the memory that Classify takes beside the network and the scan, for a scan of the given
-// shape.
-func (s *Inferer) Bytes(shape [3]int) int64 { return s.Options.Bytes(shape, s.classes) }
+// Bytes is the memory that Classify takes beside the network and the source: in bands, where the
+// limit asks for them.
+func (s *Inferer) Bytes(src Source) int64 {
+	shape := src.Size()
+	w, err := Wanted{}.complete(shape)
+	if err != nil { // there is no such shape
+		return 0
+	}
+	return s.bytes(shape, s.classes, w, s.count(shape, src.Bytes(), w))
+}
 
 // Bytes is the memory of windows over a scan of the given shape whose classes are wanted on its own
 // grid: sums, the probabilities of a batch, its crops and those made ahead, and the result.
