@@ -9,7 +9,7 @@ import (
 // Of the verbs that save what they are at when they are stopped, and of no others, Ctrl-C says that
 // a second one ends without saving.
 func TestWhoSavesWhenStopped(t *testing.T) {
-	want := "2d compare, 2d finetune, 2d pretrain, crossval, demo, finetune, pretrain"
+	want := "2d compare, 2d finetune, 2d pretrain, auto, crossval, demo, finetune, pretrain"
 	var got []string
 	for _, cmd := range verbs(newRoot()) {
 		if saves(cmd) {
