@@ -36,7 +36,7 @@ type Options struct {
 // Timing is what was measured.
 type Timing struct {
 	Median, Min, Mean time.Duration // of a step
-	CPU               time.Duration // of all threads, a step on average; 0 where it was not asked for
+	CPU               time.Duration // of all threads, a step on average; 0: not asked for
 	// of a step: direct convolutions' and linear maps' multiplications and additions, three times
 	// those of the forward pass in training
 	FLOPs   float64
