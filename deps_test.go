@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"internal/asmtest":    {},
 	"internal/atomicfile": {},
 	"internal/auto": {"internal/config", "internal/planning", "internal/terminal", "internal/train",
-		"volume/prepared"},
+		"internal/triage", "volume/dataset", "volume/prepared"},
 	"internal/ballot":    {},
 	"internal/nnplan":    {"internal/planning", "volume", "volume/dataset"},
 	"internal/childtest": {},

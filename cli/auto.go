@@ -68,7 +68,7 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	default:
 		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", out)
 	}
-	if len(before) > 0 && !cmd.Flags().Changed("hours") {
+	if len(before) > 0 && !givenNow(cmd, cmd.Flags().Lookup("hours")) {
 		o.Hours = hours
 	}
 	job := auto.Job{
@@ -90,10 +90,10 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	return printJob(cmd, result)
 }
 
-// machineFlags are the flags about the machine as the user gave them.
+// machineFlags are the flags about the machine as the user gave them, in a file too.
 func machineFlags(cmd *cobra.Command) (flags []string) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if key := config.Key(f); key == "memory" || strings.HasPrefix(key, "machine.") {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if key := config.Key(f); givenNow(cmd, f) && (key == "memory" || strings.HasPrefix(key, "machine.")) {
 			flags = append(flags, fmt.Sprintf("--%s=%s", f.Name, f.Value))
 		}
 	})

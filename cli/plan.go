@@ -174,9 +174,13 @@ func fingerprintOf(store *prepared.Store) planning.Fingerprint {
 		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(store.LabelNames()),
 		Prepared: how.Spacing,
 	}
+	var labelled []string
 	for r := range store.Records() {
 		if r.Group != "" {
 			continue
+		}
+		if r.HasLabels {
+			labelled = append(labelled, r.ID)
 		}
 		s := planning.Scan{Spacing: r.Spacing, Shape: r.Shape, Labels: r.HasLabels}
 		if original, err := r.Original.Oriented(how.Axcodes); err == nil {
@@ -188,6 +192,7 @@ func fingerprintOf(store *prepared.Store) planning.Fingerprint {
 		}
 		f.Scans = append(f.Scans, s)
 	}
+	f.Patients = dataset.PatientsOf(store.Records()).Count(labelled)
 	return f
 }
 

@@ -32,6 +32,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/triage"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -47,8 +49,9 @@ const (
 	script         = "commands.sh"
 )
 
-// Names of stages that are made of all networks.
+// Names of stages: a second plan, and what is made of all networks.
 const (
+	againStage  = "plan again"
 	listStage   = "quality list"
 	reportStage = "report"
 )
@@ -70,7 +73,8 @@ type Job struct {
 	Hours float64
 	// Set is what the headers of the scans tell. It is not asked for where the scans are prepared.
 	Set func() (planning.Fingerprint, error)
-	// Machine are flags for the commands that compute, Labels for the fine-tunings.
+	// Machine are flags for the commands that compute, Labels for the fine-tunings; where there are
+	// none, a job that goes on has those that it was begun with.
 	Machine, Labels []string
 	// Command carries out a command of this program. It returns the command's own error.
 	Command func(ctx context.Context, args []string) error
@@ -128,9 +132,14 @@ func (j *Job) mine() error {
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		if n.Name() == filepath.Base(stateFolder(j.Out)) {
-			return nil
+	if _, err := os.Lstat(statePath(j.Out)); err == nil {
+		return nil
+	}
+	// a job that was stopped before it wrote anything has a folder for its state, with a lock
+	if len(names) == 1 && names[0].Name() == filepath.Base(stateFolder(j.Out)) {
+		inside, err := os.ReadDir(stateFolder(j.Out))
+		if err != nil || !slices.ContainsFunc(inside, fs.DirEntry.IsDir) {
+			return err
 		}
 	}
 	if len(names) > 0 {
@@ -149,12 +158,12 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelled, bare, err := count(data)
+	labelled, patients, bare, err := count(data)
 	if err != nil {
 		return nil, err
 	}
 	j.state.Labelled = labelled
-	plan, err := j.plan(ctx, data, labelled)
+	plan, err := j.plan(ctx, data, patients)
 	if err != nil {
 		return nil, err
 	}
@@ -248,24 +257,35 @@ func (j *Job) tellSplit(p *plan) {
 		terminal.Duration(j.left()-j.forTraining()))
 }
 
-// count tells how many of the prepared cases have labels, and how many have none.
-func count(data string) (labelled, bare int, err error) {
+// count tells how many of the prepared cases have labels, of how many patients these are, and how
+// many have none.
+func count(data string) (labelled, patients, bare int, err error) {
 	store, err := prepared.Open(data)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer store.Close()
 	with, without := store.ForTraining()
-	return len(with), len(without), nil
+	return len(with), dataset.PatientsOf(store.Records()).Count(with), len(without), nil
 }
 
-// plan decides on sizes, and on how many fine-tunings there are.
-func (j *Job) plan(ctx context.Context, data string, labelled int) (*plan, error) {
-	path := j.at(planFile)
-	if j.state.Folds != nil {
-		return readPlan(path)
+// inTime refuses to begin a stage when the time is used up.
+func (j *Job) inTime(name string) error {
+	if j.state.find(name) != nil || j.left() > 0 {
+		return nil
 	}
+	return hint.Addf(fmt.Errorf("before %s: the %g h of the job are used up", name, j.Hours),
+		"voxsaw auto --resume --out %s --hours MORE goes on", quoted(j.Out))
+}
+
+// plan decides on sizes, and on how many fine-tunings there are, given of how many patients scans
+// with labels are.
+func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error) {
+	path := j.at(planFile)
 	carryOut := func(name string, share int) (*plan, error) {
+		if err := j.inTime(name); err != nil {
+			return nil, err
+		}
 		hours := hoursOf(j.forTraining() / time.Duration(share))
 		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, j.Machine)
 		if _, err := os.Lstat(path); err == nil {
@@ -276,33 +296,40 @@ func (j *Job) plan(ctx context.Context, data string, labelled int) (*plan, error
 		}
 		return readPlan(path)
 	}
-	folds := min(mostFolds, labelled)
+	if j.state.Folds != nil {
+		if j.state.Folds.One && !j.done(againStage) {
+			return carryOut(againStage, 2)
+		}
+		return readPlan(path)
+	}
+	folds := min(mostFolds, patients)
 	f := Folds{Of: folds}
 	var because string
 	p, err := carryOut("plan", max(folds, 1))
 	switch {
 	case err != nil:
 		return nil, err
-	case labelled == 0:
+	case patients == 0:
 		because = "no scan has labels: an encoder is pretrained, and that is all"
-	case labelled == 1:
+	case patients == 1:
 		f = Folds{All: true}
-		because = "one scan has labels: one network is trained on it, and nothing is held out"
+		because = "one patient has labels: one network is trained on them, and nothing is held out"
 	case p.Steps() < planning.Enough:
 		f.One, f.All = true, true
 		because = fmt.Sprintf("in %d folds a network would have %s, fewer than the %d after which most is learnt: so "+
 			"there are two, one that leaves out fold 1 and says how good it is, and one of all labelled scans", folds,
 			numbers.Count(p.Steps(), "step"), planning.Enough)
-		if p, err = carryOut("plan again", 2); err != nil {
-			return nil, err
-		}
 	default:
 		because = fmt.Sprintf("there is time for %s in each of %d folds: each labelled scan is held out once, and all "+
 			"networks predict together", numbers.Count(p.Steps(), "step"), folds)
 	}
+	// kept before the second plan takes the place of the one that decided
 	j.state.Folds = &f
 	j.Say("folds: %s", because)
-	return p, j.save()
+	if err := j.save(); err != nil || !f.One {
+		return p, err
+	}
+	return carryOut(againStage, 2)
 }
 
 // forTraining is the part of the time that trainings have, when the scans are prepared.
@@ -385,6 +412,9 @@ func (j *Job) likeFirst(first string, share time.Duration) ([]string, error) {
 // training carries out a training, or goes on with it: with the steps that the flags say, or those
 // that fit into a time, or those of the plan where that is 0.
 func (j *Job) training(ctx context.Context, name string, args, steps []string, within time.Duration, out string) error {
+	if err := j.inTime(name); err != nil {
+		return err
+	}
 	args = slices.Concat(args, j.Machine)
 	tail := []string{"--out", out}
 	asked := slices.Concat(args, steps, tail)
@@ -402,8 +432,21 @@ func (j *Job) training(ctx context.Context, name string, args, steps []string, w
 		if err != nil {
 			return nil, err
 		}
-		return slices.Concat(args, c.flags(), tail), nil
+		return slices.Concat(without(asked, slices.Concat(c.flags(), []string{"--hours", "", "--out", ""})), c.flags(),
+			tail), nil
 	})
+}
+
+// without leaves flags, each with a value after it, out of a command.
+func without(command, flags []string) (rest []string) {
+	for n := 0; n < len(command); n++ {
+		if at := slices.Index(flags, command[n]); at >= 0 && at%2 == 0 {
+			n++
+			continue
+		}
+		rest = append(rest, command[n])
+	}
+	return rest
 }
 
 // hoursOf is a time for --hours.
@@ -447,6 +490,10 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 		room := time.Duration(float64(j.left()) * listing)
 		fit := int(room / max(each, 1))
 		switch all := j.at(modelFolder); {
+		case each == 0:
+			j.Say("quality list: of drawn labels alone, since it is not known how long a network takes for the scans "+
+				"without labels: voxsaw next %s --checkpoint %s --out NEW", quoted(data), quoted(all))
+			bare = 0
 		case fit >= len(members):
 			args = append(args, "--checkpoint", all)
 		case fit >= 1:
@@ -459,7 +506,7 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 		default:
 			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without "+
 				"labels, and %s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each),
-				terminal.Duration(room), data, all)
+				terminal.Duration(room), quoted(data), quoted(all))
 			bare = 0
 		}
 	}
@@ -469,7 +516,14 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 		}
 		args = append(args, "--drawn")
 	}
-	return j.stage(ctx, listStage, slices.Concat(args, j.Machine, []string{"--out", j.at(nextFolder)}), nil)
+	out := j.at(nextFolder) // maps that somebody has corrected in an earlier list stay
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(out); err != nil || triage.Untouched(out) == nil {
+			break
+		}
+		out = j.at(fmt.Sprint(nextFolder, n))
+	}
+	return j.stage(ctx, listStage, slices.Concat(args, j.Machine, []string{"--out", out}), nil)
 }
 
 // listTakes estimates what one network takes for so many scans, by what its validations took.

@@ -117,7 +117,10 @@ func (v *verbs) work(args []string) {
 }
 
 // cases is a folder of n prepared cases with labels.
-func cases(t *testing.T, n int) string {
+func cases(t *testing.T, n int) string { return casesOf(t, n, n) }
+
+// casesOf is the same, of so many patients.
+func casesOf(t *testing.T, n, patients int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cases")
 	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
@@ -126,7 +129,8 @@ func cases(t *testing.T, n int) string {
 		if err = errors.Join(err, failed); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: scan, Labels: organs}); err != nil {
+		if _, err = w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: scan, Labels: organs,
+			Patient: fmt.Sprint("patient ", i%patients)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -323,5 +327,109 @@ func TestQuoted(t *testing.T) {
 		if got := quoted(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
 		}
+	}
+}
+
+// A job that goes on has the labels and the machine that it was begun with; other labels are
+// refused.
+func TestGoesOnAsItBegan(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	say := func(string, ...any) {}
+	v := &verbs{t: t, store: store, steps: 3000, cut: 4} // in fold 1
+	j := v.job("job", say)
+	j.Labels, j.Machine = []string{"--labels", "1"}, []string{"--device=cuda"}
+	if _, err := j.Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	j = v.job("job", say)
+	j.Labels = []string{"--labels", "2"}
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "other labels: --labels 1") {
+		t.Errorf("other labels: %v", err)
+	}
+	v.calls, v.cut = nil, 0
+	if _, err := v.job("job", say).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range v.calls {
+		if strings.HasPrefix(call, "finetune") && !strings.Contains(call, "--labels 1") ||
+			strings.HasPrefix(call, "next") && !strings.Contains(call, "--device=cuda") {
+			t.Errorf("%q", call)
+		}
+	}
+	text, err := os.ReadFile("job/commands.sh")
+	if n := strings.Count(string(text), "--labels 1 "); err != nil || n != 5 {
+		t.Errorf("%d of 5 fine-tunings have the labels: %v\n%s", n, err, text)
+	}
+}
+
+// Scans of one patient are in one fold: there are no more folds than patients.
+func TestFoldsOfPatients(t *testing.T) {
+	for patients, want := range map[int]string{3: "--fold 3 --folds 3", 1: "--hold-out 0"} {
+		store := casesOf(t, 6, patients)
+		t.Chdir(t.TempDir())
+		v := &verbs{t: t, store: store, steps: 3000}
+		if _, err := v.job("job", func(string, ...any) {}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(strings.Join(v.calls, "\n"), "finetune "); n != patients ||
+			!strings.Contains(strings.Join(v.calls, "\n"), want) {
+			t.Errorf("%d patients: %d fine-tunings: %q", patients, n, v.calls)
+		}
+	}
+}
+
+// Where the time is used up nothing begins, and that is said.
+func TestNoTimeIsLeft(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 3000}
+	j := v.job("job", func(string, ...any) {})
+	j.Hours = 1e-9
+	_, err := j.Run(t.Context())
+	var hinted interface{ Advice() string }
+	if err == nil || !strings.Contains(err.Error(), "before plan: the 1e-09 h of the job are used up") ||
+		!errors.As(err, &hinted) || !strings.Contains(hinted.Advice(), "--hours MORE") {
+		t.Errorf("%v, hint %v", err, hinted)
+	}
+	if len(v.calls) != 2 {
+		t.Errorf("%q", v.calls)
+	}
+}
+
+// The first plan decides on the folds, also where a job is cut off when the second one is there,
+// which has more steps.
+func TestSecondPlanDecidesNothing(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 100, cut: 4, whole: true}
+	v.before = func(args []string) {
+		if args[0] == "plan" && slices.Contains(args, "--force") {
+			v.steps = 3700
+		}
+	}
+	if _, err := v.job("job", func(string, ...any) {}).Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	if _, err := v.job("job", func(string, ...any) {}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(v.calls, "\n"), "finetune "); n != 2 {
+		t.Errorf("%d fine-tunings: %q", n, v.calls)
+	}
+}
+
+// The folder around a job is none.
+func TestFolderOfJobs(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 3000}
+	say := func(string, ...any) {}
+	if _, err := v.job("runs/auto", say).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := v.job("runs", say).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "holds other files") {
+		t.Errorf("the folder around a job: %v", err)
 	}
 }

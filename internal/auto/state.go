@@ -27,6 +27,8 @@ type state struct {
 	Version int      `json:"version"`
 	Scans   []string `json:"scans"`
 	Hours   float64  `json:"hours"`
+	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
+	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
 	// Folds are decided on once the plan is there; nil: not yet.
 	Folds    *Folds    `json:"folds,omitempty"`
 	Labelled int       `json:"labelled,omitempty"` // prepared cases with labels
@@ -126,10 +128,35 @@ func readState(out string) (s state, err error) {
 	if s.Version != 1 {
 		return s, fmt.Errorf("%s is of version %d, and this program knows version 1", path, s.Version)
 	}
-	for n, path := range s.Scans {
-		s.Scans[n] = safetext.Unpack(path)
-	}
+	s.texts(safetext.Unpack)
 	return s, nil
+}
+
+// texts changes all words that a user has chosen.
+func (s *state) texts(change func(string) string) {
+	all := [][]string{s.Scans, s.Labels, s.Machine}
+	for _, r := range s.Stages {
+		all = append(all, r.Command)
+	}
+	for _, words := range all {
+		for n := range words {
+			words[n] = change(words[n])
+		}
+	}
+}
+
+// packed is a copy for JSON, which keeps bytes that are no UTF-8.
+func (s *state) packed() state {
+	p := *s
+	p.Scans, p.Labels, p.Machine = slices.Clone(s.Scans), slices.Clone(s.Labels), slices.Clone(s.Machine)
+	p.Stages = nil
+	for _, r := range s.Stages {
+		c := *r
+		c.Command = slices.Clone(r.Command)
+		p.Stages = append(p.Stages, &c)
+	}
+	p.texts(safetext.Pack)
+	return p
 }
 
 // open reads what is done, or begins.
@@ -137,13 +164,30 @@ func (j *Job) open() error {
 	s, err := readState(j.Out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours}
+		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, Labels: j.Labels, Machine: j.Machine}
 		return j.save()
 	case err != nil:
 		return err
 	case !slices.Equal(s.Scans, j.Scans):
 		return hint.Addf(fmt.Errorf("%s is of other scans: %s", j.Out, safetext.List(s.Scans)),
 			"choose another --out; voxsaw auto --resume --out %s goes on with those", quoted(j.Out))
+	}
+	if len(j.Labels) == 0 {
+		j.Labels = s.Labels
+	}
+	if !slices.Equal(s.Labels, j.Labels) {
+		was := "all"
+		if len(s.Labels) > 0 {
+			was = strings.Join(s.Labels, " ")
+		}
+		return hint.Addf(fmt.Errorf("the job in %s was begun with other labels: %s", j.Out, was),
+			"leave --labels out to go on with those, or choose another --out")
+	}
+	if len(j.Machine) == 0 {
+		j.Machine = s.Machine
+	} else if !slices.Equal(s.Machine, j.Machine) {
+		j.Say("what has not begun is computed with %s", strings.Join(j.Machine, " "))
+		s.Machine = j.Machine
 	}
 	if s.Hours != j.Hours {
 		j.Say("the job was begun for %g h; now there are %g", s.Hours, j.Hours)
@@ -156,11 +200,7 @@ func (j *Job) open() error {
 // save writes the state, and the commands that are done.
 func (j *Job) save() error {
 	s := j.state
-	s.Scans = nil
-	for _, path := range j.state.Scans {
-		s.Scans = append(s.Scans, safetext.Pack(path))
-	}
-	text, err := json.MarshalIndent(s, "", "  ")
+	text, err := json.MarshalIndent(s.packed(), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -176,16 +216,20 @@ func (j *Job) save() error {
 			fmt.Fprintf(&b, "mkdir -p %s\n", quoted(j.at(modelFolder)))
 			made = true
 		}
+		line := r.line()
 		switch {
 		case !r.Done:
-			fmt.Fprint(&b, "# not finished: ")
+			line = comment("not finished: " + line)
 		case r.Command[0] == "plan": // it measures, and might decide otherwise another time
-			fmt.Fprint(&b, "# what it decided on is kept: ")
+			line = comment("what it decided on is kept: " + line)
 		}
-		fmt.Fprintf(&b, "%s\n", r.line())
+		fmt.Fprintf(&b, "%s\n", line)
 	}
 	return atomicfile.WriteBytes(j.at(script), b.Bytes())
 }
+
+// comment is one of the shell's, of as many lines as a text has.
+func comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") }
 
 // line is the command as a person types it.
 func (r *record) line() string {
@@ -271,12 +315,39 @@ func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begu
 	}
 	j.Say("%s: %s", name, r.line())
 	began := time.Now()
+	counted := j.count(r, before, began)
 	err := do(begun)
+	err = errors.Join(err, counted())
 	if err == nil && again != nil {
 		r.Command, err = again()
 	}
 	r.Seconds, r.Done = before+time.Since(began).Seconds(), err == nil
 	return errors.Join(err, j.save())
+}
+
+// count writes down every minute how long a stage has taken, so that a crash forgets no more of its
+// time. It ends with the function that it gives.
+func (j *Job) count(r *record, before float64, began time.Time) (end func() error) {
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(time.Minute)
+		defer tick.Stop()
+		var err error
+		for {
+			select {
+			case <-stop:
+				done <- err
+				return
+			case <-tick.C:
+				r.Seconds = before + time.Since(began).Seconds()
+				err = errors.Join(err, j.save())
+			}
+		}
+	}()
+	return func() error {
+		close(stop)
+		return <-done
+	}
 }
 
 // within is the time of the whole job, spent what of it is used, left the rest.

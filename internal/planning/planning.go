@@ -64,6 +64,7 @@ type Fingerprint struct {
 	Channels     int
 	Classes      int        // with the background
 	Prepared     [3]float64 // spacing of cases that are prepared already; zeros: none are
+	Patients     int        // of the scans with labels; 0: unknown, each scan is of another one
 	Limit        int64      // bytes of memory; 0: unknown
 	Puzzles      Puzzles
 }
@@ -86,6 +87,14 @@ func (f Fingerprint) Labelled() (n int) {
 		}
 	}
 	return n
+}
+
+// folds is how many folds the scans with labels are divided into, whose patients stay together.
+func (f Fingerprint) folds() int {
+	if n := f.Labelled(); f.Patients == 0 || n < f.Patients {
+		return min(mostFolds, n)
+	}
+	return min(mostFolds, f.Patients)
 }
 
 // A Work is a training step.
@@ -333,12 +342,20 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 			return err
 		}
 	}
-	p.Finetune, p.Step, p.Bytes = fitting[at], step, costs[at].Bytes
-	if err := p.validate(f, m, hours); err != nil {
-		return err
+	fits := 0
+	for ; ; at++ { // until there is time for the steps beside validations, or nothing smaller
+		p.Finetune, p.Step, p.Bytes = fitting[at], step, costs[at].Bytes
+		if err := p.validate(f, m, hours); err != nil {
+			return err
+		}
+		budget = p.budget
+		if fits = int(budget / max(step, 1)); fits >= enoughSteps || at == len(fitting)-1 {
+			break
+		}
+		if step, err = m.Finetune(fitting[at+1]); err != nil {
+			return err
+		}
 	}
-	budget = p.budget
-	fits := int(budget / max(step, 1))
 	if fits < 1 {
 		return fmt.Errorf("not one step fits into %s: a step takes %s here", duration(budget), duration(step))
 	}
@@ -376,8 +393,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 // validate decides on the validations, and on the time that they leave for steps.
 func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
 	p.budget = budgetOf(hours)
-	n := f.Labelled()
-	if n < 2 {
+	n, folds := f.Labelled(), f.folds()
+	if folds < 2 {
 		return nil
 	}
 	var shape [3]int
@@ -388,7 +405,6 @@ func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
 	if err != nil {
 		return err
 	}
-	folds := min(mostFolds, n)
 	p.Validation = time.Duration((n+folds-1)/folds) * each
 	whole := time.Duration(hours * float64(time.Hour))
 	p.Validations = validations
@@ -532,11 +548,16 @@ func (p *Plan) steps(f Fingerprint) {
 // divide decides on the folds.
 func (p *Plan) divide(f Fingerprint) {
 	n := f.Labelled()
-	if n < 2 {
+	switch p.Folds = f.folds(); {
+	case n < 2:
+		p.Folds = 0
 		p.decide("folds", "none", "%s", numbers.Count(n, "scan has labels", "scans have labels"))
 		return
+	case p.Folds < 2:
+		p.Folds = 0
+		p.decide("folds", "none", "all %d scans with labels are of one patient", n)
+		return
 	}
-	p.Folds = min(mostFolds, n)
 	p.decide("post-processing", "the largest component, where that helps",
 		"of each structure whose mean DSC on the held-out cases that raises; of several networks together, where it "+
 			"does so for each that held cases out: a rule that is fixed before any result is known")

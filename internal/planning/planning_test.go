@@ -144,6 +144,41 @@ func TestValidations(t *testing.T) {
 	}
 }
 
+// A training that has too few steps beside its validations is the smallest one.
+func TestValidationsCountForTheCrop(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	f.Puzzles = NoPuzzles
+	smallest := plan(t, f, &aMachine{speed: 1e9}, 1)
+	if smallest.Steps >= enoughSteps {
+		t.Fatalf("%d steps of the smallest training", smallest.Steps)
+	}
+	fewer := 0
+	for speed := 1e9; speed < 1e13; speed *= 1.2 {
+		p := plan(t, f, &aMachine{speed: speed, validation: 45 * time.Second}, 1)
+		if p.Steps < enoughSteps && p.Finetune.Crop != smallest.Finetune.Crop {
+			t.Errorf("speed %g: %d steps of crops of %v", speed, p.Steps, p.Finetune.Crop)
+		}
+		m := &aMachine{speed: speed}
+		if m.flops(plan(t, f, m, 1).Finetune) > m.flops(p.Finetune) {
+			fewer++
+		}
+	}
+	if fewer == 0 {
+		t.Error("validations cost no crop its size")
+	}
+}
+
+// Scans of one patient stay in one fold.
+func TestFoldsOfPatients(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	for patients, want := range map[int]int{0: 5, 3: 3, 12: 5, 1: 0} {
+		f.Patients = patients
+		if p := plan(t, f, &aMachine{speed: 1e11, puzzle: time.Millisecond}, 1); p.Folds != want {
+			t.Errorf("%d patients: %d folds", patients, p.Folds)
+		}
+	}
+}
+
 // A crop is no larger than the scans, and a flat scan is halved less often.
 func TestSmallScans(t *testing.T) {
 	p := plan(t, setOf(4, [3]float64{1, 1, 1}, [3]int{46, 63, 96}), &aMachine{speed: 1e12, puzzle: time.Millisecond}, 1)

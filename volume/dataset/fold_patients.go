@@ -74,6 +74,9 @@ func (p Patients) unite(a, b string) {
 	p[b] = p[a]
 }
 
+// Count is how many patients cases are of; a case of which nothing is known is one of its own.
+func (p Patients) Count(ids []string) int { return len(p.groups(ids)) }
+
 // groups divides cases by patients, in the order of the first of each.
 func (p Patients) groups(ids []string) (groups [][]string) {
 	at := map[string]int{}

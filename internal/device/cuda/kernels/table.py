@@ -57,6 +57,8 @@ def launch(name):
         return 256, 8 * 256
     if name in ("choiceLoss", "labelLoss", "smoothL1"):
         return 256, 4 * 256
+    if name == "normFinishFew":
+        return 128, 0
     if name in ("normFinish", "normGrad", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
         return 128, 4 * 3 * 128
     return 256, 0
