@@ -2,6 +2,7 @@ package totalseg
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,14 +126,17 @@ func TestParts(t *testing.T) {
 func TestTasks(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "results")
 	source := filepath.Join(golden, "results", "Dataset297_TotalSegmentator_total_3mm_1559subj")
-	for _, name := range []string{"Dataset303_face", "Dataset117_lung_vessels", "Dataset999_own"} {
-		if err := os.CopyFS(filepath.Join(folder, name), os.DirFS(source)); err != nil {
+	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	model := filepath.Join(folder, "%s", "nnUNetTrainer__nnUNetPlans__3d_fullres")
+	for _, name := range []string{"Dataset713_annulus_proper_48subj", "Dataset117_lung_airways_arteries_veins_282subj",
+		"Dataset999_own"} {
+		if err := os.CopyFS(fmt.Sprintf(model, name), os.DirFS(thick)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for task, want := range map[string]string{
-		"":             "has the models of several tasks, face, lung_vessels",
-		"total":        "has no model of task total, only of face, lung_vessels",
+		"":             "has the models of several tasks, aorta_annulus, lung_vessels",
+		"total":        "has no model of task total, only of aorta_annulus, lung_vessels",
 		"nothing":      `there is no task "nothing" of TotalSegmentator`,
 		"lung_vessels": "task lung_vessels of TotalSegmentator is not done here: it looks only at a box",
 	} {
@@ -145,7 +149,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%q: %T", task, err)
 		}
 	}
-	s, err := Open(folder, "face", nil)
+	s, err := Open(folder, "aorta_annulus", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +162,66 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: results %v", path, got)
 		}
 	}
-	if err := os.CopyFS(filepath.Join(folder, "Dataset291_organs"), os.DirFS(source)); err != nil {
+	first := filepath.Join(folder, "Dataset291_TotalSegmentator_part1_organs_1559subj")
+	if err := os.CopyFS(first, os.DirFS(source)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(folder, "total", nil); err == nil ||
 		!strings.Contains(err.Error(), "has 117 classes, where the model of task total has 24") {
 		t.Error(err)
+	}
+}
+
+// Data sets of a person's own are not taken for TotalSegmentator's, whatever their numbers are, nor
+// beside it; and a model with another number of classes is refused.
+func TestOwnDataSets(t *testing.T) {
+	results := filepath.Join(t.TempDir(), "results")
+	model := func(name string) string {
+		return filepath.Join(results, name, "nnUNetTrainer__nnUNetPlans__3d_fullres")
+	}
+	thick := os.DirFS(filepath.Join("..", "..", "testdata", "nnunet", "thick")) // of two classes
+	if err := os.CopyFS(model("Dataset303_Liver"), thick); err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(results, "Dataset303_face_1559subj")
+	if err := os.WriteFile(archive, []byte("no folder"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{"", "face"} {
+		if _, err := Open(results, task, nil); IsResults(results) || err == nil ||
+			!strings.Contains(err.Error(), "has no model of TotalSegmentator") {
+			t.Errorf("%q: results %v, %v", task, IsResults(results), err)
+		}
+	}
+	if err := errors.Join(os.Remove(archive), os.CopyFS(model("Dataset303_face_1559subj"), thick)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(results, "", nil); !IsResults(results) || err == nil ||
+		!strings.Contains(err.Error(), "has 2 classes, where the model of task face has 1") {
+		t.Error(err)
+	}
+	if err := os.CopyFS(model("Dataset713_Aorta"), thick); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Dir(model("Dataset713_Aorta")),
+		filepath.Join(results, "Dataset713_annulus_proper_48subj")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(results, "aorta_annulus", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// The table names the data set of each part, and tells the classes of each that is not refused.
+func TestTable(t *testing.T) {
+	for _, task := range tasks {
+		for _, number := range task.Parts {
+			if dataSets[number] == "" {
+				t.Errorf("%s: data set %d has no name", task.Name, number)
+			}
+		}
+		if task.Refused == "" && len(task.Classes) != len(task.Parts) {
+			t.Errorf("%s: classes of %d of %d parts", task.Name, len(task.Classes), len(task.Parts))
+		}
 	}
 }

@@ -9,9 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
@@ -39,43 +37,25 @@ type part struct {
 	classes int // that are taken
 }
 
-var dataSet = regexp.MustCompile(`^Dataset(\d{3,4})_`)
-
-// found lists the data sets in a folder of results, by their numbers.
-func found(folder string) (map[int]string, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
+// found lists the numbers of the data sets of TotalSegmentator that are folders in a folder of
+// results, or links to such. They are known by their whole names.
+func found(folder string) map[int]bool {
+	all := map[int]bool{}
+	for number := range dataSets {
+		if info, err := os.Stat(filepath.Join(folder, folderOf(number))); err == nil && info.IsDir() {
+			all[number] = true
+		}
 	}
-	all := map[int]string{}
-	for _, e := range entries {
-		m := dataSet.FindStringSubmatch(e.Name())
-		if m == nil {
-			continue
-		}
-		n, err := strconv.Atoi(m[1])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(folder, e.Name()), err)
-		}
-		if other, twice := all[n]; twice {
-			return nil, fmt.Errorf("%s has two data sets of number %d, %s and %s: take one of them out", folder, n,
-				other, e.Name())
-		}
-		all[n] = e.Name()
-	}
-	return all, nil
+	return all
 }
 
 // IsResults says whether a path is a folder of results with models of TotalSegmentator's tasks.
-func IsResults(path string) bool {
-	all, err := found(path)
-	return err == nil && len(present(all)) > 0
-}
+func IsResults(path string) bool { return len(found(path)) > 0 }
 
 // present lists the tasks of which models are there.
-func present(all map[int]string) (there []Task) {
+func present(all map[int]bool) (there []Task) {
 	for _, t := range tasks {
-		if slices.ContainsFunc(t.Parts, func(n int) bool { _, ok := all[n]; return ok }) {
+		if slices.ContainsFunc(t.Parts, func(n int) bool { return all[n] }) {
 			there = append(there, t)
 		}
 	}
@@ -86,15 +66,13 @@ func present(all map[int]string) (there []Task) {
 // the task, see the error of type [ChoiceError]; empty: "total", or the only one that is there.
 // folds choose among the checkpoints of each; none: the ones that TotalSegmentator takes.
 func Open(folder, name string, folds []string) (*Set, error) {
-	all, err := found(folder)
-	if err != nil {
-		return nil, err
-	}
+	all := found(folder)
 	there := present(all)
 	if len(there) == 0 {
 		return nil, fmt.Errorf("%s has no model of TotalSegmentator", folder)
 	}
 	s := &Set{Folder: folder}
+	var err error
 	if s.Task, err = choose(name, there, folder); err != nil {
 		return nil, err
 	}
@@ -108,14 +86,13 @@ func Open(folder, name string, folds []string) (*Set, error) {
 	}
 	before := 0
 	for n, number := range s.Parts {
-		dir, ok := all[number]
-		if !ok {
+		if !all[number] {
 			s.absent = append(s.absent, number)
 			before += s.Classes[n] // of a single part the task would not be there
 			continue
 		}
 		p := part{number: number, before: before}
-		if p.Model, err = open(filepath.Join(folder, dir), folds); err != nil {
+		if p.Model, err = open(filepath.Join(folder, folderOf(number)), folds); err != nil {
 			return nil, err
 		}
 		if p.classes, err = s.classesOf(n, p.Model); err != nil {
@@ -129,20 +106,18 @@ func Open(folder, name string, folds []string) (*Set, error) {
 
 // classesOf is how many classes of part n are taken.
 func (t Task) classesOf(n int, m *nnunet.Model) (int, error) {
-	has := len(m.Values())
+	has, want := len(m.Values()), t.Classes[n]+t.Helpers
 	switch {
 	case m.Regions:
 		return 0, fmt.Errorf("%s has regions, which no model of TotalSegmentator has", m.Folder)
 	case len(m.Plan.Channels) != 1:
 		return 0, fmt.Errorf("%s takes %d channels, where TotalSegmentator's models take one", m.Folder,
 			len(m.Plan.Channels))
-	case t.Classes == nil:
-		return has, nil
-	case len(t.Parts) > 1 && has != t.Classes[n] || has < t.Classes[n]:
+	case has != want:
 		return 0, fmt.Errorf("%s has %d classes, where the model of task %s has %d: "+
-			"it is another model than TotalSegmentator's", m.Folder, has, t.Name, t.Classes[n])
+			"it is another model than TotalSegmentator's", m.Folder, has, t.Name, want)
 	}
-	return t.Classes[n], nil // others help in training alone
+	return t.Classes[n], nil
 }
 
 // open opens the one model of a data set.
