@@ -114,7 +114,7 @@ func (p *Predictor) windows(e extent, count int) (n int) {
 const mostBands = 32
 
 // count is into how many bands a scan is taken apart, so that it fits into the room: as few as
-// possible.
+// possible. Where it does not fit, it is the most.
 func (p *Predictor) count(e extent, room int64) int {
 	for n := 1; n < mostBands; n++ {
 		if p.inferring(e, n) <= room {
@@ -162,7 +162,11 @@ func (p *Predictor) crowded(g volume.Grid, voxelBytes int) bool {
 
 // Fits says whether there is memory for a scan, before it is read.
 func (p *Predictor) Fits(g volume.Grid, voxelBytes int) error {
-	need := p.Need(g, voxelBytes)
+	return p.fits(g, p.Need(g, voxelBytes))
+}
+
+// fits says whether a scan's need is within the limit of memory.
+func (p *Predictor) fits(g volume.Grid, need int64) error {
 	if p.memory <= 0 || need <= p.memory {
 		return nil
 	}

@@ -94,6 +94,44 @@ func TestSparing(t *testing.T) {
 	}
 }
 
+// A scan that does not fit in the most bands either is refused, before it is read and where it is
+// predicted all the same. With what it is said to need, it is predicted.
+func TestTooLarge(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	folder := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	m, err := Open(folder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPredictor(dev, m, Options{NoMirroring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, over := range []int64{0, 1} {
+		scan, err := nifti.Read(filepath.Join(folder, "scan_0000.nii.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.scanned(scan.Grid, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.memory = p.Bytes() + max(p.inferring(e, mostBands), e.preparing-p.Bytes()) - over
+		fits := p.Fits(scan.Grid, 2)
+		_, err = p.Predict(t.Context(), []*volume.Volume{scan})
+		for _, err := range []error{fits, err} {
+			if (err != nil) != (over > 0) || err != nil && !strings.Contains(err.Error(), "raise --memory") {
+				t.Errorf("%d bytes too few: %v", over, err)
+			}
+		}
+	}
+}
+
 // A plan whose reader turns the axes gives what it gives of a scan that was turned before, and the
 // label map lies on the scan's own voxels. Where the scan cannot be prepared beside the network, it
 // is the same, too.

@@ -195,6 +195,9 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	}
 	e.held += 2 * int64(len(labels.values))
 	count := len(bandsOf(e.rows, p.count(e, p.room())))
+	if err := p.fits(grid, p.Bytes()+p.inferring(e, count)); err != nil {
+		return nil, err
+	}
 	if count > 1 && p.Note != nil {
 		p.Note(p.apart(e, count))
 	}

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -119,6 +121,38 @@ func TestParts(t *testing.T) {
 	}
 	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "the data sets 294, 295 are not in") {
 		t.Error(notes)
+	}
+}
+
+// A scan fits where every part does: here the one of two folds needs most, with as many classes.
+func TestFits(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	scan, err := nifti.Read(filepath.Join(golden, "kbp.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := func(folds ...[]string) int {
+		s := &Set{Task: Task{Spacing: cube(1.5)}}
+		for _, f := range folds {
+			m, err := nnunet.Open(filepath.Join("..", "..", "testdata", "nnunet", "thick"), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.parts = append(s.parts, part{Model: m})
+		}
+		return sort.Search(1<<28, func(memory int) bool {
+			m, err := NewModel(dev, s, int64(memory)+1)
+			return err == nil && m.Fits(scan.Grid, 2, segment.MapOptions{}) == nil
+		})
+	}
+	one, two := []string{"0"}, []string{"0", "1"}
+	small, large, both := least(one), least(two), least(one, two)
+	if small >= large || both != large {
+		t.Errorf("a part takes %d bytes, another %d, both %d", small, large, both)
 	}
 }
 

@@ -190,7 +190,6 @@ type Model struct {
 	note     func(text string)
 	made     segment.Provenance
 	network  int64 // bytes of the largest one
-	widest   int   // the part with most classes
 }
 
 // NewModel looks whether all models of a task are whole, and fit into the limit of memory in bytes,
@@ -199,16 +198,13 @@ func NewModel(dev device.Device, s *Set, memory int64) (*Model, error) {
 	m := &Model{Set: s, dev: dev, memory: memory}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s\n", s.Name, numbers.Extents(s.Spacing[:]))
-	for n, part := range s.parts {
+	for _, part := range s.parts {
 		p, err := m.open(part, memory)
 		if err != nil {
 			return nil, err
 		}
 		m.network = max(m.network, p.Bytes())
 		p.Close()
-		if part.Heads() > s.parts[m.widest].Heads() {
-			m.widest = n
-		}
 		digest, err := part.Digest()
 		if err != nil {
 			return nil, err
@@ -301,12 +297,18 @@ func (m *Model) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error 
 			"raise --memory, or take a part of the scan", numbers.Extents(g.Shape[:]),
 			max(preparing, ending)>>20, m.memory>>20)
 	}
-	p, err := m.open(m.parts[m.widest], m.left(g, small))
-	if err != nil {
-		return err
+	for _, part := range m.parts {
+		p, err := m.open(part, m.left(g, small))
+		if err != nil {
+			return err
+		}
+		err = p.Fits(small, 4)
+		p.Close()
+		if err != nil {
+			return fmt.Errorf("data set %d: %w", part.number, err)
+		}
 	}
-	defer p.Close()
-	return p.Fits(small, 4)
+	return nil
 }
 
 // Predict implements predict.Model. It uses the voxels of the scan up.
