@@ -46,6 +46,11 @@ func (x view[T]) part(b box) view[T] {
 	return y
 }
 
+// index is where an element lies among the values.
+func (x view[T]) index(a, b, c int) int {
+	return x.first + a*x.strides[0] + b*x.strides[1] + c*x.strides[2]
+}
+
 // copied is a view as an array of its own.
 func (x view[T]) copied() array[T] {
 	y := newArray[T](x.shape)

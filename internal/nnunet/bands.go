@@ -62,10 +62,9 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 	orders, _ := p.probabilities.orders(p.Spacing, spacing)
 	e.rows = rowTaps(e.logits, own, orders)
 	resampled := 4 * int64(e.logits[0]) * int64(e.logits[1]) * int64(e.logits[2])
-	// as they were read beside float32; then of one channel at a time what is between, beside the
-	// others
-	e.preparing = channels*e.scan*max(voxelBytes+4, 4+2) +
-		p.data.between(own, e.logits, spacing, p.Spacing) + e.scan
+	// as they were read beside float32; then of one channel at a time what is made of it, beside
+	// the others; all that beside what is not 0
+	e.preparing = e.scan + max(channels*e.scan*max(voxelBytes+4, 4+2), 4*e.scan*(channels+1))
 	if e.logits != own {
 		e.preparing = max(e.preparing, channels*(4*e.scan+resampled)+
 			p.data.between(own, e.logits, spacing, p.Spacing)+e.scan)

@@ -183,27 +183,17 @@ func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 		low, high, mean, sd := float32(c.Low), float32(c.High), float32(c.Mean), float32(max(c.SD, least))
 		change = func(v float32) float32 { return (min(max(v, low), high) - mean) / sd }
 	case schemeZScore:
-		var chosen []float32
-		var in []bool
+		var in view[bool]
 		if c.masked {
-			in = inside.view().part(b).copied().values
+			in = inside.view().part(b)
 		}
-		n := 0
-		x.each(func(at int) {
-			if !c.masked || in[n] {
-				chosen = append(chosen, x.values[at])
-			}
-			n++
-		})
-		mean, sd := moments(chosen)
+		n, mean, sd := moments(x, in)
 		sd = max(sd, least)
-		n = 0
-		x.each(func(at int) {
-			if !c.masked || in[n] {
-				x.values[at] = (x.values[at] - mean) / sd
-			}
-			n++
-		})
+		w := walk{x: x, in: in}
+		for range n {
+			at := w.next()
+			x.values[at] = (x.values[at] - mean) / sd
+		}
 		return nil
 	case schemeRescale:
 		low, high := x.bounds(func(a, b float32) bool { return a < b })
@@ -218,46 +208,84 @@ func (c channel) normalise(x view[float32], inside array[bool], b box) error {
 	return nil
 }
 
-// moments are mean and standard deviation over all values, summed in float32 as numpy sums them.
-func moments(x []float32) (mean, sd float32) {
-	if len(x) == 0 {
-		return 0, 0
-	}
-	n := float32(len(x))
-	mean = pairwise(x) / n
-	squares := make([]float32, len(x))
-	for i, v := range x {
-		squares[i] = (v - mean) * (v - mean)
-	}
-	return mean, float32(math.Sqrt(float64(pairwise(squares) / n)))
+// walk visits the elements of a view in order, those alone that in says where it has values. None
+// of them is copied: scans are large.
+type walk struct {
+	x        view[float32]
+	in       view[bool]
+	line     int // that is visited next
+	left     int // of the present one
+	at, inAt int // of what is visited next
 }
 
-// pairwise is numpy's sum of an array of float32 in one piece: eight sums side by side of up to 128
-// values, and sums of halves of more.
-func pairwise(x []float32) float32 {
-	n := len(x)
+// next is the index of the next element, of which there must be one.
+func (w *walk) next() int {
+	for {
+		if w.left == 0 {
+			i, j := w.line/w.x.shape[1], w.line%w.x.shape[1]
+			w.at, w.inAt = w.x.index(i, j, 0), w.in.index(i, j, 0)
+			w.line, w.left = w.line+1, w.x.shape[2]
+		}
+		at, chosen := w.at, w.in.values == nil || w.in.values[w.inAt]
+		w.at, w.inAt, w.left = at+w.x.strides[2], w.inAt+w.in.strides[2], w.left-1
+		if chosen {
+			return at
+		}
+	}
+}
+
+// moments are mean and standard deviation over the elements of a view, those alone that in says
+// where it has values, summed in float32 as numpy sums them. n is how many they are.
+func moments(x view[float32], in view[bool]) (n int, mean, sd float32) {
+	if in.values == nil {
+		n = x.shape[0] * x.shape[1] * x.shape[2]
+	}
+	in.each(func(at int) {
+		if in.values[at] {
+			n++
+		}
+	})
+	if n == 0 {
+		return 0, 0, 0
+	}
+	w := walk{x: x, in: in}
+	mean = pairwise(n, func() float32 { return x.values[w.next()] }) / float32(n)
+	w = walk{x: x, in: in}
+	squares := pairwise(n, func() float32 {
+		v := x.values[w.next()] - mean
+		return float32(v * v) // rounded by itself on every processor
+	})
+	return n, mean, float32(math.Sqrt(float64(squares / float32(n))))
+}
+
+// pairwise is numpy's sum of an array of n float32 in one piece, which next gives one after the
+// other: eight sums side by side of up to 128 values, and sums of halves of more.
+func pairwise(n int, next func() float32) float32 {
 	switch {
 	case n < 8:
 		var sum float32
-		for _, v := range x {
-			sum += v
+		for range n {
+			sum += next()
 		}
 		return sum
 	case n <= 128:
-		r := [8]float32(x[:8])
-		i := 8
-		for ; i < n-n%8; i += 8 {
+		var r [8]float32
+		for k := range r {
+			r[k] = next()
+		}
+		for range n/8 - 1 {
 			for k := range r {
-				r[k] += x[i+k]
+				r[k] += next()
 			}
 		}
 		sum := ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
-		for ; i < n; i++ {
-			sum += x[i]
+		for range n % 8 {
+			sum += next()
 		}
 		return sum
 	}
 	middle := n / 2
 	middle -= middle % 8
-	return pairwise(x[:middle]) + pairwise(x[middle:])
+	first := pairwise(middle, next)
+	return first + pairwise(n-middle, next)
 }

@@ -1,0 +1,132 @@
+package nnunet
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// summed is numpy's sum of values that lie in one piece.
+func summed(x []float32) float32 {
+	n := len(x)
+	if n <= 128 {
+		var r [8]float32
+		var sum float32
+		whole := n - n%8
+		for i, v := range x[:whole] {
+			r[i%8] += v
+		}
+		if n >= 8 {
+			sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+		}
+		for _, v := range x[whole:] {
+			sum += v
+		}
+		return sum
+	}
+	middle := n / 2
+	middle -= middle % 8
+	return summed(x[:middle]) + summed(x[middle:])
+}
+
+// Mean and standard deviation of a view are those of a copy of what is chosen of it, to the bit,
+// and so are the voxels that are normalised by them.
+func TestMoments(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, shape := range [][3]int{{1, 2, 3}, {1, 3, 5}, {4, 5, 7}, {13, 17, 19}} {
+		whole := newArray[float32]([3]int{shape[1] + 1, shape[2] + 2, shape[0] + 3})
+		for n := range whole.values {
+			whole.values[n] = float32(random.NormFloat64()*300 - 100)
+		}
+		b := box{from: [3]int{2, 1, 1}}
+		for a, n := range shape {
+			b.to[a] = b.from[a] + n
+		}
+		turned := whole.view().transposed([3]int{2, 0, 1})
+		inside := newArray[bool](turned.shape)
+		for n := range inside.values {
+			inside.values[n] = random.IntN(3) > 0
+		}
+		for _, masked := range []bool{false, true} {
+			x := array[float32]{whole.shape, slices.Clone(whole.values)}.view().transposed([3]int{2, 0, 1}).part(b)
+			values, in := x.copied().values, inside.view().part(b).copied().values
+			var chosen, squares []float32
+			for n, v := range values {
+				if !masked || in[n] {
+					chosen = append(chosen, v)
+				}
+			}
+			n := float32(len(chosen))
+			mean := summed(chosen) / n
+			for _, v := range chosen {
+				squares = append(squares, (v-mean)*(v-mean))
+			}
+			sd := float32(math.Sqrt(float64(summed(squares) / n)))
+			want := slices.Clone(values)
+			for n, v := range values {
+				if !masked || in[n] {
+					want[n] = (v - mean) / sd
+				}
+			}
+			c := channel{scheme: schemeZScore, masked: masked}
+			if err := c.normalise(x, inside, b); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(x.copied().values, want) {
+				t.Errorf("%v, masked %v: other voxels", shape, masked)
+			}
+		}
+	}
+}
+
+// A scan that is not resampled is prepared in the memory that is said, whatever normalises it.
+func TestMemoryOfPreparing(t *testing.T) {
+	const side = 64
+	for _, c := range []channel{{scheme: schemeCT}, {scheme: schemeZScore}, {scheme: schemeZScore, masked: true},
+		{scheme: schemeRescale}, {scheme: schemeNone}} {
+		for _, channels := range []int{1, 2} {
+			m := &Model{Plan: &Plan{}}
+			m.Forward, m.Spacing = [3]int{0, 1, 2}, [3]float64{1, 1, 1}
+			p := &Predictor{Model: m}
+			var scans []*volume.Volume
+			for range channels {
+				m.Plan.Channels = append(m.Plan.Channels, c)
+				g := volume.Grid{Shape: [3]int{side, side, side}}
+				for a := range 3 {
+					g.Affine[a][a] = 1
+				}
+				v := &volume.Volume{Grid: g, Int16: make([]int16, side*side*side)}
+				for n := range v.Int16 {
+					v.Int16[n] = int16(n%200 + 1)
+				}
+				scans = append(scans, v)
+			}
+			e, err := p.scanned(scans[0].Grid, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn, err := p.turn(scans[0].Grid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := p.prepare(scans, turn); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			took := int64(after.TotalAlloc - before.TotalAlloc)
+			took -= e.scan                         // of what is outside, which is let go of at once
+			took -= 4 * e.scan * int64(channels-1) // and each channel but the last when it is copied
+			const slack = 64 << 10                 // of small things
+			if took > e.preparing+slack {
+				t.Errorf("%s, masked %v, %d channels: %d bytes a voxel, said are %d", c.scheme, c.masked, channels,
+					took/e.scan, e.preparing/e.scan)
+			}
+		}
+	}
+}
