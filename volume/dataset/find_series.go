@@ -260,7 +260,7 @@ func pairObjects(found []seriesCase, objects []format.Object, all []*dicom.Serie
 			drawn[s] = append(drawn[s], o)
 		} else {
 			notes = append(notes,
-				fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.Path, o))
+				fmt.Sprintf("%s: passed over %s: %s", o.Path, o, o.NotFound(all)))
 		}
 	}
 	for n := range found {

@@ -10,7 +10,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
-	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/structures"
 )
 
@@ -70,33 +69,37 @@ func (g *StructureSet) String() string {
 		numbers.Count(len(g.Structures), "structure"))
 }
 
-// Find returns the series that the contours were drawn on: the one that the object names, else the
-// only one in a frame of reference that it names. Where one SeriesInstanceUID holds several
-// volumes, it is the one that holds most of the slices that contours name, or else of those that
-// the object lists. It returns nil if there is none, or several.
+// Find returns the series that the contours were drawn on: the only one of
+// [StructureSet.Candidates]. It returns nil if there is none, or several.
 func (g *StructureSet) Find(series []*Series) *Series {
+	if found := g.Candidates(series); len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// Candidates returns the series that the contours may have been drawn on: those that the object
+// names, else those in a frame of reference that it names. Of several, such as the volumes of one
+// SeriesInstanceUID, it is those that hold slices which contours name, or else slices which the
+// object lists. Several that remain are not told apart by how many slices they hold: contours
+// would be drawn on the slices of another.
+func (g *StructureSet) Candidates(series []*Series) []*Series {
 	named := func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }
 	if len(g.set.Series) == 0 {
 		named = func(s *Series) bool {
 			return len(s.stack.Slices) > 0 && slices.Contains(g.set.Space, s.stack.Slices[0].Image.FrameOfRef)
 		}
 	}
-	var found []*Series
-	var stacks []*stack.Stack
-	for _, s := range series {
-		if named(s) {
-			found, stacks = append(found, s), append(stacks, s.stack)
+	found := only(series, named)
+	if len(found) < 2 {
+		return found
+	}
+	for _, images := range []map[string]bool{g.set.Drawn, g.set.Listed} {
+		if some := only(found, func(s *Series) bool { return structures.Holds(s.stack, images) }); len(some) > 0 {
+			return some
 		}
 	}
-	if len(found) == 1 {
-		return found[0]
-	}
-	for _, slices := range []map[string]bool{g.set.Drawn, g.set.Listed} {
-		if at := structures.Most(slices, stacks); at >= 0 {
-			return found[at]
-		}
-	}
-	return nil
+	return found
 }
 
 // Same reports whether both are the same object, perhaps in two files.

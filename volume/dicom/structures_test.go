@@ -105,38 +105,57 @@ func TestStructuresAgreeWithDcmrtstruct2nii(t *testing.T) {
 	}
 }
 
-// Of several volumes of one SeriesInstanceUID, contours lie on the one whose slices they name. Both
-// cases are made one series, of two directions of slices, as pydicom wrote them.
-func TestStructuresOfOneOfSeveralVolumes(t *testing.T) {
-	cases := readStructureCases(t)
-	uid := func(file []byte) []byte { // the element SeriesInstanceUID, explicit little-endian
-		at := bytes.Index(file, []byte("\x20\x00\x0e\x00UI"))
-		if at < 0 {
-			t.Fatal("no SeriesInstanceUID")
-		}
-		return file[at : at+8+int(file[at+6])]
+// uidElement is the first element of a file with the tag, which holds a UID, in explicit
+// little-endian.
+func uidElement(t *testing.T, file []byte, tag string) []byte {
+	t.Helper()
+	at := bytes.Index(file, []byte(tag+"UI"))
+	if at < 0 {
+		t.Fatalf("no element %x", tag)
 	}
-	one, two := uid(unpacked(t, cases[0].Slices[0])), uid(unpacked(t, cases[1].Slices[0]))
+	return file[at : at+8+int(file[at+6])]
+}
+
+const (
+	seriesUID   = "\x20\x00\x0e\x00" // SeriesInstanceUID
+	imageUID    = "\x08\x00\x18\x00" // SOPInstanceUID
+	contourROIs = "\x06\x30\x39\x00" // ROIContourSequence
+)
+
+// twoVolumes writes the slices of two cases, of two directions, which pydicom wrote, and opens
+// their structure sets, which change may edit. Both are of one SeriesInstanceUID if they shall.
+func twoVolumes(t *testing.T, oneSeries bool, change func(n int, set []byte) []byte) ([]*Series, []*StructureSet) {
+	t.Helper()
+	cases := readStructureCases(t)
+	one := uidElement(t, unpacked(t, cases[0].Slices[0]), seriesUID)
+	two := uidElement(t, unpacked(t, cases[1].Slices[0]), seriesUID)
 	if len(one) != len(two) || bytes.Equal(one, two) {
 		t.Fatalf("%q and %q", one, two)
 	}
 	dir := t.TempDir()
+	write := func(path string, file []byte) string {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if oneSeries {
+			file = bytes.ReplaceAll(file, two, one)
+		}
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	var sets []*StructureSet
 	for n, c := range cases[:2] {
-		write := func(path string, file []byte) string {
-			path = filepath.Join(dir, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, bytes.ReplaceAll(unpacked(t, file), two, one), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return path
-		}
 		for k, file := range c.Slices {
-			write(fmt.Sprintf("scan/%d_%d.dcm", n, k), file)
+			write(fmt.Sprintf("scan/%d_%d.dcm", n, k), unpacked(t, file))
 		}
-		g, err := OpenStructureSet(write(fmt.Sprintf("sets/%d.dcm", n), c.Structures))
+		file := unpacked(t, c.Structures)
+		if change != nil {
+			file = change(n, file)
+		}
+		g, err := OpenStructureSet(write(fmt.Sprintf("sets/%d.dcm", n), file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,9 +165,15 @@ func TestStructuresOfOneOfSeveralVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 2 || found[0].UID != found[1].UID {
+	if len(found) != 2 || (found[0].UID == found[1].UID) != oneSeries {
 		t.Fatalf("%v", found)
 	}
+	return found, sets
+}
+
+// Of several volumes of one SeriesInstanceUID, contours lie on the one whose slices they name.
+func TestStructuresOfOneOfSeveralVolumes(t *testing.T) {
+	found, sets := twoVolumes(t, true, nil)
 	for n, g := range sets {
 		s := g.Find(found)
 		if s == nil || !strings.HasPrefix(filepath.Base(s.stack.Slices[0].Image.Path), fmt.Sprint(n, "_")) {
@@ -160,6 +185,63 @@ func TestStructuresOfOneOfSeveralVolumes(t *testing.T) {
 		}
 		if g.set.Listed = nil; g.Find(found) != nil {
 			t.Errorf("set %d is found without a reason", n)
+		}
+	}
+}
+
+// A set is on none of several volumes where its contours name slices of two: those of one would be
+// filled on the other, in silence. It does not matter how many each holds, nor what the set lists.
+func TestStructuresOfSeveralVolumes(t *testing.T) {
+	cases := readStructureCases(t)
+	other := bytes.TrimSuffix(uidElement(t, unpacked(t, cases[1].Slices[0]), imageUID)[8:], []byte{0})
+	// moved says that what was drawn on some slices of the first volume was drawn on the second
+	moved := func(some int) func(n int, set []byte) []byte {
+		return func(n int, set []byte) []byte {
+			if n > 0 {
+				return set
+			}
+			contours := set[bytes.LastIndex(set, []byte(contourROIs)):]
+			for k, left := 0, some; left > 0; k++ {
+				if k == len(cases[0].Slices) {
+					t.Fatalf("contours name too few slices: %d are left", left)
+				}
+				own := uidElement(t, unpacked(t, cases[0].Slices[k]), imageUID)[8:]
+				if name := append([]byte{byte(len(own)), 0}, own...); bytes.Contains(contours, name) {
+					to := append([]byte{byte(len(own)), 0}, other...)
+					copy(contours, bytes.ReplaceAll(contours, name, append(to, make([]byte, len(own)-len(other))...)))
+					left--
+				}
+			}
+			return set
+		}
+	}
+	_, sets := twoVolumes(t, true, nil)
+	drawn := len(sets[0].set.Drawn)
+	if drawn < 3 {
+		t.Fatalf("contours are drawn on %d slices", drawn)
+	}
+	for _, oneSeries := range []bool{true, false} {
+		// the first has most of the slices; then each has one
+		for _, some := range []int{1, drawn - 1} {
+			found, sets := twoVolumes(t, oneSeries, moved(some))
+			g := sets[0]
+			g.set.Series = []string{found[0].UID, found[1].UID}
+			if n := len(g.set.Drawn); n != drawn-some+1 {
+				t.Fatalf("%d slices are named, want %d", n, drawn-some+1)
+			}
+			if s := g.Find(found); s != nil || len(g.Candidates(found)) != 2 {
+				t.Errorf("one series %t, %d of %d slices moved: drawn on %v", oneSeries, some, drawn, s)
+			}
+			// what is listed decides only where contours name nothing, and must be of one, too
+			g.set.Drawn = nil
+			if s := g.Find(found); s == nil {
+				t.Errorf("one series %t: not found by what it lists", oneSeries)
+			}
+			g.set.Listed[found[0].stack.Slices[0].Image.SOP] = true
+			g.set.Listed[found[1].stack.Slices[0].Image.SOP] = true
+			if s := g.Find(found); s != nil {
+				t.Errorf("one series %t: drawn on %v, though it lists slices of both", oneSeries, s)
+			}
 		}
 	}
 }

@@ -49,6 +49,22 @@ func (o Object) Find(series []*dicom.Series) *dicom.Series {
 	return o.Segmentation.Find(series)
 }
 
+// NotFound says why [Object.Find] finds none of the series: none is the one that the object refers
+// to, or contours lie on several.
+func (o Object) NotFound(series []*dicom.Series) string {
+	if o.Structures != nil {
+		if several := o.Structures.Candidates(series); len(several) > 1 {
+			names := make([]string, len(several))
+			for n, s := range several {
+				names[n] = s.String()
+			}
+			return fmt.Sprintf("its contours may lie on any of %d series here, or on several: %s. "+
+				"Write a structure set for each, whose contours name its slices", len(several), safetext.List(names))
+		}
+	}
+	return "none of the series here is the one that it refers to"
+}
+
 // Is reports whether the object is the one that somebody asks for: by the UID or the number of its
 // series, or by the name of its file.
 func (o Object) Is(wanted string) bool {

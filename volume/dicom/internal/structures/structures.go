@@ -199,25 +199,9 @@ func images(in *element.Walker, e element.Element, depth int, named map[string]b
 	})
 }
 
-// Most is the number of the stack that holds most slices of those that are named; -1 where none or
-// several do.
-func Most(named map[string]bool, stacks []*stack.Stack) int {
-	best, most := -1, 0
-	for m, s := range stacks {
-		n := 0
-		for k := range s.Slices {
-			if named[s.Slices[k].Image.SOP] {
-				n++
-			}
-		}
-		switch {
-		case n > most:
-			best, most = m, n
-		case n == most:
-			best = -1
-		}
-	}
-	return best
+// Holds reports whether a stack holds one of the slices that are named.
+func Holds(s *stack.Stack, named map[string]bool) bool {
+	return slices.ContainsFunc(s.Slices, func(slice stack.Slice) bool { return named[slice.Image.SOP] })
 }
 
 // structure reads an element of the last of the structures.
