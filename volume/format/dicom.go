@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -45,43 +46,57 @@ func OfSeries(s *dicom.Series) *Header {
 		Datatype: "int16 or float32", Problems: s.Problems, Own: s, format: &Format{Name: "DICOM", Read: readSeries}}
 }
 
-// chosen is the series below a path that [dicom.Choose] takes.
-func chosen(path string) (*dicom.Series, error) {
+// chosen is the series below a path that [dicom.Choose] takes, and why; "" where it is the only
+// one.
+func chosen(path string) (s *dicom.Series, why string, err error) {
 	all, passed, err := dicom.Scan(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(all) == 0 {
 		for _, p := range passed {
 			if p.Err != nil {
-				return nil, p.Err
+				return nil, "", p.Err
 			}
 		}
-		return nil, &volume.UnsupportedError{Path: path, Problem: "holds no DICOM images"}
+		return nil, "", &volume.UnsupportedError{Path: path, Problem: "holds no DICOM images"}
 	}
-	s, _, err := dicom.Choose(all, "")
+	s, why, err = dicom.Choose(all, "")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return s, nil
+	if len(all) == 1 {
+		why = ""
+	}
+	return s, why, nil
 }
 
 func seriesHeader(path string) (*Header, error) {
-	s, err := chosen(path)
+	s, why, err := chosen(path)
 	if err == nil {
 		err = s.Err
 	}
 	if err != nil {
 		return nil, err
 	}
-	return OfSeries(s), nil
+	h := OfSeries(s)
+	if why != "" {
+		h.Problems = append(slices.Clone(h.Problems), fmt.Sprintf("%s: %s", s, why))
+	}
+	return h, nil
 }
 
 func readSeries(h *Header, o Options) (*volume.Volume, error) {
 	if o.Volume > 1 {
 		return nil, fmt.Errorf("%s: a series has one volume, and no number %d", h.Path, o.Volume)
 	}
-	return dicom.ReadWith(h.Own.(*dicom.Series), o.dicom())
+	s := h.Own.(*dicom.Series)
+	for _, problem := range h.Problems { // ReadWith tells those of the series itself
+		if o.Note != nil && !slices.Contains(s.Problems, problem) {
+			o.Note(problem)
+		}
+	}
+	return dicom.ReadWith(s, o.dicom())
 }
 
 // labelsOfSeries reads images whose values are labels.
@@ -145,18 +160,45 @@ func (g Object) header(grid volume.Grid, datatype string, names map[uint16]strin
 		Datatype: datatype, Names: names, Own: g}
 }
 
-// beside is the series that an object was drawn on, where that lies in its folder or in the folder
-// around that.
+// places are the folders in which the series of a file is looked for: its own, and the one around
+// that, unless it is the root, which is all that the machine has.
+func places(path string) ([]string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Dir(path)
+	around := filepath.Dir(folder)
+	if filepath.Dir(around) == around {
+		return []string{folder}, nil
+	}
+	return []string{folder, around}, nil
+}
+
+// beside is the series that an object was drawn on, where that lies in one of its [places].
 func (g Object) beside() (*dicom.Series, error) {
-	folder := filepath.Dir(g.Path)
-	for _, place := range []string{folder, filepath.Dir(folder)} {
-		all, _, err := dicom.Scan(place)
+	folders, err := places(g.Path)
+	if err != nil {
+		return nil, err
+	}
+	var several error // what the folder around has may decide
+	for _, folder := range folders {
+		all, _, err := dicom.Scan(folder)
 		if err != nil {
 			return nil, err
 		}
 		if s := g.Find(all); s != nil {
 			return s, nil
 		}
+		if g.Structures != nil && len(g.Structures.Candidates(all)) > 1 {
+			several = fmt.Errorf("%s: %s", g.Path, g.NotFound(all))
+		}
+	}
+	if several != nil {
+		return nil, several
+	}
+	if len(folders) == 1 {
+		return nil, fmt.Errorf("%s: the series that it refers to is not in its folder%s", g.Path, g.DrawnOn())
 	}
 	return nil, fmt.Errorf("%s: the series that it refers to is neither in its folder nor in the one around%s", g.Path,
 		g.DrawnOn())
