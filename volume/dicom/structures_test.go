@@ -232,6 +232,18 @@ func TestStructuresOfSeveralVolumes(t *testing.T) {
 			if s := g.Find(found); s != nil || len(g.Candidates(found)) != 2 {
 				t.Errorf("one series %t, %d of %d slices moved: drawn on %v", oneSeries, some, drawn, s)
 			}
+			// where the other volume is not there, nothing tells but what the contours name
+			var notes []string
+			labels := map[int]uint16{}
+			for at := range g.Structures {
+				labels[at] = uint16(at + 1)
+			}
+			o := Options{Note: func(note string) { notes = append(notes, note) }, Overlap: OverlapLast}
+			const strange = "WARNING: contours that name slices which the scan does not have"
+			_, err := g.ReadOn(found[0], labels, o)
+			if err != nil || !strings.Contains(strings.Join(notes, "\n"), strange) {
+				t.Errorf("one series %t, %d of %d slices moved: %v, %q", oneSeries, some, drawn, err, notes)
+			}
 			// what is listed decides only where contours name nothing, and must be of one, too
 			g.set.Drawn = nil
 			if s := g.Find(found); s == nil {

@@ -57,6 +57,12 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{},
 		fates: map[int]*fate{},
 	}
+	if Holds(s, g.Drawn) { // else the scan's slices may just have other UIDs now
+		c.own = map[string]bool{}
+		for k := range s.Slices {
+			c.own[s.Slices[k].Image.SOP] = true
+		}
+	}
 	p := newParser(g.Path)
 	p.contour = func(number int, line contour) error {
 		if labels[number] == 0 {
@@ -105,6 +111,8 @@ type canvas struct {
 	masks         map[int]map[int][]bool // pixels of each structure and slice
 	fates         map[int]*fate          // what became of the contours of each structure
 	crossings     crossings
+	// own are the SOPInstanceUIDs of the slices; nil where no contour names one.
+	own map[string]bool
 }
 
 // draw adds a contour: where another one is already, pixels change sides. The same contour again is
@@ -147,6 +155,10 @@ func (c *canvas) draw(number int, line contour) error {
 		return nil
 	}
 	f.add(away, cut, c.distance)
+	if c.own != nil && len(line.images) > 0 &&
+		!slices.ContainsFunc(line.images, func(uid string) bool { return c.own[uid] }) {
+		f.strange++
+	}
 	if enclosesTwice(outline, c.columns, c.rows) {
 		f.twice++
 	}

@@ -22,6 +22,7 @@ type fate struct {
 	crossed                 int     // slices on which two cross in part
 	twice                   int     // that cross themselves and go round something twice
 	repeated                int     // drawn before, on the same slice
+	strange                 int     // drawn, but they name slices of another scan
 	empty                   bool    // some are drawn, and there is no pixel within them
 	between                 int     // drawn on the nearest slice, though they lie between two
 	farthest                float64 // mm from these to their slice
@@ -166,6 +167,8 @@ func (c *canvas) notes() (notes []string) {
 		{"contours that enclose nothing, such as points and open lines, which are passed over",
 			of(func(f *fate) int { return f.open })},
 		{"contours that are drawn twice, which count once", of(func(f *fate) int { return f.repeated })},
+		{"WARNING: contours that name slices which the scan does not have, as others do, and are drawn where they lie",
+			of(func(f *fate) int { return f.strange })},
 		{"WARNING: contours that enclose the centre of no voxel, so that nothing is left", func(f *fate) string {
 			if !f.empty {
 				return ""

@@ -72,6 +72,7 @@ func newParser(path string) *parser {
 type contour struct {
 	kind   string         // ContourGeometricType
 	points []stack.Vector // mm, in the patient's space (LPS)
+	images []string       // SOPInstanceUIDs of the slices that it names
 }
 
 // Open reads the structures of a file. Errors are [volume.FormatError], [volume.UnsupportedError]
@@ -173,7 +174,8 @@ func (p *parser) reference(in *element.Walker, e element.Element, depth int) err
 	case tag.RTReferencedStudySequence, tag.RTReferencedSeriesSequence:
 		return in.Items(e, depth, nil, func(in *element.Walker, e element.Element) error { return p.reference(in, e, depth+1) })
 	case tag.ContourImageSequence:
-		return images(in, e, depth, p.set.Listed)
+		_, err := images(in, e, depth, p.set.Listed)
+		return err
 	}
 	return nil
 }
@@ -181,9 +183,9 @@ func (p *parser) reference(in *element.Walker, e element.Element, depth int) err
 // maxImages bounds how many slices a file may name.
 const maxImages = 1 << 20
 
-// images reads which slices a sequence names.
-func images(in *element.Walker, e element.Element, depth int, named map[string]bool) error {
-	return in.Items(e, depth, nil, func(in *element.Walker, e element.Element) error {
+// images reads which slices a sequence names, and adds them to those that are named.
+func images(in *element.Walker, e element.Element, depth int, named map[string]bool) (list []string, err error) {
+	err = in.Items(e, depth, nil, func(in *element.Walker, e element.Element) error {
 		if e.Tag != tag.ReferencedSOPInstanceUID {
 			return nil
 		}
@@ -195,8 +197,10 @@ func images(in *element.Walker, e element.Element, depth int, named map[string]b
 			return fmt.Errorf("names more than %d slices", maxImages)
 		}
 		named[uid] = true
+		list = append(list, uid)
 		return nil
 	})
+	return list, err
 }
 
 // Holds reports whether a stack holds one of the slices that are named.
@@ -253,7 +257,11 @@ func (p *parser) contours(w *element.Walker, e element.Element) error {
 			}
 			err = in.Items(e, 1, begin, func(in *element.Walker, e element.Element) (err error) {
 				if e.Tag == tag.ContourImageSequence {
-					return images(in, e, 2, p.set.Drawn)
+					named, err := images(in, e, 2, p.set.Drawn)
+					if err == nil && p.contour != nil {
+						drawn[len(drawn)-1].images = named
+					}
+					return err
 				}
 				if p.contour == nil {
 					return nil
