@@ -121,7 +121,7 @@ func TestMemoryOfPreparing(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			took := int64(after.TotalAlloc - before.TotalAlloc)
 			took -= e.scan                         // of what is outside, which is let go of at once
-			took -= 4 * e.scan * int64(channels-1) // and each channel but the last when it is copied
+			took -= 4 * e.scan * int64(channels-1) // and the channels that are copied
 			const slack = 64 << 10                 // of small things
 			if took > e.preparing+slack {
 				t.Errorf("%s, masked %v, %d channels: %d bytes a voxel, said are %d", c.scheme, c.masked, channels,
