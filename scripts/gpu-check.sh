@@ -178,14 +178,15 @@ still_there() {
 
 # Checks that time nothing run side by side: aside starts one where a place is free, and together waits for all of them.
 aside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$places" ]; do wait -n; done
-  (aside=1 && trap 'kill "$child" 2>/dev/null; exit 130' TERM && call "$@") &
+  while [ "$(jobs -rp | wc -l)" -ge "$places" ]; do sleep 0.1; done # wait may miss a signal that comes as it begins
+  (aside=1 child='' && trap '[ -z "$child" ] || kill "$child"; exit 130' TERM && call "$@") &
   names+=("$1") pids+=($!)
 }
 
 together() {
   local i code
   for i in "${!pids[@]}"; do
+    while kill -0 "${pids[i]}" 2>/dev/null; do sleep 0.1; done
     wait "${pids[i]}"
     code=$?
     running=
