@@ -27,6 +27,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/viewer"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -96,7 +97,14 @@ func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done
 		o = o.ofRun(path, stderr)
 		site.Curves = func(w io.Writer) error { return pageOfRun(path, task, w) }
 	}
+	var readMap func(name, path string) (*volume.LabelMap, error) // a label map of a case's scan
 	store, err := prepared.Open(data)
+	if err == nil {
+		readMap = func(name, path string) (*volume.LabelMap, error) {
+			r, _ := store.Record(name)
+			return dataset.ReadLabelMapOf(r, path, o.Read)
+		}
+	}
 	switch {
 	case err == nil && run:
 		site.Cases = casesOfRun(path, store, stderr)
@@ -115,8 +123,12 @@ func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done
 		if site.Cases, err = o.scans(found, stderr); err != nil {
 			return site, done, err
 		}
+		readMap = func(name, path string) (*volume.LabelMap, error) {
+			at := slices.IndexFunc(found.Cases, func(c dataset.Case) bool { return c.ID == name })
+			return found.Cases[at].ReadLabelMap(path, o.Read)
+		}
 	}
-	if err = o.addPredictions(site.Cases); err != nil {
+	if err = o.addPredictions(site.Cases, readMap); err != nil {
 		return site, done, err
 	}
 	site.Cases, err = o.worstFirst(site.Cases)
@@ -236,8 +248,8 @@ func (o viewOptions) scans(found *dataset.Dataset, stderr io.Writer) (cases []vi
 	return cases, nil
 }
 
-// addPredictions gives cases the label maps that have their names.
-func (o viewOptions) addPredictions(cases []viewer.Case) error {
+// addPredictions gives cases the label maps that have their names, which read reads.
+func (o viewOptions) addPredictions(cases []viewer.Case, read func(name, path string) (*volume.LabelMap, error)) error {
 	if o.Predictions == "" || len(cases) == 0 {
 		return nil
 	}
@@ -253,12 +265,9 @@ func (o viewOptions) addPredictions(cases []viewer.Case) error {
 		}
 		given++
 		cases[n].PredictionPath = absolute(path)
-		cases[n].Prediction = func() (*volume.LabelMap, error) {
-			l, _, _, err := dataset.ReadPair(dataset.Labels{Path: path}, dataset.Labels{Path: path}, nil, o.Read)
-			return l, err
-		}
-		if h, err := nifti.ReadHeader(path); err == nil && len(cases[n].Labels) == 0 {
-			cases[n].Labels = h.LabelNames()
+		cases[n].Prediction = func() (*volume.LabelMap, error) { return read(cases[n].Name, path) }
+		if len(cases[n].Labels) == 0 {
+			cases[n].Labels = format.NamesIn(path)
 		}
 	}
 	if given == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/viewer"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -179,6 +181,58 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	if names, _, said := look(own, trial); len(names) != 6 ||
 		!strings.Contains(said, "WARNING: which cases "+trial+" has held out is unknown") {
 		t.Errorf("a run that does not tell shows %v\n%s", names, said)
+	}
+}
+
+// DICOM SEG objects and RT structure sets are shown on the series that they refer to, beside scans
+// and beside prepared cases, and on no other.
+func TestViewShowsObjects(t *testing.T) {
+	t.Chdir(t.TempDir())
+	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 2, Labelled: 2, Format: "dicom"}))
+	commandtest.Type(t, "prepare scans --out prepared")
+	commandtest.Type(t, "finetune --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --hold-out 0 --out organs")
+	for _, format := range []string{"nifti", "dicom-seg", "rtstruct"} {
+		commandtest.Type(t, "predict scans/imagesTr --checkpoint organs --format "+format+" --out "+format)
+	}
+	shown := func(path, predictions string, n int) (*volume.LabelMap, map[uint16]string, error) {
+		t.Helper()
+		o := viewOptions{Read: dataset.DefaultReadOptions(), Predictions: predictions}
+		site, done, err := o.site(path, io.Discard)
+		commandtest.Must(t, err)
+		defer done()
+		l, err := site.Cases[n].Prediction()
+		return l, site.Cases[n].Labels, err
+	}
+	for _, path := range []string{"scans", "prepared"} {
+		for n := range 2 {
+			want, _, err := shown(path, "nifti", n)
+			commandtest.Must(t, err)
+			for format, least := range map[string]float64{"dicom-seg": 1, "rtstruct": 0.99} {
+				got, called, err := shown(path, format, n)
+				commandtest.Must(t, err)
+				if got, err = got.Orient(want.Axcodes()); err != nil || got.Shape != want.Shape {
+					t.Fatalf("%s of %s: a shape of %v, want %v: %v", format, path, got.Shape, want.Shape, err)
+				}
+				same := 0
+				for i, label := range want.Labels {
+					if got.Labels[i] == label {
+						same++
+					}
+				}
+				if share := float64(same) / float64(len(want.Labels)); share < least {
+					t.Errorf("%s of %s: %.4f of the voxels are the label map's", format, path, share)
+				}
+				if path == "scans" && called[2] != "label 2" { // the segment's name
+					t.Errorf("%s of %s: labels called %v", format, path, called)
+				}
+			}
+		}
+	}
+	commandtest.Must(t, os.Rename("dicom-seg/case_1.dcm", "dicom-seg/case_2.dcm"))
+	for _, path := range []string{"scans", "prepared"} {
+		if _, _, err := shown(path, "dicom-seg", 1); err == nil || !strings.Contains(err.Error(), "another series") {
+			t.Errorf("another scan's object beside %s: %v", path, err)
+		}
 	}
 }
 

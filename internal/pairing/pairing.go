@@ -26,6 +26,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -180,7 +181,7 @@ func (f *Pairs) classes() map[string]bool {
 			continue
 		}
 		_, stamped := provenance.Read(p.Prediction.Path)
-		names := namesIn(p.Prediction.Path)
+		names := format.NamesIn(p.Prediction.Path)
 		if !stamped || names == nil {
 			return nil
 		}
@@ -189,23 +190,6 @@ func (f *Pairs) classes() map[string]bool {
 		}
 	}
 	return classes
-}
-
-// namesIn are the names of labels that a file of labels says, whether or not a voxel has them; nil
-// for none.
-func namesIn(path string) (names []string) {
-	if h, err := nifti.ReadHeader(path); err == nil {
-		return slices.Collect(maps.Values(h.LabelNames()))
-	}
-	if g, err := dicom.OpenSegmentation(path); err == nil {
-		return slices.Collect(maps.Values(g.Names()))
-	}
-	if g, err := dicom.OpenStructureSet(path); err == nil {
-		for _, s := range g.Structures {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }
 
 // Find finds for each reference its prediction: as a table or a pattern says

@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file: the page beside label maps that shows those to look at first.
@@ -21,9 +20,9 @@ import (
 // pageFile is its name.
 const pageFile = "predictions.html"
 
-// page is its path; "" where there is none, as beside a single file, or beside DICOM SEG objects.
+// page is its path; "" where there is none, as beside a single file.
 func (b *Batch) page() string {
-	if b.table() == "" || !nifti.IsName(b.targets[0]) {
+	if b.table() == "" {
 		return ""
 	}
 	return filepath.Join(b.options.Out, pageFile)
@@ -82,11 +81,12 @@ func worthALook(c quality.Case, set *quality.Set) (value float64, text string) {
 
 // draw draws a label map that is there.
 func (b *Batch) draw(n int, p Model) (image.Image, error) {
-	scan, _, err := b.scans[n].TakenFor(p.Modality()).ReadImage(b.options.Read)
+	c := b.scans[n].TakenFor(p.Modality())
+	scan, _, err := c.ReadImage(b.options.Read)
 	if err != nil {
 		return nil, err
 	}
-	labels, err := nifti.ReadLabels(b.targets[n])
+	labels, err := c.ReadLabelMap(b.targets[n], b.options.Read)
 	if err != nil {
 		return nil, err
 	}

@@ -473,7 +473,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 				b.met(how, c.ID)
 			}
 			watch.Note(target + " is there already: passed over (--force writes it again)")
-			b.measureAgain(n, watch)
+			b.measureAgain(n, p, watch)
 			watch.Passed()
 			own.Done++
 			continue

@@ -14,7 +14,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file: the table beside label maps that says what is unusual about them.
@@ -51,20 +50,17 @@ func spare(path string, ours func([]byte) bool) error {
 }
 
 // measureAgain measures a label map that was there already.
-func (b *Batch) measureAgain(n int, watch Observer) {
+func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	path := b.targets[n]
 	if b.table() == "" {
 		return
 	}
-	if !nifti.IsName(path) {
-		watch.Note(fmt.Sprintf("%s is not in %s: only label maps in NIfTI are measured again", path, quality.File))
-		return
-	}
-	l, err := nifti.ReadLabels(path)
+	l, err := b.scans[n].TakenFor(p.Modality()).ReadLabelMap(path, b.options.Read)
 	if err != nil {
 		watch.Note(fmt.Sprintf("%v: it is not in %s", err, quality.File))
 		return
 	}
+	l.Names = p.LabelNames() // as when it was made: the segments of a SEG object must have some
 	c := quality.Case{ID: b.scans[n].ID, Structures: quality.Measure(l)}
 	if made, ok := readProvenance(path); ok {
 		c.Agreement = made.Agreement

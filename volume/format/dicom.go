@@ -131,7 +131,7 @@ func segmentationHeader(path string) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.header(grid, strings.ToLower(g.Segmentation.Kind), g.Segmentation.Names()), nil
+	return g.header(grid, strings.ToLower(g.Segmentation.Kind), g.Names()), nil
 }
 
 // structuresHeader has the grid of the series that contours lie on.
@@ -147,12 +147,7 @@ func structuresHeader(path string) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels, _ := g.numbered()
-	names := map[uint16]string{}
-	for at, label := range labels {
-		names[label] = g.Structures.Structures[at].Name
-	}
-	return g.header(s.Grid, "contours", names), nil
+	return g.header(s.Grid, "contours", g.Names()), nil
 }
 
 func (g Object) header(grid volume.Grid, datatype string, names map[uint16]string) *Header {

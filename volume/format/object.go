@@ -137,6 +137,31 @@ func (o Object) numbered() (labels map[int]uint16, left []string) {
 	return labels, left
 }
 
+// Names are those of the labels that [Object.ReadOn] gives.
+func (o Object) Names() map[uint16]string {
+	if o.Structures == nil {
+		return o.Segmentation.Names()
+	}
+	labels, _ := o.numbered()
+	names := map[uint16]string{}
+	for at, label := range labels {
+		names[label] = o.Structures.Structures[at].Name
+	}
+	return names
+}
+
+// NamesIn are the names of labels that a file of labels says, whether or not a voxel has them; nil
+// for none. No scan is needed for it.
+func NamesIn(path string) map[uint16]string {
+	if o, err := OpenObject(path); !IsName(path) && err == nil {
+		return o.Names()
+	}
+	if h, err := ReadHeader(path); err == nil {
+		return h.Names
+	}
+	return nil
+}
+
 // Without says what an object lacks that a series tells.
 func (o Object) Without() string {
 	if o.Structures != nil {
