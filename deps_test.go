@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"internal/localcopy": {"sample"},
 	"internal/pace": {".", "internal/backbone", "internal/pretext", "internal/terminal", "internal/train", "sample",
 		"segment", "volume/prepared"},
-	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/nifti", "internal/provenance",
+	"internal/pairing": {"eval", "volume", "volume/dataset", "volume/dicom", "volume/format", "volume/nifti", "internal/provenance",
 		"internal/table"},
 	"internal/seed":        {},
 	"internal/config":      {},
