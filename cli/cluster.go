@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -88,6 +90,7 @@ func (f studyFlags) noteElsewhere(stderr io.Writer, others, done int) {
 func (f studyFlags) writeCluster(cmd *cobra.Command, o any, machine deviceOptions, memory gibibytes, j cluster.Job,
 	needs func(context.Context, voxsaw.Device) (cluster.Needs, error)) error {
 	to := cluster.Schedulers[f.write]
+	j.Program = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	j.Verb, j.Out, j.Cores, j.Limit = section(cmd), f.out, cmp.Or(machine.Threads, 8), memory.bytes()
 	if f.local.folder != "" {
 		j.Flags = []string{"--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String()}

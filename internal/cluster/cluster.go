@@ -32,7 +32,7 @@ var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
 #
 {{.Estimate}}
 #
-#SBATCH --job-name=voxsaw
+#SBATCH --job-name={{.Program}}
 #SBATCH --array=1-{{.Trials}}
 {{- if .Together}}
 # the ranks of a trial, on as many nodes as that takes; --nodes says how many
@@ -90,6 +90,7 @@ var Schedulers = map[string]Scheduler{
 
 // A Job is the trials of an experiment, and what each process of them needs.
 type Job struct {
+	Program  string      // its name: "voxsaw", or that of a program of one's own
 	Verb     string      // of the program: "crossval"
 	Folder   string      // that the command is run in
 	Out      string      // the experiment's folder
@@ -176,7 +177,8 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	}
 	name := strings.TrimPrefix(j.Verb, "2d ")
 	settings = File{filepath.Join(j.Out, name+".yaml"), j.Settings}
-	again := append([]string{"voxsaw", j.Verb, "--config", Quoted(settings.Path), "--out", Quoted(j.Out)}, j.Flags...)
+	again := append([]string{Quoted(j.Program), j.Verb, "--config", Quoted(settings.Path), "--out", Quoted(j.Out)},
+		j.Flags...)
 	bytes, hours, how := j.estimate()
 	perCore := ""
 	if j.Limit <= 0 && j.Ranks > 1 { // nobody knows how many ranks a node has
@@ -189,7 +191,7 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	script.Path = filepath.Join(j.Out, name+file.ending)
 	var b strings.Builder
 	err = file.template.Execute(&b, map[string]any{
-		"Name": name, "Verb": j.Verb,
+		"Program": j.Program, "Label": label(j.Program), "Name": name, "Verb": j.Verb,
 		"Folder": Quoted(j.Folder), "Script": Quoted(script.Path), "Trials": j.Trials, "Numbers": trials,
 		"Cores": j.Cores, "Memory": fmt.Sprintf("%d%s", bytes>>20, s.unit), "PerCore": perCore,
 		"Hours": hours, "Seconds": hours * 3600, "Estimate": how,
@@ -198,6 +200,17 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	})
 	script.Text = []byte(b.String())
 	return script, settings, err
+}
+
+// label is a name of a program as Kubernetes takes it for an object: small letters, digits and
+// dashes.
+func label(program string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(program)), "-")
 }
 
 // slurmLogs is the name of a task's log as sbatch reads it: between double quotes a backslash makes

@@ -12,7 +12,8 @@ import (
 // The command of a Job is text, and the same, whatever the experiment's folder is called.
 func TestCommandInManifests(t *testing.T) {
 	const again = `voxsaw crossval --config 's2: #x/- "y" & *z/crossval.yaml' --out 's2: #x/- "y" & *z'`
-	sizes := map[string]any{"Name": "crossval", "Verb": "crossval", "Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2,
+	sizes := map[string]any{"Program": "voxsaw", "Label": "voxsaw", "Name": "crossval", "Verb": "crossval",
+		"Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2,
 		"Memory": "1Mi", "Seconds": 3600, "Estimate": "# none", "Ranks": 2}
 	type container struct {
 		Command []any `yaml:"command"`
@@ -56,6 +57,28 @@ func TestCommandInManifests(t *testing.T) {
 	} {
 		if command := c.of.Template.Spec.Containers[0].Command; len(command) != 3 || command[2] != c.want {
 			t.Errorf("the command is %#v, want %q", command, c.want)
+		}
+	}
+}
+
+// A program of one's own that is built on the library is what its jobs run and are called after.
+func TestOwnProgram(t *testing.T) {
+	for name, want := range map[string][]string{
+		"slurm":      {"#SBATCH --job-name=My tool\n", " 'My tool' crossval --config "},
+		"kubernetes": {"  name: my-tool-crossval", "- name: my-tool\n", "image: my-tool",
+			" 'My tool' crossval --config "},
+	} {
+		for _, ranks := range []int{1, 2} {
+			j := Job{Program: "My tool", Verb: "crossval", Out: "study", Trials: 1, Ranks: ranks, Cores: 2}
+			script, _, err := Schedulers[name].Files(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range want {
+				if !strings.Contains(string(script.Text), text) {
+					t.Errorf("%s, %d ranks: no %q in\n%s", name, ranks, text, script.Text)
+				}
+			}
 		}
 	}
 }

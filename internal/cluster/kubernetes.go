@@ -7,7 +7,7 @@ import "text/template"
 // mpi-operator.
 
 // kubernetesVolume says how the volume of both kinds of manifest is to be filled.
-const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, the folder that "voxsaw {{.Verb}} --write
+const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, the folder that "{{.Program}} {{.Verb}} --write
 # kubernetes" was run in, with the prepared cases and the experiment's folder below it. All nodes write
 # into it at once (ReadWriteMany). docs/cluster.md tells how the image is made.`
 
@@ -27,7 +27,7 @@ var kubernetesJob = template.Must(template.New("job").Parse(`# The trials of an 
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: voxsaw-{{.Name}}
+  name: {{.Label}}-{{.Name}}
 spec:
   completionMode: Indexed
   completions: {{.Trials}}
@@ -50,8 +50,8 @@ spec:
       # the program is told to end, and has so long to save
       terminationGracePeriodSeconds: 120
       containers:
-        - name: voxsaw
-          image: voxsaw:latest
+        - name: {{$.Label}}
+          image: {{$.Label}}:latest
           imagePullPolicy: IfNotPresent
           workingDir: /work
           command:
@@ -73,8 +73,8 @@ spec:
 
 // kubernetesRank and kubernetesRankVolume are the same for the launcher and the ranks of an MPIJob.
 const (
-	kubernetesRank = `            - name: voxsaw
-              image: voxsaw-mpi:latest
+	kubernetesRank = `            - name: {{$.Label}}
+              image: {{$.Label}}-mpi:latest
               imagePullPolicy: IfNotPresent
               workingDir: /work
               securityContext: {runAsUser: 1000}
@@ -110,7 +110,7 @@ var kubernetesMPIJobs = template.Must(template.New("mpijobs").Parse(`# The trial
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 metadata:
-  name: voxsaw-{{$.Name}}-{{.}}
+  name: {{$.Label}}-{{$.Name}}-{{.}}
 spec:
   slotsPerWorker: 1
   mpiImplementation: OpenMPI
