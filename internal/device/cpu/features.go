@@ -13,7 +13,7 @@ import (
 )
 
 // chooseKernels returns the best table of kernels that the machine can run, or the one that the
-// environment variable VOXSAW_CPU asks for: avx512, avx2 or generic.
+// environment variable VOXSAW_CPU asks for: avx512, avx2, neon or generic.
 func chooseKernels() (*kernels, error) {
 	tables := availableKernels()
 	want := os.Getenv("VOXSAW_CPU")

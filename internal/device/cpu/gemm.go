@@ -3,6 +3,7 @@ package cpu
 import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 
 //go:generate go run ./asm -pkg cpu -out kernels_amd64.s -stubs kernels_amd64.go -table tables_amd64.go
+//go:generate go run ./asm -pkg cpu -out kernels_arm64.s -stubs kernels_arm64.go -table tables_arm64.go
 
 // The two matrix products that every convolution of this package is made of. Both work on
 // 16-channel vectors and take offsets and strides in float32 elements, so that neither activations

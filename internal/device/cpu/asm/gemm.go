@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool)"
@@ -21,7 +21,7 @@ func product(s isa, rows, vectors int) string {
 	if vectors == 2 {
 		bv = loadBytes("bv")
 	}
-	in := newStrided(rows, as, triple(as))
+	in := s.newStrided(rows, as, triple(as))
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
 		sums[m] = s.registers(vectors * s.parts)
@@ -49,6 +49,10 @@ func product(s isa, rows, vectors int) string {
 			ahead := GP64()
 			IMUL3Q(Imm(uint64(rows)), as, ahead)
 			ADDQ(in.pointers[0], ahead)
+			if s.byLane() {
+				s.pairs(in, sums, weights, bs, k, ahead)
+				return
+			}
 			loop("k", k, func() {
 				PREFETCHT0(Mem{Base: ahead})
 				ADDQ(Imm(64), ahead)
@@ -67,6 +71,49 @@ func product(s isa, rows, vectors int) string {
 	})
 	end()
 	return name
+}
+
+// pairs is the loop of product over k, two elements of each row at a time, which are lanes of one
+// register. Half of the weights of an element are loaded at a time: 24 sums, 6 factors and those
+// two are 32 registers.
+func (s isa) pairs(in strided, sums [][]reg.VecVirtual, weights, bs, k, ahead reg.GPVirtual) {
+	offset, left := GP64(), GP64() // in bytes, of the elements from the rows' first ones
+	MOVQ(U32(0), offset)
+	element := func(x []reg.VecVirtual, lane int) {
+		for half := 0; half < s.parts; half += 2 {
+			factors := s.registers(2)
+			for i, r := range factors {
+				VMOVUPS(Mem{Base: weights, Disp: (half + i) * s.bytes}, r)
+			}
+			for m, row := range sums {
+				s.multiplyLane(x[m], lane, factors, row[half:half+2])
+			}
+		}
+		ADDQ(bs, weights)
+	}
+	elements := func(bytes int) []reg.VecVirtual {
+		x := s.registers(len(sums))
+		for m, p := range in.pointers {
+			LDR(bytes, Mem{Base: p, Index: offset, Scale: 1}, x[m])
+		}
+		return x
+	}
+	MOVQ(k, left)
+	SHRQ(Imm(1), left)
+	JZ(LabelRef("last"))
+	loop("k", left, func() {
+		PREFETCHT0(Mem{Base: ahead})
+		ADDQ(Imm(64), ahead)
+		x := elements(8)
+		ADDQ(Imm(8), offset)
+		element(x, 0)
+		element(x, 1)
+	})
+	Label("last") // of an odd number
+	ANDQ(Imm(1), k)
+	JZ(LabelRef("summed"))
+	element(elements(4), 0)
+	Label("summed")
 }
 
 // loadVectors loads one vector from p, or two, bv bytes apart.
@@ -151,9 +198,7 @@ func outer(s isa, rows, vectors int) string {
 			loop("k", k, func() {
 				factors := s.registers(vectors * s.parts)
 				s.loadVectors(factors, b, bv)
-				for m, row := range sums {
-					s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
-				}
+				s.multiplyNeighbours(Mem{Base: a}, factors, sums)
 				ADDQ(as, a)
 				ADDQ(bs, b)
 			})
@@ -172,8 +217,8 @@ func advance(a, b, c reg.GPVirtual) {
 	}
 }
 
-// outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 those
-// of 5, and passes over the voxels five times.
+// outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 and
+// NEON those of 5, and pass over the voxels five times.
 func outerTaps(s isa) string {
 	name := begin(s, "outerTaps", "func(a, b, c *float32, k, as int)", "%s is an outerTapsFunc.")
 	a, c := load("a"), load("c")
@@ -190,7 +235,7 @@ func outerTaps(s isa) string {
 			}
 		}
 		b, k := load("b"), load("k")
-		in := newStrided(s.taps, as, as3)
+		in := s.newStrided(s.taps, as, as3)
 		MOVQ(a, in.pointers[0])
 		in.start()
 		loop("k", k, func() {
@@ -198,8 +243,8 @@ func outerTaps(s isa) string {
 			for i, r := range factors {
 				VMOVUPS(Mem{Base: b, Disp: i * s.bytes}, r)
 			}
-			for m, row := range sums {
-				s.multiplyBroadcast(in.at(m/5, 4*(m%5)), factors, row)
+			for r := range s.taps {
+				s.multiplyNeighbours(in.at(r, 0), factors, sums[5*r:5*r+5])
 			}
 			in.advance(Imm(4))
 			ADDQ(Imm(64), b)

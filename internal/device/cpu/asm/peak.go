@@ -1,7 +1,7 @@
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 
 	"github.com/mmcloughlin/avo/reg"
 )

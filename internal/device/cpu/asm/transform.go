@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math/big"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
@@ -26,13 +26,13 @@ func transform(s isa, name string, m toomcook.Matrix, bias bool) string {
 	e := &emitter{isa: s, registers: map[string]reg.VecVirtual{}}
 	rows, columns := len(m), len(m[0])
 	dstStep, srcStep := loadBytes("dstStep"), loadBytes("srcStep")
-	dst, src := newStrided(rows, dstStep, triple(dstStep)), newStrided(columns, srcStep, triple(srcStep))
+	dst, src := s.newStrided(rows, dstStep, triple(dstStep)), s.newStrided(columns, srcStep, triple(srcStep))
 	dstNext, srcNext := loadBytes("dstNext"), loadBytes("srcNext")
 	Load(Param("dst"), dst.pointers[0])
 	Load(Param("src"), src.pointers[0])
 	dst.start()
 	src.start()
-	if s.embedded {
+	if s.roomy {
 		e.loadConstants(m)
 	}
 	var offsets []reg.VecVirtual

@@ -1,9 +1,9 @@
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 // transpose emits a transposeFunc: in registers, by interleaving pairs of rows, then pairs of
@@ -39,6 +39,31 @@ func transpose(s isa) string {
 		for _, r := range columns {
 			VMOVUPS(r, Mem{Base: to})
 			ADDQ(dstStep, to)
+		}
+		end()
+		return name
+	}
+	if s.bytes == 16 { // 16 squares of 4 x 4, rows of squares become columns
+		for below := range 4 {
+			in := s.newStrided(4, srcStep, srcStep)
+			MOVQ(from, in.pointers[0])
+			in.start()
+			column := GP64()
+			MOVQ(to, column)
+			for right := range 4 {
+				rows := s.registers(4)
+				for i, r := range rows {
+					VMOVUPS(in.at(i, 16*right), r)
+				}
+				for _, r := range s.interleave(rows) {
+					VMOVUPS(r, Mem{Base: column})
+					ADDQ(dstStep, column)
+				}
+			}
+			if below < 3 {
+				LEAQ(Mem{Base: from, Index: srcStep, Scale: 4}, from)
+				ADDQ(Imm(16), to)
+			}
 		}
 		end()
 		return name
