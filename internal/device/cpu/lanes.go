@@ -5,6 +5,7 @@ import (
 )
 
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
+//go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_arm64.s -stubs lanes_kernels_arm64.go -table lanes_tables_arm64.go
 
 // The kernels that stream through memory: what a network does between its convolutions. Each works
 // on one chunk of a plane, voxel by voxel, all 16 lanes at once; element i belongs to lane i mod

@@ -17,6 +17,26 @@ func TestGenerated(t *testing.T) {
 	asmtest.Generated(t, "./asm", "cpu", "kernels_amd64.s", "kernels_amd64.go", "tables_amd64.go")
 	asmtest.Generated(t, "./asm/lanes", "cpu", "lanes_kernels_amd64.s", "lanes_kernels_amd64.go",
 		"lanes_tables_amd64.go")
+	asmtest.Generated(t, "./asm", "cpu", "kernels_arm64.s", "kernels_arm64.go", "tables_arm64.go")
+	asmtest.Generated(t, "./asm/lanes", "cpu", "lanes_kernels_arm64.s", "lanes_kernels_arm64.go",
+		"lanes_tables_arm64.go")
+}
+
+// TestARM64Registers: R18 is the system's on macOS and Windows, R16 and R17 the linker's, R27 and
+// R28 Go's, R29 and R30 frame and link.
+func TestARM64Registers(t *testing.T) {
+	reserved := regexp.MustCompile(`\bR(1[678]|2[789]|3\d)\b`)
+	for _, file := range []string{"kernels_arm64.s", "lanes_kernels_arm64.s"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if r := reserved.FindString(line); r != "" {
+				t.Errorf("%s:%d uses %s: %s", file, i+1, r, line)
+			}
+		}
+	}
 }
 
 // TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register

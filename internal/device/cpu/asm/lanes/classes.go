@@ -1,9 +1,9 @@
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 // classes emits kernels over the channels of 16 voxels at a time: transposed into rows of one class
@@ -61,9 +61,12 @@ func (s isa) transposed(r []reg.VecVirtual) []reg.VecVirtual {
 // broadcastQuad fills all 128-bit parts of r: the assembler's register allocator takes a register
 // that is written in part for one that was in use before.
 func (s isa) broadcastQuad(m Mem, r reg.VecVirtual) {
-	if s.wide() {
+	switch {
+	case s.wide():
 		VBROADCASTF32X4(m, r)
-	} else {
+	case s.quarter():
+		VMOVUPS(m, r)
+	default:
 		VBROADCASTF128(m, r)
 	}
 }
@@ -113,6 +116,10 @@ func (c classes) gather(label string, m, e Mem) {
 // scatter is the inverse of gather, a block of 16 rows at a time, so that memory is written in
 // whole cache lines; rows past the last class are zero. It takes the kernel's parameter "stream".
 func (c classes) scatter(m, e Mem) {
+	if c.s.quarter() {
+		c.scatterTo("scatter", m, e, false)
+		return
+	}
 	stream := Load(Param("stream"), GP64())
 	TESTQ(stream, stream)
 	JNZ(LabelRef("streamed"))
@@ -129,9 +136,12 @@ func (c classes) scatterTo(label string, m, e Mem, stream bool) {
 	MOVQ(c.quads, left)
 	Label(label)
 	for part := range c.s.parts() {
-		if c.s.wide() {
+		switch {
+		case c.s.wide():
 			c.s.scatterBlock(block, row, stream)
-		} else {
+		case c.s.quarter():
+			c.s.scatterQuads(part, block, row)
+		default:
 			c.s.scatterHalves(part, block, row, stream)
 		}
 	}
@@ -190,6 +200,15 @@ func (s isa) scatterHalves(part int, m, e Mem, stream bool) {
 				VPERM2F128(Imm(selector), second[j], first[j], r)
 				s.put(stream, lanes{r}, m.Offset(s.voxel(part, i, j)*voxelBytes+half*s.bytes))
 			}
+		}
+	}
+}
+
+// scatterQuads is scatterBlock for 4 voxels.
+func (s isa) scatterQuads(part int, m, e Mem) {
+	for g := range 4 {
+		for j, r := range s.quadsOf(part, e.Offset(4*g*rowBytes)) {
+			VMOVUPS(r, m.Offset(s.voxel(part, 0, j)*voxelBytes+g*quadBytes))
 		}
 	}
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
-// dots keeps rows x columns sums in registers, 16 (or 8) partial sums each, over k; then adds those
-// up.
+// dots keeps rows x columns sums in registers, 16 (or 8, or 4) partial sums each, over k; then adds
+// those up.
 func dots(s isa, rows, columns int) string {
 	name := s.begin("dots", fmt.Sprintf("%dx%d", rows, columns), "func(a, b, c *float32, k, as, bs, cs, add int)")
 	stride := func(name string) reg.Register {
@@ -21,7 +21,7 @@ func dots(s isa, rows, columns int) string {
 	// Rows of a: three of a pointer, by the scale of an index; columns of b likewise, the fourth by
 	// three times its stride.
 	second := Mem{Base: GP64()}
-	if rows > 3 {
+	if rows > 3 && !s.quarter() {
 		LEAQ(Mem{Base: a.Base, Index: as, Scale: 2}, second.Base)
 		ADDQ(as, second.Base)
 	}
@@ -29,7 +29,14 @@ func dots(s isa, rows, columns int) string {
 	if columns == 4 {
 		LEAQ(Mem{Base: bs, Index: bs, Scale: 2}, bs3)
 	}
+	var rowPointers, columnPointers []Mem // NEON's addresses have no index
+	if s.quarter() {
+		rowPointers, columnPointers = pointersFrom(a, as, rows), pointersFrom(b, bs, columns)
+	}
 	row := func(i int) Mem {
+		if s.quarter() {
+			return rowPointers[i]
+		}
 		m := a
 		if i >= 3 {
 			m = second
@@ -40,6 +47,9 @@ func dots(s isa, rows, columns int) string {
 		return m
 	}
 	column := func(j int) Mem {
+		if s.quarter() {
+			return columnPointers[j]
+		}
 		m := b
 		switch j {
 		case 1, 2:
@@ -70,10 +80,15 @@ func dots(s isa, rows, columns int) string {
 			VFMADD231PS(right[j], left, sums[i][j])
 		}
 	}
-	ADDQ(Imm(uint64(s.bytes)), a.Base)
-	ADDQ(Imm(uint64(s.bytes)), b.Base)
-	if rows > 3 {
-		ADDQ(Imm(uint64(s.bytes)), second.Base)
+	stepping := []Mem{a, b}
+	switch {
+	case s.quarter():
+		stepping = append(rowPointers, columnPointers...)
+	case rows > 3:
+		stepping = append(stepping, second)
+	}
+	for _, p := range stepping {
+		ADDQ(Imm(uint64(s.bytes)), p.Base)
 	}
 	DECQ(k)
 	JNZ(LabelRef("k"))
@@ -93,6 +108,17 @@ func dots(s isa, rows, columns int) string {
 	}
 	end()
 	return name
+}
+
+// pointersFrom gives n pointers, the first one p, a step apart.
+func pointersFrom(p Mem, step reg.Register, n int) []Mem {
+	all := []Mem{p}
+	for len(all) < n {
+		next := Mem{Base: GP64()}
+		LEAQ(Mem{Base: all[len(all)-1].Base, Index: step, Scale: 1}, next.Base)
+		all = append(all, next)
+	}
+	return all
 }
 
 func log2(n int) int {
@@ -116,8 +142,10 @@ func (s isa) total(r reg.VecVirtual) reg.VecVirtual {
 		VEXTRACTF64X4(Imm(1), r, t.AsY())
 		VADDPS(t.AsY(), r.AsY(), r.AsY())
 	}
-	s.upperHalf(r, t)
-	VADDPS(t.AsX(), r.AsX(), r.AsX())
+	if !s.quarter() {
+		s.upperHalf(r, t)
+		VADDPS(t.AsX(), r.AsX(), r.AsX())
+	}
 	VPERMILPS(Imm(0x4e), r.AsX(), t.AsX())
 	VADDPS(t.AsX(), r.AsX(), r.AsX())
 	VPERMILPS(Imm(0xb1), r.AsX(), t.AsX())

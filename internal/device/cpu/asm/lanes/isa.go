@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"math"
 
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 // isa is what differs between the instruction sets: the 16 lanes of a voxel are one register of
-// AVX-512, or two parts of AVX2. AVX-512 has registers for all that a loop keeps; AVX2 leaves what
-// does not change in memory, as operands.
+// AVX-512, two parts of AVX2 or four of NEON. AVX-512 has registers for all that a loop keeps; AVX2
+// leaves what does not change in memory, as operands, and so does NEON with what differs from lane
+// to lane, which would take four registers. Kernels for NEON are described in amd64's instructions
+// on 16 bytes, which package vector translates.
 type isa struct {
 	name    string // suffix of the kernels
 	bytes   int    // of a register
@@ -23,10 +25,16 @@ type isa struct {
 var (
 	avx512 = isa{name: "AVX512", bytes: 64, count: 1, dotRows: 6}
 	avx2   = isa{name: "AVX2", bytes: 32, count: 2, dotRows: 2}
+	// 4 x 4 sums leave registers for the factors
+	neon = isa{name: "NEON", bytes: 16, count: 4, dotRows: 4}
 )
 
-func (s isa) parts() int { return s.count }
-func (s isa) wide() bool { return s.bytes == 64 }
+// sets are the instruction sets of each architecture, best first.
+var sets = map[string][]isa{"amd64": {avx512, avx2}, "arm64": {neon}}
+
+func (s isa) parts() int    { return s.count }
+func (s isa) wide() bool    { return s.bytes == 64 }
+func (s isa) quarter() bool { return s.bytes == 16 }
 
 // part works on one part only.
 func (s isa) part(i int) isa {
@@ -38,8 +46,11 @@ func (s isa) part(i int) isa {
 type lanes []Op
 
 func (s isa) register() reg.VecVirtual {
-	if s.wide() {
+	switch {
+	case s.wide():
 		return ZMM()
+	case s.quarter():
+		return XMM()
 	}
 	return YMM()
 }
@@ -109,9 +120,9 @@ func (s isa) zero() lanes {
 	})
 }
 
-// registers loads what keep left in memory.
+// registers loads what constant left in memory.
 func (s isa) registers(l lanes) lanes {
-	if s.wide() {
+	if s.wide() || s.quarter() {
 		return l
 	}
 	return s.copy(l)
@@ -171,7 +182,7 @@ func (s isa) compare(op uint64, a, b lanes) mask {
 			VCMPPS(Imm(op), b[i], a[i], k)
 			m = append(m, k)
 		} else {
-			r := YMM()
+			r := s.register()
 			VCMPPS(Imm(op), b[i], a[i], r)
 			m = append(m, r)
 		}
@@ -209,11 +220,16 @@ func (s isa) across(op func(ops ...Op), l lanes) lanes {
 		VSHUFF32X4(Imm(0x4e), l[0], l[0], t)
 		op(t, l[0], r)
 		VSHUFF32X4(Imm(0xb1), r, r, t)
+		op(t, r, r)
 	} else {
 		op(l[0], l[1], r)
-		VPERM2F128(Imm(1), r, r, t)
+		if s.quarter() {
+			op(l[2], l[3], t)
+		} else {
+			VPERM2F128(Imm(1), r, r, t)
+		}
+		op(t, r, r)
 	}
-	op(t, r, r)
 	VPERMILPS(Imm(0x4e), r, t)
 	op(t, r, r)
 	VPERMILPS(Imm(0xb1), r, t)
@@ -239,7 +255,12 @@ func (s isa) upperHalf(from, to reg.VecVirtual) {
 // sets.
 var constants = map[float32]Mem{}
 
-func (s isa) constant(c float32) lanes { return s.keep(constantAt(c)) }
+func (s isa) constant(c float32) lanes {
+	if s.quarter() {
+		return s.broadcast(constantAt(c))
+	}
+	return s.keep(constantAt(c))
+}
 
 func constantAt(c float32) Mem {
 	m, ok := constants[c]
@@ -274,6 +295,9 @@ const expLowest = -87.33654
 func (s isa) exponentialOf(constant func(float32) lanes) exponential {
 	e := exponential{s: s, lowest: constant(expLowest), log2e: constant(1.44269504088896), high: constant(0.693359375),
 		low: constant(-2.12194440e-4)}
+	if s.quarter() { // a multiply-add replaces what it adds to, so that is loaded each time
+		constant = func(c float32) lanes { return s.memory(constantAt(c)) }
+	}
 	for _, c := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
 		5.0000001201e-1, 1, 1} {
 		e.poly = append(e.poly, constant(c))
@@ -353,8 +377,12 @@ func loop(label string, n reg.GPVirtual, body func(), pointers ...Mem) {
 }
 
 // streamedVoxels is voxels for a kernel with a parameter "stream"; where that is not 0, body is to
-// put past the caches.
-func streamedVoxels(n reg.GPVirtual, body func(stream bool), pointers ...Mem) {
+// put past the caches. NEON has no store that does so for a whole cache line.
+func (s isa) streamedVoxels(n reg.GPVirtual, body func(stream bool), pointers ...Mem) {
+	if s.quarter() {
+		voxels(n, func() { body(false) }, pointers...)
+		return
+	}
 	stream := Load(Param("stream"), GP64())
 	SHRQ(Imm(4), n)
 	JZ(LabelRef("done"))

@@ -1,9 +1,9 @@
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 // Kernels that look at several vectors for each of their results: pooling, and local response

@@ -1,9 +1,9 @@
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
 // residual is what is added before an activation.
@@ -74,7 +74,7 @@ func activate(s isa, elu bool, kind residual) string {
 	} else {
 		slope = s.keep(p.Offset(256))
 	}
-	streamedVoxels(n, func(stream bool) {
+	s.streamedVoxels(n, func(stream bool) {
 		z, _ := argument.emit(x)
 		var negative lanes
 		if elu {
@@ -101,7 +101,7 @@ func gradient(s isa, elu bool, kind residual) string {
 		slope, sumSlope = s.keep(p.Offset(256)), s.load(sums.Offset(128))
 	}
 	sum, sumX := s.load(sums), s.load(sums.Offset(64))
-	streamedVoxels(n, func(stream bool) {
+	s.streamedVoxels(n, func(stream bool) {
 		z, d := argument.emit(x)
 		for i := range s.parts() { // one after the other: AVX2 is short of registers
 			s, z, d := s.part(i), z[i:i+1], d[i:i+1]
@@ -134,7 +134,7 @@ func mix(s isa) string {
 	dx, dz, x, p, sums, n := slice("dx"), slice("dz"), slice("x"), pointer("p"), pointer("s"), length("dx")
 	a, b, c, mean := s.keep(p), s.keep(p.Offset(64)), s.keep(p.Offset(128)), s.keep(p.Offset(192))
 	sum := s.load(sums)
-	streamedVoxels(n, func(stream bool) {
+	s.streamedVoxels(n, func(stream bool) {
 		out := s.copy(c)
 		s.addMul(out, b, s.sub(s.load(x), mean))
 		s.addMul(out, a, s.load(dz))
@@ -195,8 +195,8 @@ func sumLanes(s isa) string {
 	return name
 }
 
-// energy converts to float64: 16 elements are two registers of AVX-512, four of AVX2, with a sum
-// each.
+// energy converts to float64: 16 elements are two registers of AVX-512, four of AVX2, eight of
+// NEON, with a sum each.
 func energy(s isa) string {
 	name := s.begin("energy", "", "func(x []float32) float64")
 	x, n := slice("x"), length("x")
@@ -219,8 +219,10 @@ func energy(s isa) string {
 		VEXTRACTF64X4(Imm(1), total, half.AsY())
 		VADDPD(half.AsY(), total.AsY(), total.AsY())
 	}
-	s.upperHalf(total, half)
-	VADDPD(half.AsX(), total.AsX(), total.AsX())
+	if !s.quarter() {
+		s.upperHalf(total, half)
+		VADDPD(half.AsX(), total.AsX(), total.AsX())
+	}
 	VPERMILPD(Imm(1), total.AsX(), half.AsX())
 	VADDSD(half.AsX(), total.AsX(), total.AsX())
 	Store(total.AsX(), ReturnIndex(0))
