@@ -298,17 +298,17 @@ func advice(d diagnosis) []string {
 	var a []string
 	switch {
 	case d.onGPU: // what follows is of processors
-	case runtime.GOARCH != "amd64":
-		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512; on "+runtime.GOARCH+
-			" the portable ones run, many times slower")
-	case strings.Contains(d.Device, "avx512 kernels"):
+	case strings.Contains(d.Device, "avx512 kernels"), strings.Contains(d.Device, "neon kernels"):
 	case os.Getenv("VOXSAW_CPU") != "":
 		a = append(a, "VOXSAW_CPU="+os.Getenv("VOXSAW_CPU")+
 			" has chosen the kernels: without it the best ones that the processor can run are taken")
-	case !strings.Contains(d.Device, "avx2 kernels"):
+	case strings.Contains(d.Device, "avx2 kernels"):
+		a = append(a, "a processor with AVX-512 would be about twice as fast")
+	case runtime.GOARCH == "amd64":
 		a = append(a, "the processor offers neither AVX2 nor AVX-512: the portable kernels run, many times slower")
 	default:
-		a = append(a, "a processor with AVX-512 would be about twice as fast")
+		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512, and for arm64; on "+runtime.GOARCH+
+			" the portable ones run, many times slower")
 	}
 	if d.Threads < d.Cores && !d.onGPU {
 		a = append(a, fmt.Sprintf("%d of %d cores are in use: raise --threads or GOMAXPROCS", d.Threads, d.Cores))
