@@ -53,13 +53,22 @@ func main() {
 	}
 	targets = slices.DeleteFunc(targets, func(t target) bool { return !chosen.MatchString(t.folder + "." + t.name) })
 	each := *total / time.Duration(max(len(targets), 1))
+	work, err := os.MkdirTemp("", "voxsaw-fuzz-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fuzz:", err)
+		os.Exit(1)
+	}
+	built := programs{work: work, paths: map[string]string{}}
 	failed := 0
 	for _, t := range targets {
 		fmt.Printf("%s %s\n", t.folder, t.name)
 		if *list {
 			continue
 		}
-		err := t.fuzz(each, *workers)
+		program, err := built.of(t.folder)
+		if err == nil {
+			err = t.fuzz(program, each, *workers)
+		}
 		if err == nil && *keep {
 			err = t.keep()
 		}
@@ -68,6 +77,7 @@ func main() {
 			failed++
 		}
 	}
+	_ = os.RemoveAll(work)
 	if failed > 0 {
 		fmt.Fprintf(os.Stderr, "fuzz: %d of %d targets failed\n", failed, len(targets))
 		os.Exit(1)
@@ -88,8 +98,32 @@ func find() (targets []target, err error) {
 	return targets, err
 }
 
-// fuzz runs a target for a time.
-func (t target) fuzz(duration time.Duration, workers int) error {
+// programs are the tests of packages, compiled for fuzzing: once for all targets of a package.
+type programs struct {
+	work  string
+	paths map[string]string // by folder
+}
+
+// of is the program of a folder's package.
+func (p programs) of(folder string) (string, error) {
+	if path, ok := p.paths[folder]; ok {
+		return path, nil
+	}
+	path := filepath.Join(p.work, fmt.Sprintf("%d.test", len(p.paths)))
+	out, err := exec.Command("go", "test", "-c", "-fuzz", ".", "-o", path, "./"+folder).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("compiling: %w\n%s", err, out)
+	}
+	p.paths[folder] = path
+	return path, nil
+}
+
+// fuzz runs a target of its package's program for a time.
+func (t target) fuzz(program string, duration time.Duration, workers int) error {
+	cache, _, err := t.folders()
+	if err != nil {
+		return err
+	}
 	// Go's default spends a minute on making every new input smaller, which leaves large ones no
 	// time.
 	smaller := min(duration/20, time.Second)
@@ -99,11 +133,13 @@ func (t target) fuzz(duration time.Duration, workers int) error {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", duration.String(),
-		"-fuzzminimizetime", smaller.String(), "-parallel", strconv.Itoa(workers), "./"+t.folder)
-	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	cmd := exec.Command(program, "-test.run", "^$", "-test.fuzz", "^"+t.name+"$", "-test.fuzztime",
+		duration.String(), "-test.fuzzminimizetime", smaller.String(), "-test.parallel", strconv.Itoa(workers),
+		"-test.fuzzcachedir", filepath.Dir(cache))
+	cmd.Dir, cmd.Env = t.folder, append(os.Environ(), "TMPDIR="+temporary)
 	var printed bytes.Buffer
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &printed), os.Stderr
+	cmd.Stdout = io.MultiWriter(os.Stdout, &printed)
+	cmd.Stderr = cmd.Stdout
 	err = cmd.Run()
 	if err != nil && onlyTheClock(printed.String()) {
 		fmt.Printf("%s %s: no input failed; Go took the end of the time for a failure (golang/go#75804)\n", t.folder,

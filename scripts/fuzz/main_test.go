@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestFind(t *testing.T) {
@@ -35,6 +37,35 @@ func TestSmallest(t *testing.T) {
 	want := []string{filepath.Join(dir, "small"), filepath.Join(dir, "a"), filepath.Join(dir, "b")}
 	if got := smallest(dir, entries); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Two targets of a package are run by one program. An input that fails lies where go test looks for
+// it.
+func TestFuzz(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"go.mod": "module example.org/fuzzed\n\ngo 1.26\n",
+		"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc FuzzGood(f *testing.F) {\n" +
+			"\tf.Add(1)\n\tf.Fuzz(func(t *testing.T, n int) {})\n}\n\nfunc FuzzBad(f *testing.F) {\n" +
+			"\tf.Add(1)\n\tf.Fuzz(func(t *testing.T, n int) {\n\t\tif n != 1 {\n\t\t\tt.Error(n)\n\t\t}\n\t})\n}\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	built := programs{t.TempDir(), map[string]string{}}
+	for name, fails := range map[string]bool{"FuzzGood": false, "FuzzBad": true} {
+		program, err := built.of("p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (target{"p", name}).fuzz(program, time.Second, 1); (err != nil) != fails {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if inputs, err := filepath.Glob("p/testdata/fuzz/FuzzBad/*"); len(inputs) != 1 || len(built.paths) != 1 {
+		t.Errorf("failing inputs %q, %v; %d programs", inputs, err, len(built.paths))
 	}
 }
 
