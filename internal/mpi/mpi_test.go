@@ -297,6 +297,36 @@ func TestAStoppedRankKnowsIt(t *testing.T) {
 	}
 }
 
+// A rank that was late because its machine is busy, or was stopped once, long before, blames the
+// rank that is gone.
+func TestALateRankBlamesTheOther(t *testing.T) {
+	for name, before := range map[string]func(v *watch){
+		"late":         func(v *watch) { v.pulse = time.Now().Add(-v.patience * 3 / 5) },
+		"stopped once": func(v *watch) { v.stopped, v.woken = 5*time.Second, time.Now().Add(-2*v.patience) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left sync.WaitGroup
+			left.Add(2)
+			s := watched(t, 1, func(rank int, w *World, _ *said) {
+				w.watch.mutex.Lock()
+				if w.watch.leaving = rank > 0; !w.watch.leaving {
+					before(w.watch)
+				}
+				w.watch.mutex.Unlock()
+				if rank > 0 {
+					left.Done()
+					return
+				}
+				left.Wait()
+				w.watch.lines[1].Close()
+			})
+			if len(s.lines) != 1 || !strings.Contains(s.lines[0], "rank 0 prints of rank 1: the job ends: ") {
+				t.Errorf("%q, codes %v", s.lines, s.codes)
+			}
+		})
+	}
+}
+
 func TestLaunchers(t *testing.T) {
 	for name, c := range map[string]struct {
 		env        map[string]string

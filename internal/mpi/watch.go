@@ -27,6 +27,7 @@ type watch struct {
 	mutex   sync.Mutex
 	pulse   time.Time     // when this rank last said that it is there
 	stopped time.Duration // how long it did not run, if that was long
+	woken   time.Time     // when it ran again
 	leaving bool          // nothing is a failure any more
 	own     bool          // this rank fails by itself, and ends so
 	other   *rankFailure  // another rank's, the first that was heard of
@@ -271,16 +272,20 @@ func (v *watch) listenTo(rank int, l *line) (f *rankFailure, wait bool) {
 	}
 }
 
-// beat says that this rank runs, and for how long it did not, if that is so long that the others
-// may have given it up.
+// beat says that this rank runs, and for how long it did not, if it was so long that the others may
+// have given it up, and if they would have left only now: of a rank that ran again long ago they
+// have not. On a busy machine every rank is late at some time.
 func (v *watch) beat() (stopped time.Duration) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	now := time.Now()
-	if late := now.Sub(v.pulse); late > v.patience/2 {
-		v.stopped = late
+	if late := now.Sub(v.pulse); late > v.patience*4/5 { // a word is a tenth of the patience old by then
+		v.stopped, v.woken = late, now
 	}
 	v.pulse = now
+	if now.Sub(v.woken) > v.patience {
+		return 0
+	}
 	return v.stopped
 }
 
