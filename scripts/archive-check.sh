@@ -7,7 +7,7 @@
 #   bash scripts/archive-check.sh          # of a build of this checkout, packed here
 set -euo pipefail
 root=$(mktemp -d)
-trap 'rm -rf "$root" "$root.tar.gz"' EXIT
+trap 'rm -rf "$root" "$root.tar.gz" "$root.demo"' EXIT
 archive=${1:-}
 if [ -z "$archive" ]; then
   cd "$(dirname "$0")/.."
@@ -57,7 +57,7 @@ grep -q '"os": "linux"' "$root/tmp/version"
 if [ -n "${1:-}" ]; then # what is published must tell which commit it was built from
   grep -qE '"(commit|revision)": "[0-9a-f]{40}"' "$root/tmp/version" || { echo "$archive does not know its commit" >&2; exit 1; }
 fi
-inside demo --quick --out /tmp/demo >/dev/null 2>&1 || { echo "demo fails in an empty root" >&2; exit 1; }
+inside demo --quick --out /tmp/demo >"$root.demo" 2>&1 || { cat "$root.demo"; echo "demo fails in an empty root" >&2; exit 1; }
 [ -s "$root/tmp/demo/report.html" ]
 checkpoint=$(cd "$root" && find tmp/demo -name last.safetensors -path '*scratch*' | head -1)
 inside predict /tmp/demo/scans/imagesTr --checkpoint "/$checkpoint" --out /tmp/labels --threads 1 2>/dev/null | tail -1
