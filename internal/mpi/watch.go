@@ -279,7 +279,7 @@ func (v *watch) beat() (stopped time.Duration) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	now := time.Now()
-	if late := now.Sub(v.pulse); late > v.patience*4/5 { // a word is a tenth of the patience old by then
+	if late := now.Sub(v.pulse); late > v.patience*4/5 { // the last word may be a tenth older
 		v.stopped, v.woken = late, now
 	}
 	v.pulse = now
