@@ -8,4 +8,5 @@ export HOUR_ENDS=$(($(date +%s) + 3600))
 nnUNetv2_extract_fingerprint -d 43 -np 1
 nnUNetv2_plan_experiment -d 43 -gpu_memory_target "$TARGET" -overwrite_plans_name nnUNetPlansHour
 nnUNetv2_preprocess -d 43 -c 3d_fullres -plans_name nnUNetPlansHour -np 1
-nnUNetv2_train 43 3d_fullres all -p nnUNetPlansHour -tr nnUNetTrainerHour -device cpu
+# Augmentation in the training's own process: no other could run beside it.
+nnUNet_n_proc_DA=0 nnUNetv2_train 43 3d_fullres all -p nnUNetPlansHour -tr nnUNetTrainerHour -device cpu
