@@ -44,8 +44,8 @@ def run(*command, text=None, env=None):
 def check_words(llvm):
     """Each WORD is the instruction beside it."""
     words = {}
-    for name in ("kernels_arm64.s", "lanes_kernels_arm64.s"):
-        with open(os.path.join(ROOT, "internal/device/cpu", name), encoding="utf-8") as f:
+    for name in ("device/cpu/kernels_arm64.s", "device/cpu/lanes_kernels_arm64.s", "svm/kernels_arm64.s"):
+        with open(os.path.join(ROOT, "internal", name), encoding="utf-8") as f:
             for line in f:
                 if m := re.search(r"WORD \$0x([0-9a-f]{8}) // (.*)", line):
                     words[m[1]] = m[2].strip()

@@ -1,6 +1,7 @@
 package svm
 
 //go:generate go run ./asm -pkg svm -out kernels_amd64.s -stubs kernels_amd64.go
+//go:generate go run ./asm -pkg svm -out kernels_arm64.s -stubs kernels_arm64.go
 
 // turn is how many features the assembly takes at a time.
 const turn = 16

@@ -178,6 +178,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 // What is checked in is what the generator makes.
 func TestGenerated(t *testing.T) {
 	asmtest.Generated(t, "./asm", "svm", "kernels_amd64.s", "kernels_amd64.go")
+	asmtest.Generated(t, "./asm", "svm", "kernels_arm64.s", "kernels_arm64.go")
 }
 
 func TestTrainRefuses(t *testing.T) {

@@ -1,39 +1,54 @@
-// Command asm generates the assembly of package svm: kernels_amd64.s and its Go declarations. Run
-// it by go generate in package svm.
+// Command asm generates the assembly of package svm: kernels_amd64.s, kernels_arm64.s and their Go
+// declarations. Run it by go generate in package svm.
 package main
 
 import (
-	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
-// parts is how many registers of four float64 a turn of a loop takes.
-const parts = 4
-
-func main() {
-	ConstraintExpr("amd64")
-	dot()
-	axpy()
-	Generate()
+// isa is an instruction set: AVX2, or NEON, described in amd64's instructions on 16 bytes.
+type isa struct {
+	name  string // suffix of the kernels
+	bytes int    // of a register
 }
 
-// features loads four features as float64.
-func features(x Mem, part int) reg.VecVirtual {
-	r := YMM()
-	VCVTPS2PD(x.Offset(16*part), r)
+// parts is how many registers a turn of a loop takes: those of 16 float64.
+func (s isa) parts() int { return 128 / s.bytes }
+
+func (s isa) register() reg.VecVirtual {
+	if s.bytes == 16 {
+		return XMM()
+	}
+	return YMM()
+}
+
+func main() {
+	options := ParseOptions()
+	s := map[string]isa{"amd64": {"AVX2", 32}, "arm64": {"NEON", 16}}[options.Architecture()]
+	s.dot()
+	s.axpy()
+	options.Generate("")
+}
+
+// features loads as many features as a register holds, as float64.
+func (s isa) features(x Mem, part int) reg.VecVirtual {
+	r := s.register()
+	VCVTPS2PD(x.Offset(s.bytes/2*part), r)
 	return r
 }
 
 // eachTurn emits body for each 16 features of n, at least 16.
-func eachTurn(w, x Mem, n reg.GPVirtual, body func(part int)) {
+func (s isa) eachTurn(w, x Mem, n reg.GPVirtual, body func(part int)) {
 	SHRQ(Imm(4), n)
 	Label("turn")
-	for part := range parts {
+	for part := range s.parts() {
 		body(part)
 	}
-	ADDQ(Imm(32*parts), w.Base)
-	ADDQ(Imm(16*parts), x.Base)
+	ADDQ(Imm(128), w.Base)
+	ADDQ(Imm(64), x.Base)
 	DECQ(n)
 	JNZ(LabelRef("turn"))
 }
@@ -43,25 +58,29 @@ func operands() (w, x Mem, n reg.GPVirtual) {
 		Load(Param("n"), GP64()).(reg.GPVirtual)
 }
 
-func dot() {
-	TEXT("dotAVX2", 4, "func(w *float64, x *float32, n int) float64")
+func (s isa) dot() {
+	TEXT("dot"+s.name, 4, "func(w *float64, x *float32, n int) float64")
 	Pragma("noescape")
-	Doc("dotAVX2 is the sum of w[i] x[i], for n a multiple of 16 and not 0.")
+	Doc("dot" + s.name + " is the sum of w[i] x[i], for n a multiple of 16 and not 0.")
 	w, x, n := operands()
 	var sums []reg.VecVirtual
-	for range parts {
-		r := YMM()
+	for range s.parts() {
+		r := s.register()
 		VXORPD(r, r, r)
 		sums = append(sums, r)
 	}
-	eachTurn(w, x, n, func(part int) { VFMADD231PD(w.Offset(32*part), features(x, part), sums[part]) })
-	VADDPD(sums[1], sums[0], sums[0])
-	VADDPD(sums[3], sums[2], sums[2])
-	VADDPD(sums[2], sums[0], sums[0])
+	s.eachTurn(w, x, n, func(part int) { VFMADD231PD(w.Offset(s.bytes*part), s.features(x, part), sums[part]) })
+	for step := 1; step < len(sums); step *= 2 {
+		for i := 0; i < len(sums); i += 2 * step {
+			VADDPD(sums[i+step], sums[i], sums[i])
+		}
+	}
 	high := XMM()
-	VEXTRACTF128(Imm(1), sums[0], high)
 	low := sums[0].AsX()
-	VADDPD(high, low, low)
+	if s.bytes == 32 {
+		VEXTRACTF128(Imm(1), sums[0], high)
+		VADDPD(high, low, low)
+	}
 	VUNPCKHPD(low, low, high)
 	VADDSD(high, low, low)
 	Store(low, ReturnIndex(0))
@@ -69,22 +88,26 @@ func dot() {
 	RET()
 }
 
-func axpy() {
-	TEXT("axpyAVX2", 4, "func(w *float64, x *float32, n int, step float64)")
+func (s isa) axpy() {
+	TEXT("axpy"+s.name, 4, "func(w *float64, x *float32, n int, step float64)")
 	Pragma("noescape")
-	Doc("axpyAVX2 adds step x[i] to w[i], for n a multiple of 16 and not 0.")
+	Doc("axpy" + s.name + " adds step x[i] to w[i], for n a multiple of 16 and not 0.")
 	w, x, n := operands()
 	address, err := Param("step").Resolve()
 	if err != nil {
 		panic(err)
 	}
-	step := YMM()
-	VBROADCASTSD(address.Addr, step)
-	eachTurn(w, x, n, func(part int) {
-		sum := YMM()
-		VMOVUPD(w.Offset(32*part), sum)
-		VFMADD231PD(features(x, part), step, sum)
-		VMOVUPD(sum, w.Offset(32*part))
+	step := s.register()
+	if s.bytes == 16 {
+		VMOVDDUP(address.Addr, step)
+	} else {
+		VBROADCASTSD(address.Addr, step)
+	}
+	s.eachTurn(w, x, n, func(part int) {
+		sum := s.register()
+		VMOVUPD(w.Offset(s.bytes*part), sum)
+		VFMADD231PD(s.features(x, part), step, sum)
+		VMOVUPD(sum, w.Offset(s.bytes*part))
 	})
 	VZEROUPPER()
 	RET()

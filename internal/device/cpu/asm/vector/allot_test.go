@@ -180,3 +180,13 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestReserved: R18 is the system's on macOS and Windows, R16 and R17 the linker's, R27 and R28
+// Go's, R29 and R30 frame and link.
+func TestReserved(t *testing.T) {
+	for _, n := range []int{16, 17, 18, 27, 28, 29, 30, 31} {
+		if slices.Contains(generalNames, fmt.Sprint("R", n)) {
+			t.Errorf("kernels may use R%d", n)
+		}
+	}
+}

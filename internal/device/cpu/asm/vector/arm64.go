@@ -245,8 +245,8 @@ func (t *translation) in(op operand.Op, bytes int) value {
 type encoding struct {
 	bits uint32
 	name string
-	// form is the arrangement of the registers, s or d if they are scalars, s[i] if all of the last
-	// one is its lane i, # and a number if that follows registers of 4s
+	// form is the arrangement of the registers, s or d if they are scalars, s[i] or d[i] if of the
+	// last one lane i alone is read, # and a number if that follows registers of 4s
 	form string
 }
 
@@ -286,6 +286,7 @@ var (
 	rev64  = encoding{0x4ea00800, "rev64", "4s"}
 	fcvtl  = encoding{0x0e617800, "fcvtl", "2d2s"}
 	dup    = encoding{0x4e040400, "dup", "s[0]"}
+	dup2d  = encoding{0x4e080400, "dup", "d[0]"}
 	movi0  = encoding{0x6f00e400, "movi", "zero"} // of d alone
 )
 
@@ -301,10 +302,10 @@ func (e encoding) word(registers ...string) string {
 		switch {
 		case e.form == "s" || e.form == "d":
 			names = append(names, e.form+n)
-		case e.form[0] == 's' && i == len(registers)-1:
+		case strings.HasSuffix(e.form, "]") && i == len(registers)-1:
 			names = append(names, "v"+n+"."+e.form)
-		case e.form[0] == 's':
-			names = append(names, "v"+n+".4s")
+		case strings.HasSuffix(e.form, "]"):
+			names = append(names, "v"+n+"."+map[byte]string{'s': "4s", 'd': "2d"}[e.form[0]])
 		case e.form == "ext8":
 			names = append(names, "v"+n+".16b")
 		case e.form == "zero":
@@ -386,7 +387,7 @@ func (t *translation) instruction(i *ir.Instruction) error {
 	case "VZEROUPPER", "SFENCE": // stores past the caches are plain ones here
 	case "RET":
 		t.add(instruction{kind: comeback, text: fixed("RET")})
-	case "VMOVUPS", "VMOVAPS", "VMOVNTPS", "VMOVSS", "MOVSD":
+	case "VMOVUPS", "VMOVUPD", "VMOVAPS", "VMOVNTPS", "VMOVSS", "MOVSD":
 		bytes := map[string]int{"VMOVSS": 4, "MOVSD": 8}[i.Opcode]
 		if bytes == 0 {
 			bytes = 16
@@ -407,13 +408,17 @@ func (t *translation) instruction(i *ir.Instruction) error {
 		one := t.newValue(true)
 		t.loadTo(one, m, 4)
 		t.vectors(dup, d, one)
+	case "VMOVDDUP":
+		one := t.newValue(true)
+		t.loadTo(one, ops[0].(operand.Mem), 8)
+		t.vectors(dup2d, d, one)
 	case "LDR":
 		t.loadTo(d, ops[1].(operand.Mem), int(constantOf(ops[0])))
 	case "FMLA": // lane, x, y, d: bits 21 and 11 are the lane's
 		lane := uint32(constantOf(ops[0]))
 		t.change(encoding{0x4f801000 | lane&1<<21 | lane>>1<<11, "fmla", fmt.Sprintf("s[%d]", lane)}, d, t.of(ops[2]),
 			t.of(ops[1]))
-	case "VXORPS":
+	case "VXORPS", "VXORPD":
 		if ops[0] != ops[1] || ops[0] != ops[2] {
 			return unknown
 		}

@@ -52,6 +52,8 @@ var (
 	VUNPCKLPD, VUNPCKHPD               = context.VUNPCKLPD, context.VUNPCKHPD
 	VXORPS, VPXORD, VANDPS, VANDNPS    = context.VXORPS, context.VPXORD, context.VANDPS, context.VANDNPS
 	VADDPS, VSUBPS, VMULPS, VDIVPS     = context.VADDPS, context.VSUBPS, context.VMULPS, context.VDIVPS
+	VXORPD, VMOVUPD                    = context.VXORPD, context.VMOVUPD
+	VBROADCASTSD, VMOVDDUP             = context.VBROADCASTSD, context.VMOVDDUP
 	VADDPD, VADDSS, VADDSD, VPADDD     = context.VADDPD, context.VADDSS, context.VADDSD, context.VPADDD
 	VMAXPS, VSQRTPS                    = context.VMAXPS, context.VSQRTPS
 	VFMADD231PS, VFNMADD231PS          = context.VFMADD231PS, context.VFNMADD231PS
