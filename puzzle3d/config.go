@@ -14,6 +14,7 @@ package puzzle3d
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -58,6 +59,12 @@ type Config struct {
 	//
 	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
 	Grids []string `yaml:"grids,flow,omitempty"`
+	// of 4D scans: cells along time, a fourth axis of the grid. The channels are the times, in
+	// order; each patch shows one. 0: patches have all channels
+	//
+	// A sample's channels are then divided among Times cells, and a patch shows one that is drawn
+	// from its cell's. The network has one input channel.
+	Times int `yaml:"times,omitempty" range:"[0,)"`
 	// size of the crop that a puzzle is made of, in voxels
 	Crop [3]int `yaml:"crop,flow" range:"[1,)"`
 	// size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper
@@ -116,6 +123,9 @@ func (c Config) Resolve(of sample.Store) (Config, error) {
 // resolve is [Config.Resolve] by how the cases were prepared.
 func (c Config) resolve(p volume.Preparation) (Config, error) {
 	c.Preparation, c.Network.Inputs = p, p.Inputs()
+	if c.Times > 0 {
+		c.Network.Inputs = 1
+	}
 	b, err := backbone.Of(c.Network)
 	if err != nil {
 		return c, err
@@ -162,6 +172,10 @@ func (c Config) Check() error {
 	if err := patches.CheckVary(c.Intensity); err != nil {
 		return err
 	}
+	if c.Times > 0 && c.Restore > 0 {
+		return fmt.Errorf("restore is %v and times %d: crops of several times cannot be restored by a network that "+
+			"looks at one", c.Restore, c.Times)
+	}
 	if _, err := c.restoring(); err != nil {
 		return err
 	}
@@ -179,10 +193,19 @@ func (c Config) Check() error {
 	return game.Check()
 }
 
-func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
+// grid is that of the puzzles, whose last axis is time where there is one.
+func (c Config) grid() puzzle.Grid { return c.inTime(c.Grid[:]) }
+
+// inTime is a grid with the axis of time, where there is one.
+func (c Config) inTime(grid puzzle.Grid) puzzle.Grid {
+	if c.Times > 0 {
+		return append(slices.Clone(grid), c.Times)
+	}
+	return grid
+}
 
 func (c Config) layout() patches.Layout {
-	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch, Channels: c.Network.InputChannels()}
+	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch, Channels: c.Preparation.Inputs(), Times: c.Times}
 }
 
 // game is what package jigsaw wants to know.

@@ -10,7 +10,10 @@ import (
 func (c Config) grids() ([]puzzle.Grid, error) {
 	list, err := jigsaw.ReadGrids(c.Grids, len(c.Grid))
 	if err == nil && len(list) == 0 {
-		list = []puzzle.Grid{c.grid()}
+		return []puzzle.Grid{c.grid()}, nil
+	}
+	for n, grid := range list {
+		list[n] = c.inTime(grid)
 	}
 	return list, err
 }
@@ -24,7 +27,7 @@ func (c Config) smallestCells() patches.Layout {
 		return layout
 	}
 	for _, grid := range list {
-		for axis, n := range grid {
+		for axis, n := range grid[:len(layout.Grid)] {
 			layout.Grid[axis] = max(layout.Grid[axis], n)
 		}
 	}

@@ -24,15 +24,30 @@ func (p Play) play() jigsaw.Play {
 
 // Picture draws the play, rounds side by side, as the paper's Figure 3 does: see
 // [jigsaw.Play.Picture]. A column is the grid in slabs ([tiles.Slabs]), whose tiles show the middle
-// slice of a patch.
+// slice of a patch; of several times, the slabs of each stand below those of the one before.
 func (p Play) Picture() image.Image {
-	const side = 64 // the longer one of a tile, in pixels
+	const (
+		side    = 64 // the longer one of a tile, in pixels
+		timeGap = 28
+	)
 	slabs := tiles.NewSlabs(p.Grid, p.Patch, side)
+	size, grid := slabs.Size(), puzzle.Grid(p.Grid[:])
+	below := size.Y + timeGap // from one time to the next
+	if p.Times > 0 {
+		grid = append(grid, p.Times)
+		size.Y += (p.Times - 1) * below
+	}
 	return p.play().Picture(p.all(), jigsaw.Drawing{
-		Grid: puzzle.Grid(p.Grid[:]), Size: slabs.Size(),
-		Place: func(at []int) image.Rectangle { return slabs.Place([3]int(at)) },
-		Tile:  func(patch int) image.Image { return tiles.Slice(p.voxels(patch), p.Patch, p.Shown) },
-		Same:  func(a, b int) bool { return slices.Equal(p.voxels(a), p.voxels(b)) },
+		Grid: grid, Size: size,
+		Place: func(at []int) image.Rectangle {
+			place := slabs.Place([3]int(at))
+			if p.Times > 0 {
+				place = place.Add(image.Pt(0, at[3]*below))
+			}
+			return place
+		},
+		Tile: func(patch int) image.Image { return tiles.Slice(p.voxels(patch), p.Patch, p.Shown) },
+		Same: func(a, b int) bool { return slices.Equal(p.voxels(a), p.voxels(b)) },
 	})
 }
 

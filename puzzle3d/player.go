@@ -97,6 +97,7 @@ func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []sampl
 type Play struct {
 	Case        string
 	Grid, Patch [3]int
+	Times       int        // cells along a fourth axis of the grid; 0: there is none
 	Patches     []float32  // (cells, D, H, W), in their natural order, as the network saw them
 	Shown       [2]float32 // the range of their intensities, for pictures
 	Missing     []bool     // the patches that were left out; nil: none
@@ -118,7 +119,8 @@ func (p *Player) Play(c sample.Sample) (Play, error) {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Shown: c.Range(0),
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Times: p.config.Times, Patches: play.Patches,
+		Shown:   c.Range(0),
 		Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil
 }

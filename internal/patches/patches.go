@@ -22,22 +22,48 @@ type Layout struct {
 	Grid        [3]int // cells along each axis
 	Crop, Patch [3]int
 	Channels    int // of a sample; 0: 1
+	// Times are cells along a fourth axis, the last one: the channels of a sample, of which a patch
+	// has one. 0: there is none, and patches have all channels.
+	Times int
 }
 
 // Cells is the number of cells, and so of patches.
 func (l Layout) Cells() int { return l.grid().Cells() }
 
-// Values is the number of values of a patch: of all its voxels in all channels.
-func (l Layout) Values() int { return max(l.Channels, 1) * l.Patch[0] * l.Patch[1] * l.Patch[2] }
+// Values is the number of values of a patch: of all its voxels in all its channels.
+func (l Layout) Values() int { return l.Shown() * l.voxels() }
 
-func (l Layout) grid() puzzle.Grid { return puzzle.Grid(l.Grid[:]) }
+// Shown is the number of channels of a patch.
+func (l Layout) Shown() int {
+	if l.Times > 0 {
+		return 1
+	}
+	return max(l.Channels, 1)
+}
+
+func (l Layout) voxels() int { return l.Patch[0] * l.Patch[1] * l.Patch[2] }
+
+func (l Layout) grid() puzzle.Grid {
+	if l.Times > 0 {
+		return append(puzzle.Grid(l.Grid[:]), l.Times)
+	}
+	return puzzle.Grid(l.Grid[:])
+}
 
 func (l Layout) puzzle() puzzle.Layout {
-	return puzzle.Layout{Grid: l.grid(), Crop: l.Crop[:], Patch: l.Patch[:]}
+	p := puzzle.Layout{Grid: l.grid(), Crop: l.Crop[:], Patch: l.Patch[:]}
+	if l.Times > 0 {
+		p.Crop, p.Patch = append(p.Crop, max(l.Channels, 1)), append(p.Patch, 1)
+	}
+	return p
 }
 
 // Check says what is wrong with the layout for a network of patches, nil if nothing is.
 func (l Layout) Check(b backbone.Backbone) error {
+	if l.Times > max(l.Channels, 1) {
+		return fmt.Errorf("times is %d, and the samples have %s: of a 4D scan, each volume is one (voxsaw prepare "+
+			"--channels)", l.Times, numbers.Count(max(l.Channels, 1), "channel"))
+	}
 	if err := l.puzzle().Check(); err != nil {
 		return err
 	}
@@ -101,7 +127,7 @@ func (l Layout) Least(b backbone.Backbone) (crop [3]int) {
 // cropFor is the smallest crop along an axis of whose cells patches of a size are made.
 func (l Layout) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * l.Grid[axis] }
 
-// Cut reads the patches (Cells, Channels, D, H, W) of the crop at an origin of a case, cell after
+// Cut reads the patches (Cells, Shown, D, H, W) of the crop at an origin of a case, cell after
 // cell in row-major order: anywhere in their cells, or in the middle if r is nil.
 func (l Layout) Cut(dst []float32, c sample.Sample, origin [3]int, r *rand.Rand) error {
 	n := l.Values()
@@ -113,15 +139,22 @@ func (l Layout) Cut(dst []float32, c sample.Sample, origin [3]int, r *rand.Rand)
 	return nil
 }
 
-// CutOne reads the patch (Channels, D, H, W) of one cell.
+// CutOne reads the patch (Shown, D, H, W) of one cell.
 func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, r *rand.Rand) error {
-	var at [3]int
-	l.puzzle().Corner(at[:], cell, r)
-	for axis := range at {
+	at := make([]int, len(l.grid()))
+	l.puzzle().Corner(at, cell, r)
+	for axis := range origin {
 		at[axis] += origin[axis]
 	}
-	if err := c.Crop(dst, at, l.Patch); err != nil {
+	all := dst
+	if l.Times > 0 {
+		all = make([]float32, max(l.Channels, 1)*l.voxels())
+	}
+	if err := c.Crop(all, [3]int(at), l.Patch); err != nil {
 		return fmt.Errorf("cutting a patch: %w", err)
+	}
+	if l.Times > 0 {
+		copy(dst, all[at[3]*l.voxels():][:l.voxels()])
 	}
 	return nil
 }
@@ -129,7 +162,7 @@ func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, 
 // Vary changes contrast and brightness of each channel of a patch, whose values go from -1 to 1, by
 // up to a share, so that a network cannot rely on absolute intensities.
 func (l Layout) Vary(patch []float32, amount float64, r *rand.Rand) {
-	for channel := range slices.Chunk(patch, len(patch)/max(l.Channels, 1)) {
+	for channel := range slices.Chunk(patch, len(patch)/l.Shown()) {
 		contrast := float32(1 + amount*(2*r.Float64()-1))
 		brightness := float32(amount * (2*r.Float64() - 1))
 		for i, v := range channel {

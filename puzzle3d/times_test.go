@@ -1,0 +1,149 @@
+package puzzle3d
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/patches"
+	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// frames is a 4D scan whose voxels say where and when they are: i + 10j + 100k + 1000t.
+type frames struct{ size [3]int }
+
+func (f frames) Name() string                             { return "frames" }
+func (f frames) Size() [3]int                             { return f.size }
+func (f frames) Channels() int                            { return 7 }
+func (f frames) AirFraction(_, _ [3]int) (float64, error) { return 0, nil }
+func (f frames) Range(int) [2]float32                     { return [2]float32{0, 7000} }
+func (f frames) Crop(dst []float32, at, size [3]int) error {
+	n := 0
+	for t := range f.Channels() {
+		for k := range size[2] {
+			for j := range size[1] {
+				for i := range size[0] {
+					dst[n] = float32(at[0] + i + 10*(at[1]+j) + 100*(at[2]+k) + 1000*t)
+					n++
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A patch of a 4D puzzle is one time of its cell, in voxels of its cell: of seven times in three
+// cells, two each, the seventh is left over.
+func TestPatchesOfTimes(t *testing.T) {
+	layout := patches.Layout{Grid: [3]int{2, 1, 2}, Crop: [3]int{8, 4, 6}, Patch: [3]int{3, 2, 2}, Channels: 7,
+		Times: 3}
+	if layout.Cells() != 12 || layout.Values() != 12 {
+		t.Fatalf("%d cells of %d values", layout.Cells(), layout.Values())
+	}
+	cut := make([]float32, layout.Cells()*layout.Values())
+	shown := map[int]bool{}
+	for seed := range uint64(40) {
+		var r *rand.Rand
+		if seed > 0 {
+			r = rand.New(rand.NewPCG(seed, 0))
+		}
+		if err := layout.Cut(cut, frames{[3]int{20, 20, 20}}, [3]int{1, 3, 5}, r); err != nil {
+			t.Fatal(err)
+		}
+		for cell := range layout.Cells() {
+			first := int(cut[cell*layout.Values()])
+			at := [4]int{first % 10, first / 10 % 10, first / 100 % 10, first / 1000}
+			// cells in row-major order, the last axis fastest
+			want := [4]int{cell / 6, 0, cell / 3 % 2, cell % 3}
+			within := [4]int{(at[0] - 1) / 4, (at[1] - 3) / 4, (at[2] - 5) / 3, at[3] / 2}
+			if within != want {
+				t.Fatalf("seed %d: the patch of cell %d begins at %v, in cell %v, want %v", seed, cell, at, within,
+					want)
+			}
+			shown[at[3]] = true
+			if last := int(cut[(cell+1)*layout.Values()-1]); last != first+2+10+100 {
+				t.Fatalf("seed %d: a patch goes from %d to %d", seed, first, last)
+			}
+		}
+	}
+	if len(shown) != 6 || shown[6] {
+		t.Errorf("times %v were shown, want 0 to 5", shown)
+	}
+}
+
+// bolus is a 4D scan that grows brighter with time, and the store of one such scan a name.
+type bolus struct{ frames }
+
+func (b bolus) Crop(dst []float32, at, size [3]int) error {
+	r := rand.New(rand.NewPCG(uint64(at[0]), uint64(at[1])))
+	for n := range dst {
+		dst[n] = float32(r.NormFloat64()/8) + float32(n*b.Channels()/len(dst))/8
+	}
+	return nil
+}
+
+func (b bolus) Sample(string) (sample.Sample, error) { return b, nil }
+func (b bolus) Fingerprint() string                  { return "bolus" }
+func (b bolus) Preparation() volume.Preparation {
+	how := volume.DefaultPreparation()
+	how.Channels = "1,2,3,4,5,6,7"
+	return how
+}
+
+// Puzzles of time alone are learnt: of a scan that grows brighter, each patch tells when it is.
+func TestTimesAreLearnt(t *testing.T) {
+	c := tiny()
+	c.Times, c.Grid, c.Patch, c.MaxAir = 3, [3]int{1, 1, 1}, [3]int{8, 8, 8}, 1
+	c.Network.Norm, c.Batch = "none", 4
+	c.Train.Steps, c.Train.LR, c.Train.Warmup = 60, 0.02, 0
+	store := bolus{frames{[3]int{40, 40, 40}}}
+	data := sample.Data{Store: store, Train: []string{"a", "b"}, Validate: []string{"c", "d", "e", "f"}}
+	summary, err := Pretrain(t.Context(), testDevice(t), c, data, voxsaw.RunOptions{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary.Validation.Score < 0.9 {
+		t.Errorf("%.2f of the patches are in their place, by chance 0.33", summary.Validation.Score)
+	}
+}
+
+// The network of a 4D puzzle looks at one time, and the puzzles have a fourth axis. What cannot be
+// is refused.
+func TestTimes(t *testing.T) {
+	how := volume.DefaultPreparation()
+	how.Channels = "a,b,c"
+	c := tiny()
+	c.Times = 3
+	c, err := c.resolve(how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	game, err := c.game()
+	if err != nil || game.Grid.String() != "2x2x2x3" || game.Channels != 1 || c.Network.InputChannels() != 1 {
+		t.Errorf("grid %v, %d channels, network of %d: %v", game.Grid, game.Channels, c.Network.InputChannels(), err)
+	}
+	for _, broken := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Times = 4 }, "times is 4, and the samples have 3 channels"},
+		{func(c *Config) { c.Preparation = volume.DefaultPreparation() }, "times is 3, and the samples have 1 channel"},
+		{func(c *Config) { c.Restore = 1 }, "cannot be restored"},
+	} {
+		wrong := c
+		broken.change(&wrong)
+		if err := wrong.Check(); err == nil || !strings.Contains(err.Error(), broken.want) {
+			t.Errorf("%v, want %q", err, broken.want)
+		}
+	}
+	several := c
+	several.Grids = []string{"2x1x1", "2x2x2"}
+	if several, err = several.resolve(how); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := several.grids(); err != nil || list[0].String() != "2x1x1x3" || list[1].String() != "2x2x2x3" {
+		t.Errorf("grids %v, %v", list, err)
+	}
+}
