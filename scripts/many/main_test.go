@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "github.com/voxsaw/voxsaw/cli" // what is built here: go test runs this again where it differs
 )
 
 // All commands are carried out, and cost something.
 func TestSite(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "voxsaw")
-	if text, err := exec.Command("go", "build", "-o", program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program,
+		"../../cmd/voxsaw").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, text)
 	}
 	all := scans{t.TempDir(), 25}
