@@ -192,7 +192,7 @@ func TestHiddenStructuresAreLearnt(t *testing.T) {
 	score := func(store *prepared.Store, undrawn string) float64 {
 		c := tiny()
 		c.Network.Channels, c.Crop, c.Batch, c.Undrawn = 8, [3]int{24, 20, 16}, 2, undrawn
-		c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery = 600, 0.03, 10, 600
+		c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery = 250, 0.03, 10, 250
 		c.MeasureOnly = true
 		summary, _, err := Finetune(t.Context(), testDevice(t), resolved(t, c, store), sample.Data{Store: store,
 			Train: cases[:hidden], Validate: cases[hidden:]}, "",
