@@ -58,7 +58,7 @@ func TestOutsideModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(module, "bin") + string(filepath.Separator)
-	build := exec.Command("go", "build", "-o", bin, "./...")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", bin, "./...")
 	build.Dir = module
 	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(module, "go.work"))
 	if out, err := build.CombinedOutput(); err != nil {

@@ -20,10 +20,10 @@ import (
 // that are typed one by one.
 func TestAuto(t *testing.T) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "bin", "voxsaw")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
 	}
+	program := program(t, filepath.Join(dir, "bin", "voxsaw"))
 	makeScans(t, filepath.Join(dir, "scans"))
 	command := func(name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 		cmd, text := exec.Command(name, args...), &bytes.Buffer{}

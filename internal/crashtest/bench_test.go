@@ -55,10 +55,7 @@ type story struct {
 func work(t *testing.T) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	b := &bench{dir: dir, program: filepath.Join(dir, "voxsaw")}
-	if out, err := exec.Command("go", "build", "-o", b.program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	b := &bench{dir: dir, program: program(t, filepath.Join(dir, "voxsaw"))}
 	makeScans(t, b.at("scans"))
 	makePhotos(t, b.at("photos"))
 	b.stories = b.allStories(t)

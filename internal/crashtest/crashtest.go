@@ -2,10 +2,10 @@
 // or asked to stop at a random moment, the disk is full or fails, the power is cut, two processes
 // want the same folder.
 //
-// It holds tests alone. Start at [TestTorture]: it builds the program and runs every verb that
-// writes a folder, on made-up scans and photographs. Whatever happened, the same command must then
-// come to the very files of a run that nothing happened to, with nothing left over and no gap in a
-// log. go test runs a short form; the long one is run by hand:
+// It holds tests alone. Start at [TestTorture]: it runs every verb that writes a folder, on made-up
+// scans and photographs. The tests' own program is the command, see [TestMain]. Whatever happened,
+// the same command must then come to the very files of a run that nothing happened to, with nothing
+// left over and no gap in a log. go test runs a short form; the long one is run by hand:
 //
 //	go test ./internal/crashtest -timeout 12h -v -args -kills 500 -faults 400 -each 0 -cuts 100 -memory
 //

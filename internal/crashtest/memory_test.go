@@ -37,10 +37,7 @@ type demand struct {
 // are run.
 func TestMemory(t *testing.T) {
 	b := &bench{dir: t.TempDir()}
-	b.program = b.at("voxsaw")
-	if out, err := exec.Command("go", "build", "-o", b.program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	b.program = program(t, b.at("voxsaw"))
 	b.largeScans(t)
 	makePhotos(t, b.at("photos"))
 	var table bytes.Buffer
