@@ -73,6 +73,24 @@ func TestExamplesCanBeTyped(t *testing.T) {
 	}
 }
 
+// A verb that is made alone, because the command line names it, is the one among all.
+func TestAVerbAloneIsTheSame(t *testing.T) {
+	all := newRoot()
+	made := allVerbs()
+	for n, cmd := range all.Commands()[:len(made)] {
+		name := made[n].name
+		alone := rootOf(name)
+		found, _, err := alone.Find([]string{name})
+		if err != nil || cmd.Name() != name || found.UsageString() != cmd.UsageString() ||
+			found.Long != cmd.Long || found.GroupID != cmd.GroupID {
+			t.Errorf("%s: %v, there is %s", name, err, cmd.Name())
+		}
+		if len(alone.Commands()) > 2+len(ofReleases) { // itself and help
+			t.Errorf("%s is not made alone: %d commands", name, len(alone.Commands()))
+		}
+	}
+}
+
 // Every flag says what it is for.
 func TestFlagsAreExplained(t *testing.T) {
 	for _, cmd := range verbs(newRoot()) {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -40,8 +41,8 @@ func Run(args []string, toOut, toErr io.Writer) int {
 	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j)
 	defer stop()
 
-	root := newRoot()
 	line := forPhotos(args)
+	root := rootOf(append(slices.Clone(line), "")[0])
 	if len(line) > len(args) {
 		root.Annotations = map[string]string{withoutGroup: "yes"}
 	}

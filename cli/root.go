@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
@@ -16,7 +18,11 @@ import (
 )
 
 // newRoot is the command line: one verb a file.
-func newRoot() *cobra.Command {
+func newRoot() *cobra.Command { return rootOf("") }
+
+// rootOf is the command line with the verb of that name alone, and with all verbs where there is none.
+// To bind the settings of all takes longer than many a command.
+func rootOf(name string) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
 		Use:   "voxsaw",
@@ -49,23 +55,44 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 		&cobra.Group{ID: "result", Title: "Results:"},
 		&cobra.Group{ID: "machine", Title: "This machine:"},
 	)
-	add := func(group string, verbs ...*cobra.Command) {
-		for _, v := range verbs {
-			v.GroupID = group
-			root.AddCommand(v)
+	all := allVerbs()
+	known := slices.ContainsFunc(all, func(v makeVerb) bool { return v.name == name })
+	for _, v := range all {
+		if !known || v.name == name {
+			cmd := v.make()
+			cmd.GroupID = v.group
+			root.AddCommand(cmd)
 		}
 	}
-	add("data", newInspect(), newPlan(), newPrepare())
-	add("train", newAuto(), newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newNext(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(),
-		newView(), newVerify(),
-		newConvert(), newExport(), newDemo())
-	add("machine", newDoctor(), newTune(), newBench(), newVersion())
 	root.AddCommand(ofReleases...)
 	helpOnVerbs(root)
 	eachCommand(root, completeFlags)
 	eachCommand(root, helpOf)
 	return root
+}
+
+// A makeVerb makes a verb of a group.
+type makeVerb struct {
+	group, name string
+	make        func() *cobra.Command
+}
+
+// allVerbs are in the order of the help.
+func allVerbs() []makeVerb {
+	return []makeVerb{
+		{"data", "inspect", newInspect}, {"data", "plan", newPlan}, {"data", "prepare", newPrepare},
+
+		{"train", "auto", newAuto}, {"train", "pretrain", newPretrain}, {"train", "solve", newSolve},
+		{"train", "finetune", newFinetune}, {"train", "2d", newPhotos},
+
+		{"result", "predict", newPredict}, {"result", "next", newNext}, {"result", "evaluate", newEvaluate},
+		{"result", "crossval", newCrossval}, {"result", "compare", newCompare}, {"result", "power", newPower},
+		{"result", "report", newReport}, {"result", "view", newView}, {"result", "verify", newVerify},
+		{"result", "convert", newConvert}, {"result", "export", newExport}, {"result", "demo", newDemo},
+
+		{"machine", "doctor", newDoctor}, {"machine", "tune", newTune}, {"machine", "bench", newBench},
+		{"machine", "version", newVersion},
+	}
 }
 
 // ofReleases are verbs that only the making of a release has.
