@@ -23,7 +23,7 @@ func TestRepeatable(t *testing.T) {
 	c := tiny()
 	c.Network = voxsaw.Network{Preset: "paper", Channels: 16, Levels: 3, Norm: "instance"}
 	c.Crop = [3]int{32, 32, 32}
-	c.Train.Steps, c.Train.Warmup = 3, 0
+	c.Train.Steps, c.Train.Warmup = 2, 0
 	c = resolved(t, c, cache)
 	weights := func(threads int) map[string][]float32 {
 		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: threads})

@@ -46,6 +46,7 @@ type page struct {
 var pages = []page{
 	{file: "README.md", not: map[string]string{
 		"demo":                             "TestDemo does that",
+		"auto SCANS --hours 3 --out":       "docs/planning.md has the same, and goes on from it",
 		"predict SCANS --checkpoint MODEL": "the block about one's own scans has that",
 	}},
 	{file: "docs/tutorial.md"},
