@@ -20,8 +20,8 @@ import (
 // newRoot is the command line: one verb a file.
 func newRoot() *cobra.Command { return rootOf("") }
 
-// rootOf is the command line with the verb of that name alone, and with all verbs where there is none.
-// To bind the settings of all takes longer than many a command.
+// rootOf is the command line with the verb of that name alone, and with all verbs where there is
+// none. To bind the settings of all takes longer than many a command.
 func rootOf(name string) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{

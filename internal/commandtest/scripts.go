@@ -73,8 +73,8 @@ labels: [2, 3]
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Commands are processes of their own, whose files go test does not see: it remembers results as
-	// those of the files that are listed here.
+	// Commands are processes of their own, whose files go test does not see: it remembers results
+	// as those of the files that are listed here.
 	if err := filepath.WalkDir(golden, func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
 		t.Fatal(err)
 	}
