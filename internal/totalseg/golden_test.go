@@ -19,8 +19,8 @@ import (
 
 var golden = filepath.Join("..", "..", "testdata", "totalsegmentator")
 
-// predicted is the label map that a task's models make of the golden scan.
-func predicted(t *testing.T, folder, task string, memory int64) (l *volume.LabelMap, said string) {
+// predicted is the label map that a task's models make of a golden scan.
+func predicted(t *testing.T, folder, scanned, task string, memory int64) (l *volume.LabelMap, said string) {
 	t.Helper()
 	dev, err := cpu.New(cpu.Options{})
 	if err != nil {
@@ -35,7 +35,7 @@ func predicted(t *testing.T, folder, task string, memory int64) (l *volume.Label
 	if err != nil {
 		t.Fatal(err)
 	}
-	scan, err := nifti.Read(filepath.Join(golden, "kbp.nii.gz"))
+	scan, err := nifti.Read(filepath.Join(golden, scanned))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestTotalSegmentator(t *testing.T) {
 		if name == "" {
 			name = "total"
 		}
-		got, said := predicted(t, filepath.Join(golden, "results"), task, 0)
+		got, said := predicted(t, filepath.Join(golden, "results"), "kbp.nii.gz", task, 0)
 		want := wanted(t, name)
 		if said != "" {
 			t.Errorf("%s: said %q", name, said)
@@ -87,11 +87,50 @@ func TestTotalSegmentator(t *testing.T) {
 	}
 }
 
+// Tasks that look at a box around organs alone, and label maps that are cleaned up: no voxel
+// differs from TotalSegmentator's own. The box of each is a part of the scan.
+func TestBoxes(t *testing.T) {
+	for task, labels := range map[string]int{"kidney_cysts": 2, "liver_vessels": 2, "craniofacial_structures": 2,
+		"teeth": 12, "abdominal_muscles": 5, "heartchambers_highres": 3, "headneck_muscles": 9, "body-fast": 2} {
+		got, said := predicted(t, filepath.Join(golden, "results_box"), "box.nii.gz", task, 0)
+		want := wanted(t, strings.TrimSuffix(task, "-fast"))
+		differ := 0
+		for n, label := range want.Labels {
+			if got.Labels[n] != label {
+				differ++
+			}
+		}
+		counts := want.Counts()
+		if differ > 0 || len(counts) < labels || counts[0] < len(want.Labels)/4 || !got.Same(want.Grid, 1e-4) {
+			t.Errorf("%s: %d of %d voxels differ, of labels %v", task, differ, len(want.Labels), counts)
+		}
+		if said != "" {
+			t.Errorf("%s: said %q", task, said)
+		}
+	}
+}
+
+// Components of the body are TotalSegmentator's: of the trunk the largest is left, of the
+// extremities those of more than 50 ml.
+func TestBodyIsCleaned(t *testing.T) {
+	got, want := wanted(t, "messy"), wanted(t, "clean")
+	before := got.Counts()
+	cleanBody(got)
+	if !slices.Equal(got.Labels, want.Labels) {
+		t.Errorf("labels %v, want %v", got.Counts(), want.Counts())
+	}
+	for label := range uint16(2) {
+		if n := want.Counts()[label+1]; n == 0 || n == before[label+1] {
+			t.Errorf("label %d: %d voxels of %d are left: the example is none", label+1, n, before[label+1])
+		}
+	}
+}
+
 // Little memory gives the same label map, and the parts that are there keep their numbers where
 // others are missing.
 func TestParts(t *testing.T) {
 	whole := wanted(t, "total")
-	got, said := predicted(t, filepath.Join(golden, "results"), "total", 3<<20)
+	got, said := predicted(t, filepath.Join(golden, "results"), "kbp.nii.gz", "total", 3<<20)
 	if !slices.Equal(got.Labels, whole.Labels) || !strings.Contains(said, "bands, to keep to the memory") {
 		t.Errorf("another label map in little memory, or it is not little: said %q", said)
 	}
@@ -106,7 +145,7 @@ func TestParts(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(parts[0]), os.RemoveAll(parts[1])); err != nil {
 		t.Fatal(err)
 	}
-	got, _ = predicted(t, folder, "total", 3<<20)
+	got, _ = predicted(t, folder, "kbp.nii.gz", "total", 3<<20)
 	for n, label := range whole.Labels { // later parts are written over earlier ones
 		if has := got.Labels[n]; label <= 68 && has != label || has > 68 {
 			t.Fatalf("voxel %d is %d, of all parts %d", n, has, label)
@@ -162,24 +201,26 @@ func TestTasks(t *testing.T) {
 	source := filepath.Join(golden, "results", "Dataset297_TotalSegmentator_total_3mm_1559subj")
 	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
 	model := filepath.Join(folder, "%s", "nnUNetTrainer__nnUNetPlans__3d_fullres")
-	for _, name := range []string{"Dataset713_annulus_proper_48subj", "Dataset117_lung_airways_arteries_veins_282subj",
-		"Dataset999_own"} {
+	for _, name := range []string{"Dataset713_annulus_proper_48subj", "Dataset008_HepaticVessel",
+		"Dataset803_TotalSegmentator_vertebrae_inner_1559subj", "Dataset999_own"} {
 		if err := os.CopyFS(fmt.Sprintf(model, name), os.DirFS(thick)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for task, want := range map[string]string{
-		"":             "has the models of several tasks, aorta_annulus, lung_vessels",
-		"total":        "has no model of task total, only of aorta_annulus, lung_vessels",
+		"":             "has the models of several tasks, aorta_annulus, vertebrae_pp, liver_vessels",
+		"total":        "has no model of task total, only of aorta_annulus, vertebrae_pp, liver_vessels",
 		"nothing":      `there is no task "nothing" of TotalSegmentator`,
-		"lung_vessels": "task lung_vessels of TotalSegmentator is not done here: it looks only at a box",
+		"vertebrae_pp": "task vertebrae_pp of TotalSegmentator is not done here: its label maps are cleaned up",
+		"liver_vessels": "looks for organs first with the models of task total-fastest, and " +
+			"Dataset298_TotalSegmentator_total_6mm_1559subj is not in " + folder,
 	} {
 		_, err := Open(folder, task, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", task, err, want)
 		}
 		var choice *ChoiceError
-		if errors.As(err, &choice) == (task == "lung_vessels") {
+		if errors.As(err, &choice) == (task == "vertebrae_pp" || task == "liver_vessels") {
 			t.Errorf("%q: %T", task, err)
 		}
 	}

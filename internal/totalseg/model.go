@@ -25,6 +25,7 @@ type Set struct {
 	Task
 	Folder string
 	parts  []part
+	rough  *Set  // that finds the box of the task; nil: there is none
 	absent []int // numbers of data sets that are not there
 	others []string
 }
@@ -101,6 +102,9 @@ func Open(folder, name string, folds []string) (*Set, error) {
 		before += p.classes
 		s.parts = append(s.parts, p)
 	}
+	if s.Box != nil {
+		return s, s.openRough()
+	}
 	return s, nil
 }
 
@@ -140,10 +144,18 @@ func (s *Set) Notes() []string {
 	for _, label := range slices.Sorted(maps.Keys(all)) {
 		names = append(names, all[label])
 	}
+	spacing := volume.SpacingText(s.Spacing)
+	if s.Spacing == ([3]float64{}) {
+		spacing = "the scan's own voxels"
+	}
 	notes := []string{
 		fmt.Sprintf("TotalSegmentator's task %s: %s of nnU-Net at %s, for %s; everything else is background", s.Name,
-			numbers.Count(len(s.parts), "model"), volume.SpacingText(s.Spacing), safetext.List(names)),
+			numbers.Count(len(s.parts), "model"), spacing, safetext.List(names)),
 		s.licence(),
+	}
+	if s.Box != nil {
+		notes = append(notes, fmt.Sprintf("it looks at a box around %s alone, which task %s finds first",
+			safetext.List(s.Box.Organs), s.Box.Task))
 	}
 	if len(s.absent) > 0 {
 		notes = append(notes, fmt.Sprintf("WARNING: of task %s, the data sets %s are not in %s: "+
@@ -184,6 +196,7 @@ func (s *Set) Labels() (all []uint16) {
 // Model makes label maps with the models of a task. One of them is in memory at a time.
 type Model struct {
 	*Set
+	rough    *Model // that finds the box of the task; nil: there is none
 	dev      device.Device
 	memory   int64
 	progress func(done, total int)
@@ -197,6 +210,14 @@ type Model struct {
 func NewModel(dev device.Device, s *Set, memory int64) (*Model, error) {
 	m := &Model{Set: s, dev: dev, memory: memory}
 	sum := sha256.New()
+	if s.rough != nil {
+		var err error
+		if m.rough, err = NewModel(dev, s.rough, memory); err != nil {
+			return nil, err
+		}
+		m.network = m.rough.network
+		fmt.Fprintf(sum, "%s\n", m.rough.made.Model)
+	}
 	fmt.Fprintf(sum, "%s %s\n", s.Name, numbers.Extents(s.Spacing[:]))
 	for _, part := range s.parts {
 		p, err := m.open(part, memory)
@@ -285,8 +306,16 @@ func (m *Model) left(g, small volume.Grid) int64 {
 	return max(m.memory-beside, 1)
 }
 
-// Fits says whether there is memory for a scan, before it is read.
-func (m *Model) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error {
+// Fits says whether there is memory for a scan, before it is read. Of a task that looks at a box
+// alone, it says so of what finds the box.
+func (m *Model) Fits(g volume.Grid, voxelBytes int, o segment.MapOptions) error {
+	if m.rough != nil {
+		return m.roughIn(g, voxelBytes).Fits(g, voxelBytes, o)
+	}
+	return m.fits(g, voxelBytes)
+}
+
+func (m *Model) fits(g volume.Grid, voxelBytes int) error {
 	small, err := m.prepared(g)
 	if err != nil || m.memory <= 0 {
 		return err
@@ -321,31 +350,44 @@ func (m *Model) Predict(ctx context.Context, channels []*volume.Volume, _ segmen
 	if err := scan.CheckFinite(); err != nil {
 		return nil, nil, err
 	}
+	predict := m.whole
+	if m.rough != nil {
+		predict = m.inBox
+	}
+	l, err := predict(ctx, scan)
+	return l, nil, err
+}
+
+// whole predicts all of a scan.
+func (m *Model) whole(ctx context.Context, scan *volume.Volume) (*volume.LabelMap, error) {
 	own := scan.Grid
 	if _, err := m.prepared(own); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	turned, err := scan.Orient(ras)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	turnedGrid, small := turned.Grid, linear(turned, m.Spacing)
 	scan.Int16, scan.Float32, turned.Int16, turned.Float32 = nil, nil, nil, nil
 	merged := &volume.LabelMap{Grid: small.Grid, Labels: make([]uint16, small.Len()), Names: m.Names()}
 	for n, part := range m.parts {
 		if err := m.add(ctx, merged, small, n, part, m.left(own, small.Grid)); err != nil {
-			return nil, nil, fmt.Errorf("data set %d: %w", part.number, err)
+			return nil, fmt.Errorf("data set %d: %w", part.number, err)
 		}
+	}
+	if m.Body {
+		cleanBody(merged)
 	}
 	l := merged
 	if merged.Grid != turnedGrid {
 		l = nearest(merged, turnedGrid)
 	}
 	if l, err = l.Orient(own.Axcodes()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l.Grid = own
-	return l, nil, nil
+	return l, nil
 }
 
 // add predicts a part, whose labels are written over those of parts before it.

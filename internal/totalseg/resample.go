@@ -11,8 +11,12 @@ import (
 // TotalSegmentator resamples by scipy's ndimage.zoom with mode="nearest": the centres of the first
 // and the last voxel of both grids coincide along each axis.
 
-// shapeAt is how many voxels a grid has at another spacing. Spacings of files are float32.
+// shapeAt is how many voxels a grid has at another spacing, 0 its own. Spacings of files are
+// float32.
 func shapeAt(g volume.Grid, spacing [3]float64) (shape [3]int, ratio [3]float64) {
+	if spacing == ([3]float64{}) {
+		return g.Shape, [3]float64{1, 1, 1}
+	}
 	for a, s := range g.Spacing() {
 		ratio[a] = float64(float32(s)) / spacing[a]
 		shape[a] = int(math.RoundToEven(float64(g.Shape[a]) * ratio[a]))
@@ -37,7 +41,7 @@ func places(n, m int) []float64 {
 // TotalSegmentator stores it.
 func linear(v *volume.Volume, spacing [3]float64) *volume.Volume {
 	shape, ratio := shapeAt(v.Grid, spacing)
-	same := true
+	same, own := true, spacing == [3]float64{}
 	out := &volume.Volume{Grid: v.Grid}
 	for a, s := range v.Spacing() {
 		same = same && float64(float32(s)) == spacing[a]
@@ -45,7 +49,7 @@ func linear(v *volume.Volume, spacing [3]float64) *volume.Volume {
 			out.Affine[row][a] /= ratio[a]
 		}
 	}
-	if same {
+	if same || own {
 		out.Grid = v.Grid
 		out.Float32 = make([]float32, v.Len())
 		for n := range out.Float32 {

@@ -5,8 +5,8 @@
 // Start at [Open] and [Model.Predict]. What a model itself computes, package nnunet does. Names of
 // classes are those of the models' own dataset.json.
 //
-// It leaves out tasks that look only at a box around organs that another task finds, and tasks
-// whose label maps are cleaned up afterwards: they are refused by their names.
+// It leaves out vertebrae_pp, whose label maps are cleaned up afterwards: it is refused by its
+// name.
 package totalseg
 
 import (
@@ -26,21 +26,49 @@ type Task struct {
 	Parts   []int
 	Classes []int // of each part that are taken; nil where the task is refused
 	Helpers int   // classes after those, which help in training alone
-	// Spacing is what scans are resampled to first, along (i, j, k) of RAS axes, in mm.
+	// Spacing is what scans are resampled to first, along (i, j, k) of RAS axes, in mm. 0: they
+	// keep their own voxels.
 	Spacing [3]float64
 	// Step is how far windows lie apart, as a share of one.
 	Step     float64
 	AllFolds bool // of which otherwise the first is taken
+	Box      *Box // that it looks at; nil: the whole scan
+	Body     bool // its label maps are cleaned up as [cleanBody] does
 	// Licensed tasks are not free for commercial use.
 	Licensed bool
 	// Refused says what of it is not done here; "" for nothing.
 	Refused string
 }
 
-const (
-	cropped = "it looks only at a box around organs that another task finds first"
-	cleaned = "its label maps are cleaned up afterwards"
+// A Box is what a task looks at alone: the box around organs that another task finds first.
+type Box struct {
+	Task   string // that finds them
+	Organs []string
+	Margin float64 // mm on each side
+	// Near are organs, too: what is found more than Reach mm from them is taken away. nil: nothing
+	// is.
+	Near  []string
+	Reach float64
+}
+
+// fastest is a box around organs of total-fastest, with the margin that all such boxes have.
+func fastest(organs ...string) *Box { return &Box{Task: "total-fastest", Organs: organs, Margin: 20} }
+
+// by is the box around organs that another task finds.
+func (b *Box) by(task string) *Box {
+	b.Task = task
+	return b
+}
+
+var (
+	lungs = []string{"lung_upper_lobe_left", "lung_lower_lobe_left", "lung_upper_lobe_right",
+		"lung_middle_lobe_right", "lung_lower_lobe_right"}
+	neck = []string{"clavicula_left", "clavicula_right", "vertebrae_C1", "vertebrae_C5", "vertebrae_T1",
+		"vertebrae_T4"}
+	fine = [3]float64{0.75, 0.75, 1}
 )
+
+const cleaned = "its label maps are cleaned up afterwards"
 
 func cube(mm float64) [3]float64 { return [3]float64{mm, mm, mm} }
 
@@ -79,34 +107,52 @@ var tasks = []Task{
 	{Name: "pulmonary_artery_landmarks", Parts: []int{514}, Classes: []int{7},
 		Spacing: [3]float64{0.7802734375, 0.7802734375, 1}, AllFolds: true, Licensed: true},
 
-	{Name: "body", Parts: []int{299}, Refused: cleaned},
-	{Name: "body-fast", Parts: []int{300}, Refused: cleaned},
+	{Name: "body", Parts: []int{299}, Classes: []int{2}, Spacing: cube(1.5), Body: true},
+	{Name: "body-fast", Parts: []int{300}, Classes: []int{2}, Spacing: cube(6), Body: true},
 	{Name: "vertebrae_pp", Parts: []int{803}, Refused: cleaned},
-	{Name: "lung_vessels", Parts: []int{117}, Refused: cropped},
-	{Name: "lung_vessels_LEGACY", Parts: []int{258}, Refused: cropped},
-	{Name: "cerebral_bleed", Parts: []int{150}, Refused: cropped},
-	{Name: "hip_implant", Parts: []int{260}, Refused: cropped},
-	{Name: "pleural_pericard_effusion", Parts: []int{315}, Refused: cropped},
-	{Name: "liver_vessels", Parts: []int{8}, Refused: cropped},
-	{Name: "head_glands_cavities", Parts: []int{775}, Refused: cropped},
-	{Name: "headneck_bones_vessels", Parts: []int{776}, Refused: cropped},
-	{Name: "head_muscles", Parts: []int{777}, Refused: cropped},
-	{Name: "headneck_muscles", Parts: []int{778, 779}, Refused: cropped},
-	{Name: "oculomotor_muscles", Parts: []int{351}, Refused: cropped},
-	{Name: "lung_nodules", Parts: []int{913}, Refused: cropped},
-	{Name: "kidney_cysts", Parts: []int{789}, Refused: cropped},
-	{Name: "ventricle_parts", Parts: []int{552}, Refused: cropped},
-	{Name: "liver_segments", Parts: []int{570}, Refused: cropped},
-	{Name: "liver_segments_mr", Parts: []int{576}, Refused: cropped},
-	{Name: "liver_lesions", Parts: []int{591}, Refused: cropped},
-	{Name: "liver_lesions_mr", Parts: []int{589}, Refused: cropped},
-	{Name: "craniofacial_structures", Parts: []int{115}, Refused: cropped},
-	{Name: "abdominal_muscles", Parts: []int{952}, Refused: cropped},
-	{Name: "teeth", Parts: []int{113}, Refused: cropped},
-	{Name: "heartchambers_highres", Parts: []int{301}, Refused: cropped, Licensed: true},
-	{Name: "brain_structures", Parts: []int{409}, Refused: cropped, Licensed: true},
-	{Name: "coronary_arteries", Parts: []int{509}, Refused: cropped, Licensed: true},
-	{Name: "aortic_sinuses", Parts: []int{920}, Refused: cropped, Licensed: true},
+	{Name: "lung_vessels", Parts: []int{117}, Classes: []int{4}, Spacing: [3]float64{0.703125, 0.703125, 1},
+		Box: fastest(lungs...).by("total-fast")},
+	{Name: "lung_vessels_LEGACY", Parts: []int{258}, Classes: []int{2}, Box: fastest(lungs...)},
+	{Name: "cerebral_bleed", Parts: []int{150}, Classes: []int{1}, Box: fastest("brain")},
+	{Name: "hip_implant", Parts: []int{260}, Classes: []int{1},
+		Box: fastest("femur_left", "femur_right", "hip_left", "hip_right")},
+	{Name: "pleural_pericard_effusion", Parts: []int{315}, Classes: []int{3}, AllFolds: true, Box: fastest(lungs...)},
+	{Name: "liver_vessels", Parts: []int{8}, Classes: []int{2}, Box: fastest("liver")},
+	{Name: "head_glands_cavities", Parts: []int{775}, Classes: []int{19}, Spacing: fine, Box: fastest("skull")},
+	{Name: "headneck_bones_vessels", Parts: []int{776}, Classes: []int{12}, Spacing: fine, Box: fastest(neck...)},
+	{Name: "head_muscles", Parts: []int{777}, Classes: []int{11}, Spacing: fine, Box: fastest("skull")},
+	{Name: "headneck_muscles", Parts: []int{778, 779}, Classes: []int{11, 12}, Spacing: fine, Box: fastest(neck...)},
+	{Name: "oculomotor_muscles", Parts: []int{351}, Classes: []int{19},
+		Spacing: [3]float64{0.47251562774181366, 0.47251562774181366, 0.8500002026557922}, Box: fastest("skull")},
+	{Name: "lung_nodules", Parts: []int{913}, Classes: []int{2}, Spacing: cube(1.5), Box: fastest(lungs...)},
+	{Name: "kidney_cysts", Parts: []int{789}, Classes: []int{2}, Helpers: 2, Spacing: cube(1.5),
+		Box: fastest("kidney_left", "kidney_right", "liver", "spleen", "colon")},
+	{Name: "ventricle_parts", Parts: []int{552}, Classes: []int{12},
+		Spacing: [3]float64{0.4384765625, 0.4345703125, 1}, Box: fastest("brain")},
+	{Name: "liver_segments", Parts: []int{570}, Classes: []int{8},
+		Spacing: [3]float64{0.8046879768371582, 0.8046879768371582, 1.5}, Box: fastest("liver")},
+	{Name: "liver_segments_mr", Parts: []int{576}, Classes: []int{8},
+		Spacing: [3]float64{1.1250001788139343, 1.1875, 3}, Box: fastest("liver").by("total_mr-fast")},
+	{Name: "liver_lesions", Parts: []int{591}, Classes: []int{1}, Spacing: fine,
+		Box: fastest("liver").by("total-fast")},
+	{Name: "liver_lesions_mr", Parts: []int{589}, Classes: []int{1},
+		Spacing: [3]float64{0.8603515625, 0.857421875, 1}, Box: fastest("liver").by("total_mr-fast")},
+	{Name: "craniofacial_structures", Parts: []int{115}, Classes: []int{7}, Spacing: cube(0.5), Box: fastest("skull")},
+	{Name: "abdominal_muscles", Parts: []int{952}, Classes: []int{22}, Spacing: fine,
+		Box: fastest("body_trunc").by("body-fast")},
+	{Name: "teeth", Parts: []int{113}, Classes: []int{77}, Spacing: cube(0.5),
+		Box: &Box{Task: "craniofacial_structures", Organs: []string{"teeth_lower", "teeth_upper"}, Margin: 10}},
+	{Name: "heartchambers_highres", Parts: []int{301}, Classes: []int{7}, Licensed: true,
+		Box: &Box{Task: "total-fast", Organs: []string{"heart"}, Margin: 20,
+			Near: []string{"heart", "aorta", "inferior_vena_cava"}, Reach: 10}},
+	{Name: "brain_structures", Parts: []int{409}, Classes: []int{16}, Spacing: [3]float64{0.5, 0.5, 1}, Licensed: true,
+		Box: fastest("brain")},
+	{Name: "coronary_arteries", Parts: []int{509}, Classes: []int{1}, Spacing: cube(0.7), Licensed: true,
+		Box: fastest("heart")},
+	{Name: "coronary_arteries_LEGACY", Parts: []int{507}, Classes: []int{1}, Spacing: cube(0.7), Licensed: true,
+		Box: fastest("heart")},
+	{Name: "aortic_sinuses", Parts: []int{920}, Classes: []int{4}, Spacing: cube(0.7), Licensed: true,
+		Box: fastest("heart")},
 }
 
 // dataSets are the names of the data sets of all parts after their numbers, as TotalSegmentator
@@ -138,6 +184,7 @@ var dataSets = map[int]string{
 	409: "neuro_550subj",
 	481: "tissue_1559subj",
 	485: "tissue_4types_1559subj",
+	507: "coronary_arteries_cm_nativ_400subj",
 	509: "coronary_arteries_cm_nativ_400subj_SKELETON",
 	514: "annulus_pulmonary_70subj",
 	527: "breasts_1559subj",
