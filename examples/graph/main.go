@@ -119,7 +119,7 @@ func run() error {
 	c.Preparation.Channels = "from one corner,from the other"
 	c.Grid, c.Crop, c.Patch = [3]int{side, side, 1}, [3]int{side, side, 1}, [3]int{1, 1, 1}
 	c.Head, c.Binary, c.BinaryWeight, c.Features, c.Hidden = puzzle3d.Symmetric, true, 1, 64, 64
-	c.Batch, c.Train.Steps, c.Train.LR = 16, 400, 0.05
+	c.Batch, c.Train.Steps, c.Train.LR = 16, 200, 0.05
 	data := sample.Data{Store: graphs{}}
 	for number := range 64 {
 		data.Train = append(data.Train, strconv.Itoa(number))
