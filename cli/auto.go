@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/auto"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -55,21 +56,30 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	if out == "" {
 		return withHint(usagef("no folder for the job"), "add --out FOLDER")
 	}
-	before, hours, err := auto.Begun(out)
+	before, err := auto.Begun(out)
 	if err != nil {
 		return err
 	}
+	begun := len(before.Scans) > 0
 	switch {
+	case begun && (len(scans) == 0 || before.Has(scans)):
+		scans = before.Scans
+		moved, err := before.Return(out)
+		if err != nil {
+			return err
+		}
+		if moved {
+			say(cmd.ErrOrStderr(), "the job was begun in %s: paths below are from there", before.From)
+			out = before.Out
+		}
 	case len(scans) > 0:
-	case len(before) > 0:
-		scans = before
 	case resume:
-		return withHint(usagef("%s holds no job to go on with", out), "voxsaw auto SCANS --out %s begins one", out)
+		return withHint(usagef("%s holds no job to go on with", out), "voxsaw auto SCANS --out %s begins one", hint.Word(out))
 	default:
-		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", out)
+		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", hint.Word(out))
 	}
-	if len(before) > 0 && !givenNow(cmd, cmd.Flags().Lookup("hours")) {
-		o.Hours = hours
+	if begun && !givenNow(cmd, cmd.Flags().Lookup("hours")) {
+		o.Hours = before.Hours
 	}
 	job := auto.Job{
 		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
@@ -135,6 +145,6 @@ func printJob(cmd *cobra.Command, r *auto.Result) error {
 		say(stdout, "no scan has labels: the encoder is what voxsaw finetune --init takes once some have")
 		return nil
 	}
-	say(stdout, "networks: voxsaw predict SCANS --checkpoint %s --out labels", r.Model)
+	say(stdout, "networks: voxsaw predict SCANS --checkpoint %s --out labels", hint.Word(r.Model))
 	return nil
 }

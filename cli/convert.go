@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -195,7 +196,7 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 	for _, other := range append(others, otherLabels(c, d.Largest)...) {
 		say(stderr, "WARNING: %s", other)
 	}
-	say(stderr, "WARNING: nnU-Net's label maps have other borders than those of voxsaw predict with the checkpoint: it averages logits, and resamples in its own way; voxsaw predict --checkpoint %s makes the label maps of nnU-Net, to see them first", out)
+	say(stderr, "WARNING: nnU-Net's label maps have other borders than those of voxsaw predict with the checkpoint: it averages logits, and resamples in its own way; voxsaw predict --checkpoint %s makes the label maps of nnU-Net, to see them first", hint.Word(out))
 	say(stderr, "nnUNetv2_predict_from_modelfolder -m %s -f 0 predicts with it; nnUNetv2_predict, where its folder is nnUNet_results/DatasetXXX_NAME/nnUNetTrainer__PLANS__CONFIGURATION", out)
 	return nil
 }

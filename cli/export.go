@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/export"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
@@ -56,7 +57,7 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		return err
 	}
 	if err != nil {
-		return withHint(err, "voxsaw inspect %s shows what is there", strings.Join(roots, " "))
+		return withHint(err, "voxsaw inspect %s shows what is there", hint.Words(roots...))
 	}
 	stderr := cmd.ErrOrStderr()
 	sayFound(stderr, d, roots)

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -167,7 +168,7 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 	set, err := photos.Find(root, o.Options.HoldOut, o.Options.Seed)
 	switch {
 	case errors.Is(err, photos.ErrScans):
-		return withHint(err, "voxsaw prepare %s --out %s", safetext.Text(root), safetext.Text(o.Out))
+		return withHint(err, "voxsaw prepare %s --out %s", hint.Word(root), hint.Word(o.Out))
 	case err != nil:
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/planning"
@@ -101,17 +102,18 @@ func nextSteps(p *planning.Plan, f planning.Fingerprint, from string, paths []st
 	data := ""
 	if from == "" {
 		data = " --data prepared"
-		all = append(all, fmt.Sprintf("voxsaw prepare %s --config %s --out prepared", strings.Join(paths, " "), out))
+		all = append(all, fmt.Sprintf("voxsaw prepare %s --config %s --out prepared", hint.Words(paths...),
+			hint.Word(out)))
 	}
 	init := ""
 	if p.Pretrain > 0 {
 		init = " --init runs/pretrained"
-		all = append(all, fmt.Sprintf("voxsaw pretrain --config %s%s --out runs/pretrained", out, data))
+		all = append(all, fmt.Sprintf("voxsaw pretrain --config %s%s --out runs/pretrained", hint.Word(out), data))
 	}
 	if f.Labelled() == 0 {
 		return append(all, "voxsaw finetune: once some scans have labels")
 	}
-	return append(all, fmt.Sprintf("voxsaw finetune --config %s%s%s --out runs/organs", out, data, init))
+	return append(all, fmt.Sprintf("voxsaw finetune --config %s%s%s --out runs/organs", hint.Word(out), data, init))
 }
 
 // fingerprint looks at prepared cases, whose folder it names, or at the headers of scans.
@@ -131,7 +133,7 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	o.Dataset.Channels = how.ChannelsAsked()
 	d, err := dataset.DetectAll(paths, o.Dataset)
 	if err != nil {
-		return f, "", withHint(err, "voxsaw inspect %s shows what is there", strings.Join(paths, " "))
+		return f, "", withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))
 	}
 	say(cmd.ErrOrStderr(), "%s", d)
 	d, how, note, err := d.ChooseModality(how, dataset.DefaultReadOptions(), 0)
@@ -323,7 +325,8 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n", filepath.Base(o.Out))
+		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n",
+		hint.Word(filepath.Base(o.Out)))
 	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
 	s := p.Spacing
 	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, f.Intensity)

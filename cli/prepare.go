@@ -14,6 +14,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -92,7 +93,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return err
 	}
 	if err != nil {
-		return withHint(err, "voxsaw inspect %s shows what is there", strings.Join(roots, " "))
+		return withHint(err, "voxsaw inspect %s shows what is there", hint.Words(roots...))
 	}
 	sayFound(stderr, d, roots)
 	if err := checkStructures(stderr, d, o.Dataset); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -42,7 +43,7 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 	for _, path := range folders {
 		if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
 			return withHint(usagef("%s is a file, and a page is made of the folder of a run", path), "voxsaw report %s",
-				filepath.Dir(path))
+				hint.Word(filepath.Dir(path)))
 		}
 	}
 	if o.Out == "" {
@@ -276,7 +277,7 @@ func (r *reporter) finish() error {
 	r.complain("events for TensorBoard", r.board.close())
 	if err := r.page(); err != nil {
 		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err,
-			train.Last(r.folder)), "voxsaw report %s writes it again", r.folder)
+			train.Last(r.folder)), "voxsaw report %s writes it again", hint.Word(r.folder))
 	}
 	return nil
 }

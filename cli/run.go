@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -77,7 +78,7 @@ func resolve(cmd *cobra.Command, o any) error {
 		if study := experiment.StudyOf(filepath.Dir(path)); study != "" {
 			return withHint(usagef("%s is a run of the study %s, which alone goes on with it", filepath.Dir(path),
 				study),
-				"voxsaw crossval --config %s --out %s", experiment.PlanOf(study), study)
+				"voxsaw crossval --config %s --out %s", hint.Word(experiment.PlanOf(study)), hint.Word(study))
 		}
 		if err := config.Load(path, o); err != nil {
 			return otherRun(cmd, filepath.Dir(path), err)

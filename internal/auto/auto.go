@@ -275,7 +275,7 @@ func (j *Job) inTime(name string) error {
 		return nil
 	}
 	return hint.Addf(fmt.Errorf("before %s: the %g h of the job are used up", name, j.Hours),
-		"voxsaw auto --resume --out %s --hours MORE goes on", quoted(j.Out))
+		"voxsaw auto --resume --out %s --hours MORE goes on", hint.Word(j.Out))
 }
 
 // plan decides on sizes, and on how many fine-tunings there are, given of how many patients scans
@@ -492,7 +492,7 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 		switch all := j.at(modelFolder); {
 		case each == 0:
 			j.Say("quality list: of drawn labels alone, since it is not known how long a network takes for the scans "+
-				"without labels: voxsaw next %s --checkpoint %s --out NEW", quoted(data), quoted(all))
+				"without labels: voxsaw next %s --checkpoint %s --out NEW", hint.Word(data), hint.Word(all))
 			bare = 0
 		case fit >= len(members):
 			args = append(args, "--checkpoint", all)
@@ -506,7 +506,7 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 		default:
 			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without "+
 				"labels, and %s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each),
-				terminal.Duration(room), quoted(data), quoted(all))
+				terminal.Duration(room), hint.Word(data), hint.Word(all))
 			bare = 0
 		}
 	}
@@ -584,7 +584,7 @@ func (j *Job) scores() (scores []Score, folds int, err error) {
 
 // stopped says of an error what can be used of the job, and how it goes on.
 func (j *Job) stopped(ctx context.Context, err error) error {
-	again := fmt.Sprintf("voxsaw auto --resume --out %s goes on from there", quoted(j.Out))
+	again := fmt.Sprintf("voxsaw auto --resume --out %s goes on from there", hint.Word(j.Out))
 	usable := j.usable()
 	if ctx.Err() == nil {
 		if usable != "" {
@@ -602,7 +602,7 @@ func (j *Job) stopped(ctx context.Context, err error) error {
 func (j *Job) usable() string {
 	if members := j.state.members(); len(members) > 0 {
 		return fmt.Sprintf("%s of %d predict: voxsaw predict SCANS --checkpoint %s",
-			numbers.Count(len(members), "network"), len(j.state.Folds.names()), quoted(j.at(modelFolder)))
+			numbers.Count(len(members), "network"), len(j.state.Folds.names()), hint.Word(j.at(modelFolder)))
 	}
 	names := []string{}
 	if j.state.Folds != nil {
@@ -611,14 +611,14 @@ func (j *Job) usable() string {
 	for _, name := range names {
 		if _, err := os.Stat(train.Last(j.at(name))); err == nil {
 			return fmt.Sprintf("a network predicts that has not learnt to its end: voxsaw predict SCANS "+
-				"--checkpoint %s", quoted(j.at(name)))
+				"--checkpoint %s", hint.Word(j.at(name)))
 		}
 	}
 	if _, err := os.Stat(train.Last(j.at(pretrained))); err == nil {
-		return fmt.Sprintf("an encoder is there to start from: voxsaw finetune --init %s", quoted(j.at(pretrained)))
+		return fmt.Sprintf("an encoder is there to start from: voxsaw finetune --init %s", hint.Word(j.at(pretrained)))
 	}
 	if j.done("prepare") {
-		return fmt.Sprintf("the prepared cases are in %s", quoted(j.at(preparedFolder)))
+		return fmt.Sprintf("the prepared cases are in %s", hint.Word(j.at(preparedFolder)))
 	}
 	return ""
 }

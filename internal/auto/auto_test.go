@@ -322,10 +322,49 @@ func TestOtherFolders(t *testing.T) {
 	}
 }
 
-func TestQuoted(t *testing.T) {
-	for word, want := range map[string]string{"a/b-1.5,c=%": "a/b-1.5,c=%", "": "''", "it's mine": `'it'\''s mine'`} {
-		if got := quoted(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
+// A job goes on from another folder: its paths are from where it began. A folder that was moved is
+// refused.
+func TestFromAnotherFolder(t *testing.T) {
+	store, began, elsewhere := cases(t, 6), t.TempDir(), t.TempDir()
+	t.Chdir(began)
+	say := func(string, ...any) {}
+	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
+	v.write("scans/scan", "")
+	if _, err := v.job("job", say).Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	t.Chdir(elsewhere)
+	out := filepath.Join(began, "job")
+	before, err := Begun(out)
+	if err != nil || before.Out != "job" || before.Hours != 1 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	if !before.Has([]string{filepath.Join(began, "scans")}) || before.Has([]string{"scans"}) || before.Has(nil) {
+		t.Error("the scans of another folder are the job's, or its own are not")
+	}
+	other := filepath.Join(elsewhere, "moved")
+	if err := os.Rename(out, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.Return(other); err == nil || !strings.Contains(err.Error(), "was begun as "+out) {
+		t.Errorf("a moved folder: %v", err)
+	}
+	if err := os.Rename(other, out); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := before.Return(out)
+	if here, _ := os.Getwd(); err != nil || !moved || !sameFolder(here, began) {
+		t.Fatalf("%v, %v, in %s", moved, err, here)
+	}
+	if moved, err := before.Return("job"); err != nil || moved {
+		t.Errorf("again: %v, %v", moved, err)
+	}
+	if _, err := v.job(before.Out, say).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range v.calls {
+		if strings.Contains(call, began) {
+			t.Errorf("%s: another command than without the way round", call)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,8 @@ type state struct {
 	Version int      `json:"version"`
 	Scans   []string `json:"scans"`
 	Hours   float64  `json:"hours"`
+	From    string   `json:"from,omitempty"`    // folder in which the job was begun; paths are from it
+	Out     string   `json:"out,omitempty"`     // how its own folder was named there
 	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
 	// Folds are decided on once the plan is there; nil: not yet.
@@ -105,15 +108,6 @@ func stateFolder(out string) string { return filepath.Join(out, "auto") }
 
 func statePath(out string) string { return filepath.Join(stateFolder(out), "state.json") }
 
-// Begun gives the scans and the hours of the job in a folder; none of either where none has begun.
-func Begun(out string) (scans []string, hours float64, err error) {
-	s, err := readState(out)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, nil
-	}
-	return s.Scans, s.Hours, err
-}
-
 func readState(out string) (s state, err error) {
 	path := statePath(out)
 	text, err := smallfile.Read(path, smallfile.Settings)
@@ -123,7 +117,7 @@ func readState(out string) (s state, err error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, hint.Addf(fmt.Errorf("%s is damaged: %w", path, err),
 			"remove %s and run the command again: what is finished is found again by each stage, or choose "+
-				"another --out", stateFolder(out))
+				"another --out", hint.Word(stateFolder(out)))
 	}
 	if s.Version != 1 {
 		return s, fmt.Errorf("%s is of version %d, and this program knows version 1", path, s.Version)
@@ -143,6 +137,7 @@ func (s *state) texts(change func(string) string) {
 			words[n] = change(words[n])
 		}
 	}
+	s.From, s.Out = change(s.From), change(s.Out)
 }
 
 // packed is a copy for JSON, which keeps bytes that are no UTF-8.
@@ -164,13 +159,18 @@ func (j *Job) open() error {
 	s, err := readState(j.Out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, Labels: j.Labels, Machine: j.Machine}
+		from, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, From: from, Out: j.Out, Labels: j.Labels,
+			Machine: j.Machine}
 		return j.save()
 	case err != nil:
 		return err
 	case !slices.Equal(s.Scans, j.Scans):
 		return hint.Addf(fmt.Errorf("%s is of other scans: %s", j.Out, safetext.List(s.Scans)),
-			"choose another --out; voxsaw auto --resume --out %s goes on with those", quoted(j.Out))
+			"choose another --out; voxsaw auto --resume --out %s goes on with those", hint.Word(j.Out))
 	}
 	if len(j.Labels) == 0 {
 		j.Labels = s.Labels
@@ -209,11 +209,14 @@ func (j *Job) save() error {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make "+
-		"the same again.\n", quoted(j.Out), planFile)
+		"the same again.\n", hint.Word(j.Out), planFile)
+	if s.From != "" {
+		fmt.Fprintf(&b, "%s\n", comment("Paths are from "+hint.Word(s.From)+"."))
+	}
 	made := false
 	for _, r := range s.Stages {
 		if r.Plain && !made {
-			fmt.Fprintf(&b, "mkdir -p %s\n", quoted(j.at(modelFolder)))
+			fmt.Fprintf(&b, "mkdir -p %s\n", hint.Word(j.at(modelFolder)))
 			made = true
 		}
 		line := r.line()
@@ -237,23 +240,7 @@ func (r *record) line() string {
 	if !r.Plain {
 		words = slices.Concat([]string{"voxsaw"}, words)
 	}
-	var quotedWords []string
-	for _, w := range words {
-		quotedWords = append(quotedWords, quoted(w))
-	}
-	return strings.Join(quotedWords, " ")
-}
-
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("-_./,=:+@%", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return hint.Words(words...)
 }
 
 func (j *Job) done(name string) bool {

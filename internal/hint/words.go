@@ -1,0 +1,25 @@
+package hint
+
+import "strings"
+
+// Word is a word of a command that is suggested, such as a path, as a shell reads it: in quotes
+// where it has to be.
+func Word(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./,=:+@%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Words are several of them, with spaces between.
+func Words(words ...string) string {
+	quoted := make([]string, len(words))
+	for n, w := range words {
+		quoted[n] = Word(w)
+	}
+	return strings.Join(quoted, " ")
+}

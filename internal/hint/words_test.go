@@ -1,0 +1,27 @@
+package hint
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestWord(t *testing.T) {
+	for word, want := range map[string]string{"a/b-1.5,c=%": "a/b-1.5,c=%", "": "''", "it's mine": `'it'\''s mine'`} {
+		if got := Word(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+// A shell reads the words that were meant.
+func TestWords(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no shell")
+	}
+	line := Words("two words", "$HOME `id`", "it's", "", "*", "line\nbreak", "plain/path-1.5", "~")
+	got, err := exec.Command(sh, "-c", "printf '%s|' "+line).Output()
+	if want := "two words|$HOME `id`|it's||*|line\nbreak|plain/path-1.5|~|"; err != nil || string(got) != want {
+		t.Errorf("%s is read as %q, %v, want %q", line, got, err, want)
+	}
+}
