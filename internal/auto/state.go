@@ -28,7 +28,7 @@ type state struct {
 	Version int      `json:"version"`
 	Scans   []string `json:"scans"`
 	Hours   float64  `json:"hours"`
-	From    string   `json:"from,omitempty"`    // folder in which the job was begun; paths are from it
+	From    string   `json:"from,omitempty"`    // where the job was begun; paths are from there
 	Out     string   `json:"out,omitempty"`     // how its own folder was named there
 	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
