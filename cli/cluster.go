@@ -21,8 +21,11 @@ import (
 
 // studyFlags are what the plan of a study does not say.
 type studyFlags struct {
+	of       string // "experiment", or "comparison"
 	out      string
+	root     string // of the data sets
 	asJSON   bool
+	dry      bool // of a verb with --plan
 	finished bool
 	local    localFlags
 	trial    count
@@ -30,7 +33,8 @@ type studyFlags struct {
 }
 
 // bind makes the flags of a study that several processes may share.
-func (f *studyFlags) bind(cmd *cobra.Command, of string) {
+func (f *studyFlags) bind(cmd *cobra.Command, of, printed string) {
+	f.of = of
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the "+of)
 	cmd.Flags().BoolVar(&f.finished, "finished", false,
 		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
@@ -39,17 +43,31 @@ func (f *studyFlags) bind(cmd *cobra.Command, of string) {
 	cmd.Flags().StringVar(&f.write, "write", "",
 		"write the script that runs the "+of+" on a cluster, and stop: slurm or kubernetes")
 	f.local.bind(cmd)
+	cmd.Flags().StringVar(&f.root, "data-root", "",
+		"folder below which the plan's data sets lie, prepared or as published: says first what is there, "+
+			"what is missing and how long all will take, and prepares what is not yet")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print "+printed+" as JSON")
 	cmd.Annotations = map[string]string{asClaimed: "yes"}
 }
 
-// opened is what becomes of data that the study opens.
-func (f studyFlags) opened(cmd *cobra.Command) func(experiment.Store) error {
-	return func(store experiment.Store) error { return f.local.keep(cmd, store) }
+// where says whether there is a folder for the study, or none is needed.
+func (f studyFlags) where() error {
+	if f.out == "" && !f.dry && f.root == "" {
+		return withHint(usagef("no folder for the %s", f.of), "add --out FOLDER")
+	}
+	return nil
+}
+
+// setting is where and on what the study runs.
+func (f studyFlags) setting(cmd *cobra.Command, dev voxsaw.Device, memory gibibytes) experiment.Setting {
+	return experiment.Setting{Out: f.out, Device: dev, Memory: memory.planned(),
+		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
+		Opened: func(store experiment.Store) error { return f.local.keep(cmd, store) }}
 }
 
 // check refuses flags that do not go together, and what --write would leave out of account.
-func (f studyFlags) check(j *job, plan bool) error {
-	if f.finished && (f.trial > 0 || f.write != "" || plan) {
+func (f studyFlags) check(j *job, together bool) error {
+	if f.finished && (f.trial > 0 || f.write != "" || f.dry || together) {
 		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
 	}
 	if f.write == "" {
@@ -61,7 +79,7 @@ func (f studyFlags) check(j *job, plan bool) error {
 	for _, other := range []struct {
 		flag  string
 		given bool
-	}{{"plan", plan}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
+	}{{"plan", f.dry}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
 		if other.given {
 			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out",
 				other.flag)

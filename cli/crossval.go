@@ -56,19 +56,16 @@ A study.yaml, of which every key but data may be left out:
   voxsaw crossval --config study.yaml --out runs/study
   voxsaw crossval --config configs/paper-table3.yaml --data-root /data`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if f.out == "" && !f.dry && f.root == "" {
-				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
+			if err := f.where(); err != nil {
+				return err
 			}
 			if err := o.plan(cmd, &f); err != nil {
 				return err
 			}
 			return runCrossval(cmd, *o, f)
 		})
-	f.bind(cmd, "experiment")
-	cmd.Flags().StringVar(&f.root, "data-root", "",
-		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
+	f.bind(cmd, "experiment", "the table, or the plan,")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().Var(&f.ranks, ranksFlag,
 		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
 	cmd.Annotations[asRanks] = "yes"
@@ -96,9 +93,7 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
 // crossvalFlags are what a plan does not say.
 type crossvalFlags struct {
 	studyFlags
-	dry   bool
 	ranks count
-	root  string // of the data sets
 	// the plan that the sizes are of; nil: they are the user's
 	planned []byte
 }
@@ -133,7 +128,7 @@ func (f crossvalFlags) checkLauncher(j *job) error {
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
-	if err := f.check(jobOf(cmd.Context()), f.dry || f.finished && f.ranks > 0); err != nil {
+	if err := f.check(jobOf(cmd.Context()), f.ranks > 0); err != nil {
 		return err
 	}
 	if err := checkFolds(cmd, &o.Plan); err != nil {
@@ -146,10 +141,8 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
 		return &usageError{err}
 	}
-	if f.root != "" {
-		if ready, err := f.findSources(cmd, o); err != nil || !ready {
-			return err
-		}
+	if ready, err := f.find(cmd, o.Machine, scanSets(o.Plan)); err != nil || !ready {
+		return err
 	}
 	if f.dry {
 		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
@@ -166,10 +159,8 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(),
-		Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
-		Ranks: ranks.ranks(), Planned: f.planned}
-	s.Opened = f.opened(cmd)
+	s := f.setting(cmd, dev, o.Memory)
+	s.Ranks, s.Planned = ranks.ranks(), f.planned
 	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
 	if failed != nil {
 		if result != nil && len(result.Runs) > 0 {

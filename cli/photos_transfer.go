@@ -17,7 +17,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -354,7 +353,7 @@ type photoCompareOptions struct {
 
 func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
-	f, root := &studyFlags{}, ""
+	f := &studyFlags{}
 	cmd := verb("compare",
 		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
@@ -371,24 +370,12 @@ Indexed Job, an arm with a seed each.`,
   voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm
   voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if f.out == "" && root == "" {
-				return withHint(usagef("no folder for the comparison"), "add --out FOLDER")
-			}
-			if root != "" {
-				o.Plan.Below(root)
-				if err := o.Plan.Check(); err != nil {
-					return &usageError{err}
-				}
-				if err := findPhotos(cmd, *o, root, f.out == ""); err != nil || f.out == "" {
-					return err
-				}
+			if err := f.where(); err != nil {
+				return err
 			}
 			return runPhotoCompare(cmd, *o, *f)
 		})
-	f.bind(cmd, "comparison")
-	cmd.Flags().StringVar(&root, "data-root", "",
-		"folder below which the plan's data sets lie, prepared or as published: says first what is there, what is missing and how long all will take, and prepares what is not yet")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the results as JSON")
+	f.bind(cmd, "comparison", "the results")
 	return cmd
 }
 
@@ -396,21 +383,17 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) er
 	if err := f.check(jobOf(cmd.Context()), false); err != nil {
 		return err
 	}
+	if f.root != "" {
+		o.Plan.Below(f.root)
+	}
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
 	}
+	if ready, err := f.find(cmd, o.Machine, photoSets(o.Plan)); err != nil || !ready {
+		return err
+	}
 	if f.write != "" {
-		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: [][2]string{{"photos", o.Photos}}}
-		for _, t := range o.Transfer {
-			j.Paths = append(j.Paths, [2]string{"data of transfer " + t.Name, t.Data})
-		}
-		for _, t := range o.Finetune {
-			j.Paths = append(j.Paths, [2]string{"data of finetune " + t.Name, t.Data},
-				[2]string{"proposals of finetune " + t.Name, t.Proposals})
-		}
-		for _, a := range o.Arms {
-			j.Paths = append(j.Paths, [2]string{"photos of arm " + a.Name, a.Photos})
-		}
+		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: o.Plan.Paths()}
 		return f.writeCluster(cmd, &o, o.Machine, o.Memory, j, o.Plan.Needs)
 	}
 	dev, closeDevice, err := o.Machine.open()
@@ -418,9 +401,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) er
 		return err
 	}
 	defer closeDevice()
-	found, failed := photostudy.Run(cmd.Context(), o.Plan, experiment.Setting{Out: f.out, Device: dev,
-		Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished,
-		Opened: f.opened(cmd)})
+	found, failed := photostudy.Run(cmd.Context(), o.Plan, f.setting(cmd, dev, o.Memory))
 	results := found.Results
 	if failed != nil && len(results) > 0 {
 		say(cmd.ErrOrStderr(), "%s", photostudy.Finished(o.Plan, results))

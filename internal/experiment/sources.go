@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
-	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/sample"
@@ -28,136 +26,74 @@ import (
 // This file: whether the data sets of a plan are there, and how long it will take, before anything
 // is done.
 
-// A Source is a published data set, as it lies on disk when it has been fetched, and how the
-// prepared cases of the plan are made of it.
-type Source struct {
-	Data    string         `yaml:"data" help:"folder of prepared cases, as the plan or an initialisation names it"`
-	What    string         `yaml:"what" help:"what it is, and who publishes it"`
-	Layout  string         `yaml:"layout" help:"layout of the data set" oneof:"nih msd nnunet"`
-	Named   string         `yaml:"named,omitempty" help:"part of its folder's name, where several have the layout"`
-	Cases   int            `yaml:"cases" help:"scans that it has to train on"`
-	Prepare config.Section `yaml:"prepare,omitempty" help:"settings of voxsaw prepare"`
-}
-
-// The states of a source.
-const (
-	SourcePrepared = "prepared"
-	SourceRaw      = "as published"
-	SourceMissing  = "missing"
-)
-
-// A Found is a source as it was found.
-type Found struct {
-	Source
-	State  string
-	Folder string // of the prepared cases, there or to be made
-	Raw    string // where it lies as published; "" if it is not there
-	Labels string // of layout nih: the folder of labels, where that is another
-	There  int    // cases to train on
-	Note   string // what is wrong with it; "" if nothing is
-}
-
 // Below puts a folder before the plan's relative paths of data, splits and checkpoints.
 func (p *Plan) Below(root string) {
-	join := func(path *string) {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(root, *path)
-		}
-	}
-	p.Sources = append([]Source(nil), p.Sources...)
+	p.Sources, p.Inits = slices.Clone(p.Sources), slices.Clone(p.Inits)
 	for n := range p.Sources {
-		join(&p.Sources[n].Data)
+		Below(root, &p.Sources[n].Data)
 	}
-	p.Inits = append([]Initialisation(nil), p.Inits...)
 	for n := range p.Inits {
-		join(&p.Inits[n].Data)
-		join(&p.Inits[n].Checkpoint)
+		Below(root, &p.Inits[n].Data, &p.Inits[n].Checkpoint)
 	}
-	join(&p.Data)
-	join(&p.Splits)
+	Below(root, &p.Data, &p.Splits)
 }
 
-// checkSources says which source the plan does not use, or is of a folder that is used twice.
+// checkSources says what is wrong with the plan's sources.
 func (p Plan) checkSources() error {
-	used, seen := map[string]bool{p.Data: true}, map[string]bool{}
+	used := []string{p.Data}
 	for _, i := range p.Inits {
-		used[i.Data] = true
+		used = append(used, i.Data)
 	}
-	for _, s := range p.Sources {
-		switch {
-		case !used[s.Data]:
-			return fmt.Errorf("sources: data is %q, which neither the plan nor an initialisation has as data", s.Data)
-		case seen[s.Data]:
-			return fmt.Errorf("sources: there are two for %s", s.Data)
-		case s.Cases < 1:
-			return fmt.Errorf("sources: %s: cases is %d, must be at least 1", s.Data, s.Cases)
+	return CheckSources(p.Sources, used, func(s Source) error {
+		if s.Photos != 0 || len(s.Holds) > 0 || !s.Propose.IsZero() {
+			return errors.New("holds, photos and propose are of photographs: scans have a layout and cases")
 		}
-		seen[s.Data] = true
-	}
-	return nil
+		if s.Cases < 1 {
+			return fmt.Errorf("cases is %d, must be at least 1", s.Cases)
+		}
+		return nil
+	})
 }
 
 // Find looks for the plan's sources: prepared already, or as published anywhere in a folder.
 func (p Plan) Find(ctx context.Context, root string) ([]Found, error) {
-	if len(p.Sources) == 0 {
-		return nil, errors.New("the plan has no section sources: it does not say what data sets it is of")
-	}
-	if _, err := os.ReadDir(root); err != nil {
-		return nil, fmt.Errorf("the folder of the data sets: %w", err)
-	}
-	var all []Found
-	for _, s := range p.Sources {
-		f, err := s.find(ctx, root)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.What, err)
-		}
-		all = append(all, f)
-	}
-	return all, nil
+	return Finder{Ready: ready, Raw: raw}.Find(ctx, root, p.Sources)
 }
 
-func (s Source) find(ctx context.Context, root string) (Found, error) {
-	f := Found{Source: s, Folder: s.Data, State: SourceMissing}
+// ready counts the prepared cases of a source.
+func ready(s Source) (there int, err error) {
 	store, err := prepared.Open(s.Data)
-	switch {
-	case err == nil:
-		defer store.Close()
-		f.State = SourcePrepared
-		for r := range store.Records() {
-			if r.Group == "" {
-				f.There++
-			}
-		}
-		f.count()
-		return f, nil
-	default: // damaged, or not finished: preparing goes on or says why not
-		if _, missing := os.Stat(s.Data); missing == nil {
-			f.Note = err.Error()
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	for r := range store.Records() {
+		if r.Group == "" {
+			there++
 		}
 	}
-	if f.Raw, f.Labels, err = s.look(ctx, root); err != nil || f.Raw == "" {
-		return f, err
+	return there, nil
+}
+
+// raw looks for a source as published.
+func raw(ctx context.Context, root string, f *Found) (err error) {
+	if f.Raw, f.Labels, err = f.look(ctx, root); err != nil || f.Raw == "" {
+		return err
 	}
-	d, err := dataset.Detect(f.Raw, dataset.Options{Layout: s.Layout, Labels: f.Labels})
+	d, err := dataset.Detect(f.Raw, dataset.Options{Layout: f.Layout, Labels: f.Labels})
 	if err != nil {
 		f.Note = err.Error()
-		return f, nil
+		return nil
 	}
-	f.State = SourceRaw
+	there := 0
 	for _, c := range d.Cases {
 		if c.Group == "" {
-			f.There++
+			there++
 		}
 	}
-	f.count()
-	return f, nil
-}
-
-// count says of how many cases there are too few or too many.
-func (f *Found) count() {
-	if f.There != f.Cases {
-		f.Note = fmt.Sprintf("%d cases, published are %d", f.There, f.Cases)
-	}
+	f.State = SourceRaw
+	f.Count(there)
+	return nil
 }
 
 // What the folder of a layout holds.
@@ -165,9 +101,6 @@ var (
 	nihScan   = regexp.MustCompile(`(?i)^pancreas_\d{4}(\.nii(\.gz)?)?$`)
 	nihLabels = regexp.MustCompile(`(?i)^label\d{4}\.nii(\.gz)?$`)
 )
-
-// sourceDepth is how many folders deep data sets are looked for.
-const sourceDepth = 5
 
 // look finds a data set as published, by the names of files and folders alone.
 func (s Source) look(ctx context.Context, root string) (scans, labels string, err error) {
@@ -197,61 +130,10 @@ func (s Source) look(ctx context.Context, root string) (scans, labels string, er
 	return scans, labels, err
 }
 
-// Locate finds the first folder in a folder, some levels deep, that is the one by its name and the
-// names in it, without a look at one that is left out and what is below; "" if there is none.
-// Folders that cannot be read hold nothing that could be used.
-func Locate(ctx context.Context, root, without string,
-	is func(name string, children map[string]bool) bool) (found string, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if stopped := ctx.Err(); stopped != nil {
-			return stopped
-		}
-		if err != nil || !entry.IsDir() {
-			return nil
-		}
-		below, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if strings.Count(filepath.ToSlash(below), "/") >= sourceDepth || path == without ||
-			path != root && (strings.HasPrefix(entry.Name(), ".") || nihScan.MatchString(entry.Name())) {
-			return fs.SkipDir
-		}
-		if children, err := childrenOf(path); err == nil && is(entry.Name(), children) {
-			found = path
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found, err
-}
-
-func childrenOf(path string) (map[string]bool, error) {
-	entries, err := os.ReadDir(path)
-	names := map[string]bool{}
-	for _, e := range entries {
-		names[e.Name()] = true
-	}
-	return names, err
-}
-
-// A Rehearsal is the arithmetic of a plan.
-type Rehearsal struct {
-	Trials, Encoders        int     // trainings and pretrainings
-	Finetuning, Pretraining float64 // floating-point operations of all their steps
-	// Rate is the operations that a step of fine-tuning does in a second on the device, measured on
-	// small crops.
-	Rate float64
-}
-
-// Time is how long the device takes for the steps.
-func (r Rehearsal) Time() time.Duration {
-	return time.Duration((r.Finetuning + r.Pretraining) / r.Rate * float64(time.Second))
-}
-
 // Rehearse counts the arithmetic of a plan, without its data: its networks are made ready for
 // made-up patients, and a few steps are timed.
 func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err error) {
+	r = Rehearsal{Works: []Work{{Name: "pretraining"}, {Name: "fine-tuning"}}, Without: "predictions and scores"}
 	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
 	if err != nil {
 		return r, err
@@ -298,7 +180,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 			return r, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err)
 		}
 		trials := folds * len(p.Fractions) * len(p.Seeds)
-		r.Trials, r.Finetuning = r.Trials+trials, r.Finetuning+float64(trials)*one.FLOPs
+		r.Of("fine-tuning").Add(trials, one.FLOPs)
 		if !i.pretrains() {
 			continue
 		}
@@ -320,7 +202,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 		if i.Data == "" && p.Unlabelled == 0 {
 			encoders *= folds
 		}
-		r.Encoders, r.Pretraining = r.Encoders+encoders, r.Pretraining+float64(encoders)*one.FLOPs
+		r.Of("pretraining").Add(encoders, one.FLOPs)
 	}
 	c, err := of(p.Finetune)
 	if err == nil {
@@ -328,9 +210,6 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 	}
 	return r, err
 }
-
-// rateSteps are the steps that a rate is measured on, after the first.
-const rateSteps = 3
 
 // rateOf times steps on small crops.
 func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sample.Data) (float64, error) {
@@ -341,38 +220,12 @@ func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sampl
 	for axis, multiple := range b.Multiple() {
 		c.Crop[axis] = min(c.Crop[axis], max(2*multiple, 32/multiple*multiple))
 	}
-	c.Batch, c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 1, 1+rateSteps, 0, 0
+	c.Batch, c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 1, RateSteps, 0, 0
 	c.Train.Accumulate = 0
-	step, err := Rehearse(1, func(o voxsaw.RunOptions) error {
+	return RateOf(func(o voxsaw.RunOptions) error {
 		_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	var watch StepClock
-	if _, _, err = segment.Finetune(ctx, dev, c, data, "", voxsaw.RunOptions{Observer: &watch}); err != nil {
-		return 0, err
-	}
-	return watch.Rate(step.FLOPs), nil
-}
-
-// A StepClock is an observer that knows when each step ended.
-type StepClock struct{ at []time.Duration }
-
-// Started implements [voxsaw.Observer], as the methods below do.
-func (*StepClock) Started(int, int) {}
-
-func (s *StepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
-func (*StepClock) Validated(int, voxsaw.Validation, bool) {}
-func (*StepClock) Saved(string, int)                      {}
-func (*StepClock) Note(string)                            {}
-
-// Rate is the operations in a second, given those of a step. The first step, which makes itself
-// ready, is left out.
-func (s *StepClock) Rate(flops float64) float64 {
-	n := len(s.at) - 1
-	return flops * float64(n) / max(s.at[n]-s.at[0], time.Microsecond).Seconds()
 }
 
 // madeUp prepares made-up patients.

@@ -39,16 +39,15 @@ func TestSourcesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []Found{
-		{State: SourceRaw, There: 2, Folder: filepath.Join(root, "nih"),
+		{State: SourceRaw, There: 2, Source: Source{Data: filepath.Join(root, "nih")},
 			Raw:    filepath.Join(root, "fetched", "manifest-1", "Pancreas-CT"),
 			Labels: filepath.Join(root, "fetched", "manifest-1", "TCIA_pancreas_labels-02-05-2017")},
-		{State: SourceRaw, There: 2, Folder: filepath.Join(root, "msd"),
+		{State: SourceRaw, There: 2, Source: Source{Data: filepath.Join(root, "msd")},
 			Raw: filepath.Join(root, "decathlon", "Task07_Pancreas"), Note: "2 cases, published are 281"},
-		{State: SourceMissing, Folder: filepath.Join(root, "other")},
+		{State: SourceMissing, Source: Source{Data: filepath.Join(root, "other")}},
 	} {
 		got := found[n]
-		got.Source = Source{}
-		if got.State != want.State || got.There != want.There || got.Folder != want.Folder || got.Raw != want.Raw ||
+		if got.State != want.State || got.There != want.There || got.Data != want.Data || got.Raw != want.Raw ||
 			got.Labels != want.Labels || got.Note != want.Note {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -82,7 +81,8 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Trials != 36 || r.Encoders != 2+1 || !(r.Rate > 1e6) || !(r.Time() > 0) {
+	if r.Of("fine-tuning").Trainings != 36 || r.Of("pretraining").Trainings != 2+1 || !(r.Rate > 1e6) ||
+		!(r.Time() > 0) {
 		t.Errorf("%+v", r)
 	}
 	p.Finetune.Train.Steps, p.Seeds = 14, []uint64{1}
@@ -90,7 +90,8 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if half.Trials != 12 || 3*half.Finetuning != 2*r.Finetuning || half.Pretraining != r.Pretraining {
+	if half.Of("fine-tuning").Trainings != 12 || 3*half.Of("fine-tuning").FLOPs != 2*r.Of("fine-tuning").FLOPs ||
+		*half.Of("pretraining") != *r.Of("pretraining") {
 		t.Errorf("%+v, of other steps %+v", r, half)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
@@ -27,8 +28,8 @@ type Plan struct {
 	// Finetune is what whole networks are fine-tuned for.
 	Finetune []Finetune `yaml:"finetune,omitempty" help:"tasks of Pascal VOC that the network of each arm is fine-tuned for"`
 	// Published and Sources change no result.
-	Published string   `yaml:"published,omitempty" help:"whose table the published scores of the arms are from"`
-	Sources   []Source `yaml:"sources,omitempty" help:"the data sets that the prepared photographs are made of, which --data-root looks for"`
+	Published string              `yaml:"published,omitempty" help:"whose table the published scores of the arms are from"`
+	Sources   []experiment.Source `yaml:"sources,omitempty" help:"the data sets that the prepared photographs are made of, which --data-root looks for"`
 	// Contrasts change no result: they may be added to a comparison that is finished
 	Contrasts []Contrast `yaml:"contrasts,omitempty" help:"claims to look at: one arm against another"`
 }

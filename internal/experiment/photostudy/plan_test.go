@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 )
 
 // Each arm is compared with random weights of its own network, where the plan has them.
@@ -30,9 +31,9 @@ func TestRandomOfTheSameNetwork(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
 		`there is no score "precise"`: func(p *Plan) { p.Arms[1].Published = map[string]float64{"precise": 1} },
 		"data is \"elsewhere\", which the plan has nowhere else": func(p *Plan) {
-			p.Sources = []Source{{Data: "elsewhere", Holds: []string{"train"}}}
+			p.Sources = []experiment.Source{{Data: "elsewhere", Holds: []string{"train"}}}
 		},
-		"holds is empty":              func(p *Plan) { p.Sources = []Source{{Data: "photos"}} },
+		"holds is empty":              func(p *Plan) { p.Sources = []experiment.Source{{Data: "photos"}} },
 		"finetune voc: data":          func(p *Plan) { p.Finetune = []Finetune{{Name: "voc"}} },
 		"its name becomes a folder's": func(p *Plan) { p.Finetune = []Finetune{{Name: "a/b", Data: "voc"}} },
 		"proposals are for task detect": func(p *Plan) {

@@ -8,7 +8,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -16,21 +15,10 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
-// A Rehearsal is the arithmetic of a plan's trainings, without what is measured of them.
-type Rehearsal struct {
-	Trainings int
-	FLOPs     float64 // floating-point operations of all their steps
-	Rate      float64 // operations in a second, of a few steps that were timed
-}
-
-// Time is how long the device takes for the steps.
-func (r Rehearsal) Time() time.Duration {
-	return time.Duration(r.FLOPs / r.Rate * float64(time.Second))
-}
-
 // Rehearse counts the arithmetic of the trainings of a plan, without its data: each is made ready
 // for made-up photographs, and a few steps of the first are timed.
-func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err error) {
+func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r experiment.Rehearsal, err error) {
+	r.Without = "fine-tuning, features and solving"
 	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
 	if err != nil {
 		return r, err
@@ -62,7 +50,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 		if err != nil {
 			return r, fmt.Errorf("arm %s: %w", arm.Name, err)
 		}
-		r.Trainings, r.FLOPs = r.Trainings+len(p.Seeds), r.FLOPs+float64(len(p.Seeds))*one.FLOPs
+		r.Of("training").Add(len(p.Seeds), one.FLOPs)
 		if r.Rate == 0 {
 			if r.Rate, err = rateOf(ctx, dev, task, data); err != nil {
 				return r, fmt.Errorf("arm %s: %w", arm.Name, err)
@@ -76,23 +64,16 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 func rateOf(ctx context.Context, dev voxsaw.Device, task Task, data puzzle2d.Data) (float64, error) {
 	of := task.Shared()
 	t := of.Train
-	*of.Batch, t.Steps, t.Accumulate, t.ValidateEvery, t.CheckpointEvery = min(*of.Batch, 2), 4, 0, 0, 0
+	*of.Batch, t.Steps, t.Accumulate, t.ValidateEvery, t.CheckpointEvery = min(*of.Batch, 2), experiment.RateSteps,
+		0, 0, 0
 	data.Validate = nil
 	if err := task.Resolve(data); err != nil {
 		return 0, err
 	}
-	one, err := experiment.Rehearse(1, func(o voxsaw.RunOptions) error {
+	return experiment.RateOf(func(o voxsaw.RunOptions) error {
 		_, err := task.Train(ctx, dev, data, o)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	var watch experiment.StepClock
-	if _, err := task.Train(ctx, dev, data, voxsaw.RunOptions{Observer: &watch}); err != nil {
-		return 0, err
-	}
-	return watch.Rate(one.FLOPs), nil
 }
 
 // side is the width and height of the photographs that a task looks at.

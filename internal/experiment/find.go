@@ -1,0 +1,246 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+)
+
+// This file: the data sets of any plan, of scans or of photographs, and how long its trainings will
+// take, before anything is done.
+
+// A Source is a published data set, as it lies on disk when it has been fetched, and how what a
+// plan names is made of it: prepared cases or photographs, or boxes that may hold objects.
+type Source struct {
+	Data    string         `yaml:"data" help:"folder of what is prepared, or file of proposals, as the plan names it"`
+	What    string         `yaml:"what" help:"what it is, and who publishes it"`
+	Layout  string         `yaml:"layout,omitempty" help:"of scans: layout of the data set" oneof:"nih msd nnunet"`
+	Named   string         `yaml:"named,omitempty" help:"part of its folder's name, where several look alike"`
+	Holds   []string       `yaml:"holds,flow,omitempty" help:"of photographs: what lies in its folder, by which it is known"`
+	Cases   int            `yaml:"cases,omitempty" help:"scans that it has to train on"`
+	Photos  int            `yaml:"photos,omitempty" help:"photographs that it has"`
+	Prepare config.Section `yaml:"prepare,omitempty" help:"settings of voxsaw prepare, or of voxsaw 2d prepare"`
+	Propose config.Section `yaml:"propose,omitempty" help:"settings of voxsaw 2d propose, for a file of proposals"`
+}
+
+// Published is how many cases or photographs there are to be, and which they are.
+func (s Source) Published() (n int, items string) {
+	if s.Photos > 0 {
+		return s.Photos, "photographs"
+	}
+	return s.Cases, "cases"
+}
+
+// The states of a source.
+const (
+	SourcePrepared = "prepared"
+	SourceRaw      = "as published"
+	SourceMissing  = "missing"
+)
+
+// Uncounted is for what nobody has counted.
+const Uncounted = -1
+
+// A Found is a source as it was found.
+type Found struct {
+	Source
+	State  string
+	Raw    string // where it lies as published; "" where it was not looked for, or is not there
+	Labels string // of layout nih: the folder of labels, where that is another
+	There  int    // cases to train on, or photographs; or [Uncounted]
+	Note   string // what is odd about it; "" if nothing is
+}
+
+// Count takes down how many there are, and whether these are too few or too many.
+func (f *Found) Count(there int) {
+	f.There = there
+	if n, items := f.Published(); there != Uncounted && there != n {
+		f.Note = fmt.Sprintf("%d %s, published are %d", there, items, n)
+	}
+}
+
+// A Finder knows the data sets of one kind.
+type Finder struct {
+	// Ready counts what a source holds that is prepared; an error says why it is not.
+	Ready func(Source) (there int, err error)
+	// Raw looks for it as published, in a folder. Where it is, State and Raw say so.
+	Raw func(ctx context.Context, root string, f *Found) error
+}
+
+// Find looks for sources: prepared already, or as published anywhere in a folder.
+func (of Finder) Find(ctx context.Context, root string, sources []Source) (all []Found, err error) {
+	if len(sources) == 0 {
+		return nil, errors.New("the plan has no section sources: it does not say what data sets it is of")
+	}
+	if _, err := os.ReadDir(root); err != nil {
+		return nil, fmt.Errorf("the folder of the data sets: %w", err)
+	}
+	for _, s := range sources {
+		f := Found{Source: s, State: SourceMissing}
+		there, err := of.Ready(s)
+		if err == nil {
+			f.State = SourcePrepared
+			f.Count(there)
+			all = append(all, f)
+			continue
+		}
+		// damaged, or not finished: preparing goes on or says why not
+		if _, missing := os.Stat(s.Data); missing == nil {
+			f.Note = err.Error()
+		}
+		if err := of.Raw(ctx, root, &f); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.What, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// CheckSources says which source a plan does not use, or has twice; used are the paths of data that
+// it names, own says what a source of its kind lacks.
+func CheckSources(sources []Source, used []string, own func(Source) error) error {
+	for n, s := range sources {
+		switch {
+		case !slices.Contains(used, s.Data):
+			return fmt.Errorf("sources: data is %q, which the plan has nowhere else", s.Data)
+		case slices.ContainsFunc(sources[:n], func(other Source) bool { return other.Data == s.Data }):
+			return fmt.Errorf("sources: there are two for %s", s.Data)
+		}
+		if err := own(s); err != nil {
+			return fmt.Errorf("sources: %s: %w", s.Data, err)
+		}
+	}
+	return nil
+}
+
+// Below puts a folder before paths that are relative.
+func Below(root string, paths ...*string) {
+	for _, path := range paths {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(root, *path)
+		}
+	}
+}
+
+// sourceDepth is how many folders deep data sets are looked for.
+const sourceDepth = 5
+
+// Locate finds the first folder in a folder, some levels deep, that is the one by its name and the
+// names in it, without a look at one that is left out and what is below; "" if there is none.
+// Folders that cannot be read hold nothing that could be used.
+func Locate(ctx context.Context, root, without string,
+	is func(name string, children map[string]bool) bool) (found string, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if stopped := ctx.Err(); stopped != nil {
+			return stopped
+		}
+		if err != nil || !entry.IsDir() {
+			return nil
+		}
+		below, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if strings.Count(filepath.ToSlash(below), "/") >= sourceDepth || path == without ||
+			path != root && (strings.HasPrefix(entry.Name(), ".") || nihScan.MatchString(entry.Name())) {
+			return fs.SkipDir
+		}
+		if children, err := childrenOf(path); err == nil && is(entry.Name(), children) {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found, err
+}
+
+func childrenOf(path string) (map[string]bool, error) {
+	entries, err := os.ReadDir(path)
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names, err
+}
+
+// A Rehearsal is the arithmetic of a plan's trainings.
+type Rehearsal struct {
+	Works []Work
+	// Rate is the operations that a step does in a second on the device, of a few small ones.
+	Rate    float64
+	Without string // what is not counted
+}
+
+// A Work is trainings of one kind, and the floating-point operations of all their steps.
+type Work struct {
+	Name      string // "fine-tuning"
+	Trainings int
+	FLOPs     float64
+}
+
+// Of is the trainings of a kind.
+func (r *Rehearsal) Of(name string) *Work {
+	at := slices.IndexFunc(r.Works, func(w Work) bool { return w.Name == name })
+	if at < 0 {
+		at = len(r.Works)
+		r.Works = append(r.Works, Work{Name: name})
+	}
+	return &r.Works[at]
+}
+
+// Add adds trainings of the same arithmetic.
+func (w *Work) Add(trainings int, flops float64) {
+	w.Trainings, w.FLOPs = w.Trainings+trainings, w.FLOPs+float64(trainings)*flops
+}
+
+// Time is how long the device takes for the steps.
+func (r Rehearsal) Time() time.Duration {
+	flops := 0.0
+	for _, w := range r.Works {
+		flops += w.FLOPs
+	}
+	return time.Duration(flops / r.Rate * float64(time.Second))
+}
+
+// RateSteps are the steps that a rate is measured on, the first among them, which does not count.
+const RateSteps = 4
+
+// RateOf is the operations in a second of a training of [RateSteps] steps.
+func RateOf(training func(voxsaw.RunOptions) error) (float64, error) {
+	step, err := Rehearse(1, training)
+	if err != nil {
+		return 0, err
+	}
+	var watch stepClock
+	if err = training(voxsaw.RunOptions{Observer: &watch}); err != nil {
+		return 0, err
+	}
+	return watch.rate(step.FLOPs), nil
+}
+
+// A stepClock is an observer that knows when each step ended.
+type stepClock struct{ at []time.Duration }
+
+// Started implements [voxsaw.Observer], as the methods below do.
+func (*stepClock) Started(int, int) {}
+
+func (s *stepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
+func (*stepClock) Validated(int, voxsaw.Validation, bool) {}
+func (*stepClock) Saved(string, int)                      {}
+func (*stepClock) Note(string)                            {}
+
+// rate is the operations in a second, given those of a step. The first step, which makes itself
+// ready, is left out.
+func (s *stepClock) rate(flops float64) float64 {
+	n := len(s.at) - 1
+	return flops * float64(n) / max(s.at[n]-s.at[0], time.Microsecond).Seconds()
+}
