@@ -8,14 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
 // This file: what the networks of the arms are fine-tuned for.
@@ -84,45 +83,40 @@ func (p Plan) checkFinetune() error {
 	return nil
 }
 
-// openFinetune opens the photographs of each task.
-func (r *runner) openFinetune() error {
-	for _, f := range r.plan.Finetune {
-		store, err := experiment.Open(r.Setting, photos.Open, f.Data)
-		if err != nil {
-			return fmt.Errorf("finetune %s: %w", f.Name, err)
-		}
-		r.stores = append(r.stores, store)
-		data, err := puzzle2d.SplitMarked(store, f.on())
-		if err != nil {
-			return fmt.Errorf("finetune %s: %w", f.Name, err)
-		}
-		r.marked = append(r.marked, data)
-	}
-	return nil
+// finetuning is one of these tasks as an evaluation.
+type finetuning struct {
+	*runner
+	Finetune
+	marked puzzle2d.Marked
 }
 
-// finetuneSettings are what the result of a task depends on, by dotted keys.
-func (r *runner) finetuneSettings(k int) (map[string]string, error) {
-	f := r.plan.Finetune[k]
-	chosen, err := f.task()
+func (e *finetuning) name() string { return "finetune " + e.Name }
+
+func (e *finetuning) settings() (kind string, all map[string]string, err error) {
+	chosen, err := e.task()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	prefix := fmt.Sprintf("finetune.%d.", k+1)
-	all := map[string]string{prefix + "data": r.marked[k].Photos.Fingerprint(), prefix + "train_on": f.on(),
-		prefix + "name": f.Name}
+	digest := ""
 	if d, ok := chosen.Value().(*puzzle2d.Detection); ok {
-		if d.Proposals = ""; f.Proposals != "" {
-			if all[prefix+"proposals_digest"], err = digestOf(f.Proposals); err != nil {
-				return nil, fmt.Errorf("finetune %s: %w", f.Name, err)
+		if d.Proposals = ""; e.Proposals != "" {
+			if digest, err = digestOf(e.Proposals); err != nil {
+				return "", nil, err
 			}
 		}
 	}
-	parts, err := leaves(prefix, &Pretrain{chosen})
-	for key, value := range parts {
-		all[key] = value
+	if all, err = leaves("", &Pretrain{chosen}); err != nil {
+		return "", nil, err
 	}
-	return all, err
+	all["data"], all["train_on"], all["name"] = e.marked.Photos.Fingerprint(), e.on(), e.Name
+	if digest != "" {
+		all["proposals_digest"] = digest
+	}
+	return "finetune", all, nil
+}
+
+func (e *finetuning) done(result *Result, _ network) bool {
+	return slices.ContainsFunc(result.Finetuned, func(f Finetuned) bool { return f.Task == e.Name })
 }
 
 // digestOf is the SHA-256 of a file of proposals, which may hold gigabytes.
@@ -137,38 +131,37 @@ func digestOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// finetune fine-tunes the network of an arm for task k and scores it, from where an earlier run has
-// stopped. checkpoint is empty for random weights, which are those of the network and the seed.
-func (r *runner) finetune(ctx context.Context, k int, result *Result, checkpoint string, n puzzle2d.Network,
-	folder string) (Finetuned, error) {
-	f := r.plan.Finetune[k]
-	out := Finetuned{Task: f.Name}
-	chosen, err := f.task()
+// evaluate fine-tunes the network of an arm and scores it, from where an earlier run has stopped.
+func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) error {
+	chosen, err := e.task()
 	if err != nil {
-		return out, err
+		return err
 	}
 	task := chosen.Value().(puzzle2d.Finetuning)
 	settings := task.Settings()
 	dropout := settings.Network.Dropout
-	settings.Network = n
+	settings.Network = *n.task.Shared().Network
 	settings.Network.Dropout = dropout
-	source, err := puzzle2d.ReadSource(checkpoint, settings.Network)
+	source, err := puzzle2d.ReadSource(n.checkpoint, settings.Network)
 	if err != nil {
-		return out, err
+		return err
 	}
 	settings.Start(source)
 	settings.Train.Seed = result.Seed
-	if err := task.Resolve(r.marked[k]); err != nil {
-		return out, err
+	if err := task.Resolve(e.marked); err != nil {
+		return err
 	}
-	run := filepath.Join(folder, f.Name)
-	observer := r.Console.Training(fmt.Sprintf("%s, seed %d: %s", result.Arm, result.Seed, f.Name), "photographs")
-	_, err = task.Run(ctx, r.Device, r.marked[k], voxsaw.RunOptions{Folder: run, Mode: voxsaw.ModeResume,
-		Observer: observer, Memory: r.Memory, MayDiffer: []string{"proposals", "checkpoint"}})
-	r.Console.Trained()
+	run := filepath.Join(n.folder, e.Name)
+	observer := e.Console.Training(fmt.Sprintf("%s, seed %d: %s", result.Arm, result.Seed, e.Name), "photographs")
+	_, err = task.Run(ctx, e.Device, e.marked, voxsaw.RunOptions{Folder: run, Mode: voxsaw.ModeResume,
+		Observer: observer, Memory: e.Memory, MayDiffer: []string{"proposals", "checkpoint"}})
+	e.Console.Trained()
 	if err != nil {
-		return out, err
+		return err
 	}
-	out.Precision, err = task.Score(ctx, r.Device, train.Last(run), r.marked[k], r.Memory, nil)
-	return out, err
+	out := Finetuned{Task: e.Name}
+	if out.Precision, err = task.Score(ctx, e.Device, train.Last(run), e.marked, e.Memory, nil); err == nil {
+		result.Finetuned = append(result.Finetuned, out)
+	}
+	return err
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -109,35 +108,61 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
-	store, err := experiment.Open(s, photos.Open, plan.Photos)
-	if err != nil {
-		return nil, err
-	}
-	r = &runner{Setting: s, plan: plan, data: puzzle2d.Split(store), own: map[string]puzzle2d.Data{}}
-	if err := r.openFinetune(); err != nil {
+	r = &runner{Setting: s, plan: plan, own: map[string]puzzle2d.Data{}}
+	if err := r.openAll(); err != nil {
 		r.close()
 		return nil, err
 	}
-	for _, a := range plan.Arms {
-		if _, open := r.own[a.Photos]; a.Photos != "" && !open {
-			if store, err = experiment.Open(s, photos.Open, a.Photos); err != nil {
-				r.close()
-				return nil, fmt.Errorf("arm %s: photos: %w", a.Name, err)
-			}
-			r.own[a.Photos] = puzzle2d.Split(store)
-		}
+	return r, nil
+}
+
+// openAll opens what arms are trained on, and what they are evaluated on.
+func (r *runner) openAll() error {
+	store, err := r.open(r.plan.Photos)
+	if err != nil {
+		return err
 	}
-	for _, t := range plan.Transfer {
-		if store, err = experiment.Open(s, photos.Open, t.Data); err == nil {
-			r.targets = append(r.targets, puzzle2d.Split(store))
-			err = t.measure().Check(r.targets[len(r.targets)-1])
+	r.own[""] = puzzle2d.Split(store)
+	for _, a := range r.plan.Arms {
+		if _, open := r.own[a.Photos]; open {
+			continue
+		}
+		if store, err = r.open(a.Photos); err != nil {
+			return fmt.Errorf("arm %s: photos: %w", a.Name, err)
+		}
+		r.own[a.Photos] = puzzle2d.Split(store)
+	}
+	r.evaluations = []evaluation{&solving{r}}
+	for n, t := range r.plan.Transfer {
+		if store, err = r.open(t.Data); err == nil {
+			e := &transferring{r, t, n, puzzle2d.Split(store)}
+			r.evaluations = append(r.evaluations, e)
+			err = t.measure().Check(e.data)
 		}
 		if err != nil {
-			r.close()
-			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
+			return fmt.Errorf("transfer %s: %w", t.Name, err)
 		}
 	}
-	return r, nil
+	for _, f := range r.plan.Finetune {
+		e := &finetuning{runner: r, Finetune: f}
+		if store, err = r.open(f.Data); err == nil {
+			e.marked, err = puzzle2d.SplitMarked(store, f.on())
+		}
+		if err != nil {
+			return fmt.Errorf("finetune %s: %w", f.Name, err)
+		}
+		r.evaluations = append(r.evaluations, e)
+	}
+	return nil
+}
+
+// open opens photographs until the runner is closed.
+func (r *runner) open(data string) (*photos.Store, error) {
+	store, err := experiment.Open(r.Setting, photos.Open, data)
+	if err == nil {
+		r.stores = append(r.stores, store)
+	}
+	return store, err
 }
 
 // Needs rehearses the training of each arm on a device. Nothing is trained.
@@ -154,9 +179,9 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, er
 		}
 		task := chosen.Value().(Task)
 		var need cluster.Needs
-		if err = task.Resolve(r.of(arm)); err == nil {
+		if err = task.Resolve(r.own[arm.Photos]); err == nil {
 			need, err = experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
-				_, err := task.Train(ctx, dev, r.of(arm), o)
+				_, err := task.Train(ctx, dev, r.own[arm.Photos], o)
 				return err
 			})
 		}
@@ -192,32 +217,15 @@ func done(folder string) bool {
 
 type runner struct {
 	experiment.Setting
-	plan    Plan
-	data    puzzle2d.Data
-	own     map[string]puzzle2d.Data // of arms that are trained on others
-	targets []puzzle2d.Data
-	stores  []*photos.Store   // of the tasks of fine-tuning
-	marked  []puzzle2d.Marked // likewise
-}
-
-// of are the photographs that an arm is trained on.
-func (r *runner) of(a Arm) puzzle2d.Data {
-	if own, ok := r.own[a.Photos]; ok {
-		return own
-	}
-	return r.data
+	plan        Plan
+	own         map[string]puzzle2d.Data // by what arms name to be trained on; "": what the plan does
+	evaluations []evaluation
+	stores      []*photos.Store // that are open
 }
 
 func (r *runner) close() {
-	r.data.Photos.Close()
-	for _, own := range r.own {
-		own.Photos.Close()
-	}
 	for _, s := range r.stores {
 		s.Close()
-	}
-	for _, t := range r.targets {
-		t.Photos.Close()
 	}
 }
 
@@ -245,7 +253,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	}
 	task := chosen.Value().(Task)
 	task.Shared().Train.Seed = seed
-	if err := task.Resolve(r.of(arm)); err != nil {
+	if err := task.Resolve(r.own[arm.Photos]); err != nil {
 		return Result{}, err
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
@@ -265,10 +273,10 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if r.Finished {
 		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
 	}
-	checkpoint := ""
+	n := network{task: task, data: r.own[arm.Photos], folder: folder}
 	if !arm.Random {
 		result.Task = chosen.Chosen
-		if checkpoint, err = r.train(ctx, r.of(arm), &result, task, folder); err != nil {
+		if n.checkpoint, err = r.train(ctx, n, &result); err != nil {
 			return result, err
 		}
 		if result.Solved != nil || result.Transfer != nil || result.Finetuned != nil {
@@ -281,35 +289,13 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		return result, err
 	}
 	defer release()
-	if !arm.Random {
-		if puzzles, ok := task.(*Puzzles); ok && result.Solved == nil {
-			if err := r.solve(ctx, r.of(arm), &result, puzzles.Config, checkpoint); err != nil {
-				return result, fmt.Errorf("solving puzzles: %w", err)
-			}
-			if err := result.write(folder, true); err != nil {
-				return result, err
-			}
-		}
-	}
-	for k, target := range r.plan.Transfer {
-		if k < len(result.Transfer) { // an earlier run came so far
+	for _, e := range r.evaluations {
+		if e.done(&result, n) { // an earlier run came so far
 			continue
 		}
-		m, err := r.measure(ctx, target, r.targets[k], checkpoint, seed, *task.Shared().Network, *task.Shared().Input)
-		if err != nil {
-			return result, fmt.Errorf("transfer to %s: %w", target.Name, err)
+		if err := e.evaluate(ctx, &result, n); err != nil {
+			return result, fmt.Errorf("%s: %w", e.name(), err)
 		}
-		result.Transfer = append(result.Transfer, m)
-		if err := result.write(folder, true); err != nil {
-			return result, err
-		}
-	}
-	for k := len(result.Finetuned); k < len(r.plan.Finetune); k++ {
-		f, err := r.finetune(ctx, k, &result, checkpoint, *task.Shared().Network, folder)
-		if err != nil {
-			return result, fmt.Errorf("finetune %s: %w", r.plan.Finetune[k].Name, err)
-		}
-		result.Finetuned = append(result.Finetuned, f)
 		if err := result.write(folder, true); err != nil {
 			return result, err
 		}
@@ -366,30 +352,27 @@ func leaves(prefix string, cfg any) (map[string]string, error) {
 	return all, err
 }
 
-// settings are what a result depends on, by their dotted keys: the arm's, how it is measured, and
+// settings are what a result depends on, by their dotted keys: the arm's, how it is evaluated, and
 // the data.
 func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
-	all := map[string]string{
-		"random": strconv.FormatBool(arm.Random), "photos": r.of(arm).Photos.Fingerprint(),
-		"rounds": fmt.Sprint(r.plan.Rounds), "only": strconv.Itoa(r.plan.Only), "solve": strconv.Itoa(r.plan.Solve),
-	}
-	parts, err := leaves("pretrain.", &Pretrain{*chosen})
+	all, err := leaves("pretrain.", &Pretrain{*chosen})
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(all, parts)
-	for k, t := range r.plan.Transfer {
-		t.Data = r.targets[k].Photos.Fingerprint()
-		if parts, err = leaves(fmt.Sprintf("transfer.%d.", k+1), &t); err != nil {
-			return nil, err
+	all["random"], all["photos"] = strconv.FormatBool(arm.Random), r.own[arm.Photos].Photos.Fingerprint()
+	count := map[string]int{}
+	for _, e := range r.evaluations {
+		kind, of, err := e.settings()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.name(), err)
 		}
-		maps.Copy(all, parts)
-	}
-	for k := range r.plan.Finetune {
-		if parts, err = r.finetuneSettings(k); err != nil {
-			return nil, err
+		if kind != "" {
+			count[kind]++
+			kind = fmt.Sprintf("%s.%d.", kind, count[kind])
 		}
-		maps.Copy(all, parts)
+		for key, value := range of {
+			all[kind+key] = value
+		}
 	}
 	return all, nil
 }
@@ -409,78 +392,21 @@ func readResult(path string) (result Result, err error) {
 	return result, nil
 }
 
+// A network is that of an arm with a seed.
+type network struct {
+	task       Task          // with its settings, which are resolved
+	data       puzzle2d.Data // that it is trained on
+	checkpoint string        // empty: random weights, which are those of the network and the seed
+	folder     string        // of the arm with the seed
+}
+
 // train trains an arm, from where an earlier run has stopped.
-func (r *runner) train(ctx context.Context, data puzzle2d.Data, result *Result, task Task,
-	folder string) (checkpoint string, err error) {
-	items, _ := task.Names()
+func (r *runner) train(ctx context.Context, n network, result *Result) (checkpoint string, err error) {
+	items, _ := n.task.Names()
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
-	summary, err := task.Train(ctx, r.Device, data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume,
+	summary, err := n.task.Train(ctx, r.Device, n.data, voxsaw.RunOptions{Folder: n.folder, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: r.Memory})
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
-	return filepath.Join(folder, "last.safetensors"), err
-}
-
-// solve solves the puzzles of held-out photographs in the ways that the network knows.
-func (r *runner) solve(ctx context.Context, data puzzle2d.Data, result *Result, c puzzle2d.Config,
-	checkpoint string) error {
-	if len(data.Validate) == 0 {
-		return nil
-	}
-	result.Solved = map[string]puzzle2d.Evaluation{}
-	rounds := 1
-	if len(r.plan.Rounds) > 0 {
-		rounds = slices.Max(r.plan.Rounds)
-	}
-	ways := map[string]puzzle2d.PlayOptions{"unary": {Rounds: rounds, Unary: c.Binary}}
-	if c.Head == puzzle2d.HeadKWay {
-		ways = map[string]puzzle2d.PlayOptions{"only": {}}
-	} else {
-		if c.Binary {
-			ways["binary"] = puzzle2d.PlayOptions{Rounds: rounds}
-		}
-		if r.plan.Only > 0 {
-			ways["only"] = puzzle2d.PlayOptions{Only: r.plan.Only}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(ways)) {
-		o := ways[name]
-		if name == "only" && r.plan.Only > 0 && c.Grid[0]*c.Grid[1] < 9 {
-			continue // four patches have 24 orders
-		}
-		o.Memory = r.Memory
-		player, err := puzzle2d.Open(r.Device, checkpoint, o)
-		if err != nil {
-			return err
-		}
-		result.Solved[name], err = player.Evaluate(ctx, data.Photos, puzzle2d.Spread(data.Validate, r.plan.Solve))
-		player.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// measure measures the features of a checkpoint, or of random weights.
-func (r *runner) measure(ctx context.Context, t Target, data puzzle2d.Data, checkpoint string, seed uint64,
-	n puzzle2d.Network, in puzzle2d.Input) (Measured, error) {
-	width, height := data.Photos.Size()
-	o := puzzle2d.FeatureOptions{Random: n, Seed: seed, Input: in, Layer: t.Layer, Side: t.Side, Memory: r.Memory}
-	if o.Side == 0 {
-		o.Side = min(width, height)
-	}
-	f, err := puzzle2d.OpenFeatures(r.Device, checkpoint, o)
-	if err != nil {
-		return Measured{}, err
-	}
-	defer f.Close()
-	m := Measured{Target: t.Name, Width: f.Width(), Chance: 1 / float64(len(data.Photos.Classes()))}
-	if m.Draws, err = t.measure().Run(ctx, f, data); err != nil {
-		return m, err
-	}
-	if !t.Mix {
-		m.Interval = interval(m.Draws)
-	}
-	return m, nil
+	return train.Last(n.folder), err
 }

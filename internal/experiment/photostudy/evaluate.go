@@ -1,0 +1,121 @@
+package photostudy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+// This file: what networks are measured by. Tasks of Pascal VOC, for which they are fine-tuned, are
+// in finetune.go.
+
+// An evaluation measures the networks of all arms by one thing.
+type evaluation interface {
+	// name is what it is called in errors.
+	name() string
+	// settings are what its outcome depends on; evaluations of the same kind are numbered.
+	settings() (kind string, all map[string]string, err error)
+	// done says whether a result has the outcome, or a network can have none.
+	done(*Result, network) bool
+	// evaluate adds the outcome to a result.
+	evaluate(context.Context, *Result, network) error
+}
+
+// solving is puzzles of held-out photographs, in the ways that a network knows.
+type solving struct{ *runner }
+
+func (*solving) name() string { return "solving puzzles" }
+
+func (e *solving) settings() (kind string, all map[string]string, err error) {
+	return "", map[string]string{"rounds": fmt.Sprint(e.plan.Rounds), "only": strconv.Itoa(e.plan.Only),
+		"solve": strconv.Itoa(e.plan.Solve)}, nil
+}
+
+func (*solving) done(result *Result, n network) bool {
+	_, puzzles := n.task.(*Puzzles)
+	return n.checkpoint == "" || !puzzles || result.Solved != nil || len(n.data.Validate) == 0
+}
+
+func (e *solving) evaluate(ctx context.Context, result *Result, n network) error {
+	c := n.task.(*Puzzles).Config
+	result.Solved = map[string]puzzle2d.Evaluation{}
+	rounds := 1
+	if len(e.plan.Rounds) > 0 {
+		rounds = slices.Max(e.plan.Rounds)
+	}
+	ways := map[string]puzzle2d.PlayOptions{"unary": {Rounds: rounds, Unary: c.Binary}}
+	if c.Head == puzzle2d.HeadKWay {
+		ways = map[string]puzzle2d.PlayOptions{"only": {}}
+	} else {
+		if c.Binary {
+			ways["binary"] = puzzle2d.PlayOptions{Rounds: rounds}
+		}
+		if e.plan.Only > 0 {
+			ways["only"] = puzzle2d.PlayOptions{Only: e.plan.Only}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ways)) {
+		o := ways[name]
+		if name == "only" && e.plan.Only > 0 && c.Grid[0]*c.Grid[1] < 9 {
+			continue // four patches have 24 orders
+		}
+		o.Memory = e.Memory
+		player, err := puzzle2d.Open(e.Device, n.checkpoint, o)
+		if err != nil {
+			return err
+		}
+		result.Solved[name], err = player.Evaluate(ctx, n.data.Photos, puzzle2d.Spread(n.data.Validate, e.plan.Solve))
+		player.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transferring is the features of a network on one target.
+type transferring struct {
+	*runner
+	Target
+	place int // among the targets
+	data  puzzle2d.Data
+}
+
+func (e *transferring) name() string { return "transfer to " + e.Name }
+
+func (e *transferring) settings() (kind string, all map[string]string, err error) {
+	t := e.Target
+	t.Data = e.data.Photos.Fingerprint()
+	all, err = leaves("", &t)
+	return "transfer", all, err
+}
+
+func (e *transferring) done(result *Result, _ network) bool { return e.place < len(result.Transfer) }
+
+func (e *transferring) evaluate(ctx context.Context, result *Result, n network) error {
+	width, height := e.data.Photos.Size()
+	of := n.task.Shared()
+	o := puzzle2d.FeatureOptions{Random: *of.Network, Seed: result.Seed, Input: *of.Input, Layer: e.Layer, Side: e.Side,
+		Memory: e.Memory}
+	if o.Side == 0 {
+		o.Side = min(width, height)
+	}
+	f, err := puzzle2d.OpenFeatures(e.Device, n.checkpoint, o)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m := Measured{Target: e.Name, Width: f.Width(), Chance: 1 / float64(len(e.data.Photos.Classes()))}
+	if m.Draws, err = e.measure().Run(ctx, f, e.data); err != nil {
+		return err
+	}
+	if !e.Mix {
+		m.Interval = interval(m.Draws)
+	}
+	result.Transfer = append(result.Transfer, m)
+	return nil
+}
