@@ -314,18 +314,11 @@ func printChoices(w io.Writer, preset string, choices []puzzle2d.Choice) {
 }
 
 func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) error {
-	run.memory = o.Memory
-	if err := run.hours.check(cmd); err != nil {
-		return err
-	}
-	store, err := openPhotos(o.Data)
+	store, err := run.openPhotos(o.Data, o.Memory)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if err := run.local.keep(cmd, store); err != nil {
-		return err
-	}
 	data := puzzle2d.Split(store)
 	task := o.Task.Value().(photostudy.Task)
 	from := task.Shared().Checkpoint
@@ -362,6 +355,23 @@ func openPhotos(dir string) (*photos.Store, error) {
 			"add --data FOLDER, as voxsaw 2d prepare PHOTOS --out FOLDER makes it")
 	}
 	return photos.Open(dir)
+}
+
+// openPhotos opens prepared photographs to train on.
+func (r *runFlags) openPhotos(dir string, memory gibibytes) (*photos.Store, error) {
+	r.memory = memory
+	if err := r.hours.check(r.cmd); err != nil {
+		return nil, err
+	}
+	store, err := openPhotos(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.local.keep(r.cmd, store); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
 }
 
 type photoSolveOptions struct {

@@ -239,18 +239,11 @@ func startPhotoFinetune(cmd *cobra.Command, o *photoFinetuneOptions, run runFlag
 }
 
 func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) error {
-	run.memory = o.Memory
-	if err := run.hours.check(cmd); err != nil {
-		return err
-	}
-	store, err := openPhotos(o.Data)
+	store, err := run.openPhotos(o.Data, o.Memory)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if err := run.local.keep(cmd, store); err != nil {
-		return err
-	}
 	task := o.Task.Value().(puzzle2d.Finetuning)
 	batch := newAutoBatch(task.Items(), "photographs", 1)
 	data, err := puzzle2d.SplitMarked(store, o.TrainOn)

@@ -25,24 +25,16 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := jigsaw.With(&c.Puzzle, &c.ValidateShuffles, path, o); err != nil {
-		return nil, err
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	game, err := c.game()
-	if err == nil {
-		err = game.Among(o.Only, path, c.Orders)
-	}
-	if err != nil {
-		return nil, err
-	}
-	network, err := c.Network.net(c.Patch, c.Patch)
-	if err != nil {
-		return nil, err
-	}
-	player, err := jigsaw.Open(dev, path, game, network, o.Memory)
+	player, err := jigsaw.OpenTrained(dev, path, jigsaw.Trained{Puzzle: &c.Puzzle, Shuffles: &c.ValidateShuffles,
+		Orders: c.Orders, Game: func() (game jigsaw.Config, b jigsaw.Backbone, err error) {
+			if err = c.Check(); err == nil {
+				game, err = c.game()
+			}
+			if err == nil {
+				b, err = c.Network.net(c.Patch, c.Patch)
+			}
+			return game, b, err
+		}}, o)
 	if err != nil {
 		return nil, err
 	}

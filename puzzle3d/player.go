@@ -25,24 +25,16 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := jigsaw.With(&c.Puzzle, &c.ValidateShuffles, path, o); err != nil {
-		return nil, err
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	game, err := c.game()
-	if err == nil {
-		err = game.Among(o.Only, path, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	encoder, err := c.encoder()
-	if err != nil {
-		return nil, err
-	}
-	player, err := jigsaw.Open(dev, path, game, encoder, o.Memory)
+	player, err := jigsaw.OpenTrained(dev, path, jigsaw.Trained{Puzzle: &c.Puzzle, Shuffles: &c.ValidateShuffles,
+		Game: func() (game jigsaw.Config, b jigsaw.Backbone, err error) {
+			if err = c.Check(); err == nil {
+				game, err = c.game()
+			}
+			if err == nil {
+				b, err = c.encoder()
+			}
+			return game, b, err
+		}}, o)
 	if err != nil {
 		return nil, err
 	}

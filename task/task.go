@@ -18,7 +18,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/classify"
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
@@ -63,14 +62,10 @@ func Register(t Task) {
 	if t.Short == "" {
 		t.Short = fmt.Sprintf("tell which of %d classes a crop is", t.Classes)
 	}
-	pretext.Register(pretext.Task{
+	classify.Register(pretext.Task{
 		Name: t.Name, Short: t.Short, Items: "crops",
 		Title: "Task " + t.Name + " on unseen cases", Score: "classes of held-out cases told",
-		New: func() pretext.Config { return t.defaults() },
-		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			return classify.Open(dev, path, t.Name, t.defaults(), nil, o)
-		},
-	})
+	}, func() (classify.Config, *int) { return t.defaults(), nil })
 }
 
 // Pretrain trains encoder and head to do the task. The score of a validation is the share of the
@@ -161,9 +156,6 @@ func (c *config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
-
-// Declare implements [pretext.Model].
-func (c *config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: the whole crop is the patch.
 func (c *config) Task() (classify.Task, error) {

@@ -154,7 +154,7 @@ func (t Task) logits(g *nn.Graph, s *Settings, n int) []*nn.Node {
 	return all
 }
 
-// Declare declares the parameters of a task's whole model: [pretext.Model] for a Config.
+// Declare declares the parameters of a task's whole model.
 func Declare(c Config, params *nn.Params) error {
 	t, err := c.Task()
 	if err != nil {
@@ -166,6 +166,20 @@ func Declare(c Config, params *nn.Params) error {
 		return fmt.Errorf("building the network: %w", err)
 	}
 	return nil
+}
+
+// Register puts a task on the list of pretext tasks. defaults makes its settings; with them, where
+// the task draws truths, comes the setting that says how many are drawn of each held-out case.
+func Register(t pretext.Task, defaults func() (c Config, draws *int)) {
+	t.New = func() pretext.Config {
+		c, _ := defaults()
+		return c
+	}
+	t.Open = func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+		c, draws := defaults()
+		return Open(dev, path, t.Name, c, draws, o)
+	}
+	pretext.Register(t)
 }
 
 // Pretrain trains with settings that are resolved, as one of several ranks or, with an empty group,
@@ -182,7 +196,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	s := c.Base()
 	return pretext.Train(ctx, dev, pretext.Job[*Batch]{
 		Task: t.Name, Settings: c, Training: s.Train, Crop: s.Crop, ValidateCases: s.ValidateCases,
-		Declare: c.Declare,
+		Declare: func(params *nn.Params) error { return Declare(c, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*Batch], error) { return NewLearner(t, s, w) },
 	}, data, o, group)
 }

@@ -252,7 +252,8 @@ type Evaluator struct {
 // Open brings a checkpoint of a task back. c holds its default settings, which those of the
 // checkpoint replace; draws, if not nil, is the setting that [pretext.OpenOptions] replace.
 func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.OpenOptions) (*Evaluator, error) {
-	d, params, err := pretext.Restore(dev, path, task, c)
+	d, params, err := pretext.Restore(dev, path, task, c,
+		func(params *nn.Params) error { return Declare(c, params) })
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,30 @@ func (o *OneOf) Clone() OneOf {
 	return c
 }
 
+// Override is a copy in which a section of a file, which errors call name, replaces values. The
+// section may choose another struct, into which share brings what it has in common with the one
+// that was chosen.
+func (o *OneOf) Override(name string, s Section, share func(into, from any)) (OneOf, error) {
+	c := o.Clone()
+	if to, ok := s.Lookup(o.key); ok && to != c.Chosen {
+		into := c.Option(to)
+		if into == nil {
+			why, gone := o.removed[to]
+			if !gone {
+				why = fmt.Sprintf("there is no %s %q: choose one of %s", o.key, to, strings.Join(o.Names(), ", "))
+			}
+			return c, fmt.Errorf("%s: %s", name, why)
+		}
+		share(into, c.Value())
+		c.Chosen = to
+	}
+	holder := struct {
+		OneOf `yaml:",inline"`
+	}{c}
+	err := s.Apply(name, &holder)
+	return holder.OneOf, err
+}
+
 var oneOf = reflect.TypeFor[OneOf]()
 
 // selector is the key that chooses.

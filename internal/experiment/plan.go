@@ -151,8 +151,8 @@ func (p Plan) Check() error {
 	seen := map[string]bool{}
 	for _, i := range p.Inits {
 		switch {
-		case i.Name == "" || strings.ContainsAny(i.Name, `/\`) || strings.HasPrefix(i.Name, "."):
-			return fmt.Errorf("initialisation %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", i.Name)
+		case CheckName("initialisation", i.Name) != nil:
+			return CheckName("initialisation", i.Name)
 		case seen[i.Name]:
 			return fmt.Errorf("there are two initialisations %q", i.Name)
 		case i.Checkpoint != "" && i.pretrains():
@@ -183,6 +183,16 @@ func (p Plan) Check() error {
 		if err := p.checkBatches(i); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// CheckName says what is wrong with the name of an initialisation, an arm or whatever else of a
+// plan has a folder of its own.
+func CheckName(what, name string) error {
+	if name == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%s %q: its name becomes a folder's, and must not be empty, contain a slash "+
+			"or begin with a dot", what, name)
 	}
 	return nil
 }

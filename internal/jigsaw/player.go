@@ -35,9 +35,33 @@ type Player struct {
 // Players are a player for each grid of a game.
 type Players []*Player
 
-// With changes the settings of a trained game as the options say; shuffles is how many puzzles are
-// made of an item, path is the checkpoint's.
-func With(c *voxsaw.Puzzle, shuffles *int, path string, o voxsaw.PlayOptions) error {
+// Trained is the settings of the game that a checkpoint was trained on.
+type Trained struct {
+	Puzzle   *voxsaw.Puzzle
+	Shuffles *int     // puzzles that are made of an item
+	Orders   []string // that are listed, of the K-way head
+	// Game is the game and the network of the settings, which it checks.
+	Game func() (Config, Backbone, error)
+}
+
+// OpenTrained prepares players with the weights of a checkpoint, for a game that is played as the
+// options say. It changes the settings so, too.
+func OpenTrained(dev voxsaw.Device, path string, t Trained, o voxsaw.PlayOptions) (Players, error) {
+	if err := with(t.Puzzle, t.Shuffles, path, o); err != nil {
+		return nil, err
+	}
+	game, b, err := t.Game()
+	if err == nil {
+		err = game.among(o.Only, path, t.Orders)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Open(dev, path, game, b, o.Memory)
+}
+
+// with changes the settings of a trained game as the options say; path is the checkpoint's.
+func with(c *voxsaw.Puzzle, shuffles *int, path string, o voxsaw.PlayOptions) error {
 	if o.Unary && !c.Binary {
 		return fmt.Errorf("%s: the network was trained without binary terms: leave --unary out", path)
 	}
@@ -46,8 +70,8 @@ func With(c *voxsaw.Puzzle, shuffles *int, path string, o voxsaw.PlayOptions) er
 	return nil
 }
 
-// Among makes a game one among k orders, chosen as [ChooseOrders] does; path is the checkpoint's.
-func (c *Config) Among(k int, path string, listed []string) (err error) {
+// among makes a game one among k orders, chosen as [ChooseOrders] does; path is the checkpoint's.
+func (c *Config) among(k int, path string, listed []string) (err error) {
 	if k <= 0 {
 		return nil
 	}

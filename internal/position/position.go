@@ -14,7 +14,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
@@ -25,14 +24,10 @@ import (
 const name = "position"
 
 func init() {
-	pretext.Register(pretext.Task{
+	classify.Register(pretext.Task{
 		Name: name, Short: "say where one patch lies, seen from another", Items: "pairs",
 		Title: "Relative positions in unseen cases", Score: "positions in held-out cases told",
-		New: func() pretext.Config { return defaults() },
-		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			return classify.Open(dev, path, name, defaults(), nil, o)
-		},
-	})
+	}, func() (classify.Config, *int) { return defaults(), nil })
 }
 
 // Config is all there is to say about a run but its data.
@@ -76,9 +71,6 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
-
-// Declare implements [pretext.Model].
-func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // middle is the number of the cell in the middle, in row-major order.
 const middle = 13

@@ -210,27 +210,12 @@ func Chosen(o *config.OneOf) (Task, Config) {
 // Override returns a copy of the settings in which a section of a file replaces values. The section
 // may choose another task, which then starts from the shared settings of the first.
 func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
-	c, before := o.Clone(), o.Clone()
-	_, from := Chosen(&before)
-	if task, ok := s.Lookup("task"); ok {
-		to, ok := c.Option(task).(Config)
-		if !ok {
-			_, err := Of(task)
-			return c, fmt.Errorf("%s: %w", name, err)
-		}
-		if c.Chosen != task {
-			to.Common().Set(from.Common())
-		}
-		c.Chosen = task
-	}
-	holder := struct {
-		config.OneOf `yaml:",inline"`
-	}{c}
-	if err := s.Apply(name, &holder); err != nil {
+	c, err := o.Override(name, s, func(into, from any) { into.(Config).Common().Set(from.(Config).Common()) })
+	if err != nil {
 		return c, err
 	}
-	if o, ok := c.Value().(Overridden); ok && c.Chosen == before.Chosen {
-		o.Overridden(from, s)
+	if told, ok := c.Value().(Overridden); ok && c.Chosen == o.Chosen {
+		told.Overridden(o.Value().(Config), s)
 	}
 	return c, nil
 }

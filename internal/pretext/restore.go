@@ -13,13 +13,12 @@ import (
 type Model interface {
 	// Check says what is wrong with the settings.
 	Check() error
-	// Declare declares the parameters of the whole model.
-	Declare(*nn.Params) error
 }
 
 // Restore reads a checkpoint of a task: its settings into m, a pointer to a struct that holds the
 // defaults, and its weights into parameters, which the caller closes. Errors name the file.
-func Restore(dev voxsaw.Device, path, task string, m Model) (device.Device, *nn.Params, error) {
+func Restore(dev voxsaw.Device, path, task string, m Model,
+	declare func(*nn.Params) error) (device.Device, *nn.Params, error) {
 	d, err := device.From(dev)
 	if err != nil {
 		return nil, nil, err
@@ -36,7 +35,7 @@ func Restore(dev voxsaw.Device, path, task string, m Model) (device.Device, *nn.
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	params := nn.NewParams(d, 0) // every initial weight is replaced
-	if err = m.Declare(params); err == nil {
+	if err = declare(params); err == nil {
 		_, err = checkpoint.LoadAll(path, params,
 			func(string) string { return "it is not a checkpoint of this network" })
 	}

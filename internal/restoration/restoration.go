@@ -152,7 +152,7 @@ func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data sample
 	}, data, o, group)
 }
 
-// Declare implements [pretext.Model].
+// Declare declares the parameters of the whole model.
 func (c *Config[T]) Declare(params *nn.Params) error {
 	g := nn.NewGraph(nn.Train, params.Device().Activations())
 	c.task().network(g, "image", 1)

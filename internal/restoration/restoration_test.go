@@ -61,7 +61,7 @@ func resolved(t testing.TB, c pretext.Config) pretext.Config {
 // modelOf is the inside of a configuration.
 type modelOf interface {
 	pretext.Config
-	pretext.Model
+	declared
 	task() task
 	pretrain(context.Context, voxsaw.Device, sample.Data, voxsaw.RunOptions, train.Group) (voxsaw.Summary, error)
 }

@@ -113,9 +113,15 @@ type evaluator struct {
 	notes  []string
 }
 
+// declared are settings that declare the parameters of the whole model.
+type declared interface {
+	pretext.Model
+	Declare(*nn.Params) error
+}
+
 // open brings a checkpoint back, whose settings m are read into those of the task.
-func open(dev voxsaw.Device, path string, m pretext.Model, t func() task, o pretext.OpenOptions) (*evaluator, error) {
-	d, params, err := pretext.Restore(dev, path, t().name, m)
+func open(dev voxsaw.Device, path string, m declared, t func() task, o pretext.OpenOptions) (*evaluator, error) {
+	d, params, err := pretext.Restore(dev, path, t().name, m, m.Declare)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/classify"
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -26,14 +25,10 @@ import (
 const name = "rotation"
 
 func init() {
-	pretext.Register(pretext.Task{
+	classify.Register(pretext.Task{
 		Name: name, Short: "say by which right angles a crop was turned", Items: "crops",
 		Title: "Rotations of unseen cases", Score: "rotations of held-out cases told",
-		New: func() pretext.Config { return defaults() },
-		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			return classify.Open(dev, path, name, defaults(), nil, o)
-		},
-	})
+	}, func() (classify.Config, *int) { return defaults(), nil })
 }
 
 // Config is all there is to say about a run but its data. The crop is a cube.
@@ -84,9 +79,6 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
-
-// Declare implements [pretext.Model].
-func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: the whole crop is the patch.
 func (c *Config) Task() (classify.Task, error) {

@@ -17,7 +17,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/rot90"
@@ -30,15 +29,13 @@ import (
 const name = "rubik"
 
 func init() {
-	pretext.Register(pretext.Task{
+	classify.Register(pretext.Task{
 		Name: name, Short: "say in which order the patches of a crop are, and how each was turned", Items: "cubes",
 		Title: "Rubik's cubes of unseen cases",
 		Score: "orders and rotations in held-out cases told",
-		New:   func() pretext.Config { return defaults() },
-		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			c := defaults()
-			return classify.Open(dev, path, name, c, &c.ValidateShuffles, o)
-		},
+	}, func() (classify.Config, *int) {
+		c := defaults()
+		return c, &c.ValidateShuffles
 	})
 }
 
@@ -118,9 +115,6 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
-
-// Declare implements [pretext.Model].
-func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: first the order, then how the patch in each slot was turned.
 // The loss is the mean of the two cross-entropies: the paper gives both the same weight.

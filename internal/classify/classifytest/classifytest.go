@@ -180,7 +180,7 @@ func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
 	}
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
-	if err := c.Declare(params); err != nil {
+	if err := classify.Declare(c, params); err != nil {
 		t.Fatal(err)
 	}
 	task, err := c.Task()

@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
@@ -68,8 +68,8 @@ func (p Plan) checkFinetune() error {
 	seen := map[string]bool{}
 	for _, f := range p.Finetune {
 		switch {
-		case f.Name == "" || strings.ContainsAny(f.Name, `/\`) || strings.HasPrefix(f.Name, "."):
-			return fmt.Errorf("finetune %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", f.Name)
+		case experiment.CheckName("finetune", f.Name) != nil:
+			return experiment.CheckName("finetune", f.Name)
 		case seen[f.Name]:
 			return fmt.Errorf("there are two tasks of finetune %q", f.Name)
 		case f.Data == "":

@@ -8,7 +8,6 @@ package photostudy
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -85,8 +84,8 @@ func (p Plan) Check() error {
 	random := false
 	for _, a := range p.Arms {
 		switch {
-		case a.Name == "" || strings.ContainsAny(a.Name, `/\`) || strings.HasPrefix(a.Name, "."):
-			return fmt.Errorf("arm %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", a.Name)
+		case experiment.CheckName("arm", a.Name) != nil:
+			return experiment.CheckName("arm", a.Name)
 		case seen[a.Name]:
 			return fmt.Errorf("there are two arms %q", a.Name)
 		case !a.Random && a.Pretrain.IsZero():
@@ -113,10 +112,7 @@ func (p Plan) Check() error {
 
 // settings are those of an arm.
 func (p Plan) settings(a Arm) (config.OneOf, error) {
-	if a.Pretrain.IsZero() {
-		return p.Pretrain.OneOf.Clone(), nil
-	}
-	return override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
+	return p.Pretrain.Override("arm "+a.Name+": pretrain", a.Pretrain, share)
 }
 
 // network is that of an arm.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -24,40 +25,78 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r experiment.Reh
 		return r, err
 	}
 	defer os.RemoveAll(folder)
-	for _, arm := range p.Arms {
-		if arm.Random {
-			continue
+	var stores []*photos.Store
+	defer func() {
+		for _, store := range stores {
+			store.Close()
 		}
-		chosen, err := p.settings(arm)
-		if err != nil {
-			return r, err
-		}
-		task := chosen.Value().(Task)
+	}()
+	err = p.rehearse(ctx, dev, func(_ Arm, task Task) (puzzle2d.Data, error) {
 		store, err := madeUp(folder, side(task))
 		if err != nil {
-			return r, err
+			return puzzle2d.Data{}, err
 		}
-		defer store.Close()
-		data := puzzle2d.Split(store)
-		if err := task.Resolve(data); err != nil {
-			return r, fmt.Errorf("arm %s: %w", arm.Name, err)
+		stores = append(stores, store)
+		return puzzle2d.Split(store), nil
+	}, func(task Task, data puzzle2d.Data, one cluster.Needs) (err error) {
+		r.Of("training").Add(len(p.Seeds), one.FLOPs)
+		if r.Rate == 0 {
+			r.Rate, err = rateOf(ctx, dev, task, data)
 		}
-		steps := task.Shared().Train.Steps
-		one, err := experiment.Rehearse(steps, func(o voxsaw.RunOptions) error {
+		return err
+	})
+	return r, err
+}
+
+// Needs rehearses the training of each arm on a device. Nothing is trained.
+func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, err error) {
+	r, err := newRunner(p, experiment.Setting{Device: dev})
+	if err != nil {
+		return n, err
+	}
+	defer r.close()
+	err = p.rehearse(ctx, dev, func(arm Arm, _ Task) (puzzle2d.Data, error) { return r.own[arm.Photos], nil },
+		func(_ Task, _ puzzle2d.Data, need cluster.Needs) error {
+			n.Memory, n.FLOPs = max(n.Memory, need.Memory), max(n.FLOPs, need.FLOPs)
+			return nil
+		})
+	return n, err
+}
+
+// rehearse learns what the training of each arm needs, on data for it, and calls each with that.
+func (p Plan) rehearse(ctx context.Context, dev voxsaw.Device, of func(Arm, Task) (puzzle2d.Data, error),
+	each func(Task, puzzle2d.Data, cluster.Needs) error) error {
+	one := func(arm Arm) error {
+		chosen, err := p.settings(arm)
+		if err != nil {
+			return err
+		}
+		task := chosen.Value().(Task)
+		data, err := of(arm, task)
+		if err == nil {
+			err = task.Resolve(data)
+		}
+		if err != nil {
+			return err
+		}
+		need, err := experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
 			_, err := task.Train(ctx, dev, data, o)
 			return err
 		})
 		if err != nil {
-			return r, fmt.Errorf("arm %s: %w", arm.Name, err)
+			return err
 		}
-		r.Of("training").Add(len(p.Seeds), one.FLOPs)
-		if r.Rate == 0 {
-			if r.Rate, err = rateOf(ctx, dev, task, data); err != nil {
-				return r, fmt.Errorf("arm %s: %w", arm.Name, err)
-			}
+		return each(task, data, need)
+	}
+	for _, arm := range p.Arms {
+		if arm.Random {
+			continue
+		}
+		if err := one(arm); err != nil {
+			return fmt.Errorf("arm %s: %w", arm.Name, err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // rateOf times a few small steps. It changes the settings of the task.

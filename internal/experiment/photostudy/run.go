@@ -14,7 +14,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/outdir"
@@ -165,34 +164,6 @@ func (r *runner) open(data string) (*photos.Store, error) {
 	return store, err
 }
 
-// Needs rehearses the training of each arm on a device. Nothing is trained.
-func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, err error) {
-	r, err := newRunner(p, experiment.Setting{Device: dev})
-	if err != nil {
-		return n, err
-	}
-	defer r.close()
-	for _, arm := range p.Arms {
-		chosen, err := p.settings(arm)
-		if err != nil || arm.Random {
-			continue // Check has found no fault with the settings
-		}
-		task := chosen.Value().(Task)
-		var need cluster.Needs
-		if err = task.Resolve(r.own[arm.Photos]); err == nil {
-			need, err = experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
-				_, err := task.Train(ctx, dev, r.own[arm.Photos], o)
-				return err
-			})
-		}
-		if err != nil {
-			return n, fmt.Errorf("arm %s: %w", arm.Name, err)
-		}
-		n.Memory, n.FLOPs = max(n.Memory, need.Memory), max(n.FLOPs, need.FLOPs)
-	}
-	return n, nil
-}
-
 // parts are the arms with each of their seeds.
 func (p Plan) parts(out string) (parts []experiment.Part) {
 	for _, arm := range p.Arms {
@@ -218,7 +189,7 @@ func done(folder string) bool {
 type runner struct {
 	experiment.Setting
 	plan        Plan
-	own         map[string]puzzle2d.Data // by what arms name to be trained on; "": what the plan does
+	own         map[string]puzzle2d.Data // to train on, by what arms name; "": the plan
 	evaluations []evaluation
 	stores      []*photos.Store // that are open
 }

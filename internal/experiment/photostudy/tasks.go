@@ -2,7 +2,6 @@ package photostudy
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
@@ -98,23 +97,8 @@ func Tasks() config.OneOf {
 		classes(puzzle2d.Rotation), classes(puzzle2d.Position))
 }
 
-// override makes settings of others and a section of a file, which may choose another task: that
-// has the shared settings of the first.
-func override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
-	c := o.Clone()
-	if task, ok := s.Lookup("task"); ok && task != c.Chosen {
-		to, ok := c.Option(task).(Task)
-		if !ok {
-			return c, fmt.Errorf("%s: there is no task %q: choose one of jigsaw, labels, rotation, position", name,
-				task)
-		}
-		from, into := c.Value().(Task).Shared(), to.Shared()
-		*into.Network, *into.Train, *into.Input, *into.Validate = *from.Network, *from.Train, *from.Input, *from.Validate
-		c.Chosen = task
-	}
-	holder := struct {
-		config.OneOf `yaml:",inline"`
-	}{c}
-	err := s.Apply(name, &holder)
-	return holder.OneOf, err
+// share brings what tasks have in common from one into another.
+func share(into, from any) {
+	a, b := into.(Task).Shared(), from.(Task).Shared()
+	*a.Network, *a.Train, *a.Input, *a.Validate = *b.Network, *b.Train, *b.Input, *b.Validate
 }
