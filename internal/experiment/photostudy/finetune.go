@@ -110,7 +110,7 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 	}
 	all["data"], all["train_on"], all["name"] = e.marked.Photos.Fingerprint(), e.on(), e.Name
 	if digest != "" {
-		all["proposals_digest"] = digest
+		all[digestKey] = digest
 	}
 	return "finetune", all, nil
 }
@@ -118,6 +118,9 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 func (e *finetuning) done(result *Result, _ network) bool {
 	return slices.ContainsFunc(result.Finetuned, func(f Finetuned) bool { return f.Task == e.Name })
 }
+
+// digestKey is the setting that tells proposals from others, wherever the file lies.
+const digestKey = "proposals_digest"
 
 // digestOf is the SHA-256 of a file of proposals, which may hold gigabytes.
 func digestOf(path string) (string, error) {
