@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -64,6 +65,9 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	switch {
 	case begun && (len(scans) == 0 || before.Has(scans)):
 		scans = before.Scans
+		if err := absoluteTuning(cmd); err != nil {
+			return err
+		}
 		moved, err := before.Return(out)
 		if err != nil {
 			return err
@@ -98,6 +102,20 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		return err
 	}
 	return printJob(cmd, result)
+}
+
+// absoluteTuning makes the path of a tuning file hold in any folder: a job goes on in the one in
+// which it was begun.
+func absoluteTuning(cmd *cobra.Command) error {
+	f := cmd.Flags().Lookup("tuning")
+	if f == nil || !givenNow(cmd, f) || f.Value.String() == "" {
+		return nil
+	}
+	path, err := filepath.Abs(f.Value.String())
+	if err != nil {
+		return err
+	}
+	return f.Value.Set(path)
 }
 
 // machineFlags are the flags about the machine as the user gave them, in a file too.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/hint"
 )
 
 // flagMistake says in a user's words what is wrong with a flag.
@@ -165,11 +166,11 @@ func argumentMistake(cmd *cobra.Command, args []string) error {
 		err = fmt.Errorf("%s takes flags alone, and was given %q", cmd.CommandPath(), args[0])
 		if resume := cmd.Flags().Lookup("resume"); resume != nil && resume.Changed {
 			return withHint(&usageError{err}, "--resume takes no value, --out names the run: %s --resume --out %s",
-				cmd.CommandPath(), args[0])
+				cmd.CommandPath(), hint.Word(args[0]))
 		}
 		if cmd.Flags().Lookup("data") != nil {
 			return withHint(&usageError{err}, "prepared cases are named with --data: %s --data %s", cmd.CommandPath(),
-				args[0])
+				hint.Word(args[0]))
 		}
 	case len(args) > n:
 		err = fmt.Errorf("%s takes %s and nothing more, and was given %q, too", cmd.CommandPath(), wanted, args[n])

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -277,7 +278,8 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	say(stderr, "%s: %s", run.out, steps(summary))
 	p, err := scorePhotos(cmd, task, dev, data, run)
 	if err != nil {
-		return withHint(err, "the training is finished: %s --resume --out %s scores it", cmd.CommandPath(), run.out)
+		return withHint(err, "the training is finished: %s --resume --out %s scores it", cmd.CommandPath(),
+			hint.Word(run.out))
 	}
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err == nil {

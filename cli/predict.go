@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/quality"
@@ -140,7 +140,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return refused(err)
 	}
 	stderr := cmd.ErrOrStderr()
-	sayNotes(stderr, batch.Notes, "voxsaw inspect "+strings.Join(paths, " "))
+	sayNotes(stderr, batch.Notes, "voxsaw inspect "+hint.Words(paths...))
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err

@@ -160,7 +160,7 @@ func unusualLabels(ctx context.Context, dir string) []string {
 // sayFound says what the data set is, and what is odd about it.
 func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 	say(stderr, "%s", d)
-	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+strings.Join(roots, " "))
+	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+hint.Words(roots...))
 }
 
 // checkStructures says which of the structures to take are met nowhere. Names of some hospitals may

@@ -192,7 +192,8 @@ func (r *runFlags) explain(err error) error {
 		}
 		changed.Changes = r.asGiven(changed.Changes)
 	}
-	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
+	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), hint.Word(r.out)),
+		"start over with --force")
 }
 
 // asGiven names settings by the flags that gave them, instead of by their keys.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/provenance"
@@ -152,7 +153,8 @@ func sayOnce(stderr io.Writer) func(name string, err error) {
 // hintOfView says what to name instead of a path that holds no scan.
 func hintOfView(path string) string {
 	if maps, err := pairing.Files(path); err == nil && allLabels(maps) {
-		return fmt.Sprintf("label maps are shown with their scans: voxsaw view SCANS --predictions %s", path)
+		return fmt.Sprintf("label maps are shown with their scans: voxsaw view SCANS --predictions %s",
+			hint.Word(path))
 	}
 	return hintOfRuns(path, "name the folder of a run, of scans, or of prepared cases")
 }

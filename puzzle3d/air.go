@@ -40,7 +40,7 @@ func (s sampler) airNote() (string, error) {
 			}
 			alike := map[string]int{} // uniform patches by their values
 			for patch := range slices.Chunk(cut, layout.Values()) {
-				if values := patches.Uniform(patch, layout.Channels); values != nil {
+				if values := patches.Uniform(patch, layout.Shown()); values != nil {
 					alike[fmt.Sprint(values)]++
 					blank++
 				}

@@ -172,6 +172,9 @@ func (c Config) Check() error {
 	if err := patches.CheckVary(c.Intensity); err != nil {
 		return err
 	}
+	if err := c.checkTimes(); err != nil {
+		return err
+	}
 	if c.Times > 0 && c.Restore > 0 {
 		return fmt.Errorf("restore is %v and times %d: crops of several times cannot be restored by a network that "+
 			"looks at one", c.Restore, c.Times)
@@ -191,6 +194,23 @@ func (c Config) Check() error {
 		return err
 	}
 	return game.Check()
+}
+
+// checkTimes refuses channels that are something else than times of one scan.
+func (c Config) checkTimes() error {
+	names := c.Preparation.ChannelNames()
+	if c.Times == 0 || len(names) < 2 {
+		return nil
+	}
+	first := c.Preparation.Channel(0)
+	for n, name := range names {
+		one := c.Preparation.Channel(n)
+		if one.ModalityName() != first.ModalityName() || one.Scheme() != first.Scheme() || one.Window != first.Window {
+			return fmt.Errorf("times is %d, and the channels %s and %s are prepared as different things: "+
+				"times of one scan have one modality and one scheme of intensities", c.Times, names[0], name)
+		}
+	}
+	return nil
 }
 
 // grid is that of the puzzles, whose last axis is time where there is one.

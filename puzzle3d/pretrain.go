@@ -2,14 +2,17 @@ package puzzle3d
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // Pretrain trains encoder and head to solve puzzles. What the configuration leaves out follows from
@@ -95,6 +98,14 @@ func (l *learner) Notes() []string {
 	notes := l.Learner.Notes()
 	if l.air != "" {
 		notes = append(notes, l.air)
+	}
+	if c := l.sampler.config; c.Times > 0 {
+		notes = append(notes, fmt.Sprintf("the channels %s are taken for times, in this order: each patch shows one",
+			safetext.List(c.Preparation.ChannelNames())))
+		if first := c.Preparation.Channel(0).Scheme(); first != volume.CTWindow && first != volume.CTPercentiles {
+			notes = append(notes, fmt.Sprintf("intensities go by %s: each time is standardised by itself, "+
+				"so that brightness does not tell the time", first))
+		}
 	}
 	return notes
 }

@@ -131,6 +131,7 @@ func TestTimes(t *testing.T) {
 		{func(c *Config) { c.Times = 4 }, "times is 4, and the samples have 3 channels"},
 		{func(c *Config) { c.Preparation = volume.DefaultPreparation() }, "times is 3, and the samples have 1 channel"},
 		{func(c *Config) { c.Restore = 1 }, "cannot be restored"},
+		{func(c *Config) { c.Preparation.Modality = "CT,MR,CT" }, "channels a and b are prepared as different things"},
 	} {
 		wrong := c
 		broken.change(&wrong)

@@ -223,6 +223,11 @@ func (c Config) sameChannels(path string) error {
 	if err != nil {
 		return err
 	}
+	if max(how.Inputs(), 1) != of.InputChannels() {
+		return fmt.Errorf("%s has learnt one time of its 4D scans at once (times): "+
+			"it goes on with scans of one channel, and these have %d%s",
+			path, c.Network.InputChannels(), names(c.Preparation))
+	}
 	return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin the first convolution afresh with --init-partial",
 		path, numbers.Count(of.InputChannels(), "channel"), names(how), c.Network.InputChannels(), names(c.Preparation))
 }

@@ -48,6 +48,15 @@ func (p Preparation) Channel(n int) Preparation {
 	return p
 }
 
+// SeenAs is how a network that looks at one channel at a time sees these scans, beside others: as
+// those of their first channel, where the others have one.
+func (p Preparation) SeenAs(o Preparation) Preparation {
+	if p.Inputs() > 1 && o.Inputs() <= 1 {
+		return p.Channel(0)
+	}
+	return p
+}
+
 // wordOf is word n of a list, or the only one.
 func wordOf(list string, n int) string {
 	words := strings.Split(list, ",")

@@ -322,6 +322,42 @@ func TestOtherFolders(t *testing.T) {
 	}
 }
 
+// A folder that was moved with the scans and the job in it goes on where it is now, and is known
+// there from elsewhere.
+func TestFolderMovedAsAWhole(t *testing.T) {
+	store, root := cases(t, 6), t.TempDir()
+	began, now := filepath.Join(root, "began"), filepath.Join(root, "now")
+	if err := os.Mkdir(began, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(began)
+	say := func(string, ...any) {}
+	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
+	v.write("scans/scan", "")
+	if _, err := v.job("job", say).Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	if err := os.Rename(began, now); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(now)
+	before, err := Begun("job")
+	if err != nil || !before.Has([]string{"scans"}) {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	if moved, err := before.Return("job"); moved || err != nil {
+		t.Fatalf("moved as a whole: %v, %v", moved, err)
+	}
+	if _, err := v.job("job", say).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	if before, err = Begun(filepath.Join(now, "job")); err != nil || !sameFolder(before.From, now) {
+		t.Errorf("afterwards it is from %s, want %s: %v", before.From, now, err)
+	}
+}
+
 // A job goes on from another folder: its paths are from where it began. A folder that was moved is
 // refused.
 func TestFromAnotherFolder(t *testing.T) {

@@ -43,8 +43,15 @@ func (b Before) Return(out string) (moved bool, err error) {
 		then = filepath.Join(b.From, then)
 	}
 	if !sameFolder(out, then) {
+		if b.movedWhole(out) {
+			return false, nil
+		}
+		advice := "it goes on where it was begun"
+		if _, err := os.Lstat(then); errors.Is(err, fs.ErrNotExist) {
+			advice = fmt.Sprintf("move it back, to %s", hint.Word(then))
+		}
 		return false, hint.Addf(fmt.Errorf("%s was begun as %s, and what it has written names that folder", out, then),
-			"move it back: mv %s %s", hint.Word(out), hint.Word(then))
+			"%s", advice)
 	}
 	here, err := os.Getwd()
 	if err != nil || sameFolder(here, b.From) {
@@ -53,13 +60,27 @@ func (b Before) Return(out string) (moved bool, err error) {
 	return true, os.Chdir(b.From)
 }
 
+// movedWhole tells whether the folder in which the job was begun was moved, or copied, with the
+// scans and the job in it: paths hold from the current folder then.
+func (b Before) movedWhole(out string) bool {
+	return !filepath.IsAbs(b.Out) && filepath.Clean(out) == filepath.Clean(b.Out) &&
+		!slices.ContainsFunc(b.Scans, func(path string) bool { return filepath.IsAbs(path) || !there(path) })
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Has tells whether these scans, as they are named here, are the job's.
 func (b Before) Has(scans []string) bool {
-	return slices.EqualFunc(scans, b.Scans, func(now, then string) bool {
+	return slices.EqualFunc(scans, b.Scans, func(now, scan string) bool {
+		then := scan
 		if !filepath.IsAbs(then) && b.From != "" {
 			then = filepath.Join(b.From, then)
 		}
-		return filepath.Clean(now) == filepath.Clean(then) || sameFolder(now, then)
+		return filepath.Clean(now) == filepath.Clean(then) || sameFolder(now, then) ||
+			now == scan && !there(then) // the whole folder was moved
 	})
 }
 

@@ -189,6 +189,9 @@ func (j *Job) open() error {
 		j.Say("what has not begun is computed with %s", strings.Join(j.Machine, " "))
 		s.Machine = j.Machine
 	}
+	if here, err := os.Getwd(); err == nil && s.From != "" && here != s.From {
+		s.From = here // the folder was moved with all that is in it, or is called by another path
+	}
 	if s.Hours != j.Hours {
 		j.Say("the job was begun for %g h; now there are %g", s.Hours, j.Hours)
 		s.Hours = j.Hours

@@ -260,6 +260,10 @@ func isExtra(name string) bool {
 func (d Description) Mismatches(p volume.Preparation, here volume.Range, n voxsaw.Network) []string {
 	var lines []string
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
+		// the network of 4D puzzles looks at one time
+		if of, err := d.Network(); err == nil && of.InputChannels() == 1 {
+			own = own.SeenAs(p)
+		}
 		lines = Unlike(own, d.Learnt.Spacings, p, here)
 	}
 	if own, err := d.Network(); err == nil {

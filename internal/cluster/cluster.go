@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -32,7 +33,7 @@ var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
 #
 {{.Estimate}}
 #
-#SBATCH --job-name={{.Program}}
+#SBATCH --job-name={{.Label}}
 #SBATCH --array=1-{{.Trials}}
 {{- if .Together}}
 # the ranks of a trial, on as many nodes as that takes; --nodes says how many
@@ -202,15 +203,15 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	return script, settings, err
 }
 
-// label is a name of a program as Kubernetes takes it for an object: small letters, digits and
+// label is a name of a program as schedulers take it for an object: small letters, digits and
 // dashes.
 func label(program string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
+	return cmp.Or(strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(program)), "-")
+	}, strings.ToLower(program)), "-"), "job")
 }
 
 // slurmLogs is the name of a task's log as sbatch reads it: between double quotes a backslash makes

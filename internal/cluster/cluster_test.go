@@ -64,7 +64,7 @@ func TestCommandInManifests(t *testing.T) {
 // A program of one's own that is built on the library is what its jobs run and are called after.
 func TestOwnProgram(t *testing.T) {
 	for name, want := range map[string][]string{
-		"slurm": {"#SBATCH --job-name=My tool\n", " 'My tool' crossval --config "},
+		"slurm": {"#SBATCH --job-name=my-tool\n", " 'My tool' crossval --config "},
 		"kubernetes": {"  name: my-tool-crossval", "- name: my-tool\n", "image: my-tool",
 			" 'My tool' crossval --config "},
 	} {

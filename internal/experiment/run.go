@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -187,6 +188,11 @@ func (r *runner) fitting() error {
 		return nil
 	}
 	for _, i := range r.plan.Inits {
+		if i.pretrains() {
+			if err := r.sameInputs(i); err != nil {
+				return err
+			}
+		}
 		if i.Checkpoint == "" {
 			continue
 		}
@@ -197,6 +203,35 @@ func (r *runner) fitting() error {
 		if err != nil {
 			return fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
+	}
+	return nil
+}
+
+// sameInputs says whether the network that an initialisation pretrains takes as many channels as
+// the one that is fine-tuned: how the cases were prepared decides about both.
+func (r *runner) sameInputs(i Initialisation) error {
+	chosen, err := r.plan.pretext(i)
+	if err != nil {
+		return err
+	}
+	how := r.cache.Preparation()
+	if i.Data != "" {
+		cache, err := r.open(i.Data)
+		if err != nil {
+			return err
+		}
+		defer cache.Close()
+		how = cache.Preparation()
+	}
+	_, settings := pretext.Chosen(&chosen)
+	if err := settings.Resolve(how); err != nil {
+		return fmt.Errorf("initialisation %s: %w", i.Name, err)
+	}
+	learnt, wanted := settings.Common().Network.InputChannels(), max(r.cache.Preparation().Inputs(), 1)
+	if learnt != wanted {
+		return fmt.Errorf("initialisation %s: its encoder looks at %s, and the fine-tuned network at %d: "+
+			"prepare the same channels for both; of times, fine-tune on scans of one channel", i.Name,
+			numbers.Count(learnt, "channel"), wanted)
 	}
 	return nil
 }
@@ -563,7 +598,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	for _, line := range checkpoint.Unlike(cache.Preparation(), cache.Spacings(data.Train), r.cache.Preparation(),
+	there, here := cache.Preparation(), r.cache.Preparation()
+	for _, line := range checkpoint.Unlike(there.SeenAs(here), cache.Spacings(data.Train), here,
 		r.cache.Spacings(t.Train)) {
 		r.Console.Note(fmt.Sprintf("WARNING: %s: %s", name, line))
 	}

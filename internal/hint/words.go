@@ -1,10 +1,21 @@
 package hint
 
-import "strings"
+import (
+	"runtime"
+	"strings"
+)
 
 // Word is a word of a command that is suggested, such as a path, as a shell reads it: in quotes
-// where it has to be.
-func Word(word string) string {
+// where it has to be, which on Windows are double ones.
+func Word(word string) string { return quoted(word, runtime.GOOS == "windows") }
+
+func quoted(word string, windows bool) string {
+	if windows {
+		if word != "" && !strings.ContainsAny(word, " &()^;,!%'`$@{}~[]#") {
+			return word
+		}
+		return `"` + word + `"` // which no file's name holds there
+	}
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("-_./,=:+@%", r)

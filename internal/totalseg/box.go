@@ -82,13 +82,18 @@ func (m *Model) inBox(ctx context.Context, scan *volume.Volume) (*volume.LabelMa
 	if err != nil {
 		return nil, fmt.Errorf("task %s, which finds the box: %w", m.Box.Task, err)
 	}
-	l := &volume.LabelMap{Grid: own, Labels: make([]uint16, own.Len()), Names: m.Names()}
+	empty := func() *volume.LabelMap {
+		return &volume.LabelMap{Grid: own, Labels: make([]uint16, own.Len()), Names: m.Names()}
+	}
 	from, size := boxAround(rough, m.rough.chosen(m.Box.Organs), m.Box.Margin)
-	if size == ([3]int{}) {
+	switch none := size == [3]int{}; {
+	case none && m.finds: // as TotalSegmentator does within another task
+		size = own.Shape
+	case none:
 		if m.note != nil {
 			m.note(fmt.Sprintf("task %s finds no %s: the label map is empty", m.Box.Task, safetext.List(m.Box.Organs)))
 		}
-		return l, nil
+		return empty(), nil
 	}
 	part, err := scan.Crop(from, size, 0)
 	if err != nil {
@@ -98,14 +103,22 @@ func (m *Model) inBox(ctx context.Context, scan *volume.Volume) (*volume.LabelMa
 	for n, x := range part.Float32 { // TotalSegmentator stores the box as whole numbers
 		part.Float32[n] = float32(math.Trunc(float64(x)))
 	}
-	if err := m.fits(part.Grid, voxelBytes); err != nil {
+	inside := *m
+	if inside.memory > 0 { // what was found first, and the whole label map
+		inside.memory = max(inside.memory-4*int64(own.Len()), 1)
+	}
+	if m.Box.Near == nil {
+		rough = nil
+	}
+	if err := inside.fits(part.Grid, voxelBytes); err != nil {
 		return nil, fmt.Errorf("the box of %s voxels around %s: %w", numbers.Extents(size[:]),
 			safetext.List(m.Box.Organs), err)
 	}
-	in, err := m.whole(ctx, part)
+	in, err := inside.whole(ctx, part)
 	if err != nil {
 		return nil, err
 	}
+	l := empty()
 	for k := range size[2] {
 		for j := range size[1] {
 			copy(l.Labels[l.Index(from[0], from[1]+j, from[2]+k):][:size[0]], in.Labels[in.Index(0, j, k):])
@@ -113,8 +126,9 @@ func (m *Model) inBox(ctx context.Context, scan *volume.Volume) (*volume.LabelMa
 	}
 	if m.Box.Near != nil {
 		spacing := own.Spacing()
-		mean := (spacing[0] + spacing[1] + spacing[2]) / 3
-		keepNear(l, rough, m.rough.chosen(m.Box.Near), int(m.Box.Reach/mean))
+		// in float32, as numpy has it
+		mean := (float32(spacing[0]) + float32(spacing[1]) + float32(spacing[2])) / 3
+		keepNear(l, rough, m.rough.chosen(m.Box.Near), int(float32(m.Box.Reach)/mean))
 	}
 	return l, nil
 }
@@ -203,7 +217,7 @@ func cleanBody(l *volume.LabelMap) {
 	for _, s := range l.Spacing() {
 		voxel *= float64(float32(s))
 	}
-	var trunk []int // its largest component so far
+	var trunk []int32 // its largest component so far
 	seen := make([]bool, l.Len())
 	// scipy numbers components in this order, and the first of equals is taken
 	for i := range l.Shape[0] {
@@ -214,13 +228,13 @@ func cleanBody(l *volume.LabelMap) {
 				if seen[n] || label == 0 {
 					continue
 				}
-				part := []int{n}
+				part := []int32{int32(n)}
 				seen[n] = true
 				for next := 0; next < len(part); next++ {
-					eachNeighbour(l.Shape, part[next], func(at int) {
+					eachNeighbour(l.Shape, int(part[next]), func(at int) {
 						if !seen[at] && l.Labels[at] == label {
 							seen[at] = true
-							part = append(part, at)
+							part = append(part, int32(at))
 						}
 					})
 				}

@@ -197,6 +197,7 @@ func (s *Set) Labels() (all []uint16) {
 type Model struct {
 	*Set
 	rough    *Model // that finds the box of the task; nil: there is none
+	finds    bool   // it finds the box of another task
 	dev      device.Device
 	memory   int64
 	progress func(done, total int)
@@ -215,7 +216,7 @@ func NewModel(dev device.Device, s *Set, memory int64) (*Model, error) {
 		if m.rough, err = NewModel(dev, s.rough, memory); err != nil {
 			return nil, err
 		}
-		m.network = m.rough.network
+		m.network, m.rough.finds = m.rough.network, true
 		fmt.Fprintf(sum, "%s\n", m.rough.made.Model)
 	}
 	fmt.Fprintf(sum, "%s %s\n", s.Name, numbers.Extents(s.Spacing[:]))
@@ -321,7 +322,11 @@ func (m *Model) fits(g volume.Grid, voxelBytes int) error {
 		return err
 	}
 	preparing, _ := m.beside(g, small, voxelBytes)
-	if ending := 2*int64(small.Len()) + 4*int64(g.Len()); max(preparing, ending) > m.memory {
+	ending := 2*int64(small.Len()) + 4*int64(g.Len())
+	if m.Body { // components are 4 bytes a voxel, which grow by a quarter, and a mark
+		ending = max(ending, 8*int64(small.Len()))
+	}
+	if max(preparing, ending) > m.memory {
 		return fmt.Errorf("a scan of %s voxels takes %d MiB of memory, of which there are %d: "+
 			"raise --memory, or take a part of the scan", numbers.Extents(g.Shape[:]),
 			max(preparing, ending)>>20, m.memory>>20)
