@@ -158,7 +158,7 @@ func TestCheckRefuses(t *testing.T) {
 		"has the encoders of 3x3x3, and":         func(p *Plan) { p.Inits[1].Encoder = "3x3x3" },
 		"network differ: the weights would not":  func(p *Plan) { p.Finetune.Network.Channels++ },
 		"pretrain: ":                             func(p *Plan) { network(p).Norm = "none such" },
-		"no pretext task \"chess\"":              func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("task: chess\n") },
+		"there is no task \"chess\"":             func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("task: chess\n") },
 		"initialisation 3x3x3: pretrain:1":       func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n") },
 		"finetune: ":                             func(p *Plan) { p.Finetune.Network.Norm = "none such" },
 		"subsets is":                             func(p *Plan) { p.Subsets = "mine" },
