@@ -12,21 +12,24 @@ import (
 	"syscall"
 )
 
-// A plant is a call of the system that is made to fail, once. strace counts the calls of each
-// thread for itself, and goroutines change threads. So this is a tracer of its own, which counts
-// the calls of all threads together: what it fails can be said, and every call has its turn.
+// A plant is a call of the system that is made to fail, once, or from which on no more fits.
+// strace counts the calls of each thread for itself, and goroutines change threads. So this is a
+// tracer of its own, which counts the calls of all threads together: what it fails can be said,
+// and every call has its turn.
 type plant struct {
 	nth  int // which of the calls that write below the folder, from 1; 0: none
 	code syscall.Errno
+	full bool // all calls after it fail as well that need room
 }
 
 // An outbreak is how a traced process ended.
 type outbreak struct {
-	calls  int    // that write below the folder
-	call   string // the one that failed: "" where none did
-	path   string // and its file, absolute, as the process wrote it
-	exit   int    // code; -1: by a signal
-	output string // standard output and standard error
+	calls  int      // that write below the folder
+	paths  []string // of all of these
+	call   string   // the one that failed: "" where none did
+	path   string   // and its file, absolute, as the process wrote it
+	exit   int      // code; -1: by a signal
+	output string   // standard output and standard error
 }
 
 // run runs a program in a folder with a call that fails. Nothing else is changed.
@@ -146,10 +149,16 @@ func (t *tracing) call(thread int) error {
 	if name == "" || !strings.HasPrefix(path, t.dir+"/") {
 		return nil
 	}
-	if t.calls++; t.calls != t.nth {
+	t.calls++
+	t.paths = append(t.paths, path)
+	needsRoom := name == "write" || name == "open" || name == "mkdir"
+	switch {
+	case t.calls == t.nth:
+		t.outbreak.call, t.outbreak.path = name, path
+	case !t.full || t.nth == 0 || t.calls < t.nth || !needsRoom:
 		return nil
 	}
-	t.outbreak.call, t.outbreak.path, t.failing[thread] = name, path, true
+	t.failing[thread] = true
 	registers.Orig_rax = ^uint64(0) // no such call: nothing is done
 	return gone(syscall.PtraceSetRegs(thread, &registers))
 }
