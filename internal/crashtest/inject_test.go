@@ -19,17 +19,17 @@ import (
 type plant struct {
 	nth  int // which of the calls that write below the folder, from 1; 0: none
 	code syscall.Errno
-	full bool // all calls after it fail as well that need room
+	full bool                   // all calls after it fail as well that need room
+	of   func(path string) bool // the calls that count; nil: all
 }
 
 // An outbreak is how a traced process ended.
 type outbreak struct {
-	calls  int      // that write below the folder
-	paths  []string // of all of these
-	call   string   // the one that failed: "" where none did
-	path   string   // and its file, absolute, as the process wrote it
-	exit   int      // code; -1: by a signal
-	output string   // standard output and standard error
+	calls  int    // that write below the folder, and count
+	call   string // the one that failed: "" where none did
+	path   string // and its file, absolute, as the process wrote it
+	exit   int    // code; -1: by a signal
+	output string // standard output and standard error
 }
 
 // run runs a program in a folder with a call that fails. Nothing else is changed.
@@ -149,14 +149,18 @@ func (t *tracing) call(thread int) error {
 	if name == "" || !strings.HasPrefix(path, t.dir+"/") {
 		return nil
 	}
-	t.calls++
-	t.paths = append(t.paths, path)
-	needsRoom := name == "write" || name == "open" || name == "mkdir"
-	switch {
-	case t.calls == t.nth:
+	if t.full && t.outbreak.call != "" {
+		if name != "write" && name != "open" && name != "mkdir" { // these need room
+			return nil
+		}
+	} else {
+		if t.of != nil && !t.of(path) {
+			return nil
+		}
+		if t.calls++; t.calls != t.nth {
+			return nil
+		}
 		t.outbreak.call, t.outbreak.path = name, path
-	case !t.full || t.nth == 0 || t.calls < t.nth || !needsRoom:
-		return nil
 	}
 	t.failing[thread] = true
 	registers.Orig_rax = ^uint64(0) // no such call: nothing is done

@@ -30,10 +30,6 @@ var rows = []row{
 		"only root may mount the file system whose power is cut", func() bool { return os.Geteuid() == 0 },
 	},
 	{
-		"internal/crashtest", regexp.MustCompile(`^TestAutoOnFullDisk$`), regexp.MustCompile(`VOXSAW_TEST_LONG=1`),
-		"it takes minutes; VOXSAW_TEST_LONG=1 runs it", func() bool { return os.Getenv("VOXSAW_TEST_LONG") != "" },
-	},
-	{
 		"", regexp.MustCompile(``), regexp.MustCompile(`VOXSAW_DATA`),
 		"there are no real scans here", func() bool { return os.Getenv("VOXSAW_DATA") != "" },
 	},
