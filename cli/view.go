@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +24,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -267,9 +270,18 @@ func (o viewOptions) addPredictions(cases []viewer.Case, read func(name, path st
 		}
 		given++
 		cases[n].PredictionPath = absolute(path)
-		cases[n].Prediction = func() (*volume.LabelMap, error) { return read(cases[n].Name, path) }
-		if len(cases[n].Labels) == 0 {
-			cases[n].Labels = format.NamesIn(path)
+		var numbers map[uint16]uint16
+		cases[n].Labels, numbers = numberedAs(cases[n].Labels, format.NamesIn(path))
+		cases[n].Prediction = func() (*volume.LabelMap, error) {
+			l, err := read(cases[n].Name, path)
+			if err == nil && len(numbers) > 0 {
+				for i, label := range l.Labels {
+					if to, other := numbers[label]; other {
+						l.Labels[i] = to
+					}
+				}
+			}
+			return l, err
 		}
 	}
 	if given == 0 {
@@ -277,6 +289,39 @@ func (o viewOptions) addPredictions(cases []viewer.Case, read func(name, path st
 			"a prediction is called after its case, such as %s.nii.gz", dataset.FileName(cases[0].Name))
 	}
 	return nil
+}
+
+// numberedAs gives the labels of a prediction the numbers that a case has for their names, and free
+// numbers to those whose names the case does not have: what a number means in a file, its names
+// say. all are the names of both. Labels without a name, or called after their number, keep it.
+func numberedAs(known, own map[uint16]string) (all map[uint16]string, numbers map[uint16]uint16) {
+	if len(known) == 0 {
+		return own, nil
+	}
+	all, numbers = maps.Clone(known), map[uint16]uint16{}
+	of := map[string]uint16{}
+	for label, name := range known {
+		of[safetext.Fold(name)] = label
+	}
+	free := max(slices.Max(slices.Collect(maps.Keys(known))), slices.Max(append(slices.Collect(maps.Keys(own)), 0)))
+	for _, label := range slices.Sorted(maps.Keys(own)) {
+		name := own[label]
+		to, there := of[safetext.Fold(name)]
+		if label == 0 || name == "" || name == fmt.Sprintf("label %d", label) {
+			continue
+		}
+		if !there {
+			if free == math.MaxUint16 {
+				continue
+			}
+			free++
+			to, all[free] = free, name
+		}
+		if to != label {
+			numbers[label] = to
+		}
+	}
+	return all, numbers
 }
 
 // worstFirst puts the cases in the order of their scores, those without any at the end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -233,6 +234,32 @@ func TestViewShowsObjects(t *testing.T) {
 		if _, _, err := shown(path, "dicom-seg", 1); err == nil || !strings.Contains(err.Error(), "another series") {
 			t.Errorf("another scan's object beside %s: %v", path, err)
 		}
+	}
+}
+
+// A number means in a file what its names say: those of a case are not put on labels that another
+// program has numbered.
+func TestViewGoesByNames(t *testing.T) {
+	known := map[uint16]string{1: "liver", 2: "spleen", 4: "aorta"}
+	for _, c := range []struct {
+		own     map[uint16]string
+		numbers map[uint16]uint16
+		more    map[uint16]string
+	}{
+		{map[uint16]string{1: "Spleen", 2: "liver"}, map[uint16]uint16{1: 2, 2: 1}, nil},
+		{map[uint16]string{1: "kidney", 4: "aorta"}, map[uint16]uint16{1: 5}, map[uint16]string{5: "kidney"}},
+		{map[uint16]string{1: "label 1", 2: "spleen", 9: ""}, nil, nil},
+		{nil, nil, nil},
+	} {
+		all, numbers := numberedAs(known, c.own)
+		want := maps.Clone(known)
+		maps.Copy(want, c.more)
+		if !maps.Equal(numbers, c.numbers) || !maps.Equal(all, want) {
+			t.Errorf("%v: names %v, numbers %v, want %v, %v", c.own, all, numbers, want, c.numbers)
+		}
+	}
+	if all, numbers := numberedAs(nil, known); numbers != nil || !maps.Equal(all, known) {
+		t.Errorf("a case without names: %v, %v", all, numbers)
 	}
 }
 
