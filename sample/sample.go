@@ -26,6 +26,23 @@ type Sample interface {
 	Range(channel int) [2]float32
 }
 
+// ByChannel is a sample that reads a crop (D, H, W) of one channel alone.
+type ByChannel interface {
+	CropChannel(dst []float32, channel int, origin, size [3]int) error
+}
+
+// CropChannel reads a crop (D, H, W) of one of a sample's channels, of which the caller says how
+// many there are.
+func CropChannel(dst []float32, s Sample, channel, channels int, origin, size [3]int) error {
+	if one, ok := s.(ByChannel); ok && s.Channels() == channels {
+		return one.CropChannel(dst, channel, origin, size)
+	}
+	all := make([]float32, channels*len(dst))
+	err := s.Crop(all, origin, size)
+	copy(dst, all[channel*len(dst):])
+	return err
+}
+
 // A Store is samples by their names.
 type Store interface {
 	// Sample gives the sample of a name. It is valid until the store is closed.

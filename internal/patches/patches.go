@@ -146,15 +146,14 @@ func (l Layout) CutOne(dst []float32, c sample.Sample, origin [3]int, cell int, 
 	for axis := range origin {
 		at[axis] += origin[axis]
 	}
-	all := dst
+	var err error
 	if l.Times > 0 {
-		all = make([]float32, max(l.Channels, 1)*l.voxels())
+		err = sample.CropChannel(dst, c, at[3], max(l.Channels, 1), [3]int(at), l.Patch)
+	} else {
+		err = c.Crop(dst, [3]int(at), l.Patch)
 	}
-	if err := c.Crop(all, [3]int(at), l.Patch); err != nil {
+	if err != nil {
 		return fmt.Errorf("cutting a patch: %w", err)
-	}
-	if l.Times > 0 {
-		copy(dst, all[at[3]*l.voxels():][:l.voxels()])
 	}
 	return nil
 }

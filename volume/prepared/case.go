@@ -125,21 +125,43 @@ func (c *Case) Crop(dst []float32, origin, size [3]int) (err error) {
 	defer end()
 	voxels := len(dst) / c.Channels()
 	for channel := range c.Channels() {
-		numbers := v.bytes[2*channel*c.Len() : 2*(channel+1)*c.Len()]
-		how := c.Intensities(channel)
-		scale, shift, air := how.Scale, how.Shift, how.Of(how.Outside)
-		values := dst[channel*voxels : (channel+1)*voxels]
-		rows(c.Shape, origin, size, func(to, length, from, left, n int) {
-			row := values[to : to+length]
-			fill(row[:left], air)
-			values, bytes := row[left:left+n], numbers[2*from:2*(from+n)]
-			for i := range values {
-				values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
-			}
-			fill(row[left+n:], air)
-		})
+		c.crop(dst[channel*voxels:(channel+1)*voxels], v, channel, origin, size)
 	}
 	return nil
+}
+
+// CropChannel implements [sample.ByChannel].
+func (c *Case) CropChannel(dst []float32, channel int, origin, size [3]int) (err error) {
+	if err := checkCrop(len(dst), 1, size); err != nil {
+		return fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	if channel < 0 || channel >= c.Channels() {
+		return fmt.Errorf("case %s has no channel %d: it has %s", c.ID, channel+1,
+			numbers.Count(c.Channels(), "channel"))
+	}
+	v, end, ok := c.begin(&err)
+	if !ok {
+		return err
+	}
+	defer end()
+	c.crop(dst, v, channel, origin, size)
+	return nil
+}
+
+// crop reads one channel.
+func (c *Case) crop(dst []float32, v *view, channel int, origin, size [3]int) {
+	stored := v.bytes[2*channel*c.Len() : 2*(channel+1)*c.Len()]
+	how := c.Intensities(channel)
+	scale, shift, air := how.Scale, how.Shift, how.Of(how.Outside)
+	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
+		row := dst[to : to+length]
+		fill(row[:left], air)
+		values, bytes := row[left:left+n], stored[2*from:2*(from+n)]
+		for i := range values {
+			values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
+		}
+		fill(row[left+n:], air)
+	})
 }
 
 // Labels reads the labels of a crop, as numbers, in the order of [Case.Crop]; outside the scan is

@@ -3,6 +3,7 @@ package prepared
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,16 @@ func TestChannels(t *testing.T) {
 	if c.Channels() != 2 || c.Range(0) != [2]float32{-1, 1} || c.Range(1) != alone.Range(0) ||
 		*c.More[0].Levels != *alone.Levels || c.More[0].Scan != alone.Scan {
 		t.Errorf("%+v", c.Record)
+	}
+	for channel := range 2 {
+		if err := c.CropChannel(two, channel, [3]int{1, 2, -1}, [3]int{6, 5, 9}); err != nil ||
+			!slices.Equal(two, both[channel*len(two):][:len(two)]) {
+			t.Errorf("channel %d by itself is another: %v", channel, err)
+		}
+	}
+	if err := c.CropChannel(two, 2, [3]int{}, [3]int{6, 5, 9}); err == nil ||
+		!strings.Contains(err.Error(), "no channel 3") {
+		t.Errorf("a channel that is not there: %v", err)
 	}
 	labels := make([]float32, 6*5*9)
 	if err := c.Labels(labels, [3]int{}, [3]int{6, 5, 9}); err != nil {
