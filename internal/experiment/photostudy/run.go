@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
@@ -305,11 +304,6 @@ func (r *runner) same(old, now map[string]string, task string) bool {
 	for key, value := range known {
 		if _, ok := old[key]; !ok && now[key] == value {
 			filled[key] = value
-		}
-	}
-	for key, value := range now {
-		if strings.HasSuffix(key, "."+digestKey) && old[key] == `""` {
-			filled[key] = value // earlier versions left it empty
 		}
 	}
 	return maps.Equal(filled, now)
