@@ -322,6 +322,19 @@ func TestOtherFolders(t *testing.T) {
 	}
 }
 
+func quiet(string, ...any) {}
+
+// cutShort begins a job in the current folder, of the scans in it, which ends at its fifth command.
+func cutShort(t *testing.T, store string) *verbs {
+	t.Helper()
+	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
+	v.write("scans/scan", "")
+	if _, err := v.job("job", quiet).Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // A folder that was moved with the scans and the job in it goes on where it is now, and is known
 // there from elsewhere.
 func TestFolderMovedAsAWhole(t *testing.T) {
@@ -331,12 +344,7 @@ func TestFolderMovedAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(began)
-	say := func(string, ...any) {}
-	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
-	v.write("scans/scan", "")
-	if _, err := v.job("job", say).Run(t.Context()); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	v := cutShort(t, store)
 	t.Chdir(root)
 	if err := os.Rename(began, now); err != nil {
 		t.Fatal(err)
@@ -349,7 +357,7 @@ func TestFolderMovedAsAWhole(t *testing.T) {
 	if moved, err := before.Return("job"); moved || err != nil {
 		t.Fatalf("moved as a whole: %v, %v", moved, err)
 	}
-	if _, err := v.job("job", say).Run(t.Context()); err != nil {
+	if _, err := v.job("job", quiet).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(root)
@@ -363,12 +371,7 @@ func TestFolderMovedAsAWhole(t *testing.T) {
 func TestFromAnotherFolder(t *testing.T) {
 	store, began, elsewhere := cases(t, 6), t.TempDir(), t.TempDir()
 	t.Chdir(began)
-	say := func(string, ...any) {}
-	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
-	v.write("scans/scan", "")
-	if _, err := v.job("job", say).Run(t.Context()); !errors.Is(err, errCut) {
-		t.Fatal(err)
-	}
+	v := cutShort(t, store)
 	t.Chdir(elsewhere)
 	out := filepath.Join(began, "job")
 	before, err := Begun(out)
@@ -395,7 +398,7 @@ func TestFromAnotherFolder(t *testing.T) {
 	if moved, err := before.Return("job"); err != nil || moved {
 		t.Errorf("again: %v, %v", moved, err)
 	}
-	if _, err := v.job(before.Out, say).Run(t.Context()); err != nil {
+	if _, err := v.job(before.Out, quiet).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range v.calls {
