@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
@@ -111,7 +112,7 @@ func (f studyFlags) writeCluster(cmd *cobra.Command, o any, machine deviceOption
 	j.Program = strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
 	j.Verb, j.Out, j.Cores, j.Limit = section(cmd), f.out, cmp.Or(machine.Threads, 8), memory.bytes()
 	if f.local.folder != "" {
-		j.Flags = []string{"--local", cluster.Quoted(f.local.folder), "--local-size", f.local.size.String()}
+		j.Flags = []string{"--local", hint.ShellWord(f.local.folder), "--local-size", f.local.size.String()}
 	}
 	if memory > 0 {
 		j.Flags = append(j.Flags, "--memory", memory.String())
@@ -152,6 +153,6 @@ func (f studyFlags) writeCluster(cmd *cobra.Command, o any, machine deviceOption
 		return err
 	}
 	say(cmd.OutOrStdout(), "%s: %s; %s %s", script.Path, numbers.Count(j.Trials, "trial"), to.Submit,
-		cluster.Quoted(script.Path))
+		hint.ShellWord(script.Path))
 	return nil
 }

@@ -212,17 +212,17 @@ func (j *Job) save() error {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# What voxsaw auto did, stage by stage. Where %s holds nothing but %s, these commands make "+
-		"the same again.\n", hint.Word(j.Out), planFile)
+		"the same again.\n", hint.ShellWord(j.Out), planFile)
 	if s.From != "" {
-		fmt.Fprintf(&b, "%s\n", comment("Paths are from "+hint.Word(s.From)+"."))
+		fmt.Fprintf(&b, "%s\n", comment("Paths are from "+hint.ShellWord(s.From)+"."))
 	}
 	made := false
 	for _, r := range s.Stages {
 		if r.Plain && !made {
-			fmt.Fprintf(&b, "mkdir -p %s\n", hint.Word(j.at(modelFolder)))
+			fmt.Fprintf(&b, "mkdir -p %s\n", hint.ShellWord(j.at(modelFolder)))
 			made = true
 		}
-		line := r.line()
+		line := r.line(hint.ShellWords)
 		switch {
 		case !r.Done:
 			line = comment("not finished: " + line)
@@ -237,13 +237,13 @@ func (j *Job) save() error {
 // comment is one of the shell's, of as many lines as a text has.
 func comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") }
 
-// line is the command as a person types it.
-func (r *record) line() string {
+// line is the command as a person types it, its words in quotes where they have to be.
+func (r *record) line(quoted func(words ...string) string) string {
 	words := r.Command
 	if !r.Plain {
 		words = slices.Concat([]string{"voxsaw"}, words)
 	}
-	return hint.Words(words...)
+	return quoted(words...)
 }
 
 func (j *Job) done(name string) bool {
@@ -303,7 +303,7 @@ func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begu
 	if err := j.save(); err != nil {
 		return err
 	}
-	j.Say("%s: %s", name, r.line())
+	j.Say("%s: %s", name, r.line(hint.Words))
 	began := time.Now()
 	counted := j.count(r, before, began)
 	err := do(begun)

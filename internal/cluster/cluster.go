@@ -178,7 +178,8 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	}
 	name := strings.TrimPrefix(j.Verb, "2d ")
 	settings = File{filepath.Join(j.Out, name+".yaml"), j.Settings}
-	again := append([]string{Quoted(j.Program), j.Verb, "--config", Quoted(settings.Path), "--out", Quoted(j.Out)},
+	again := append([]string{hint.ShellWord(j.Program), j.Verb, "--config", hint.ShellWord(settings.Path), "--out",
+		hint.ShellWord(j.Out)},
 		j.Flags...)
 	bytes, hours, how := j.estimate()
 	perCore := ""
@@ -193,7 +194,7 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	var b strings.Builder
 	err = file.template.Execute(&b, map[string]any{
 		"Program": j.Program, "Label": label(j.Program), "Name": name, "Verb": j.Verb,
-		"Folder": Quoted(j.Folder), "Script": Quoted(script.Path), "Trials": j.Trials, "Numbers": trials,
+		"Folder": hint.ShellWord(j.Folder), "Script": hint.ShellWord(script.Path), "Trials": j.Trials, "Numbers": trials,
 		"Cores": j.Cores, "Memory": fmt.Sprintf("%d%s", bytes>>20, s.unit), "PerCore": perCore,
 		"Hours": hours, "Seconds": hours * 3600, "Estimate": how,
 		"Ranks": j.Ranks, "Together": j.Ranks > 1,
@@ -219,18 +220,8 @@ func label(program string) string {
 func slurmLogs(out string) string {
 	name := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(out)
 	name = filepath.Join(name, "slurm-%A_%a.log")
-	if Quoted(out) == out {
+	if hint.ShellWord(out) == out {
 		return name
 	}
 	return `"` + name + `"`
-}
-
-// Quoted is a word as a shell reads it.
-func Quoted(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

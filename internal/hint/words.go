@@ -27,10 +27,18 @@ func quoted(word string, windows bool) string {
 }
 
 // Words are several of them, with spaces between.
-func Words(words ...string) string {
-	quoted := make([]string, len(words))
+func Words(words ...string) string { return joined(words, Word) }
+
+// ShellWord is a word in a script for a POSIX shell, on whatever machine that is written.
+func ShellWord(word string) string { return quoted(word, false) }
+
+// ShellWords are several of them, with spaces between.
+func ShellWords(words ...string) string { return joined(words, ShellWord) }
+
+func joined(words []string, quoted func(string) string) string {
+	all := make([]string, len(words))
 	for n, w := range words {
-		quoted[n] = Word(w)
+		all[n] = quoted(w)
 	}
-	return strings.Join(quoted, " ")
+	return strings.Join(all, " ")
 }
