@@ -69,7 +69,7 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 			others = append(others, v)
 		}
 	}
-	if c.is5One() {
+	if c.is5One(s.Type) {
 		list = append(list, variant{"one channel",
 			func(k *kernel, o convOperands) { k.conv5One(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}

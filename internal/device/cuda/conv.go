@@ -46,9 +46,8 @@ func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 	switch rows, ok := d.conv5For(c, s.Type); {
 	case ok:
 		return rows.tiles(), false
-	case c.is5One():
-		n, _ := c.tilesOfOne()
-		return n, false
+	case c.is5One(s.Type):
+		return c.tilesOfOne(s.Type).perImage(), false
 	case c.Images == 1 || volume(c.To)%convTile == 0:
 		return blocksOf(volume(c.To), convTile), false
 	}
@@ -136,8 +135,11 @@ func (c convolution) is5() bool {
 	return c.Kernel == [3]int32{5, 5, 5} && c.Stride == [3]int32{1, 1, 1} && c.Pad == [3]int32{2, 2, 2} && c.Groups == 1
 }
 
-// is5One says whether it is one of those of one channel.
-func (c convolution) is5One() bool { return c.is5() && c.In == 1 && c.Transposed == 0 }
+// is5One says whether it is one of those of one channel. In bfloat16 a thread writes four channels
+// at a time.
+func (c convolution) is5One(t device.Type) bool {
+	return c.is5() && c.In == 1 && c.Transposed == 0 && (t == device.Float32 || c.Out%4 == 0)
+}
 
 // packing is conv.cu's Pack: a convolution without the taps that reach no voxel, and where the ones
 // that are left lie in the kernel that w has.
@@ -316,22 +318,50 @@ func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operan
 		moments, x, packed, bias)
 }
 
-// tilesOfOne is how many tiles of conv5One an image has, and how many along each axis.
-func (c convolution) tilesOfOne() (n int, along [3]int) {
-	along = [3]int{blocksOf(int(c.To[0]), 2), blocksOf(int(c.To[1]), 8), blocksOf(int(c.To[2]), 32)}
-	return along[0] * along[1] * along[2], along
+// oneTiles are the tiles of conv5One: voxels of one, and how many an image has along each axis.
+type oneTiles struct{ tile, along [3]int }
+
+func (a oneTiles) perImage() int { return a.along[0] * a.along[1] * a.along[2] }
+
+func (c convolution) tilesOfOne(t device.Type) (a oneTiles) {
+	const most = 32 // rows; those of large images have equally many
+	a.tile = [3]int{2, 8, 32}
+	if h := int(c.To[1]); t == device.BFloat16 {
+		a.tile = [3]int{4, blocksOf(h, blocksOf(h, most)), 32}
+	}
+	for i := range a.along {
+		a.along[i] = blocksOf(int(c.To[i]), a.tile[i])
+	}
+	return a
 }
 
-// conv5One appends the convolution of one channel. Its block makes 2 x 8 x 32 voxels of 16
-// channels.
+// conv5One is conv5.cu's Conv5One.
+type conv5One struct {
+	Out           int32
+	Size          [3]int32
+	ByX, ByY, ByZ divisor
+}
+
+// conv5One appends the convolution of one channel. Blocks make 16 channels; those in bfloat16 make
+// several tiles, as many as a multiprocessor has at a time.
 func (k *kernel) conv5One(c convolution, t device.Type, y, moments, x, w, bias operand) {
-	tiles, along := c.tilesOfOne()
-	const shared = max(4*(6*12*36+125*16), 4*512*17+momentsBytes*256)
-	k.launch("conv5One"+suffix(t), grid{int(c.Images) * tiles, blocksOf(int(c.Out), 16), 1}, 256, shared, struct {
-		Out           int32
-		Size          [3]int32
-		ByX, ByY, ByZ divisor
-	}{c.Out, c.To, divisorOf(along[2]), divisorOf(along[1]), divisorOf(along[0])}, y, moments, x, w, bias)
+	a, columns := c.tilesOfOne(t), blocksOf(int(c.Out), 16)
+	tiles := int(c.Images) * a.perImage()
+	one := conv5One{c.Out, c.To, divisorOf(a.along[2]), divisorOf(a.along[1]), divisorOf(a.along[0])}
+	if t != device.BFloat16 {
+		const shared = max(4*(6*12*36+125*16), 4*512*17+momentsBytes*256)
+		k.launch("conv5One_f32", grid{tiles, columns, 1}, 256, shared, one, y, moments, x, w, bias)
+		return
+	}
+	// two planes of x and their moments; the weights lie in the second half at first
+	const blocksOfProcessor, planes, warps = 2, 8, 8
+	words := (24*(a.tile[1]+4)+27)/32*32 + 4
+	shared := 4*planes*words + max(4*planes*words+2*warps*16*momentsBytes, 4*125*16)
+	blocks := min(tiles, max(1, blocksOfProcessor*k.d.processors/columns))
+	k.launch("conv5One_bf16", grid{blocks, columns, 1}, 256, shared, struct {
+		conv5One
+		Rows, Words, Tiles int32
+	}{one, int32(a.tile[1]), int32(words), int32(tiles)}, y, moments, x, w, bias)
 }
 
 // --- The gradient of weights

@@ -131,6 +131,8 @@ func TestMoments(t *testing.T) {
 			{"rows, 64 channels in blocks", device.ConvSpec{N: 1, In: 64, Out: 32, Size: [3]int{1, 3, 96},
 				Kernel: cube(5)}},
 			{"one channel", device.ConvSpec{N: 2, In: 1, Out: 24, Size: [3]int{3, 9, 33}, Kernel: cube(5)}},
+			{"one channel, 16 bytes at a time", device.ConvSpec{N: 2, In: 1, Out: 16, Size: [3]int{6, 35, 40},
+				Kernel: cube(5)}},
 			{"any shape", device.ConvSpec{N: 2, In: 24, Out: 40, Size: [3]int{4, 8, 8}, Kernel: cube(3)}},
 		} {
 			if p != bf16 && strings.HasPrefix(c.name, "rows") {
@@ -150,7 +152,7 @@ func TestMoments(t *testing.T) {
 					tiles = s.Size[0] * blocksOf(s.Size[1], int(rows.Rows))
 					k.conv5(rows, g, out(0), out(1), in(0), in(1), in(2))
 				case s.In == 1:
-					tiles = blocksOf(s.Size[0], 2) * blocksOf(s.Size[1], 8) * blocksOf(s.Size[2], 32)
+					tiles = g.tilesOfOne(s.Type).perImage()
 					k.conv5One(g, s.Type, out(0), out(1), in(0), in(1), in(2))
 				default:
 					tiles = s.YShape().Voxels() / convTile

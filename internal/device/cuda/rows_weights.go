@@ -98,7 +98,7 @@ func bestSplits(tiles, blocks, processors int) (best int) {
 
 // oneWeights says whether rows_weights.cu makes the gradient of the weights of one channel.
 func oneWeights(s device.ConvSpec) bool {
-	return s.Type == device.BFloat16 && forward(s).is5One() && s.Out%16 == 0
+	return s.Type == device.BFloat16 && forward(s).is5One(s.Type) && s.Out%16 == 0
 }
 
 // oneWeights appends dw <- x, dy of a convolution of one channel with 5^3 taps.

@@ -157,6 +157,8 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 1, In: 32, Out: 32, Size: [3]int{2, 9, 18}, Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
 		{N: 2, In: 64, Out: 32, Size: [3]int{3, 6, 7}, Kernel: cube(3), Stride: cube(1), Pad: cube(1)},
 		{N: 1, In: 1, Out: 32, Size: [3]int{9, 5, 18}, Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
+		{N: 1, In: 1, Out: 20, Size: [3]int{5, 33, 8}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 2, In: 1, Out: 6, Size: [3]int{2, 3, 7}, Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
 		{N: 2, In: 16, Out: 32, Size: [3]int{6, 8, 4}, Kernel: cube(2), Stride: cube(2), Bias: true},
 		{N: 1, In: 8, Out: 3, Size: [3]int{7, 5, 6}, Kernel: cube(2), Stride: cube(2), Bias: true},
 		{N: 1, In: 32, Out: 2, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},

@@ -136,14 +136,17 @@ KERNEL(256, 4, packConv5, (bf16 *to, const float *w, PackConv5 a)) {
   }
 }
 
-// conv5One: the first layer: one channel in, on the ordinary units. A block makes 2 x 8 x 32 voxels of
-// 16 channels, a thread 4 voxels of 8 of them.
+// --- One channel in: the first layer
+
 struct Conv5One {
   int out, size[3];
-  Divisor byX, byY, byZ; // blocks of an image along each axis
+  Divisor byX, byY, byZ; // tiles of an image along each axis
 };
+
+// conv5One_f32: on the ordinary units. A block makes 2 x 8 x 32 voxels of 16 channels, a thread 4 voxels
+// of 8 of them.
 CONSTANT int oneX = 36, oneY = 12, oneZ = 6; // the tile of x with its halo
-template <class T> FN void conv5One(T *y, Moments *moments, const T *x, const float *w, const float *bias, const Conv5One &a) {
+KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const float *w, const float *bias, Conv5One a)) {
   SHARED(float, shared);
   float *tile = shared, *weights = shared + oneX * oneY * oneZ; // (125, 16)
   const int D = a.size[0], H = a.size[1], W = a.size[2], row = quotient(blockIdx.x, a.byX), plane = quotient(row, a.byY), image = quotient(plane, a.byZ);
@@ -151,7 +154,7 @@ template <class T> FN void conv5One(T *y, Moments *moments, const T *x, const fl
   for (int i = threadIdx.x; i < oneX * oneY * oneZ; i += 256) {
     const int xx = x0 + i % oneX - 2, yy = y0 + i / oneX % oneY - 2, zz = z0 + i / (oneX * oneY) - 2;
     const bool there = xx >= 0 && xx < W && yy >= 0 && yy < H && zz >= 0 && zz < D;
-    tile[i] = there ? toFloat(x[(((size_t)image * D + zz) * H + yy) * W + xx]) : 0;
+    tile[i] = there ? x[(((size_t)image * D + zz) * H + yy) * W + xx] : 0;
   }
   for (int i = threadIdx.x; i < 125 * 16; i += 256) weights[i] = first + i % 16 < a.out ? w[(first + i % 16) * 125 + i / 16] : 0;
   barrier();
@@ -190,10 +193,194 @@ template <class T> FN void conv5One(T *y, Moments *moments, const T *x, const fl
   barrier();
   const Result result = {out, 512, pitch, min(16, a.out - first), a.out, first, out + 512 * pitch, 256};
   Moments *to = moments ? moments + (size_t)blockIdx.x * a.out : nullptr;
-  writeResult<T, 16>(y, to, result, [&](int r) {
+  writeResult<float, 16>(y, to, result, [&](int r) {
     const int xx = x0 + r % 32, yy = y0 + r / 32 % 8, zz = z0 + r / 256;
     return xx < W && yy < H && zz < D ? ((image * D + zz) * H + yy) * W + xx : -1;
   });
 }
-KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const float *w, const float *bias, Conv5One a)) { conv5One<float>(y, moments, x, w, bias, a); }
-KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const float *w, const float *bias, Conv5One a)) { conv5One<bf16>(y, moments, x, w, bias, a); }
+
+// conv5One_bf16: on tensor cores. Rows of the matrix are 16 voxels of a row of x, every second one; columns
+// are 16 channels. What is summed over are pairs of neighbours along x: three for the five taps of a (kz, ky),
+// so that the voxel has one tap too many, whose weight is 0: the last one, or the first one where voxels are
+// the odd ones. So pairs begin at even places always, and are 4 bytes of shared memory.
+//
+// For each ky, the five kz have 15 pairs, which are two products of 16 x 16 x 16 (the sixteenth has no
+// weight). What a lane loads of a row of x therefore serves five rows of y: a warp goes along y with the
+// sums of five rows, and all weights, in registers.
+struct Conv5OneTiles {
+  Conv5One one;
+  int rows;  // of a tile, of 4 x rows x 32 voxels
+  int words; // of a plane of x in shared memory
+  int tiles; // of all images
+};
+
+// Of x, a row of a tile has 32 voxels, and 8 on either side, so that these are copied 16 bytes at a time: 24
+// words of two. Where a plane's words are 4 more than a multiple of 32, no load of a warp meets a bank twice.
+CONSTANT int onePlanes = 8, oneWords = 24, oneFirst = 3; // the word of the first tap of voxel 0
+CONSTANT int onePart = 3 * 16;                           // floats of the moments that a warp leaves
+
+// grid: x as many blocks as run at a time, which take the tiles in turn, y tiles of 16 channels
+KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const float *w, const float *bias, Conv5OneTiles a)) {
+  SHARED(uint32_t, shared);
+  float *parts = reinterpret_cast<float *>(shared + 2 * onePlanes * a.words); // (2, warps, onePart)
+  const int out = a.one.out, D = a.one.size[0], H = a.one.size[1], W = a.one.size[2];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
+  const int odd = warp % 2, level = warp / 2, first = blockIdx.y * 16;
+  struct Place {
+    int image, z, y, x;
+    int begin, end; // the rows of x that are of the image
+  };
+  auto place = [&](int t) {
+    const int r = quotient(t, a.one.byX), plane = quotient(r, a.one.byY), image = quotient(plane, a.one.byZ);
+    const int y0 = (r - plane * (int)a.one.byY.d) * a.rows;
+    return Place{image, (plane - image * (int)a.one.byZ.d) * 4, y0, (t - r * (int)a.one.byX.d) * 32, max(0, 2 - y0),
+                 min(a.rows + 4, H + 2 - y0)};
+  };
+  // a warp copies a plane
+  auto fetch = [&](int stage, int t) {
+    const Place p = place(t);
+    uint32_t *plane = shared + (stage * onePlanes + warp) * a.words;
+    const int z = p.z + warp - 2, from = ((p.image * D + z) * H + p.y - 2) * W;
+    const bool inside = z >= 0 && z < D;
+    if (W % 8 == 0) {
+      const int piece = lane % 6, v = p.x - 8 + 8 * piece;
+      const bool there = inside && v >= 0 && v < W;
+      if (lane < 30)
+        for (int r = p.begin + lane / 6; r < p.end; r += 5)
+          copyAsync16(plane + r * oneWords + 4 * piece, there ? x + (from + r * W + v) : x, there);
+    } else if (lane < oneWords) {
+      const int v = p.x - 8 + 2 * lane;
+      const bool low = inside && v >= 0 && v < W, high = inside && v >= -1 && v + 1 < W;
+      for (int r = p.begin; r < p.end; r++)
+        plane[r * oneWords + lane] = (low ? x[from + r * W + v].bits : 0) | (uint32_t)(high ? x[from + r * W + v + 1].bits : 0) << 16;
+    }
+  };
+  // the moments of a tile, from those of its warps
+  auto leave = [&](int stage, int t) {
+    const int c = threadIdx.x;
+    if (c >= 16 || first + c >= out) return;
+    const float *from = parts + stage * 8 * onePart + c;
+    Moments all = {0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 8; i++) all.count += from[i * onePart], all.mean += from[i * onePart] * from[i * onePart + 16];
+    all.mean /= all.count;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      const float d = from[i * onePart + 16] - all.mean;
+      all.m2 += from[i * onePart + 32] + from[i * onePart] * d * d;
+    }
+    moments[(size_t)t * out + first + c] = all;
+  };
+
+  fetch(0, blockIdx.x);
+  commitAsync();
+  // The weights, where the second tile will be. Of two columns of 8, a lane has four channels that are neighbours.
+  uint32_t right[5][2][2][2]; // ky, product, column, half
+  float *weights = reinterpret_cast<float *>(shared + onePlanes * a.words);
+  for (int i = threadIdx.x; i < 16 * 125; i += 256) weights[i] = first * 125 + i < out * 125 ? w[first * 125 + i] : 0;
+  barrier();
+  int offset[4]; // of the pair that a lane has of each half of both products
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    const bool none = quad == 3 && j == 3; // it reads what its neighbour does
+    const int kz = quad < 3 || none ? j : 4, pair = none ? 2 : quad < 3 ? quad : j, kx = 2 * pair - odd;
+    offset[j] = (level + kz) * a.words + oneFirst + row + pair;
+#pragma unroll
+    for (int ky = 0; ky < 5; ky++)
+#pragma unroll
+      for (int t = 0; t < 2; t++) {
+        const float *from = weights + (row / 2 * 4 + 2 * t + row % 2) * 125 + kz * 25 + ky * 5 + kx;
+        right[ky][j / 2][t][j % 2] = packBf16(none || kx < 0 ? 0 : from[0], none || kx == 4 ? 0 : from[1]);
+      }
+  }
+  const bool live = first + 4 * quad < out;
+  float start[4];
+#pragma unroll
+  for (int c = 0; c < 4; c++) start[c] = bias && live ? bias[first + 4 * quad + c] : 0;
+
+  int last = -1, stage = 0;
+  for (int t = blockIdx.x; t < a.tiles; last = t, t += gridDim.x, stage ^= 1) {
+    waitAsync<0>();
+    barrier(); // the tile is there, and nobody reads the one before it any more
+    if (t + (int)gridDim.x < a.tiles) fetch(stage ^ 1, t + gridDim.x);
+    commitAsync();
+    if (moments && last >= 0) leave(stage ^ 1, last);
+    const Place p = place(t);
+    const int z = p.z + level, rows = z < D ? min(a.rows, H - p.y) : 0, voxel = p.x + odd + 2 * row;
+    const bool there[2] = {live && voxel < W, live && voxel + 16 < W};
+    bf16 *to = y + ((size_t)(((p.image * D + z) * H + p.y) * W + voxel) * out + first + 4 * quad);
+    const uint32_t *from = shared + stage * onePlanes * a.words;
+    float sum[5][2][4];
+    auto begin = [&](float (&s)[2][4]) {
+#pragma unroll
+      for (int c = 0; c < 4; c++) s[c / 2][c % 2] = s[c / 2][c % 2 + 2] = start[c];
+    };
+#pragma unroll
+    for (int i = 0; i < 5; i++) begin(sum[i]);
+    // of each channel of this lane: about the first voxel, sums of differences and of their squares
+    float about[4] = {}, once[4] = {}, square[4] = {};
+#pragma unroll 1
+    for (int i0 = 0; i0 < rows + 4; i0 += 5, from += 5 * oneWords) {
+#pragma unroll
+      for (int u = 0; u < 5; u++) { // row i of x, with which row i - 4 of y is made
+        const int i = i0 + u;
+        if (i >= p.begin && i < p.end) {
+          uint32_t left[2][4];
+#pragma unroll
+          for (int j = 0; j < 4; j++) {
+            left[j / 2][j % 2 * 2] = from[offset[j] + u * oneWords];
+            left[j / 2][j % 2 * 2 + 1] = from[offset[j] + u * oneWords + 8];
+          }
+#pragma unroll
+          for (int s = 0; s < 2; s++)
+#pragma unroll
+            for (int ky = 4; ky >= 0; ky--)
+#pragma unroll
+              for (int t = 0; t < 2; t++) mmaBf16(sum[(u + 5 - ky) % 5][t], left[s], right[ky][s][t][0], right[ky][s][t][1]);
+        }
+        float(&made)[2][4] = sum[(u + 1) % 5];
+        if (i >= 4 && i < rows + 4) {
+#pragma unroll
+          for (int half = 0; half < 2; half++)
+            if (there[half])
+              *reinterpret_cast<uint2 *>(to + half * 16 * out) = {packBf16(made[0][2 * half], made[0][2 * half + 1]),
+                                                                  packBf16(made[1][2 * half], made[1][2 * half + 1])};
+          to += W * out;
+          if (moments) {
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+              if (i == 4) about[c] = made[c / 2][c % 2];
+#pragma unroll
+              for (int half = 0; half < 2; half++)
+                if (there[half]) {
+                  const float d = made[c / 2][2 * half + c % 2] - about[c];
+                  once[c] += d, square[c] += d * d;
+                }
+            }
+          }
+        }
+        begin(made);
+      }
+    }
+    if (moments) { // of the 8 lanes that have the same channels
+      const float n = rows * (there[0] + there[1]), all = rows * max(0, min(16, (W - p.x - odd + 1) / 2));
+      const float part = n > 0 ? 1 / n : 0, whole = all > 0 ? 1 / all : 0;
+      float *mine = parts + (stage * 8 + warp) * onePart + 4 * quad;
+#pragma unroll
+      for (int c = 0; c < 4; c++) {
+        float mean = n * about[c] + once[c];
+#pragma unroll
+        for (int l = 4; l < 32; l *= 2) mean += shuffleXor(mean, l);
+        mean *= whole;
+        const float d = about[c] + once[c] * part - mean;
+        float m2 = square[c] - once[c] * once[c] * part + n * d * d;
+#pragma unroll
+        for (int l = 4; l < 32; l *= 2) m2 += shuffleXor(m2, l);
+        if (row == 0) mine[c] = all, mine[16 + c] = mean, mine[32 + c] = m2;
+      }
+    }
+  }
+  waitAsync<0>();
+  barrier();
+  if (moments) leave(stage ^ 1, last);
+}
