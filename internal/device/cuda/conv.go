@@ -353,7 +353,7 @@ func (k *kernel) conv5One(c convolution, t device.Type, y, moments, x, w, bias o
 		k.launch("conv5One_f32", grid{tiles, columns, 1}, 256, shared, one, y, moments, x, w, bias)
 		return
 	}
-	// two planes of x and their moments; the weights lie in the second half at first
+	// two tiles of x, and their moments; the weights lie in the second one at first
 	const blocksOfProcessor, planes, warps = 2, 8, 8
 	words := (24*(a.tile[1]+4)+27)/32*32 + 4
 	shared := 4*planes*words + max(4*planes*words+2*warps*16*momentsBytes, 4*125*16)

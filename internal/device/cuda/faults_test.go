@@ -21,6 +21,10 @@ type fault struct {
 // rowsFault is a convolution whose weights' gradient is made of tiles of rows.
 const rowsFault = "Conv$/(1x32-32@.2.*|2x64-32@.*)"
 
+// oneFault is a convolution of one channel, several tiles of which a block makes where there are
+// few multiprocessors.
+const oneFault = "Conv$/1x1-20@.*"
+
 var faults = []fault{
 	{"no barrier when a stage has arrived", "conv.cu",
 		"    barrier(); // stage c is there, and nobody reads the one before it any more\n", "", tf32, "Conv"},
@@ -47,6 +51,25 @@ var faults = []fault{
 	{"a plane outside that is not left out", "conv5.cu", "end = min(D, z0 + 3)", "end = z0 + 3", bf16, "Conv"},
 	{"no wait for a plane", "conv5.cu", "    waitAsync<0>();\n    barrier(); // the stage",
 		"    barrier(); // the stage", bf16, "Conv"},
+	{"no wait for a tile of one channel", "conv5.cu", "    waitAsync<0>();\n    barrier(); // the tile",
+		"    barrier(); // the tile", bf16, oneFault},
+	{"no barrier when a tile of one channel has arrived", "conv5.cu",
+		"    barrier(); // the tile is there, and nobody reads the one before it any more\n", "", bf16, oneFault},
+	{"a tile of one channel is fetched to where one is read", "conv5.cu", "fetch(stage ^ 1, t + gridDim.x)",
+		"fetch(stage, t + gridDim.x)", bf16, oneFault},
+	{"no barrier when weights have arrived", "conv5.cu", "w[first * 125 + i] : 0;\n  barrier();\n",
+		"w[first * 125 + i] : 0;\n", bf16, oneFault},
+	{"the wrong taps of odd voxels", "conv5.cu", "kx = 2 * pair - odd", "kx = 2 * pair", bf16, oneFault},
+	{"a sixteenth pair with a weight", "conv5.cu", "none || kx < 0", "kx < 0", bf16, oneFault},
+	{"rows of one channel above the image", "conv5.cu", "* 32, max(0, 2 - y0),", "* 32, 0,", bf16, oneFault},
+	{"a plane of one channel outside that is read", "conv5.cu", "inside = z >= 0 && z < D", "inside = z < D", bf16,
+		oneFault},
+	{"a row of sums that begins with another one's", "conv5.cu", "        begin(made);\n", "", bf16, oneFault},
+	{"voxels right of the image", "conv5.cu", "live && voxel + 16 < W", "live", bf16, oneFault},
+	{"moments of the tile that is being made", "conv5.cu", "if (moments && last >= 0) leave(stage ^ 1, last);",
+		"if (moments && last >= 0) leave(stage, last);", bf16, "Activate/after_a_convolution/1_to_16.*"},
+	{"no barrier before the last moments", "conv5.cu", "  barrier();\n  if (moments) leave", "  if (moments) leave", bf16,
+		"Activate/after_a_convolution/1_to_16.*"},
 	{"no wait for voxels", "conv_weights.cu", "    waitAsync<weightsStages - 2>();\n", "", bf16, "Conv"},
 	{"voxels past the split", "conv_weights.cu", "min(a.voxels, begin + a.perSplit)", "begin + a.perSplit + 32", bf16,
 		"Conv"},

@@ -143,10 +143,11 @@ struct Conv5One {
   Divisor byX, byY, byZ; // tiles of an image along each axis
 };
 
-// conv5One_f32: on the ordinary units. A block makes 2 x 8 x 32 voxels of 16 channels, a thread 4 voxels
-// of 8 of them.
+// conv5One_f32: on the ordinary units. A block makes 2 x 8 x 32 voxels of 16 channels, a thread 4
+// voxels of 8 of them.
 CONSTANT int oneX = 36, oneY = 12, oneZ = 6; // the tile of x with its halo
-KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const float *w, const float *bias, Conv5One a)) {
+KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const float *w, const float *bias,
+                              Conv5One a)) {
   SHARED(float, shared);
   float *tile = shared, *weights = shared + oneX * oneY * oneZ; // (125, 16)
   const int D = a.size[0], H = a.size[1], W = a.size[2], row = quotient(blockIdx.x, a.byX), plane = quotient(row, a.byY), image = quotient(plane, a.byZ);
@@ -199,14 +200,15 @@ KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const 
   });
 }
 
-// conv5One_bf16: on tensor cores. Rows of the matrix are 16 voxels of a row of x, every second one; columns
-// are 16 channels. What is summed over are pairs of neighbours along x: three for the five taps of a (kz, ky),
-// so that the voxel has one tap too many, whose weight is 0: the last one, or the first one where voxels are
-// the odd ones. So pairs begin at even places always, and are 4 bytes of shared memory.
+// conv5One_bf16: on tensor cores. Rows of the matrix are 16 voxels of a row of x, every second one;
+// columns are 16 channels. What is summed over are pairs of neighbours along x: three for the five
+// taps of a (kz, ky), so that the voxel has one tap too many, whose weight is 0: the last one, or
+// the first one where voxels are the odd ones. So pairs begin at even places always, and are 4
+// bytes of shared memory.
 //
-// For each ky, the five kz have 15 pairs, which are two products of 16 x 16 x 16 (the sixteenth has no
-// weight). What a lane loads of a row of x therefore serves five rows of y: a warp goes along y with the
-// sums of five rows, and all weights, in registers.
+// For each ky, the five kz have 15 pairs, which are two products of 16 x 16 x 16 (the sixteenth has
+// no weight). What a lane loads of a row of x therefore serves five rows of y: a warp goes along y
+// with the sums of five rows, and all weights, in registers.
 struct Conv5OneTiles {
   Conv5One one;
   int rows;  // of a tile, of 4 x rows x 32 voxels
@@ -214,13 +216,15 @@ struct Conv5OneTiles {
   int tiles; // of all images
 };
 
-// Of x, a row of a tile has 32 voxels, and 8 on either side, so that these are copied 16 bytes at a time: 24
-// words of two. Where a plane's words are 4 more than a multiple of 32, no load of a warp meets a bank twice.
+// Of x, a row of a tile has 32 voxels, and 8 on either side, so that these are copied 16 bytes at a
+// time: 24 words of two. Where a plane's words are 4 more than a multiple of 32, no load of a warp
+// meets a bank twice.
 CONSTANT int onePlanes = 8, oneWords = 24, oneFirst = 3; // the word of the first tap of voxel 0
 CONSTANT int onePart = 3 * 16;                           // floats of the moments that a warp leaves
 
 // grid: x as many blocks as run at a time, which take the tiles in turn, y tiles of 16 channels
-KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const float *w, const float *bias, Conv5OneTiles a)) {
+KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const float *w, const float *bias,
+                               Conv5OneTiles a)) {
   SHARED(uint32_t, shared);
   float *parts = reinterpret_cast<float *>(shared + 2 * onePlanes * a.words); // (2, warps, onePart)
   const int out = a.one.out, D = a.one.size[0], H = a.one.size[1], W = a.one.size[2];
@@ -251,8 +255,10 @@ KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const f
     } else if (lane < oneWords) {
       const int v = p.x - 8 + 2 * lane;
       const bool low = inside && v >= 0 && v < W, high = inside && v >= -1 && v + 1 < W;
-      for (int r = p.begin; r < p.end; r++)
-        plane[r * oneWords + lane] = (low ? x[from + r * W + v].bits : 0) | (uint32_t)(high ? x[from + r * W + v + 1].bits : 0) << 16;
+      for (int r = p.begin; r < p.end; r++) {
+        const bf16 *pair = x + (from + r * W + v);
+        plane[r * oneWords + lane] = (low ? pair[0].bits : 0) | (uint32_t)(high ? pair[1].bits : 0) << 16;
+      }
     }
   };
   // the moments of a tile, from those of its warps
@@ -274,8 +280,9 @@ KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const f
 
   fetch(0, blockIdx.x);
   commitAsync();
-  // The weights, where the second tile will be. Of two columns of 8, a lane has four channels that are neighbours.
-  uint32_t right[5][2][2][2]; // ky, product, column, half
+  // The weights, where the second tile will be. Of two columns of 8, a lane has four channels that
+  // are neighbours.
+  uint32_t right[5][2][2][2]; // ky, product, columns, half
   float *weights = reinterpret_cast<float *>(shared + onePlanes * a.words);
   for (int i = threadIdx.x; i < 16 * 125; i += 256) weights[i] = first * 125 + i < out * 125 ? w[first * 125 + i] : 0;
   barrier();
@@ -288,9 +295,9 @@ KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const f
 #pragma unroll
     for (int ky = 0; ky < 5; ky++)
 #pragma unroll
-      for (int t = 0; t < 2; t++) {
-        const float *from = weights + (row / 2 * 4 + 2 * t + row % 2) * 125 + kz * 25 + ky * 5 + kx;
-        right[ky][j / 2][t][j % 2] = packBf16(none || kx < 0 ? 0 : from[0], none || kx == 4 ? 0 : from[1]);
+      for (int n = 0; n < 2; n++) {
+        const float *from = weights + (row / 2 * 4 + 2 * n + row % 2) * 125 + kz * 25 + ky * 5 + kx;
+        right[ky][j / 2][n][j % 2] = packBf16(none || kx < 0 ? 0 : from[0], none || kx == 4 ? 0 : from[1]);
       }
   }
   const bool live = first + 4 * quad < out;
@@ -336,7 +343,7 @@ KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const f
 #pragma unroll
             for (int ky = 4; ky >= 0; ky--)
 #pragma unroll
-              for (int t = 0; t < 2; t++) mmaBf16(sum[(u + 5 - ky) % 5][t], left[s], right[ky][s][t][0], right[ky][s][t][1]);
+              for (int n = 0; n < 2; n++) mmaBf16(sum[(u + 5 - ky) % 5][n], left[s], right[ky][s][n][0], right[ky][s][n][1]);
         }
         float(&made)[2][4] = sum[(u + 1) % 5];
         if (i >= 4 && i < rows + 4) {

@@ -43,6 +43,8 @@ def launch(name):
         return 256, 2 * ((16 + 4) * 16 + 64) * 80
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
         return 512, 2 * ((16 + 4) * 16 + 64) * 80
+    if name == "conv5One_bf16":  # two tiles of 8 planes, and moments
+        return 256, 2 * 8 * 4 * 868 + 2 * 8 * 16 * 12
     if name.startswith("conv5One"):
         return 256, 4 * (512 * 17 + 3 * 256)
     if name.startswith("matrix"):
@@ -124,7 +126,7 @@ def cost(name):
             {"16": (16, 16, 32), "32": (32, 32, 16), "64": (64, 64, 8)}[name.rsplit("_", 1)[1]]
         voxels = 432 * side**3
         weights = 4 * i * o * 125 * (264 // -(-i * 125 // 128) if name.startswith("convWeights") and i * 125 < 264 * 128 else 1)
-        tensor_cores = "bf16" in name and not name.startswith("conv5One") or name.startswith("conv5_")
+        tensor_cores = "bf16" in name or name.startswith("conv5_")
         return 2 * voxels * i * o * 125, (2 if tensor_cores or "bf16" in name else 4) * voxels * (i + o) + weights, "bf16" if tensor_cores else unit
     moved, other, arithmetic, n = ELEMENTWISE[next(k for k in ELEMENTWISE if name == k or name.startswith(k + "_"))]
     return arithmetic * n, (size_of(name) * moved + other) * n, unit
@@ -144,7 +146,7 @@ def kernels():
 
 # stages of VNet on 432 patches of 32^3 (16 puzzles of 3^3): channels in and out, side, taps, kernel
 STAGES = [
-    ("first layer, 5^3, 1 to 16", 1, 16, 32, 125, "conv5One_bf16", "fp32"),
+    ("first layer, 5^3, 1 to 16", 1, 16, 32, 125, "conv5One_bf16", "bf16"),
     ("stage 1, 5^3, 32 channels at 16^3", 32, 32, 16, 125, "conv5_32", "bf16"),
     ("stage 2, 5^3, 64 channels at 8^3", 64, 64, 8, 125, "conv5_32", "bf16"),
     ("stage 3, 5^3, 128 channels at 4^3", 128, 128, 4, 125, "conv_bf16_64", "bf16"),
@@ -165,6 +167,8 @@ def padding(kernel, out, side):
         rows = min(side, 256 // side)
         made = -(-rows * side // 16) * 16
         return rows * side / made
+    if kernel == "conv5One_bf16":
+        return 125 / 160
     if kernel == "patches_bf16_16":
         return out / (-(-out // 16) * 16)
     return 1
@@ -269,7 +273,7 @@ def network(images, side, decoder=None, classes=None):
 def own_rate(ci, co, side, taps):
     """FLOP/s that the kernel chosen for a layer can reach by its own counts."""
     if ci == 1:
-        return 0.8 * H200["fp32"]
+        return H200["bf16"] * MMA_SYNC * padding("conv5One_bf16", co, side)
     rows = taps == 5 and side >= 8
     return H200["bf16"] * MMA_SYNC * (padding("conv5_32", co, side) if rows and co % 32 == 0 else co / (-(-co // 16) * 16))
 
@@ -289,12 +293,10 @@ def stages(what, layers):
         rate = own_rate(ci, co, so, taps)
         entry[0] += sum(f for f, _ in products)
         entry[1] += sum(b for _, b in products) + sum(passes)
-        unit = H200["fp32" if ci == 1 else "bf16"]
-        entry[2] += sum(max(f / unit, b / H200["bytes"]) for f, b in products) + sum(passes) / H200["bytes"]
+        entry[2] += sum(max(f / H200["bf16"], b / H200["bytes"]) for f, b in products) + sum(passes) / H200["bytes"]
         entry[3] += sum(max(f / rate, b / (BANDWIDTH * H200["bytes"])) for f, b in products) + sum(passes) / (BANDWIDTH * H200["bytes"])
     for stage, (flop, size, bound, own) in found.items():
-        unit = H200["fp32" if stage == "enc0" else "bf16"]
-        yield f"| {what} | {stage} | {flop / 1e12:.3f} | {size / 1e9:.2f} | {1e3 * bound:.2f} | {'arithmetic' if flop / unit > size / H200['bytes'] else 'memory'} | {1e3 * own:.2f} |"
+        yield f"| {what} | {stage} | {flop / 1e12:.3f} | {size / 1e9:.2f} | {1e3 * bound:.2f} | {'arithmetic' if flop / H200['bf16'] > size / H200['bytes'] else 'memory'} | {1e3 * own:.2f} |"
     sums = [sum(v) for v in zip(*found.values())]
     yield f"| {what} | all | {sums[0] / 1e12:.3f} | {sums[1] / 1e9:.2f} | {1e3 * sums[2]:.2f} | | {1e3 * sums[3]:.2f} |"
 
