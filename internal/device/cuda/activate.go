@@ -65,7 +65,7 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 		var parts operand
 		if a.Trained != 0 {
 			parts = k.scratch(momentsBytes * int64(c.chunks) * int64(c.Images) * int64(c.Channels))
-			k.launch("moments"+c.suffix, c.grid, ownerThreads, c.shared, c.channels, parts, in(0))
+			k.launch("moments"+c.suffix, c.grid, ownerThreads, c.sums(2), c.channels, parts, in(0))
 		}
 		k.normFinish(s, a, c.chunks, o.statistics, o.mean, o.variance, parts)
 	}
@@ -91,9 +91,25 @@ func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, stat
 // activate appends y <- x, once the statistics are there.
 func (k *kernel) activate(s device.ActivateSpec, o activateOperands) {
 	c := k.d.cutOf(s.Shape, s.Type, true)
-	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual,
+	k.launch("activate"+anyOf(s)+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual,
 		o.statistics, o.gamma, o.beta, o.slope)
 }
+
+// anyOf is the part of a kernel's name that says whether it knows ELU and group norm.
+func anyOf(s device.ActivateSpec) string {
+	if s.Act == device.ELU || s.Norm == device.GroupNorm {
+		return "Any"
+	}
+	return ""
+}
+
+// gradSums is activate.cu's GradSums, and gradSumsOf how many sums it means.
+type gradSums struct {
+	activation
+	Tiles, Last, Centred int32
+}
+
+const gradSumsOf = 4
 
 // ActivateGrad implements [device.Device].
 func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
@@ -117,30 +133,79 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	if s.Act == device.PReLU {
 		dslope = next()
 	}
-	sum := next()
+	parameters := []operand{dbeta, dgamma, dslope, next()}
 
+	const width, threads = 8, 256 // channels of a block that adds up sums
 	images, n := int(c.Images), int(c.Channels)
-	parts, sums, coefficients := k.scratch(16*int64(c.chunks*images*n)), k.scratch(16*int64(images*n)),
-		k.scratch(12*int64(images*n))
+	blocks, shared := blocksOf(n, width), 4*gradSumsOf*threads
+	perImage := func() operand { return k.scratch(4 * gradSumsOf * int64(images*n)) }
+	sumImages := func(each operand) {
+		k.launch("sumImages", grid{blocks, 1, 1}, threads, shared, c.channels, append(parameters, each)...)
+	}
 	common := []operand{o.residual, o.statistics, o.gamma, o.beta, o.slope}
-	k.launch("activateSums"+c.suffix, c.grid, ownerThreads, c.shared, a,
+	if whole, ok := d.wholeImages(s, c); ok {
+		a.channels = whole.channels
+		each := perImage()
+		k.launch("imageGrad"+whole.suffix, whole.grid, ownerThreads, whole.sums(3), a,
+			append([]operand{dx, dr, each, in(0), in(1)}, common...)...)
+		sumImages(each)
+		return k.done()
+	}
+
+	sums := 3
+	if anyOf(s) != "" {
+		sums = gradSumsOf
+	}
+	parts := k.scratch(4 * gradSumsOf * int64(c.chunks*images*n))
+	k.launch("activateSums"+anyOf(s)+c.suffix, c.grid, ownerThreads, c.sums(sums), a,
 		append([]operand{parts, in(0), in(1)}, common...)...)
-	k.sumTiles(images, c.chunks, 4*n, 1, 0, sums, parts)
-	for i, to := range []operand{dbeta, dgamma, dslope} {
-		if to.kind != nothing {
-			k.sumTiles(1, images, n, 4, i, to, sums)
+	// what is summed at once: an image where its norm is its own, or everything
+	f, outer := gradSums{a, int32(c.chunks * images), 1, flag(s.Type == device.Float32)}, 1
+	if s.Norm == device.InstanceNorm || s.Norm == device.GroupNorm {
+		f.Tiles, outer = int32(c.chunks), images
+		f.Last = flag(images == 1 && s.Norm == device.InstanceNorm)
+	}
+	var each, coefficients operand
+	if s.Norm != device.NoNorm {
+		coefficients = k.scratch(4 * 2 * int64(outer*n))
+	}
+	if f.Last == 0 {
+		each = perImage()
+	}
+	k.launch("normGrad", grid{blocks, outer, 1}, threads, shared, f, append(append([]operand{coefficients, each},
+		parameters...), parts, o.statistics, o.gamma)...)
+	if s.Norm == device.GroupNorm {
+		k.launch("groupGrad", grid{blocksOf(images*n, 128), 1, 1}, 128, 0, f, coefficients, each, o.statistics, o.gamma)
+	}
+	if f.Last == 0 {
+		sumImages(each)
+	}
+	name := "activateGrad" + anyOf(s)
+	if s.Residual == device.TiledResidual && dr.kind != nothing {
+		if owners := int(c.Group); anyOf(s) == "" && c.grid[2] == 1 && owners <= 32 && owners&(owners-1) == 0 {
+			name = "activateGradTiled"
+		} else {
+			k.launch("tiledGrad"+c.suffix, grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a,
+				append([]operand{dr, in(0), in(1)}, common...)...)
+			dr = operand{}
 		}
 	}
-	k.launch("normGrad", grid{blocksOf(images*n, 128), 1, 1}, 128, 0, a, coefficients, sums, dgamma, dbeta,
-		o.statistics, o.gamma)
-	k.sumTiles(1, images, n, 3, 2, sum, coefficients)
-	full := dr
-	if s.Residual == device.TiledResidual && dr.kind != nothing {
-		full = operand{}
-		k.launch("tiledGrad"+c.suffix, grid{blocksOf(images*int(c.Voxels), 256), 1, 1}, 256, 0, a,
-			append([]operand{dr, in(0), in(1)}, common...)...)
-	}
-	k.launch("activateGrad"+c.suffix, c.grid, ownerThreads, 0, a,
-		append([]operand{dx, full, in(0), in(1), o.residual, coefficients}, common[1:]...)...)
+	k.launch(name+c.suffix, c.grid, ownerThreads, 0, a,
+		append([]operand{dx, dr, in(0), in(1), o.residual, coefficients}, common[1:]...)...)
 	return k.done()
+}
+
+// wholeImages is how a kernel is launched whose blocks have whole images, or some channels of them; it
+// says whether these are small enough, and enough of them: each is read twice, and comes from a cache then.
+func (d *Device) wholeImages(s device.ActivateSpec, c cut) (cut, bool) {
+	const most, apart = 1024, 4 // owners' voxels of a block above which it has fewer channels; owners of 64 bytes
+	group := int(c.Group)
+	for group%(2*apart) == 0 && group*int(c.Voxels) > most {
+		group /= 2
+	}
+	owners := int(c.Channels) / c.vector
+	c.Chunk, c.Group, c.chunks = c.Voxels, int32(group), 1
+	c.grid = grid{1, int(c.Images), blocksOf(owners, group)}
+	small := group*int(c.Voxels) <= 4*most && c.grid[1]*c.grid[2] >= 2*d.processors
+	return c, small && s.Norm == device.InstanceNorm && anyOf(s) == "" && s.Residual != device.TiledResidual
 }

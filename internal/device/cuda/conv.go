@@ -68,7 +68,7 @@ func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.Nor
 	if n.Norm == device.NoNorm || n.Norm == device.BatchNorm && !n.Training || mixed && n.Norm != device.BatchNorm {
 		return nil, nil
 	}
-	shape := channels{c.Images, c.Out, int32(volume(c.To)), 0}
+	shape := channels{c.Images, c.Out, int32(volume(c.To)), 0, 0}
 	if mixed { // the moments are those of one image
 		shape.Images = 1
 	}

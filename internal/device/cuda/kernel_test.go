@@ -161,7 +161,7 @@ func TestMoments(t *testing.T) {
 					}
 					k.convGeneral(g, s.Type, out(0), out(1), in(0), in(1), in(2))
 				}
-				a := activation{channels{int32(s.N), int32(s.Out), int32(s.YShape().Voxels()), 0}, 1, 1, 0, 0, 0, 1}
+				a := activation{channels{int32(s.N), int32(s.Out), int32(s.YShape().Voxels()), 0, 0}, 1, 1, 0, 0, 0, 1}
 				k.launch("normFinish", grid{s.N * s.Out, 1, 1}, 128, 4*3*128, finish{a, int32(tiles), 1e-5, 0}, out(2),
 					operand{}, operand{}, out(1))
 				y := activations(t, d, s.YShape(), nil)

@@ -19,8 +19,9 @@ func suffix(t device.Type) string {
 // vectorOf is how many elements 16 bytes hold.
 func vectorOf(t device.Type) int { return int(16 / t.Bytes()) }
 
-// channels is channels.h's Channels: images of voxels of channels, cut into chunks of voxels.
-type channels struct{ Images, Channels, Voxels, Chunk int32 }
+// channels is channels.h's Channels: images of voxels of channels, cut into chunks of voxels, and the
+// owners of channels into groups.
+type channels struct{ Images, Channels, Voxels, Chunk, Group int32 }
 
 // cut is how a kernel of channels.h is launched.
 type cut struct {
@@ -28,8 +29,11 @@ type cut struct {
 	suffix string // of the kernel: type and vector
 	grid   grid
 	chunks int
-	shared int // bytes, for 2 sums of each thread
+	vector int // channels of an owner
 }
+
+// sums is the shared memory that adding so many sums of each thread takes, or merging moments with 2.
+func (c cut) sums(n int) int { return 4 * n * ownerThreads * (c.vector + 1) }
 
 // ownerThreads is the threads of a block in channels.h.
 const ownerThreads = 256
@@ -50,12 +54,18 @@ func (d *Device) cutOf(s device.Shape, t device.Type, vectors bool) cut {
 	}
 	owners := s[1] / v
 	rows := max(1, ownerThreads/min(owners, ownerThreads)) // voxels that a block has at a time
-	// some eight blocks a multiprocessor, at least four voxels a thread
-	chunks := min(max(1, 8*d.processors/images), blocksOf(voxels, 4*rows))
-	chunk := blocksOf(voxels, chunks)
-	c := cut{channels{int32(images), int32(s[1]), int32(voxels), int32(chunk)}, fmt.Sprintf("%s_%d", suffix(t), v),
-		grid{}, blocksOf(voxels, chunk), 4 * 2 * ownerThreads * v}
-	c.grid = grid{c.chunks, images, blocksOf(owners, ownerThreads)}
+	// Some twelve blocks a multiprocessor, which are three or four waves, and more where there are many images, so that
+	// the last wave costs little; eight voxels a thread, or fewer where this leaves multiprocessors without work.
+	chunks := max(1, 12*d.processors/images, min(8, 24*d.processors/images))
+	most := blocksOf(voxels, 8*rows)
+	if images*most < 3*d.processors {
+		most = blocksOf(voxels, 2*rows)
+	}
+	chunk := blocksOf(voxels, min(chunks, most))
+	group := min(owners, ownerThreads)
+	c := cut{channels{int32(images), int32(s[1]), int32(voxels), int32(chunk), int32(group)},
+		fmt.Sprintf("%s_%d", suffix(t), v), grid{}, blocksOf(voxels, chunk), v}
+	c.grid = grid{c.chunks, images, blocksOf(owners, group)}
 	return c
 }
 
@@ -116,7 +126,7 @@ func (d *Device) SumChannels(t device.Tensor) (device.Kernel, error) {
 func (k *kernel) sumChannels(t device.Tensor, b, x operand) {
 	c := k.d.cutOf(t.Shape, t.Type, true)
 	parts := k.scratch(4 * int64(c.chunks) * int64(c.Images) * int64(c.Channels))
-	k.launch("sumChannels"+c.suffix, c.grid, ownerThreads, c.shared, c.channels, parts, x)
+	k.launch("sumChannels"+c.suffix, c.grid, ownerThreads, c.sums(1), c.channels, parts, x)
 	k.sumTiles(1, c.chunks*int(c.Images), int(c.Channels), 1, 0, b, parts)
 }
 

@@ -29,25 +29,66 @@ FN int statisticsOf(const Activate &a) { return a.norm == 1 ? a.shape.images * a
 
 // --- Statistics
 
+// mergeRows merges the moments of the rows of a block and writes them as to[channel]: mean and m2 of n voxels, of
+// which this thread has seen every so many from its row on. Shared memory: 2 (256 V + 256) floats.
+template <int V> FN void mergeRows(Moments *to, const Owner<V> &o, const float (&mean)[V], const float (&m2)[V], int n, float *shared) {
+  constexpr int all = ownerThreads * V;
+  const Columns c(o.slots * V);
+  keep(shared + threadIdx.x * V, mean), keep(shared + all + threadIdx.x * V, m2);
+  barrier();
+  // what the rows from first on, every so many, have seen of a column
+  auto rowsFrom = [&](int column, int first, int step) {
+    Moments some = {0, 0, 0};
+    for (int r = first; r < o.rows && r < n; r += step) some = merge(some, {(float)((n - r + o.rows - 1) / o.rows), shared[r * c.width + column], shared[all + r * c.width + column]});
+    return some;
+  };
+  if (c.parts == 1) {
+    for (int i = threadIdx.x; i < c.width; i += ownerThreads) to[o.base() + i] = rowsFrom(i, 0, 1);
+    return;
+  }
+  Moments some = {0, 0, 0};
+  if (c.part < c.parts) some = rowsFrom(c.column, c.part, c.parts);
+  barrier();
+  float *const count = shared, *const means = shared + ownerThreads, *const m2s = shared + 2 * ownerThreads;
+  count[threadIdx.x] = some.count, means[threadIdx.x] = some.mean, m2s[threadIdx.x] = some.m2;
+  barrier();
+  if ((int)threadIdx.x >= c.width) return;
+  for (int p = 1; p < c.parts; p++) {
+    const int i = p * c.width + threadIdx.x;
+    some = merge(some, {count[i], means[i], m2s[i]});
+  }
+  to[o.base() + threadIdx.x] = some;
+}
+
 // moments of each channel of each chunk: to (images, chunks, channels)
 template <class T, int V> FN void moments(Moments *to, const T *x, const Channels &a) {
   SHARED(float, shared);
+  constexpr int U = 4; // voxels on their way at a time
   const Owner<V> o(a);
   // Sums of differences from the first value: they do not cancel where the mean is large.
   float origin[V] = {}, sum[V] = {}, squares[V] = {}, count = 0;
-  for (int v = o.first; v < o.end; v += o.step) {
-    float q[V];
-    load(q, x + o.at(a, v));
+  if (o.first < o.end) {
+    Raw<T, V> q;
+    q.load(x + o.at(a, o.first), true);
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      if (v == o.first) origin[i] = q[i];
-      const float d = q[i] - origin[i];
-      sum[i] += d;
-      squares[i] += d * d;
-    }
-    count++;
+    for (int i = 0; i < V; i++) origin[i] = q.at(i);
   }
-  // (count, mean, m2) of this thread, one of the three after the other through shared memory
+  for (int v = o.first; v < o.end; v += U * o.step) {
+    Raw<T, V> q[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) q[u].load(x + o.at(a, v + u * o.step), v + u * o.step < o.end);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      if (v + u * o.step >= o.end) break;
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        const float d = q[u].at(i) - origin[i];
+        sum[i] += d;
+        squares[i] += d * d;
+      }
+      count++;
+    }
+  }
   float mean[V], m2[V];
 #pragma unroll
   for (int i = 0; i < V; i++) {
@@ -55,21 +96,8 @@ template <class T, int V> FN void moments(Moments *to, const T *x, const Channel
     mean[i] = origin[i] + d;
     m2[i] = squares[i] - d * sum[i];
   }
-#pragma unroll
-  for (int i = 0; i < V; i++) {
-    shared[threadIdx.x * V + i] = mean[i];
-    shared[(ownerThreads + threadIdx.x) * V + i] = m2[i];
-  }
-  barrier();
-  const int n = min(a.voxels, (int)(blockIdx.x + 1) * a.chunk) - blockIdx.x * a.chunk;
-  for (int i = threadIdx.x; i < o.slots * V; i += ownerThreads) {
-    Moments all = {0, 0, 0};
-    for (int r = 0; r < o.rows; r++) {
-      const int voxels = (n - r + o.rows - 1) / o.rows; // that row r has seen
-      if (n > r) all = merge(all, {(float)voxels, shared[r * o.slots * V + i], shared[(ownerThreads + r * o.slots) * V + i]});
-    }
-    to[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * a.channels + o.channel - V * o.slot + i] = all;
-  }
+  const int n = min(a.voxels, (o.chunk + 1) * a.chunk) - o.chunk * a.chunk;
+  mergeRows(to + ((size_t)o.image * gridDim.x + o.chunk) * a.channels, o, mean, m2, n, shared);
 }
 
 struct Finish {
@@ -143,85 +171,157 @@ KERNEL(128, 8, normFinishFew, (float *statistics, const Moments *from, Finish f)
 
 // --- One pass over memory
 
-// What a thread knows of its channels.
-template <int V> struct Affine {
-  float mean[V], rstd[V], gamma[V], beta[V], slope[V];
+FN float activated(const Activate &a, float z, float slope) {
+  if (z > 0) return z;
+  return a.act == 3 ? expm1f(z) : slope * z;
+}
+
+FN float derivative(const Activate &a, float z, float slope) {
+  if (z > 0) return 1;
+  return a.act == 3 ? expf(z) : slope;
+}
+
+FN float slopeOf(const Activate &a, const float *slope, int c) { return a.act == 2 ? slope[c] : a.act == 0 ? 1 : a.act == 1 ? 0 : a.leak; }
+
+// What a thread knows of its channels: z = scale u + shift + r, u = x - centre. Where x is a bfloat16 the centre is
+// 0: rounding it has moved x further than a shift in float32 can be wrong. All activations but ELU are slopes: that
+// of z where z is not positive.
+template <class T, int V> struct Affine {
+  CONSTANT bool centred = sizeof(T) == 4;
+  float scale[V], shift[V], slope[V], centre[centred ? V : 1];
 
   FN_MEMBER Affine(const Activate &a, const Owner<V> &o, const float *statistics, const float *g, const float *b, const float *s) {
     const int count = statisticsOf(a);
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      const int c = o.channel + i, k = statisticOf(a, blockIdx.y, c);
-      const bool there = o.active;
-      mean[i] = there && a.norm ? statistics[k] : 0;
-      rstd[i] = there && a.norm ? statistics[count + k] : 1;
-      gamma[i] = there && a.norm ? g[c] : 1;
-      beta[i] = there && a.norm ? b[c] : 0;
-      slope[i] = there && a.act == 2 ? s[c] : a.leak;
+      const int c = o.channel + i, k = statisticOf(a, o.image, c);
+      const bool normed = o.active && a.norm;
+      const float mean = normed ? statistics[k] : 0;
+      scale[i] = normed ? g[c] * statistics[count + k] : 1;
+      shift[i] = normed ? b[c] : 0;
+      if constexpr (centred)
+        centre[i] = mean;
+      else
+        shift[i] -= scale[i] * mean;
+      slope[i] = o.active ? slopeOf(a, s, c) : 0;
     }
   }
 
-  FN_MEMBER float normalised(int i, float x) const { return (x - mean[i]) * rstd[i]; }
+  FN_MEMBER float difference(int i, float x) const {
+    if constexpr (centred) return x - centre[i];
+    return x;
+  }
 };
 
-FN float activated(const Activate &a, float z, float slope) {
-  if (a.act == 0 || z > 0) return z;
-  return a.act == 1 ? 0 * z : a.act == 3 ? expm1f(z) : slope * z;
-}
-
-FN float derivative(const Activate &a, float z, float slope) {
-  if (a.act == 0 || z > 0) return 1;
-  return a.act == 1 ? 0 : a.act == 3 ? expf(z) : slope;
-}
+// Residuals: none, full, tiled, as Activate has them; tiled, whose gradient is made; and whatever it is, in the kernels that also know ELU and group
+// norm, and take more registers.
+CONSTANT int tiledResidual = 2, tiledGradient = 3, anyResidual = 4;
 
 // the residual of V channels of a voxel
-template <class T, int V> FN void loadResidual(float (&q)[V], const Activate &a, const Owner<V> &o, const T *r, int voxel) {
-  if (a.residual == 1) {
-    load(q, r + o.at(a.shape, voxel));
-  } else {
-    const float one = a.residual == 2 ? toFloat(r[(size_t)blockIdx.y * a.shape.voxels + voxel]) : 0;
+template <class T, int V, int kind> struct Residual {
+  CONSTANT bool whole = kind == 1 || kind == anyResidual, tiled = kind >= tiledResidual;
+  Raw<T, whole ? V : 1> full;
+  float one;
+
+  FN_MEMBER void load(const Activate &a, const Owner<V> &o, const T *r, int voxel, bool there) {
+    one = 0;
+    if (whole && (kind == 1 || a.residual == 1)) full.load(r + o.at(a.shape, voxel), there);
+    if (tiled && (kind != anyResidual || a.residual == 2) && there) one = toFloat(r[(size_t)o.image * a.shape.voxels + voxel]);
+  }
+  FN_MEMBER float added(const Activate &a, int i, float z) const {
+    if constexpr (kind == 0) return z;
+    if constexpr (kind == 1) return z + full.at(i);
+    if constexpr (!whole) return z + one;
+    return a.residual == 1 ? z + full.at(whole ? i : 0) : z + one;
+  }
+};
+
+template <int kind, class T, int V> FN void activateVoxels(T *y, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
+  constexpr int U = kind == anyResidual ? 1 : 2; // voxels on their way at a time
+  for (int v = o.first; v < o.end; v += U * o.step) {
+    Raw<T, V> q[U];
+    Residual<T, V, kind> add[U];
 #pragma unroll
-    for (int i = 0; i < V; i++) q[i] = one;
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+      q[u].load(x + o.at(a.shape, w), w < o.end);
+      add[u].load(a, o, r, w, w < o.end);
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+      float to[V];
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        const float z = add[u].added(a, i, c.difference(i, q[u].at(i)) * c.scale[i] + c.shift[i]);
+        to[i] = kind == anyResidual ? activated(a, z, c.slope[i]) : z > 0 ? z : c.slope[i] * z;
+      }
+      if (w < o.end) store(y + o.at(a.shape, w), to);
+    }
   }
 }
 
-template <class T, int V> FN void activate(T *y, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
-  const Owner<V> o(a.shape);
-  const Affine<V> c(a, o, statistics, gamma, beta, slope);
-  for (int v = o.first; v < o.end; v += o.step) {
-    float q[V], add[V];
-    load(q, x + o.at(a.shape, v));
-    loadResidual(add, a, o, r, v);
-#pragma unroll
-    for (int i = 0; i < V; i++) q[i] = activated(a, c.normalised(i, q[i]) * c.gamma[i] + c.beta[i] + add[i], c.slope[i]);
-    store(y + o.at(a.shape, v), q);
+template <bool any, class T, int V> FN void activate(T *y, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
+  const Owner<V> o(a.shape, true);
+  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+  if (any) return activateVoxels<anyResidual>(y, x, r, c, o, a);
+  switch (a.residual) {
+  case 0: return activateVoxels<0>(y, x, r, c, o, a);
+  case 1: return activateVoxels<1>(y, x, r, c, o, a);
+  default: return activateVoxels<2>(y, x, r, c, o, a);
   }
 }
 
 // --- The gradient
 
-// Sums over the voxels of each channel of each chunk, to (images, chunks, channels, 4): of dz, of
-// dz n, of dy z where z <= 0, of n; n is the normalised x.
-template <class T, int V> FN void activateSums(float *to, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
-  SHARED(float, shared);
-  const Owner<V> o(a.shape);
-  const Affine<V> c(a, o, statistics, gamma, beta, slope);
-  float sums[4][V] = {};
-  for (int v = o.first; v < o.end; v += o.step) {
-    float q[V], d[V], add[V];
-    load(q, x + o.at(a.shape, v));
-    load(d, dy + o.at(a.shape, v));
-    loadResidual(add, a, o, r, v);
+// What is summed over the voxels of a channel: dz, dz u, dy z where z <= 0, and for group norm u.
+CONSTANT int gradSums = 4;
+
+template <int kind, int K, class T, int V> FN void sumVoxels(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
+  constexpr int U = kind == anyResidual || kind == 1 ? 1 : 2; // voxels on their way at a time
+  for (int v = o.first; v < o.end; v += U * o.step) {
+    Raw<T, V> q[U], d[U];
+    Residual<T, V, kind> add[U];
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      const float n = c.normalised(i, q[i]), z = n * c.gamma[i] + c.beta[i] + add[i], dz = d[i] * derivative(a, z, c.slope[i]);
-      sums[0][i] += dz;
-      sums[1][i] += dz * n;
-      sums[2][i] += z > 0 ? 0 : d[i] * z;
-      sums[3][i] += n;
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+      q[u].load(x + o.at(a.shape, w), w < o.end);
+      d[u].load(dy + o.at(a.shape, w), w < o.end); // dy = 0 adds nothing
+      add[u].load(a, o, r, w, w < o.end);
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        const float n = c.difference(i, q[u].at(i)), z = add[u].added(a, i, n * c.scale[i] + c.shift[i]), g = d[u].at(i);
+        const float dz = kind == anyResidual ? g * derivative(a, z, c.slope[i]) : z > 0 ? g : g * c.slope[i];
+        sums[0][i] += dz;
+        sums[1][i] += dz * n;
+        sums[2][i] += g * (z > 0 ? 0 : z);
+        if constexpr (K > 3) sums[3][i] += w < o.end ? n : 0;
+      }
     }
   }
-  addRows<V, 4>(to + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * a.shape.channels * 4, o, sums, shared);
+}
+
+template <bool any, int K, class T, int V> FN void sumsOf(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
+  if (any) return sumVoxels<anyResidual>(sums, dy, x, r, c, o, a);
+  switch (a.residual) {
+  case 0: return sumVoxels<0>(sums, dy, x, r, c, o, a);
+  case 1: return sumVoxels<1>(sums, dy, x, r, c, o, a);
+  default: return sumVoxels<2>(sums, dy, x, r, c, o, a);
+  }
+}
+
+// the sums of each channel of each chunk, to (images, chunks, 4, channels)
+template <bool any, class T, int V> FN void activateSums(float *to, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
+  SHARED(float, shared);
+  const Owner<V> o(a.shape, true);
+  constexpr int K = any ? gradSums : 3;
+  float sums[K][V] = {};
+  sumsOf<any>(sums, dy, x, r, Affine<T, V>(a, o, statistics, gamma, beta, slope), o, a);
+  addRows(to + ((size_t)o.image * gridDim.x + o.chunk) * a.shape.channels * gradSums, a.shape.channels, o, sums, shared);
 }
 
 // sumTiles: to (outer, inner) = the sum over the middle axis of from (outer, tiles, inner, stride),
@@ -246,57 +346,221 @@ KERNEL(256, 8, sumTiles, (float *to, const float *from, SumTiles a)) {
   to[(size_t)blockIdx.y * a.inner + inner] = sum;
 }
 
-// normGrad: from the sums (images, channels, 4) the two coefficients of dx and the sum of dx, to
-// (images, channels, 3).
-//
-//	dx = rstd gamma dz - k0 - n k1
-KERNEL(128, 8, normGrad, (float *to, const float *sums, const float *dgamma, const float *dbeta, const float *statistics, const float *gamma, Activate a)) {
-  const int i = blockIdx.x * 128 + threadIdx.x, C = a.shape.channels;
-  if (i >= a.shape.images * C) return;
-  const int image = i / C, c = i % C;
-  float k0 = 0, k1 = 0, rstd = 1, g = 1;
-  if (a.norm) {
-    rstd = statistics[statisticsOf(a) + statisticOf(a, image, c)], g = gamma[c];
-    const float voxels = (float)a.shape.voxels;
-    if (a.norm == 1) {
-      k0 = g * sums[4 * i] / voxels, k1 = g * sums[4 * i + 1] / voxels;
-    } else if (a.norm == 3) {
-      const int width = C / a.groups, first = image * C + c / width * width;
-      for (int j = first; j < first + width; j++) k0 += gamma[j - image * C] * sums[4 * j], k1 += gamma[j - image * C] * sums[4 * j + 1];
-      k0 /= width * voxels, k1 /= width * voxels;
-    } else if (a.trained) {
-      k0 = g * dbeta[c] / (a.shape.images * voxels), k1 = g * dgamma[c] / (a.shape.images * voxels);
+// How the sums of a channel become what is wanted.
+struct GradSums {
+  Activate activate;
+  int tiles;   // that are summed: of an image, or of all
+  int last;    // the sums are those of the parameters
+  int centred; // u is x - mean, or x
+};
+
+// Of the sums of a channel, dx = scale dz + factor u + offset, and the sums of dz, dz n, dy z where z <= 0, dx,
+// n = (x - mean) rstd. The sum of n is 0: statistics are those of x, or constants.
+struct Gradient {
+  float factor, offset, sums[gradSums];
+
+  FN_MEMBER Gradient(const Activate &a, bool centred, int image, int c, const float *s, const float *statistics, const float *gamma) {
+    float mean = 0, rstd = 1, g = 1;
+    if (a.norm) {
+      const int k = statisticOf(a, image, c);
+      mean = statistics[k], rstd = statistics[statisticsOf(a) + k], g = gamma[c];
     }
-    k0 *= rstd, k1 *= rstd;
+    const float from = centred ? 0 : mean, count = (float)a.shape.voxels * (a.norm == 2 ? a.shape.images : 1);
+    const float dzn = rstd * (s[1] - from * s[0]);
+    const bool moves = a.norm && a.norm != 3 && a.trained;
+    const float k0 = moves ? rstd * g * s[0] / count : 0, k1 = moves ? rstd * g * dzn / count : 0;
+    factor = -k1 * rstd, offset = -k0 - factor * from;
+    sums[0] = s[0], sums[1] = dzn, sums[2] = s[2];
+    sums[3] = moves ? 0 : rstd * g * s[0];
+    if (a.norm == 3) sums[3] = rstd * (s[3] - from * a.shape.voxels); // of n: groupGrad wants it
   }
-  to[3 * i] = k0, to[3 * i + 1] = k1;
-  to[3 * i + 2] = rstd * g * sums[4 * i] - a.shape.voxels * k0 - k1 * sums[4 * i + 3];
+};
+
+// normGrad sums up parts (outer, tiles, 4, channels). It leaves the two coefficients of dx (outer, 2, channels), and
+// where it is the last to sum, the gradients of the parameters, or else sums (outer, 4, channels).
+//
+//	grid: x blocks of 8 channels, y outer; a block has 32 threads for each channel, which take every 32nd tile
+KERNEL(256, 4, normGrad, (float *coefficients, float *each, float *dbeta, float *dgamma, float *dslope, float *sum, const float *parts, const float *statistics, const float *gamma, GradSums f)) {
+  SHARED(float, shared);
+  const Activate &a = f.activate;
+  const int C = a.shape.channels, column = threadIdx.x % 8, c = blockIdx.x * 8 + column, image = blockIdx.y;
+  float s[gradSums] = {};
+  if (c < C) {
+    const float *from = parts + (size_t)image * f.tiles * gradSums * C + c;
+#pragma unroll 4
+    for (int t = threadIdx.x / 8; t < f.tiles; t += 32) {
+#pragma unroll
+      for (int k = 0; k < 3; k++) s[k] += from[((size_t)t * gradSums + k) * C];
+      if (a.norm == 3) s[3] += from[((size_t)t * gradSums + 3) * C];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < gradSums; k++) shared[256 * k + threadIdx.x] = s[k];
+  barrier();
+  float total = 0;
+  if (threadIdx.x < 8 * gradSums)
+    for (int row = 0; row < 32; row++) total += shared[threadIdx.x / 8 * 256 + row * 8 + column];
+  barrier();
+  shared[threadIdx.x] = total; // of sum threadIdx.x / 8
+  barrier();
+  if (threadIdx.x >= 8 || c >= C) return;
+#pragma unroll
+  for (int k = 0; k < gradSums; k++) s[k] = shared[8 * k + column];
+  const Gradient g(a, f.centred, image, c, s, statistics, gamma);
+  if (a.norm) coefficients[(size_t)2 * image * C + c] = g.factor, coefficients[(size_t)(2 * image + 1) * C + c] = g.offset;
+  if (!f.last) {
+#pragma unroll
+    for (int k = 0; k < gradSums; k++) each[((size_t)image * gradSums + k) * C + c] = g.sums[k];
+    return;
+  }
+  if (dbeta) dbeta[c] = g.sums[0];
+  if (dgamma) dgamma[c] = g.sums[1];
+  if (dslope) dslope[c] = g.sums[2];
+  sum[c] = g.sums[3];
 }
 
-// dx and, where dr is not null, the gradient of a full residual
-template <class T, int V> FN void activateGrad(T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
+// groupGrad: the same coefficients for group norm, whose statistics are of several channels. Of the sums of n it
+// makes those of dx.
+KERNEL(128, 8, groupGrad, (float *coefficients, float *each, const float *statistics, const float *gamma, GradSums f)) {
+  const Activate &a = f.activate;
+  const int i = blockIdx.x * 128 + threadIdx.x, C = a.shape.channels;
+  if (i >= a.shape.images * C) return;
+  const int image = i / C, c = i % C, width = C / a.groups, first = c / width * width, k = statisticOf(a, image, c);
+  float *const s = each + (size_t)image * gradSums * C;
+  const float mean = statistics[k], rstd = statistics[statisticsOf(a) + k], voxels = (float)a.shape.voxels;
+  float k0 = 0, k1 = 0;
+  for (int j = first; j < first + width; j++) k0 += gamma[j] * s[j], k1 += gamma[j] * s[C + j];
+  k0 *= rstd / (width * voxels), k1 *= rstd / (width * voxels);
+  const float factor = -k1 * rstd;
+  coefficients[(size_t)2 * image * C + c] = factor, coefficients[(size_t)(2 * image + 1) * C + c] = -k0 - (f.centred ? 0 : factor * mean);
+  s[3 * C + c] = rstd * gamma[c] * s[c] - voxels * k0 - k1 * s[3 * C + c];
+}
+
+// sumImages: the gradients of the parameters are the sums over the images of each (images, 4, channels). Blocks as
+// those of normGrad.
+KERNEL(256, 4, sumImages, (float *dbeta, float *dgamma, float *dslope, float *sum, const float *each, Channels a)) {
+  SHARED(float, shared);
+  const int C = a.channels, column = threadIdx.x % 8, c = blockIdx.x * 8 + column;
+  float s[gradSums] = {};
+  if (c < C)
+#pragma unroll 4
+    for (int t = threadIdx.x / 8; t < a.images; t += 32)
+#pragma unroll
+      for (int k = 0; k < gradSums; k++) s[k] += each[((size_t)t * gradSums + k) * C + c];
+#pragma unroll
+  for (int k = 0; k < gradSums; k++) shared[256 * k + threadIdx.x] = s[k];
+  barrier();
+  if (threadIdx.x >= 8 * gradSums || c >= C) return;
+  const int k = threadIdx.x / 8;
+  float total = 0;
+  for (int row = 0; row < 32; row++) total += shared[k * 256 + row * 8 + column];
+  float *const to = k == 0 ? dbeta : k == 1 ? dgamma : k == 2 ? dslope : sum;
+  if (to) to[c] = total;
+}
+
+// What a thread knows besides of dx = scale dz + factor u + offset.
+template <int V> struct Coefficients {
+  float factor[V], offset[V];
+};
+
+// dx and the gradient of a residual: of a full one where dr is not null; of a tiled one, which is the sum of dz over
+// the channels of a voxel, where these are of one block and their owners are a power of 2, at most a warp. U voxels
+// are on their way at a time.
+template <int kind, int U, class T, int V> FN void gradVoxels(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
+  constexpr bool tiled = kind == tiledGradient;
+  // all lanes of a warp that add up a voxel go on together
+  for (int v = o.first; v < (tiled ? o.end + o.row : o.end); v += U * o.step) {
+    Raw<T, V> q[U], d[U];
+    Residual<T, V, kind> add[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+      q[u].load(x + o.at(a.shape, w), w < o.end);
+      d[u].load(dy + o.at(a.shape, w), w < o.end);
+      add[u].load(a, o, r, w, w < o.end);
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+      const int w = v + u * o.step;
+      float to[V], dz[V], sum = 0;
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        const float n = c.difference(i, q[u].at(i)), z = add[u].added(a, i, n * c.scale[i] + c.shift[i]), g = d[u].at(i);
+        dz[i] = kind == anyResidual ? g * derivative(a, z, c.slope[i]) : z > 0 ? g : g * c.slope[i];
+        to[i] = c.scale[i] * dz[i] + (k.factor[i] * n + k.offset[i]);
+        if (tiled) sum += dz[i];
+      }
+      if constexpr (tiled) {
+        for (int lanes = 1; lanes < o.slots; lanes *= 2) sum += shuffleXor(sum, lanes);
+        if (o.slot == 0 && w < o.end) put(dr + (size_t)o.image * a.shape.voxels + w, sum);
+      }
+      if (w < o.end) {
+        if ((kind == 1 || kind == anyResidual && a.residual == 1) && dr) store(dr + o.at(a.shape, w), dz);
+        store(dx + o.at(a.shape, w), to);
+      }
+    }
+  }
+}
+
+// the kind of a loop, or, where it is less than 0, that of the residual
+CONSTANT int byResidual = -1;
+
+template <int kind, class T, int V> FN void gradOf(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
+  if constexpr (kind != byResidual) return gradVoxels<kind, kind == tiledGradient ? 4 : 1>(dx, dr, dy, x, r, c, k, o, a);
+  switch (a.residual) {
+  case 0: return gradVoxels<0, 2>(dx, dr, dy, x, r, c, k, o, a);
+  case 1: return gradVoxels<1, 1>(dx, dr, dy, x, r, c, k, o, a);
+  default: return gradVoxels<2, 2>(dx, dr, dy, x, r, c, k, o, a);
+  }
+}
+
+template <int kind, class T, int V> FN void activateGrad(T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
   const Owner<V> o(a.shape);
-  const Affine<V> c(a, o, statistics, gamma, beta, slope);
-  float k0[V], k1[V];
+  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+  Coefficients<V> k;
+  const float *from = coefficients + (size_t)(a.norm == 2 ? 0 : 2 * o.image) * a.shape.channels + o.channel;
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    const float *k = coefficients + 3 * (blockIdx.y * a.shape.channels + o.channel + i);
-    k0[i] = o.active && a.norm ? k[0] : 0, k1[i] = o.active && a.norm ? k[1] : 0;
+    k.factor[i] = o.active && a.norm ? from[i] : 0;
+    k.offset[i] = o.active && a.norm ? from[a.shape.channels + i] : 0;
   }
-  for (int v = o.first; v < o.end; v += o.step) {
-    float q[V], d[V], add[V];
-    load(q, x + o.at(a.shape, v));
-    load(d, dy + o.at(a.shape, v));
-    loadResidual(add, a, o, r, v);
+  gradOf<kind>(dx, dr, dy, x, r, c, k, o, a);
+}
+
+// imageGrad: everything at once for instance norm of small images, without a tiled residual. A block has some channels of a whole image; what it
+// reads the second time is still in a cache. It leaves sums (images, 4, channels).
+template <class T, int V> FN void imageGrad(T *dx, T *dr, float *each, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
+  SHARED(float, shared);
+  const Owner<V> o(a.shape);
+  const int C = a.shape.channels, width = o.slots * V;
+  each += (size_t)o.image * gradSums * C;
+  {
+    float sums[3][V] = {};
+    const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+    if (a.residual)
+      sumVoxels<1>(sums, dy, x, r, c, o, a);
+    else
+      sumVoxels<0>(sums, dy, x, r, c, o, a);
+    addRows(each, C, o, sums, shared);
+  }
+  barrier(); // the block's sums are there
+  for (int i = threadIdx.x; i < width; i += ownerThreads) {
+    const int channel = o.base() + i;
+    const float s[gradSums] = {each[channel], each[C + channel], each[2 * C + channel], 0};
+    const Gradient g(a, Affine<T, V>::centred, o.image, channel, s, statistics, gamma);
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      const float n = c.normalised(i, q[i]), z = n * c.gamma[i] + c.beta[i] + add[i];
-      d[i] *= derivative(a, z, c.slope[i]);
-      q[i] = a.norm ? c.rstd[i] * c.gamma[i] * d[i] - k0[i] - n * k1[i] : d[i];
-    }
-    if (dr) store(dr + o.at(a.shape, v), d);
-    store(dx + o.at(a.shape, v), q);
+    for (int k = 0; k < gradSums; k++) each[k * C + channel] = g.sums[k];
+    shared[i] = g.factor, shared[width + i] = g.offset;
   }
+  barrier(); // its coefficients, too
+  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+  Coefficients<V> k;
+#pragma unroll
+  for (int i = 0; i < V; i++) k.factor[i] = shared[o.slot * V + i], k.offset[i] = shared[width + o.slot * V + i];
+  if (a.residual)
+    gradVoxels<1, 1>(dx, dr, dy, x, r, c, k, o, a);
+  else
+    gradVoxels<0, 2>(dx, dr, dy, x, r, c, k, o, a);
 }
 
 // the gradient of a tiled residual: dr (images, voxels) = the sum of dz over the channels
@@ -318,7 +582,7 @@ template <class T, int V> FN void tiledGrad(T *dr, const T *dy, const T *x, cons
         const int k = statisticOf(a, image, c);
         z = (z - statistics[k]) * statistics[count + k] * gamma[c] + beta[c];
       }
-      sum += d[j] * derivative(a, z + add, a.act == 2 ? slope[c] : a.leak);
+      sum += d[j] * derivative(a, z + add, slopeOf(a, slope, c));
     }
   }
   put(dr + i, sum);
@@ -326,19 +590,33 @@ template <class T, int V> FN void tiledGrad(T *dr, const T *dy, const T *x, cons
 
 // --- For each type of activations, with 16 bytes at a time (V > 1) and with any number of channels
 
-#define ACTIVATE(T, V, suffix)                                                                                                                                        \
-  KERNEL(256, 4, moments##suffix, (Moments *to, const T *x, Channels a)) { moments<T, V>(to, x, a); }                                                                 \
-  KERNEL(256, 3, activate##suffix, (T *y, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {  \
-    activate<T, V>(y, x, r, statistics, gamma, beta, slope, a);                                                                                                       \
+#define ACTIVATE_LIKE(T, V, any, name, suffix, perSM)                                                                                                               \
+  KERNEL(256, perSM + 1, activate##name##suffix,                                                                                                                      \
+         (T *y, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {                            \
+    activate<any, T, V>(y, x, r, statistics, gamma, beta, slope, a);                                                                                                  \
   }                                                                                                                                                                   \
-  KERNEL(256, 2, activateSums##suffix,                                                                                                                                \
+  KERNEL(256, perSM, activateSums##name##suffix,                                                                                                                      \
          (float *to, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {          \
-    activateSums<T, V>(to, dy, x, r, statistics, gamma, beta, slope, a);                                                                                              \
+    activateSums<any, T, V>(to, dy, x, r, statistics, gamma, beta, slope, a);                                                                                         \
   }                                                                                                                                                                   \
-  KERNEL(256, 2, activateGrad##suffix,                                                                                                                                \
+  KERNEL(256, perSM, activateGrad##name##suffix,                                                                                                                      \
          (T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta,              \
           const float *slope, Activate a)) {                                                                                                                          \
-    activateGrad<T, V>(dx, dr, dy, x, r, coefficients, statistics, gamma, beta, slope, a);                                                                            \
+    activateGrad<any ? anyResidual : byResidual, T, V>(dx, dr, dy, x, r, coefficients, statistics, gamma, beta, slope, a);                                                                       \
+  }
+#define ACTIVATE(T, V, suffix)                                                                                                                                        \
+  KERNEL(256, 4, moments##suffix, (Moments *to, const T *x, Channels a)) { moments<T, V>(to, x, a); }                                                                 \
+  ACTIVATE_LIKE(T, V, false, , suffix, 3)                                                                                                                             \
+  ACTIVATE_LIKE(T, V, true, Any, suffix, 2)                                                                                                                           \
+  KERNEL(256, 2, activateGradTiled##suffix,                                                                                                                           \
+         (T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta,              \
+          const float *slope, Activate a)) {                                                                                                                          \
+    activateGrad<tiledGradient, T, V>(dx, dr, dy, x, r, coefficients, statistics, gamma, beta, slope, a);                                                             \
+  }                                                                                                                                                                   \
+  KERNEL(256, 2, imageGrad##suffix,                                                                                                                                   \
+         (T *dx, T *dr, float *each, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope,         \
+          Activate a)) {                                                                                                                                              \
+    imageGrad<T, V>(dx, dr, each, dy, x, r, statistics, gamma, beta, slope, a);                                                                                       \
   }                                                                                                                                                                   \
   KERNEL(256, 4, tiledGrad##suffix,                                                                                                                                   \
          (T *dr, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, Activate a)) {              \
@@ -348,4 +626,3 @@ ACTIVATE(float, 1, _f32_1)
 ACTIVATE(float, 4, _f32_4)
 ACTIVATE(bf16, 1, _bf16_1)
 ACTIVATE(bf16, 8, _bf16_8)
-

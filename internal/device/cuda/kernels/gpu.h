@@ -116,6 +116,25 @@ template <int V> FN void store(bf16 *p, const float (&v)[V]) {
     *reinterpret_cast<uint4 *>(p) = {packBf16(v[0], v[1]), packBf16(v[2], v[3]), packBf16(v[4], v[5]), packBf16(v[6], v[7])};
 }
 
+// V elements as they lie in memory: 4 registers hold 16 bytes, for as long as they are on their way or not yet used
+template <class T, int V> struct Raw {
+  uint32_t word[V == 1 ? 1 : 4];
+
+  // zeros where !there
+  FN_MEMBER void load(const T *p, bool there) {
+    if constexpr (V == 1) {
+      word[0] = there ? asBits(toFloat(*p)) : 0;
+    } else {
+      const uint4 q = there ? *reinterpret_cast<const uint4 *>(p) : uint4{0, 0, 0, 0};
+      word[0] = q.x, word[1] = q.y, word[2] = q.z, word[3] = q.w;
+    }
+  }
+  FN_MEMBER float at(int i) const {
+    if constexpr (V == 1 || sizeof(T) == 4) return asFloat(word[i]);
+    return asFloat(i % 2 ? word[i / 2] & 0xffff0000u : word[i / 2] << 16);
+  }
+};
+
 // not an infinity, not a NaN
 FN bool isFinite(float v) { return (asBits(v) & 0x7f800000u) != 0x7f800000u; }
 

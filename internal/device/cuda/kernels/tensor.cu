@@ -55,7 +55,7 @@ template <class T, int V> FN void sumChannels(float *to, const T *x, const Chann
 #pragma unroll
     for (int i = 0; i < V; i++) sums[0][i] += q[i];
   }
-  addRows<V, 1>(to + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * a.channels, o, sums, shared);
+  addRows<V, 1>(to + ((size_t)o.image * gridDim.x + o.chunk) * a.channels, 0, o, sums, shared);
 }
 
 // channels of x (images, voxels, xChannels) become channels of y, as many as the shape has: what
