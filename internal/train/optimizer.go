@@ -108,6 +108,9 @@ type rule interface {
 	states() []string
 	// kernel is: parameters, states... <- gradient, hyper.
 	kernel(dev device.Device, n int) (device.Kernel, error)
+	// kernelOfAll is the kernel of parameters of so many elements: the operands of each as in kernel,
+	// one parameter after the other; nil where there is none.
+	kernelOfAll(dev device.StepGrouper, n []int) (device.Kernel, error)
 	// fused is the kernel that computes the gradient of a convolution's weights, too: parameters,
 	// states..., sum of squares <- x, dy, hyper; nil where there is none.
 	fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error)
@@ -125,6 +128,10 @@ type sgd struct{ o voxsaw.Training }
 func (sgd) states() []string { return []string{"velocity"} }
 
 func (sgd) kernel(dev device.Device, n int) (device.Kernel, error) { return dev.SGD(n) }
+
+func (sgd) kernelOfAll(dev device.StepGrouper, n []int) (device.Kernel, error) {
+	return dev.SGDOfAll(n)
+}
 
 func (sgd) fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error) {
 	if stepper, ok := dev.(device.WeightStepper); ok {
@@ -151,6 +158,8 @@ const epsilon = 1e-8
 func (adamW) states() []string { return []string{"mean", "square"} }
 
 func (adamW) kernel(dev device.Device, n int) (device.Kernel, error) { return dev.AdamW(n) }
+
+func (adamW) kernelOfAll(device.StepGrouper, []int) (device.Kernel, error) { return nil, nil }
 
 func (adamW) fused(device.Device, device.ConvSpec) (device.Kernel, error) { return nil, nil }
 
@@ -185,6 +194,8 @@ type optimizer struct {
 	decider        *decision // nil: the host decides
 	kept           *kept
 	scratch        device.Buffer
+	// what does at once what each span's kernels do; nil: these do it
+	stepAll, sumAll device.Kernel
 }
 
 // A rate is the hyperparameters of some parameters.
@@ -259,6 +270,11 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 		scratch = max(scratch, p.step.Scratch(), p.sum.Scratch())
 		s.spans = append(s.spans, p)
 	}
+	together, err := s.group()
+	if err != nil {
+		return err
+	}
+	scratch = max(scratch, together)
 	apart := s.dev.Alignment()
 	if s.squares, err = s.dev.Alloc(apart * int64(len(s.spans))); err != nil {
 		return err
@@ -279,6 +295,26 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	}
 	s.kept, err = newKept(s.params)
 	return err
+}
+
+// group makes the kernels that are for all parameters at once, where the device has them and no program
+// takes a step, and says how much scratch memory they want.
+func (s *optimizer) group() (scratch int64, err error) {
+	dev, ok := s.dev.(device.StepGrouper)
+	if !ok || !s.whole || len(s.spans) == 0 {
+		return 0, nil
+	}
+	n := make([]int, len(s.spans))
+	for i, p := range s.spans {
+		n[i] = int(p.values.Bytes() / 4)
+	}
+	if s.sumAll, err = dev.SumSquaresOfAll(n); err != nil {
+		return 0, err
+	}
+	if s.stepAll, err = s.rule.kernelOfAll(dev, n); err != nil || s.stepAll == nil {
+		return s.sumAll.Scratch(), err
+	}
+	return max(s.sumAll.Scratch(), s.stepAll.Scratch()), nil
 }
 
 // decays says whether weight decay is for a parameter: for all, or for weights alone, which are the
@@ -513,6 +549,7 @@ func (s *optimizer) take(step int, report *Report) (Outcome, error) {
 
 // sumSquares sums the squares of each gradient that the backward pass has left.
 func (s *optimizer) sumSquares() error {
+	var sums, gradients []device.Buffer
 	for _, p := range s.spans {
 		if p.inBackward {
 			continue
@@ -521,7 +558,14 @@ func (s *optimizer) sumSquares() error {
 		if err != nil {
 			return err
 		}
-		p.sum.Run([]device.Buffer{p.square}, []device.Buffer{g}, s.scratch)
+		if s.sumAll == nil {
+			p.sum.Run([]device.Buffer{p.square}, []device.Buffer{g}, s.scratch)
+			continue
+		}
+		sums, gradients = append(sums, p.square), append(gradients, g)
+	}
+	if s.sumAll != nil {
+		s.sumAll.Run(sums, gradients, s.scratch)
 	}
 	return nil
 }
@@ -558,6 +602,7 @@ func (s *optimizer) Silent() (float64, error) {
 
 // update takes the steps of the gradients that the backward pass has left.
 func (s *optimizer) update() error {
+	var out, in []device.Buffer
 	for _, p := range s.spans {
 		if p.inBackward {
 			continue
@@ -566,7 +611,14 @@ func (s *optimizer) update() error {
 		if err != nil {
 			return err
 		}
-		p.step.Run(p.outputs(), []device.Buffer{g, p.rate.hyper}, s.scratch)
+		if s.stepAll == nil {
+			p.step.Run(p.outputs(), []device.Buffer{g, p.rate.hyper}, s.scratch)
+			continue
+		}
+		out, in = append(out, p.outputs()...), append(in, g, p.rate.hyper)
+	}
+	if s.stepAll != nil {
+		s.stepAll.Run(out, in, s.scratch)
 	}
 	return nil
 }

@@ -441,7 +441,7 @@ func (d *Device) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
 	n, k := s.WShape().Elements(), d.newKernel()
 	dw := k.scratch(4 * int64(n))
 	k.convolution(s, device.ConvWeights, convOperands{to: dw, a: in(0), b: in(1)})
-	k.sumSquares(n, out(2), dw)
-	k.sgd(n, out(0), out(1), dw, in(2))
+	k.sumSquares([]int{n}, []operand{out(2)}, []operand{dw})
+	k.sgd([]int{n}, out(0), out(1), dw, in(2))
 	return k.done()
 }

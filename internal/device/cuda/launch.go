@@ -173,6 +173,15 @@ func (k *kernel) scratch(bytes int64) operand {
 // grid is how many blocks a launch has.
 type grid [3]int
 
+// launchMany is launch for a kernel that takes its addresses as one argument: gpu.h's Addresses.
+func (k *kernel) launchMany(name string, blocks grid, threads, shared int, numbers any, addresses ...operand) {
+	n := len(k.launches)
+	k.launch(name, blocks, threads, shared, numbers, addresses...)
+	if len(k.launches) > n {
+		k.launches[n].together = 1
+	}
+}
+
 // launch appends a launch. The arguments are addresses, then a struct of numbers of 4 bytes.
 func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers any, addresses ...operand) {
 	if k.err != nil {

@@ -210,35 +210,80 @@ func checkElements(n int) error {
 	return nil
 }
 
+// mostTensors is how many tensors a launch of sumSquares or sgd is for.
+const mostTensors = 16
+
+// tensors is optimiser.cu's Tensors.
+type tensors struct {
+	Count    int32
+	N, First [mostTensors]uint32
+}
+
+// tensorsOf are the next tensors of so many elements, those after them, and the blocks of so many
+// elements that hold them.
+func tensorsOf(n []int, chunk int) (t tensors, rest []int, blocks int) {
+	count := min(len(n), mostTensors)
+	t.Count = int32(count)
+	for i, elements := range n[:count] {
+		t.N[i], t.First[i] = uint32(elements), uint32(blocks)
+		blocks += blocksOf(elements, chunk)
+	}
+	return t, n[count:], blocks
+}
+
 // SumSquares implements [device.Device].
-func (d *Device) SumSquares(n int) (device.Kernel, error) {
-	k := d.newKernel()
-	k.sumSquares(n, out(0), in(0))
+func (d *Device) SumSquares(n int) (device.Kernel, error) { return d.SumSquaresOfAll([]int{n}) }
+
+// SumSquaresOfAll implements [device.StepGrouper].
+func (d *Device) SumSquaresOfAll(n []int) (device.Kernel, error) {
+	k, to, from := d.newKernel(), make([]operand, len(n)), make([]operand, len(n))
+	for i := range n {
+		to[i], from[i] = out(i), in(i)
+	}
+	k.sumSquares(n, to, from)
 	return k.done()
 }
 
-func (k *kernel) sumSquares(n int, to, from operand) {
+// sumSquares appends the sums of the squares of tensors of so many elements.
+func (k *kernel) sumSquares(n []int, to, from []operand) {
 	const chunk = 8192
-	if k.err = errors.Join(k.err, checkElements(n)); k.err != nil {
-		return
+	for _, elements := range n {
+		k.err = errors.Join(k.err, checkElements(elements))
 	}
-	chunks := blocksOf(n, chunk)
-	parts := k.scratch(8 * int64(chunks))
-	k.launch("sumSquares", grid{chunks, 1, 1}, 256, 8*256, elements{uint32(n)}, parts, from)
-	k.launch("sumDoubles", grid{1, 1, 1}, 256, 8*256, elements{uint32(chunks)}, to, parts)
+	for len(n) > 0 && k.err == nil {
+		t, rest, blocks := tensorsOf(n, chunk)
+		parts, count := k.scratch(8*int64(blocks)), t.Count
+		k.launchMany("sumSquares", grid{blocks, 1, 1}, 256, 8*256, t, append([]operand{parts}, from[:count]...)...)
+		k.launchMany("sumDoubles", grid{int(count), 1, 1}, 256, 8*256, t, append([]operand{parts}, to[:count]...)...)
+		n, to, from = rest, to[count:], from[count:]
+	}
 }
 
-func (k *kernel) sgd(n int, parameters, velocity, gradient, hyper operand) {
-	if k.err = errors.Join(k.err, checkElements(n)); k.err == nil {
-		k.launch("sgd", grid{blocksOf(n, 4*256), 1, 1}, 256, 0, elements{uint32(n)}, parameters, velocity, gradient,
-			hyper)
+// sgd appends the steps of tensors of so many elements; the operands are parameters, velocity,
+// gradient and hyperparameters of each.
+func (k *kernel) sgd(n []int, operands ...operand) {
+	const chunk = 4096
+	for _, elements := range n {
+		k.err = errors.Join(k.err, checkElements(elements))
+	}
+	for len(n) > 0 && k.err == nil {
+		t, rest, blocks := tensorsOf(n, chunk)
+		k.launchMany("sgd", grid{blocks, 1, 1}, 256, 0, t, operands[:4*t.Count]...)
+		n, operands = rest, operands[4*t.Count:]
 	}
 }
 
 // SGD implements [device.Device].
-func (d *Device) SGD(n int) (device.Kernel, error) {
+func (d *Device) SGD(n int) (device.Kernel, error) { return d.SGDOfAll([]int{n}) }
+
+// SGDOfAll implements [device.StepGrouper].
+func (d *Device) SGDOfAll(n []int) (device.Kernel, error) {
 	k := d.newKernel()
-	k.sgd(n, out(0), out(1), in(0), in(1))
+	var operands []operand
+	for i := range n {
+		operands = append(operands, out(2*i), out(2*i+1), in(2*i), in(2*i+1))
+	}
+	k.sgd(n, operands...)
 	return k.done()
 }
 

@@ -73,9 +73,10 @@ int vs_run(CUcontext c, CUstream s, const vs_launch *l, int n, int *failed) {
       if ((r = vs_cudnn_run(l->plan, l->pointer))) return r;
       continue;
     }
-    void *params[17];
-    for (int p = 0; p < l->pointers; p++) params[p] = (void *)&l->pointer[p];
-    params[l->pointers] = (void *)l->word;
+    int arguments = l->together ? 1 : l->pointers;
+    void *params[sizeof l->pointer / sizeof l->pointer[0] + 1];
+    for (int p = 0; p < arguments; p++) params[p] = (void *)&l->pointer[p];
+    params[arguments] = (void *)l->word;
     r = cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1, l->shared, s, params, NULL);
     if (r) return r;
   }

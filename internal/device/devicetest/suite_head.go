@@ -3,6 +3,7 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -235,10 +236,50 @@ func Rows(t *testing.T, dev device.Device) {
 	})
 }
 
+// together checks what is done for many parameters at once, where the device has it: more than a launch
+// holds, of one element to several blocks, and each to the bit as apart.
+func together(t *testing.T, dev device.Device) {
+	grouper, ok := dev.(device.StepGrouper)
+	if !ok {
+		return
+	}
+	n := []int{1, 5, 4096, 4097, 16, 3, 20000, 1, 2, 8192, 8193, 64, 7, 1000, 33, 4095, 9001, 12, 1, 5000}
+	r := newRand(2)
+	var sums, steps, gradients, in []operand
+	for i, size := range n {
+		g := random(r, size)
+		hyper := operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-4, float32(i) / 10}}
+		sums, steps = append(sums, output()), append(steps, random(r, size), random(r, size))
+		gradients, in = append(gradients, g), append(in, g, hyper)
+	}
+	squares := prepare(t, dev, func(device.Device) (device.Kernel, error) { return grouper.SumSquaresOfAll(n) }, sums,
+		gradients)
+	squares.run()
+	all := prepare(t, dev, func(device.Device) (device.Kernel, error) { return grouper.SGDOfAll(n) }, steps, in)
+	all.run()
+	for i, size := range n {
+		one := prepare(t, dev, func(device.Device) (device.Kernel, error) { return dev.SumSquares(size) }, sums[i:i+1],
+			gradients[i:i+1])
+		one.run()
+		if !slices.Equal(download(t, dev, one.out[0], sums[i]), download(t, dev, squares.out[i], sums[i])) {
+			t.Errorf("tensor %d of many: another sum of squares than alone", i)
+		}
+		step := prepare(t, dev, func(device.Device) (device.Kernel, error) { return dev.SGD(size) }, steps[2*i:2*i+2],
+			in[2*i:2*i+2])
+		step.run()
+		for k, o := range steps[2*i : 2*i+2] {
+			if !slices.Equal(download(t, dev, step.out[k], o), download(t, dev, all.out[2*i+k], o)) {
+				t.Errorf("tensor %d of many: another step than alone", i)
+			}
+		}
+	}
+}
+
 // Optimiser checks the steps of the optimisers and what they need.
 func Optimiser(t *testing.T, dev device.Device) {
 	r := newRand(1)
 	decisions(t, dev)
+	together(t, dev)
 	for _, n := range []int{1, 16, 1000, 40000} {
 		x := random(r, n)
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) },

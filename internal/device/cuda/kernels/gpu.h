@@ -2,7 +2,7 @@
 // compiler with sim/intrinsics.h makes it code for the simulated one.
 //
 // The rules of all kernels here:
-//   - A kernel's arguments are addresses, then at most one struct of 4-byte numbers.
+//   - A kernel's arguments are addresses, or many of them as one Addresses, then at most one struct of 4-byte numbers.
 //   - All threads of a block reach all barriers, all lanes of a warp everything that a warp executes
 //     together; no thread ends before.
 //   - Shared memory is what the launch gives: SHARED names its beginning.
@@ -13,6 +13,9 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 typedef decltype(sizeof(0)) size_t;
+struct Addresses {
+  void *of[64];
+};
 #define KERNEL(threads, perSM, name, parameters) extern "C" __global__ void __launch_bounds__(threads, perSM) name parameters
 #define FN static __device__ __forceinline__
 #define CONSTANT static constexpr

@@ -5,31 +5,69 @@ struct Parameters {
   uint32_t n;
 };
 
-// sumSquares: the squares of a chunk of 8192 elements, in float64, to (chunks); sumDoubles adds them up.
-KERNEL(256, 4, sumSquares, (double *to, const float *x, Parameters a)) {
-  SHARED(double, shared);
-  const uint32_t begin = blockIdx.x * 8192u, end = a.n - begin < 8192u ? a.n : begin + 8192u;
-  double sum = 0;
-  for (uint32_t i = begin + threadIdx.x; i < end; i += 256) sum += (double)x[i] * x[i];
-  shared[threadIdx.x] = sum;
-  barrier();
-  for (int half = 128; half; half /= 2) {
-    if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-    barrier();
-  }
-  if (threadIdx.x == 0) to[blockIdx.x] = shared[0];
+// Parameters of a network are many tensors, most of them small: one launch is for up to 16. The blocks from first[i]
+// on are of tensor i, which has n[i] elements. After the last one, first is the number of blocks.
+CONSTANT int mostTensors = 16;
+struct Tensors {
+  int count;
+  uint32_t n[mostTensors], first[mostTensors];
+};
+FN int tensorOf(const Tensors &a) {
+  int i = 0;
+#pragma unroll
+  for (int j = 1; j < mostTensors; j++) i += j < a.count && blockIdx.x >= a.first[j];
+  return i;
 }
-KERNEL(256, 4, sumDoubles, (float *to, const double *from, Parameters a)) {
+
+// sumSquares: the squares of a chunk of 8192 elements, in float64; sumDoubles adds them up.
+//
+//	addresses: parts (blocks); each tensor
+CONSTANT uint32_t squaresChunk = 8192;
+KERNEL(256, 4, sumSquares, (Addresses at, Tensors a)) {
   SHARED(double, shared);
+  constexpr int U = 4; // times 16 bytes on their way at a time
+  const int i = tensorOf(a);
+  const uint32_t begin = (blockIdx.x - a.first[i]) * squaresChunk, left = a.n[i] - begin, end = left < squaresChunk ? left : squaresChunk;
+  const float *x = (const float *)at.of[1 + i] + begin;
   double sum = 0;
-  for (uint32_t i = threadIdx.x; i < a.n; i += 256) sum += from[i];
+  for (uint32_t k = 4 * threadIdx.x; k < end; k += U * 1024) {
+    Raw<float, 4> q[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) q[u].load(x + k + u * 1024, k + u * 1024 + 4 <= end);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+      for (int j = 0; j < 4; j++) sum += (double)q[u].at(j) * q[u].at(j);
+  }
+  // fewer than 4 at the end
+  const uint32_t rest = end / 4 * 4 + threadIdx.x;
+  if (rest < end) sum += (double)x[rest] * x[rest];
   shared[threadIdx.x] = sum;
   barrier();
   for (int half = 128; half; half /= 2) {
     if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
     barrier();
   }
-  if (threadIdx.x == 0) *to = (float)shared[0];
+  if (threadIdx.x == 0) ((double *)at.of[0])[blockIdx.x] = shared[0];
+}
+
+// sumDoubles: a block for each tensor
+//
+//	addresses: parts; the sum of each tensor
+KERNEL(256, 4, sumDoubles, (Addresses at, Tensors a)) {
+  SHARED(double, shared);
+  const int i = blockIdx.x;
+  const double *from = (const double *)at.of[0] + a.first[i];
+  const uint32_t n = (a.n[i] - 1) / squaresChunk + 1;
+  double sum = 0;
+  for (uint32_t k = threadIdx.x; k < n; k += 256) sum += from[k];
+  shared[threadIdx.x] = sum;
+  barrier();
+  for (int half = 128; half; half /= 2) {
+    if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    barrier();
+  }
+  if (threadIdx.x == 0) *(float *)at.of[1 + i] = (float)shared[0];
 }
 
 // What decides on a step: device.DecideSpec.
@@ -67,31 +105,41 @@ KERNEL(256, 4, decideStep, (float *verdict, float *hyper, const float *squares, 
 
 // sgd: g = factor gradient + decay p        v = momentum v + g        p -= rate v
 // hyper: rate, momentum, decay, factor; 0, 1, 0, 0 change nothing, whatever the gradient
-KERNEL(256, 4, sgd, (float *p, float *v, const float *gradient, const float *hyper, Parameters a)) {
+//
+//	addresses: of each tensor p, v, gradient, hyper
+CONSTANT uint32_t sgdChunk = 4096;
+KERNEL(256, 4, sgd, (Addresses at, Tensors a)) {
+  constexpr int U = 2; // times 16 bytes of each on their way at a time
+  const int i = tensorOf(a);
+  const uint32_t begin = (blockIdx.x - a.first[i]) * sgdChunk, left = a.n[i] - begin, end = left < sgdChunk ? left : sgdChunk;
+  float *p = (float *)at.of[4 * i] + begin, *v = (float *)at.of[4 * i + 1] + begin;
+  const float *gradient = (const float *)at.of[4 * i + 2] + begin, *hyper = (const float *)at.of[4 * i + 3];
   const float rate = hyper[0], momentum = hyper[1], decay = hyper[2], factor = hyper[3];
   if (rate == 0 && momentum == 1 && decay == 0 && factor == 0) return;
-  const uint32_t i = (blockIdx.x * 256 + threadIdx.x) * 4;
-  if (i >= a.n) return;
-  float w[4], u[4], g[4];
-  const bool whole = i + 4 <= a.n;
-  if (whole) {
-    load(w, p + i), load(u, v + i), load(g, gradient + i);
-  } else {
+  auto step = [&](float &w, float &u, float g) {
+    u = momentum * u + (factor * g + decay * w);
+    w -= rate * u;
+  };
+  for (uint32_t k = 4 * threadIdx.x; k < end; k += U * 1024) {
+    Raw<float, 4> w[U], s[U], g[U];
 #pragma unroll
-    for (int k = 0; k < 4; k++) w[k] = i + k < a.n ? p[i + k] : 0, u[k] = i + k < a.n ? v[i + k] : 0, g[k] = i + k < a.n ? gradient[i + k] : 0;
-  }
+    for (int u = 0; u < U; u++) {
+      const uint32_t m = k + u * 1024;
+      const bool whole = m + 4 <= end;
+      w[u].load(p + m, whole), s[u].load(v + m, whole), g[u].load(gradient + m, whole);
+    }
 #pragma unroll
-  for (int k = 0; k < 4; k++) {
-    u[k] = momentum * u[k] + (factor * g[k] + decay * w[k]);
-    w[k] -= rate * u[k];
-  }
-  if (whole) {
-    store(p + i, w), store(v + i, u);
-  } else {
+    for (int u = 0; u < U; u++) {
+      const uint32_t m = k + u * 1024;
+      float to[4], speed[4];
 #pragma unroll
-    for (int k = 0; k < 4; k++)
-      if (i + k < a.n) p[i + k] = w[k], v[i + k] = u[k];
+      for (int j = 0; j < 4; j++) to[j] = w[u].at(j), speed[j] = s[u].at(j), step(to[j], speed[j], g[u].at(j));
+      if (m + 4 <= end) store(p + m, to), store(v + m, speed);
+    }
   }
+  // fewer than 4 at the end
+  const uint32_t rest = end / 4 * 4 + threadIdx.x;
+  if (rest < end) step(p[rest], v[rest], gradient[rest]);
 }
 
 // adamW, Loshchilov and Hutter 2019, as PyTorch has it: p -= rate decay p, then

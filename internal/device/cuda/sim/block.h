@@ -88,7 +88,7 @@ struct Entry {
   int threads;          // at most, from its launch bounds
   int arguments;
   const size_t *sizes;  // of the arguments, in bytes
-  const bool *pointers; // which arguments are addresses on the device
+  const int *pointers;  // how many addresses on the device each argument is
 };
 void add(const Entry &e);
 const Entry *find(const char *name);

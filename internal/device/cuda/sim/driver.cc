@@ -537,15 +537,16 @@ API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
   for (int i = 0; i < e->arguments; i++) {
     auto from = static_cast<const char *>(params[i]);
     kept[i].assign(from, from + e->sizes[i]);
-    Address a;
-    if (!e->pointers[i]) continue;
-    memcpy(&a, from, sizeof a);
-    void *at = a ? sim::inKernel(a) : nullptr;
-    if (a && !at) {
-      fprintf(stderr, "simulated GPU: %s: argument %d is no address on the device\n", e->name, i);
-      return invalidValue;
+    for (int p = 0; p < e->pointers[i]; p++) {
+      Address a;
+      memcpy(&a, from + p * sizeof a, sizeof a);
+      void *at = a ? sim::inKernel(a) : nullptr;
+      if (a && !at) {
+        fprintf(stderr, "simulated GPU: %s: argument %d is no address on the device\n", e->name, i);
+        return invalidValue;
+      }
+      memcpy(kept[i].data() + p * sizeof at, &at, sizeof at);
     }
-    memcpy(kept[i].data(), &at, sizeof at);
   }
   return put(stream, {[=]() mutable {
                void *arguments[64];

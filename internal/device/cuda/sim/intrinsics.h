@@ -15,6 +15,8 @@ struct alignas(16) uint4 { uint32_t x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 
+struct Addresses { void *of[64]; };
+
 #define FN static inline __attribute__((always_inline))
 #define CONSTANT static constexpr
 #define FN_MEMBER __attribute__((always_inline))
@@ -26,7 +28,7 @@ template <class F> struct Call;
 template <class... A> struct Call<void(A...)> {
   static constexpr int count = sizeof...(A);
   static constexpr size_t sizes[] = {sizeof(A)...};
-  static constexpr bool pointers[] = {std::is_pointer_v<A>...};
+  static constexpr int pointers[] = {std::is_same_v<A, Addresses> ? 64 : int(std::is_pointer_v<A>)...};
   template <void (*kernel)(A...)> static void run(void **arguments) { unpack<kernel>(arguments, std::index_sequence_for<A...>{}); }
   template <void (*kernel)(A...), size_t... I> static void unpack(void **arguments, std::index_sequence<I...>) {
     kernel(*static_cast<std::remove_reference_t<A> *>(arguments[I])...);
