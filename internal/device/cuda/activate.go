@@ -60,6 +60,12 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 		return nil, err
 	}
 	k, c, o := d.newKernel(), d.cutOf(s.Shape, s.Type, true), listOperands(s, 1, false)
+	if whole, ok := d.wholeImages(s, c); ok {
+		k.launch("imageActivate"+whole.suffix, whole.grid, ownerThreads, whole.sums(2),
+			finish{activationOf(s, whole.channels), 1, s.Epsilon, s.Momentum}, out(0), out(1), in(0), o.residual, o.gamma,
+			o.beta, o.slope)
+		return k.done()
+	}
 	if a := activationOf(s, c.channels); s.Norm != device.NoNorm {
 		o.statistics = out(1)
 		var parts operand
@@ -143,7 +149,7 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 		k.launch("sumImages", grid{blocks, 1, 1}, threads, shared, c.channels, append(parameters, each)...)
 	}
 	common := []operand{o.residual, o.statistics, o.gamma, o.beta, o.slope}
-	if whole, ok := d.wholeImages(s, c); ok {
+	if whole, ok := d.wholeImages(s, c); ok && s.Residual != device.TiledResidual {
 		a.channels = whole.channels
 		each := perImage()
 		k.launch("imageGrad"+whole.suffix, whole.grid, ownerThreads, whole.sums(3), a,
@@ -207,5 +213,5 @@ func (d *Device) wholeImages(s device.ActivateSpec, c cut) (cut, bool) {
 	c.Chunk, c.Group, c.chunks = c.Voxels, int32(group), 1
 	c.grid = grid{1, int(c.Images), blocksOf(owners, group)}
 	small := group*int(c.Voxels) <= 4*most && c.grid[1]*c.grid[2] >= 2*d.processors
-	return c, small && s.Norm == device.InstanceNorm && anyOf(s) == "" && s.Residual != device.TiledResidual
+	return c, small && s.Norm == device.InstanceNorm && anyOf(s) == ""
 }

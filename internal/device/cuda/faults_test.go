@@ -121,6 +121,8 @@ var faults = []fault{
 		bf16, "Activate"},
 	{"no barrier before the sums of an image are used", "activate.cu", "  barrier(); // the block's sums are there\n", "",
 		bf16, "Activate"},
+	{"no barrier before the statistics of an image are used", "activate.cu",
+		"  barrier(); // the block's statistics are there\n", "", bf16, "Activate"},
 	{"no barrier before the coefficients of an image are used", "activate.cu", "  barrier(); // its coefficients, too\n",
 		"", bf16, "Activate"},
 	{"lanes of another voxel are added", "activate.cu", "lanes < o.slots; lanes *= 2", "lanes <= o.slots; lanes *= 2",

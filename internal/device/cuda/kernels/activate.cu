@@ -29,9 +29,9 @@ FN int statisticsOf(const Activate &a) { return a.norm == 1 ? a.shape.images * a
 
 // --- Statistics
 
-// mergeRows merges the moments of the rows of a block and writes them as to[channel]: mean and m2 of n voxels, of
-// which this thread has seen every so many from its row on. Shared memory: 2 (256 V + 256) floats.
-template <int V> FN void mergeRows(Moments *to, const Owner<V> &o, const float (&mean)[V], const float (&m2)[V], int n, float *shared) {
+// mergeRows merges the moments of the rows of a block and gives those of each channel to write: mean and m2 of n voxels,
+// of which this thread has seen every so many from its row on. Shared memory: 2 (256 V + 256) floats.
+template <int V, class Write> FN void mergeRows(const Write &write, const Owner<V> &o, const float (&mean)[V], const float (&m2)[V], int n, float *shared) {
   constexpr int all = ownerThreads * V;
   const Columns c(o.slots * V);
   keep(shared + threadIdx.x * V, mean), keep(shared + all + threadIdx.x * V, m2);
@@ -43,7 +43,7 @@ template <int V> FN void mergeRows(Moments *to, const Owner<V> &o, const float (
     return some;
   };
   if (c.parts == 1) {
-    for (int i = threadIdx.x; i < c.width; i += ownerThreads) to[o.base() + i] = rowsFrom(i, 0, 1);
+    for (int i = threadIdx.x; i < c.width; i += ownerThreads) write(o.base() + i, rowsFrom(i, 0, 1));
     return;
   }
   Moments some = {0, 0, 0};
@@ -57,14 +57,12 @@ template <int V> FN void mergeRows(Moments *to, const Owner<V> &o, const float (
     const int i = p * c.width + threadIdx.x;
     some = merge(some, {count[i], means[i], m2s[i]});
   }
-  to[o.base() + threadIdx.x] = some;
+  write(o.base() + threadIdx.x, some);
 }
 
-// moments of each channel of each chunk: to (images, chunks, channels)
-template <class T, int V> FN void moments(Moments *to, const T *x, const Channels &a) {
-  SHARED(float, shared);
+// momentsOf gives the moments of each channel of the block's chunk to write.
+template <class T, int V, class Write> FN void momentsOf(const Write &write, const T *x, const Owner<V> &o, const Channels &a, float *shared) {
   constexpr int U = 4; // voxels on their way at a time
-  const Owner<V> o(a);
   // Sums of differences from the first value: they do not cancel where the mean is large.
   float origin[V] = {}, sum[V] = {}, squares[V] = {}, count = 0;
   if (o.first < o.end) {
@@ -97,7 +95,15 @@ template <class T, int V> FN void moments(Moments *to, const T *x, const Channel
     m2[i] = squares[i] - d * sum[i];
   }
   const int n = min(a.voxels, (o.chunk + 1) * a.chunk) - o.chunk * a.chunk;
-  mergeRows(to + ((size_t)o.image * gridDim.x + o.chunk) * a.channels, o, mean, m2, n, shared);
+  mergeRows(write, o, mean, m2, n, shared);
+}
+
+// moments of each channel of each chunk: to (images, chunks, channels)
+template <class T, int V> FN void moments(Moments *to, const T *x, const Channels &a) {
+  SHARED(float, shared);
+  const Owner<V> o(a);
+  to += ((size_t)o.image * gridDim.x + o.chunk) * a.channels;
+  momentsOf([&](int channel, Moments m) { to[channel] = m; }, x, o, a, shared);
 }
 
 struct Finish {
@@ -183,27 +189,56 @@ FN float derivative(const Activate &a, float z, float slope) {
 
 FN float slopeOf(const Activate &a, const float *slope, int c) { return a.act == 2 ? slope[c] : a.act == 0 ? 1 : a.act == 1 ? 0 : a.leak; }
 
+// V floats, 16 bytes at a time where V > 1: the first is at a multiple of V
+template <int V> FN void loadSome(float (&v)[V], const float *p) {
+  if constexpr (V == 1) {
+    v[0] = *p;
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; i += 4) {
+      const float4 q = *reinterpret_cast<const float4 *>(p + i);
+      v[i] = q.x, v[i + 1] = q.y, v[i + 2] = q.z, v[i + 3] = q.w;
+    }
+  }
+}
+template <int V> FN void fill(float (&v)[V], float x) {
+#pragma unroll
+  for (int i = 0; i < V; i++) v[i] = x;
+}
+
 // What a thread knows of its channels: z = scale u + shift + r, u = x - centre. Where x is a bfloat16 the centre is
 // 0: rounding it has moved x further than a shift in float32 can be wrong. All activations but ELU are slopes: that
-// of z where z is not positive.
-template <class T, int V> struct Affine {
+// of z where z is not positive. groups: there may be a group norm.
+template <class T, int V, bool groups = false> struct Affine {
   CONSTANT bool centred = sizeof(T) == 4;
   float scale[V], shift[V], slope[V], centre[centred ? V : 1];
 
   FN_MEMBER Affine(const Activate &a, const Owner<V> &o, const float *statistics, const float *g, const float *b, const float *s) {
-    const int count = statisticsOf(a);
+    float mean[V] = {}, rstd[V];
+    fill(scale, 1), fill(shift, 0), fill(slope, a.act == 0 ? 1 : a.act == 1 ? 0 : a.leak);
+    if (a.norm && o.active) {
+      const int count = statisticsOf(a);
+      loadSome(scale, g + o.channel), loadSome(shift, b + o.channel);
+      if (groups && a.norm == 3) {
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+          const int k = statisticOf(a, o.image, o.channel + i);
+          mean[i] = statistics[k], rstd[i] = statistics[count + k];
+        }
+      } else {
+        const float *from = statistics + (a.norm == 1 ? o.image * a.shape.channels : 0) + o.channel;
+        loadSome(mean, from), loadSome(rstd, from + count);
+      }
+#pragma unroll
+      for (int i = 0; i < V; i++) scale[i] *= rstd[i];
+    }
+    if (a.act == 2 && o.active) loadSome(slope, s + o.channel);
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      const int c = o.channel + i, k = statisticOf(a, o.image, c);
-      const bool normed = o.active && a.norm;
-      const float mean = normed ? statistics[k] : 0;
-      scale[i] = normed ? g[c] * statistics[count + k] : 1;
-      shift[i] = normed ? b[c] : 0;
       if constexpr (centred)
-        centre[i] = mean;
+        centre[i] = mean[i];
       else
-        shift[i] -= scale[i] * mean;
-      slope[i] = o.active ? slopeOf(a, s, c) : 0;
+        shift[i] -= scale[i] * mean[i];
     }
   }
 
@@ -236,8 +271,8 @@ template <class T, int V, int kind> struct Residual {
   }
 };
 
-template <int kind, class T, int V> FN void activateVoxels(T *y, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
-  constexpr int U = kind == anyResidual ? 1 : 2; // voxels on their way at a time
+template <int kind, class T, int V, bool groups> FN void activateVoxels(T *y, const T *x, const T *r, const Affine<T, V, groups> &c, const Owner<V> &o, const Activate &a) {
+  constexpr int U = kind == anyResidual ? 1 : kind == 0 ? 4 : 2; // voxels on their way at a time
   for (int v = o.first; v < o.end; v += U * o.step) {
     Raw<T, V> q[U];
     Residual<T, V, kind> add[U];
@@ -263,8 +298,24 @@ template <int kind, class T, int V> FN void activateVoxels(T *y, const T *x, con
 
 template <bool any, class T, int V> FN void activate(T *y, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
   const Owner<V> o(a.shape, true);
-  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+  const Affine<T, V, any> c(a, o, statistics, gamma, beta, slope);
   if (any) return activateVoxels<anyResidual>(y, x, r, c, o, a);
+  switch (a.residual) {
+  case 0: return activateVoxels<0>(y, x, r, c, o, a);
+  case 1: return activateVoxels<1>(y, x, r, c, o, a);
+  default: return activateVoxels<2>(y, x, r, c, o, a);
+  }
+}
+
+// imageActivate: statistics, too, for instance norm of small images. A block has some channels of a whole image; what it
+// reads the second time is still in a cache.
+template <class T, int V> FN void imageActivate(T *y, float *statistics, const T *x, const T *r, const float *gamma, const float *beta, const float *slope, const Finish &f) {
+  SHARED(float, shared);
+  const Activate &a = f.activate;
+  const Owner<V> o(a.shape);
+  momentsOf([&](int channel, Moments m) { writeStatistics(statistics, m, f, o.image * a.shape.channels + channel); }, x, o, a.shape, shared);
+  barrier(); // the block's statistics are there
+  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
   switch (a.residual) {
   case 0: return activateVoxels<0>(y, x, r, c, o, a);
   case 1: return activateVoxels<1>(y, x, r, c, o, a);
@@ -277,7 +328,7 @@ template <bool any, class T, int V> FN void activate(T *y, const T *x, const T *
 // What is summed over the voxels of a channel: dz, dz u, dy z where z <= 0, and for group norm u.
 CONSTANT int gradSums = 4;
 
-template <int kind, int K, class T, int V> FN void sumVoxels(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
+template <int kind, int K, class T, int V, bool groups> FN void sumVoxels(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V, groups> &c, const Owner<V> &o, const Activate &a) {
   constexpr int U = kind == anyResidual || kind == 1 ? 1 : 2; // voxels on their way at a time
   for (int v = o.first; v < o.end; v += U * o.step) {
     Raw<T, V> q[U], d[U];
@@ -305,7 +356,7 @@ template <int kind, int K, class T, int V> FN void sumVoxels(float (&sums)[K][V]
   }
 }
 
-template <bool any, int K, class T, int V> FN void sumsOf(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Owner<V> &o, const Activate &a) {
+template <bool any, int K, class T, int V, bool groups> FN void sumsOf(float (&sums)[K][V], const T *dy, const T *x, const T *r, const Affine<T, V, groups> &c, const Owner<V> &o, const Activate &a) {
   if (any) return sumVoxels<anyResidual>(sums, dy, x, r, c, o, a);
   switch (a.residual) {
   case 0: return sumVoxels<0>(sums, dy, x, r, c, o, a);
@@ -320,7 +371,7 @@ template <bool any, class T, int V> FN void activateSums(float *to, const T *dy,
   const Owner<V> o(a.shape, true);
   constexpr int K = any ? gradSums : 3;
   float sums[K][V] = {};
-  sumsOf<any>(sums, dy, x, r, Affine<T, V>(a, o, statistics, gamma, beta, slope), o, a);
+  sumsOf<any>(sums, dy, x, r, Affine<T, V, any>(a, o, statistics, gamma, beta, slope), o, a);
   addRows(to + ((size_t)o.image * gridDim.x + o.chunk) * a.shape.channels * gradSums, a.shape.channels, o, sums, shared);
 }
 
@@ -466,7 +517,7 @@ template <int V> struct Coefficients {
 // dx and the gradient of a residual: of a full one where dr is not null; of a tiled one, which is the sum of dz over
 // the channels of a voxel, where these are of one block and their owners are a power of 2, at most a warp. U voxels
 // are on their way at a time.
-template <int kind, int U, class T, int V> FN void gradVoxels(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
+template <int kind, int U, class T, int V, bool groups> FN void gradVoxels(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V, groups> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
   constexpr bool tiled = kind == tiledGradient;
   // all lanes of a warp that add up a voxel go on together
   for (int v = o.first; v < (tiled ? o.end + o.row : o.end); v += U * o.step) {
@@ -505,7 +556,7 @@ template <int kind, int U, class T, int V> FN void gradVoxels(T *dx, T *dr, cons
 // the kind of a loop, or, where it is less than 0, that of the residual
 CONSTANT int byResidual = -1;
 
-template <int kind, class T, int V> FN void gradOf(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
+template <int kind, class T, int V, bool groups> FN void gradOf(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V, groups> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
   if constexpr (kind != byResidual) return gradVoxels<kind, kind == tiledGradient ? 4 : 1>(dx, dr, dy, x, r, c, k, o, a);
   switch (a.residual) {
   case 0: return gradVoxels<0, 2>(dx, dr, dy, x, r, c, k, o, a);
@@ -516,13 +567,12 @@ template <int kind, class T, int V> FN void gradOf(T *dx, T *dr, const T *dy, co
 
 template <int kind, class T, int V> FN void activateGrad(T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
   const Owner<V> o(a.shape);
-  const Affine<T, V> c(a, o, statistics, gamma, beta, slope);
+  const Affine<T, V, kind == anyResidual> c(a, o, statistics, gamma, beta, slope);
   Coefficients<V> k;
-  const float *from = coefficients + (size_t)(a.norm == 2 ? 0 : 2 * o.image) * a.shape.channels + o.channel;
-#pragma unroll
-  for (int i = 0; i < V; i++) {
-    k.factor[i] = o.active && a.norm ? from[i] : 0;
-    k.offset[i] = o.active && a.norm ? from[a.shape.channels + i] : 0;
+  fill(k.factor, 0), fill(k.offset, 0);
+  if (a.norm && o.active) {
+    const float *from = coefficients + (size_t)(a.norm == 2 ? 0 : 2 * o.image) * a.shape.channels + o.channel;
+    loadSome(k.factor, from), loadSome(k.offset, from + a.shape.channels);
   }
   gradOf<kind>(dx, dr, dy, x, r, c, k, o, a);
 }
@@ -612,6 +662,10 @@ template <class T, int V> FN void tiledGrad(T *dr, const T *dy, const T *x, cons
          (T *dx, T *dr, const T *dy, const T *x, const T *r, const float *coefficients, const float *statistics, const float *gamma, const float *beta,              \
           const float *slope, Activate a)) {                                                                                                                          \
     activateGrad<tiledGradient, T, V>(dx, dr, dy, x, r, coefficients, statistics, gamma, beta, slope, a);                                                             \
+  }                                                                                                                                                                   \
+  KERNEL(256, 3, imageActivate##suffix,                                                                                                                               \
+         (T *y, float *statistics, const T *x, const T *r, const float *gamma, const float *beta, const float *slope, Finish f)) {                                    \
+    imageActivate<T, V>(y, statistics, x, r, gamma, beta, slope, f);                                                                                                  \
   }                                                                                                                                                                   \
   KERNEL(256, 2, imageGrad##suffix,                                                                                                                                   \
          (T *dx, T *dr, float *each, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope,         \

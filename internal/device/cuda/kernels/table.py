@@ -53,15 +53,21 @@ def launch(name):
         return 256, 4 * (256 * 17 + 256)
     if name.startswith("transpose"):
         return 256, 4 * 32 * 33
-    if name.startswith(("moments", "activateSums", "sumChannels")):
-        return 256, 8 * 256 * int(name.rsplit("_", 1)[1])
+    if m := re.fullmatch(r"(moments|imageActivate|activateSums|activateSumsAny|imageGrad|sumChannels)_\w+_(\d)", name):
+        # so many sums of each thread's channels, then of each thread
+        sums = {"moments": 2, "imageActivate": 2, "activateSumsAny": 4, "sumChannels": 1}.get(m[1], 3)
+        return 256, 4 * sums * 256 * (int(m[2]) + 1)
+    if name in ("normGrad", "sumImages"):
+        return 256, 4 * 4 * 256
+    if name == "groupGrad":
+        return 128, 0
     if name.startswith(("sumSquares", "sumDoubles", "decideStep")):
         return 256, 8 * 256
     if name in ("choiceLoss", "labelLoss", "smoothL1"):
         return 256, 4 * 256
     if name == "normFinishFew":
         return 128, 0
-    if name in ("normFinish", "normGrad", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
+    if name in ("normFinish", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
         return 128, 4 * 3 * 128
     return 256, 0
 
@@ -83,13 +89,14 @@ ROI = 128 * 36 * 256  # 128 regions, each a ninth of two photographs of 600 x 80
 
 # Kernel -> (activations that it reads and writes for one of its elements, other bytes, arithmetic), elements
 ELEMENTWISE = {
-    "activateGrad": (4, 0, 12, E), "activateSums": (3, 0, 10, E), "activate": (3, 0, 6, E), "moments": (1, 0, 4, E), "sumChannels": (1, 0, 1, E), "scaleChannels": (2, 0, 1, E),
+    "activateGradAny": (4, 0, 12, E), "activateGradTiled": (3.125, 0, 13, 432 * 32**3 * 16), "activateGrad": (4, 0, 12, E), "activateSumsAny": (3, 0, 10, E), "activateSums": (3, 0, 10, E),
+    "activateAny": (3, 0, 6, E), "activate": (3, 0, 6, E), "imageActivate": (2, 0, 10, 432 * 4**3 * 128), "imageGrad": (3, 0, 22, 432 * 4**3 * 128), "moments": (1, 0, 4, E), "sumChannels": (1, 0, 1, E), "scaleChannels": (2, 0, 1, E),
     "copyChannels": (2, 0, 0, E), "addScaled": (3, 0, 1, E), "tiledGrad": (32, 4, 128, 432 * 32**3), "poolGrad": (2.25, 0, 9, E), "pool": (1.125, 0, 1, E),
     "softmaxGrad": (3, 0, 4, 9 * IMAGE), "softmax": (2, 0, 5, 9 * IMAGE), "lossSums": (1, 4 / 9, 8, 9 * IMAGE), "lossGrad": (2, 4 / 9, 10, 9 * IMAGE), "blend": (1, 8, 4, 9 * 128**3),
     "adamW": (0, 28, 14, PARAMETERS), "sgd": (0, 20, 6, PARAMETERS), "average": (0, 12, 3, PARAMETERS), "sumSquares": (0, 4, 2, PARAMETERS), "sumDoubles": (0, 8, 1, PARAMETERS // 8192),
     "restore": (0, 40, 153, 128**3), "decideStep": (0, 32, 2, 150), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
     "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
-    "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normFinishFew": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
+    "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normFinishFew": (0, 20, 12, PARTS), "normGrad": (0, 7 * 12 + 24, 21 + 20, PARTS), "groupGrad": (0, 16 * 4, 20, 432 * 16), "sumImages": (0, 16, 4, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
     "sumSplits": (0, 4 * 5, 4, FEATURES), "sumWeights": (0, 4 * 5, 4, 64 * 64 * 125),
     # 16 puzzles of 3^3, 256 columns of a token in 4 heads
     "attentionScores": (0, 4 + 19, 128, 16 * 4 * 27**2), "attentionValues": (0, 8 + 2, 54, 16 * 27 * 256), "choiceLossGrad": (0, 12, 12, 432 * 27), "choiceLoss": (0, 8, 12, 432 * 27),
