@@ -157,15 +157,15 @@ type StepDecider interface {
 	DecideStep(DecideSpec) (Kernel, error)
 }
 
-// A StepGrouper does for many parameters at once what an optimiser does for each: most are small, and
-// starting a kernel for each would take longer than the work.
+// A StepGrouper does for many parameters at once what an optimiser does for each: most are small,
+// and starting a kernel for each would take longer than the work.
 type StepGrouper interface {
 	Device
-	// SumSquaresOfAll is s1 (), s2 ()... <- x1 (n1), x2 (n2)...: to the bit what SumSquares makes of
-	// each.
+	// SumSquaresOfAll is s1 (), s2 ()... <- x1 (n1), x2 (n2)...: to the bit what SumSquares makes
+	// of each.
 	SumSquaresOfAll(n []int) (Kernel, error)
-	// SGDOfAll is p1, v1, p2, v2... <- gradient1, hyper1 (4), gradient2, hyper2...: to the bit what SGD
-	// makes of each.
+	// SGDOfAll is p1, v1, p2, v2... <- gradient1, hyper1 (4), gradient2, hyper2...: to the bit what
+	// SGD makes of each.
 	SGDOfAll(n []int) (Kernel, error)
 }
 

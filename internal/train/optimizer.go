@@ -108,8 +108,8 @@ type rule interface {
 	states() []string
 	// kernel is: parameters, states... <- gradient, hyper.
 	kernel(dev device.Device, n int) (device.Kernel, error)
-	// kernelOfAll is the kernel of parameters of so many elements: the operands of each as in kernel,
-	// one parameter after the other; nil where there is none.
+	// kernelOfAll is the kernel of parameters of so many elements: the operands of each as in
+	// kernel, one parameter after the other; nil where there is none.
 	kernelOfAll(dev device.StepGrouper, n []int) (device.Kernel, error)
 	// fused is the kernel that computes the gradient of a convolution's weights, too: parameters,
 	// states..., sum of squares <- x, dy, hyper; nil where there is none.
@@ -297,8 +297,8 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	return err
 }
 
-// group makes the kernels that are for all parameters at once, where the device has them and no program
-// takes a step, and says how much scratch memory they want.
+// group makes the kernels that are for all parameters at once, where the device has them and no
+// program takes a step, and says how much scratch memory they want.
 func (s *optimizer) group() (scratch int64, err error) {
 	dev, ok := s.dev.(device.StepGrouper)
 	if !ok || !s.whole || len(s.spans) == 0 {

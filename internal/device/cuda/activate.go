@@ -62,8 +62,8 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 	k, c, o := d.newKernel(), d.cutOf(s.Shape, s.Type, true), listOperands(s, 1, false)
 	if whole, ok := d.wholeImages(s, c); ok {
 		k.launch("imageActivate"+whole.suffix, whole.grid, ownerThreads, whole.sums(2),
-			finish{activationOf(s, whole.channels), 1, s.Epsilon, s.Momentum}, out(0), out(1), in(0), o.residual, o.gamma,
-			o.beta, o.slope)
+			finish{activationOf(s, whole.channels), 1, s.Epsilon, s.Momentum}, out(0), out(1), in(0), o.residual,
+			o.gamma, o.beta, o.slope)
 		return k.done()
 	}
 	if a := activationOf(s, c.channels); s.Norm != device.NoNorm {
@@ -97,8 +97,8 @@ func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, stat
 // activate appends y <- x, once the statistics are there.
 func (k *kernel) activate(s device.ActivateSpec, o activateOperands) {
 	c := k.d.cutOf(s.Shape, s.Type, true)
-	k.launch("activate"+anyOf(s)+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual,
-		o.statistics, o.gamma, o.beta, o.slope)
+	k.launch("activate"+anyOf(s)+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0),
+		o.residual, o.statistics, o.gamma, o.beta, o.slope)
 }
 
 // anyOf is the part of a kernel's name that says whether it knows ELU and group norm.
@@ -201,8 +201,9 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	return k.done()
 }
 
-// wholeImages is how a kernel is launched whose blocks have whole images, or some channels of them; it
-// says whether these are small enough, and enough of them: each is read twice, and comes from a cache then.
+// wholeImages is how a kernel is launched whose blocks have whole images, or some channels of them;
+// it says whether these are small enough, and enough of them: each is read twice, and comes from a
+// cache then.
 func (d *Device) wholeImages(s device.ActivateSpec, c cut) (cut, bool) {
 	const most, apart = 1024, 4 // owners' voxels of a block above which it has fewer channels; owners of 64 bytes
 	group := int(c.Group)

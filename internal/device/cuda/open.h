@@ -11,8 +11,8 @@ int vs_open(const char *path, char *message, int size);
 void vs_describe(int error, char *message, int size);
 
 // A vs_launch is a kernel with its arguments: addresses, then one struct of 4-byte words; or, where
-// there is a plan, a convolution of cuDNN (see cudnn.h) with its four addresses. Where together is not 0,
-// the addresses are one argument: gpu.h's Addresses.
+// there is a plan, a convolution of cuDNN (see cudnn.h) with its four addresses. Where together is
+// not 0, the addresses are one argument: gpu.h's Addresses.
 typedef struct {
   const void *plan;
   unsigned long long function;

@@ -19,8 +19,8 @@ func suffix(t device.Type) string {
 // vectorOf is how many elements 16 bytes hold.
 func vectorOf(t device.Type) int { return int(16 / t.Bytes()) }
 
-// channels is channels.h's Channels: images of voxels of channels, cut into chunks of voxels, and the
-// owners of channels into groups.
+// channels is channels.h's Channels: images of voxels of channels, cut into chunks of voxels, and
+// the owners of channels into groups.
 type channels struct{ Images, Channels, Voxels, Chunk, Group int32 }
 
 // cut is how a kernel of channels.h is launched.
@@ -32,7 +32,8 @@ type cut struct {
 	vector int // channels of an owner
 }
 
-// sums is the shared memory that adding so many sums of each thread takes, or merging moments with 2.
+// sums is the shared memory that adding so many sums of each thread takes, or merging moments with
+// 2.
 func (c cut) sums(n int) int { return 4 * n * ownerThreads * (c.vector + 1) }
 
 // ownerThreads is the threads of a block in channels.h.
@@ -54,8 +55,9 @@ func (d *Device) cutOf(s device.Shape, t device.Type, vectors bool) cut {
 	}
 	owners := s[1] / v
 	rows := max(1, ownerThreads/min(owners, ownerThreads)) // voxels that a block has at a time
-	// Some twelve blocks a multiprocessor, which are three or four waves, and more where there are many images, so that
-	// the last wave costs little; eight voxels a thread, or fewer where this leaves multiprocessors without work.
+	// Some twelve blocks a multiprocessor, which are three or four waves, and more where there are
+	// many images, so that the last wave costs little; eight voxels a thread, or fewer where this
+	// leaves multiprocessors without work.
 	chunks := max(1, 12*d.processors/images, min(8, 24*d.processors/images))
 	most := blocksOf(voxels, 8*rows)
 	if images*most < 3*d.processors {

@@ -314,8 +314,8 @@ func Activate(t *testing.T, dev device.Device) {
 		compare(t, dev, 5e-5, forwardOf(s), []operand{output(s.Shape...), output(s.StatisticsShape()...)}, in)
 	})
 	t.Run("many images", func(t *testing.T) {
-		// small ones, and some whose channels are shared out among blocks; residuals whose channels are of
-		// several owners
+		// small ones, and some whose channels are shared out among blocks; residuals whose channels
+		// are of several owners
 		for i, shape := range []device.Shape{{5, 64, 3, 3, 3}, {3, 128, 5, 8, 8}, {4, 2056, 2, 2, 1}, {3, 4, 4, 4, 4}} {
 			for residual := device.NoResidual; residual <= device.TiledResidual; residual++ {
 				if i != 1 || residual == device.FullResidual {

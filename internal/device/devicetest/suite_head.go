@@ -236,8 +236,8 @@ func Rows(t *testing.T, dev device.Device) {
 	})
 }
 
-// together checks what is done for many parameters at once, where the device has it: more than a launch
-// holds, of one element to several blocks, and each to the bit as apart.
+// together checks what is done for many parameters at once, where the device has it: more than a
+// launch holds, of one element to several blocks, and each to the bit as apart.
 func together(t *testing.T, dev device.Device) {
 	grouper, ok := dev.(device.StepGrouper)
 	if !ok {

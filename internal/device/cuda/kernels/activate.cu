@@ -29,8 +29,9 @@ FN int statisticsOf(const Activate &a) { return a.norm == 1 ? a.shape.images * a
 
 // --- Statistics
 
-// mergeRows merges the moments of the rows of a block and gives those of each channel to write: mean and m2 of n voxels,
-// of which this thread has seen every so many from its row on. Shared memory: 2 (256 V + 256) floats.
+// mergeRows merges the moments of the rows of a block and gives those of each channel to write:
+// mean and m2 of n voxels, of which this thread has seen every so many from its row on. Shared
+// memory: 2 (256 V + 256) floats.
 template <int V, class Write> FN void mergeRows(const Write &write, const Owner<V> &o, const float (&mean)[V], const float (&m2)[V], int n, float *shared) {
   constexpr int all = ownerThreads * V;
   const Columns c(o.slots * V);
@@ -206,9 +207,10 @@ template <int V> FN void fill(float (&v)[V], float x) {
   for (int i = 0; i < V; i++) v[i] = x;
 }
 
-// What a thread knows of its channels: z = scale u + shift + r, u = x - centre. Where x is a bfloat16 the centre is
-// 0: rounding it has moved x further than a shift in float32 can be wrong. All activations but ELU are slopes: that
-// of z where z is not positive. groups: there may be a group norm.
+// What a thread knows of its channels: z = scale u + shift + r, u = x - centre. Where x is a
+// bfloat16 the centre is 0: rounding it has moved x further than a shift in float32 can be wrong.
+// All activations but ELU are slopes: that of z where z is not positive. groups: there may be a
+// group norm.
 template <class T, int V, bool groups = false> struct Affine {
   CONSTANT bool centred = sizeof(T) == 4;
   float scale[V], shift[V], slope[V], centre[centred ? V : 1];
@@ -248,8 +250,8 @@ template <class T, int V, bool groups = false> struct Affine {
   }
 };
 
-// Residuals: none, full, tiled, as Activate has them; tiled, whose gradient is made; and whatever it is, in the kernels that also know ELU and group
-// norm, and take more registers.
+// Residuals: none, full, tiled, as Activate has them; tiled, whose gradient is made; and whatever
+// it is, in the kernels that also know ELU and group norm, and take more registers.
 CONSTANT int tiledResidual = 2, tiledGradient = 3, anyResidual = 4;
 
 // the residual of V channels of a voxel
@@ -307,8 +309,8 @@ template <bool any, class T, int V> FN void activate(T *y, const T *x, const T *
   }
 }
 
-// imageActivate: statistics, too, for instance norm of small images. A block has some channels of a whole image; what it
-// reads the second time is still in a cache.
+// imageActivate: statistics, too, for instance norm of small images. A block has some channels of a
+// whole image; what it reads the second time is still in a cache.
 template <class T, int V> FN void imageActivate(T *y, float *statistics, const T *x, const T *r, const float *gamma, const float *beta, const float *slope, const Finish &f) {
   SHARED(float, shared);
   const Activate &a = f.activate;
@@ -405,8 +407,8 @@ struct GradSums {
   int centred; // u is x - mean, or x
 };
 
-// Of the sums of a channel, dx = scale dz + factor u + offset, and the sums of dz, dz n, dy z where z <= 0, dx,
-// n = (x - mean) rstd. The sum of n is 0: statistics are those of x, or constants.
+// Of the sums of a channel, dx = scale dz + factor u + offset, and the sums of dz, dz n, dy z where
+// z <= 0, dx, n = (x - mean) rstd. The sum of n is 0: statistics are those of x, or constants.
 struct Gradient {
   float factor, offset, sums[gradSums];
 
@@ -427,10 +429,12 @@ struct Gradient {
   }
 };
 
-// normGrad sums up parts (outer, tiles, 4, channels). It leaves the two coefficients of dx (outer, 2, channels), and
-// where it is the last to sum, the gradients of the parameters, or else sums (outer, 4, channels).
+// normGrad sums up parts (outer, tiles, 4, channels). It leaves the two coefficients of dx (outer,
+// 2, channels), and where it is the last to sum, the gradients of the parameters, or else sums
+// (outer, 4, channels).
 //
-//	grid: x blocks of 8 channels, y outer; a block has 32 threads for each channel, which take every 32nd tile
+//	grid: x blocks of 8 channels, y outer; a block has 32 threads for each channel, which take
+//	every 32nd tile
 KERNEL(256, 4, normGrad, (float *coefficients, float *each, float *dbeta, float *dgamma, float *dslope, float *sum, const float *parts, const float *statistics, const float *gamma, GradSums f)) {
   SHARED(float, shared);
   const Activate &a = f.activate;
@@ -470,8 +474,8 @@ KERNEL(256, 4, normGrad, (float *coefficients, float *each, float *dbeta, float 
   sum[c] = g.sums[3];
 }
 
-// groupGrad: the same coefficients for group norm, whose statistics are of several channels. Of the sums of n it
-// makes those of dx.
+// groupGrad: the same coefficients for group norm, whose statistics are of several channels. Of the
+// sums of n it makes those of dx.
 KERNEL(128, 8, groupGrad, (float *coefficients, float *each, const float *statistics, const float *gamma, GradSums f)) {
   const Activate &a = f.activate;
   const int i = blockIdx.x * 128 + threadIdx.x, C = a.shape.channels;
@@ -487,8 +491,8 @@ KERNEL(128, 8, groupGrad, (float *coefficients, float *each, const float *statis
   s[3 * C + c] = rstd * gamma[c] * s[c] - voxels * k0 - k1 * s[3 * C + c];
 }
 
-// sumImages: the gradients of the parameters are the sums over the images of each (images, 4, channels). Blocks as
-// those of normGrad.
+// sumImages: the gradients of the parameters are the sums over the images of each (images, 4,
+// channels). Blocks as those of normGrad.
 KERNEL(256, 4, sumImages, (float *dbeta, float *dgamma, float *dslope, float *sum, const float *each, Channels a)) {
   SHARED(float, shared);
   const int C = a.channels, column = threadIdx.x % 8, c = blockIdx.x * 8 + column;
@@ -514,9 +518,9 @@ template <int V> struct Coefficients {
   float factor[V], offset[V];
 };
 
-// dx and the gradient of a residual: of a full one where dr is not null; of a tiled one, which is the sum of dz over
-// the channels of a voxel, where these are of one block and their owners are a power of 2, at most a warp. U voxels
-// are on their way at a time.
+// dx and the gradient of a residual: of a full one where dr is not null; of a tiled one, which is
+// the sum of dz over the channels of a voxel, where these are of one block and their owners are a
+// power of 2, at most a warp. U voxels are on their way at a time.
 template <int kind, int U, class T, int V, bool groups> FN void gradVoxels(T *dx, T *dr, const T *dy, const T *x, const T *r, const Affine<T, V, groups> &c, const Coefficients<V> &k, const Owner<V> &o, const Activate &a) {
   constexpr bool tiled = kind == tiledGradient;
   // all lanes of a warp that add up a voxel go on together
@@ -577,8 +581,9 @@ template <int kind, class T, int V> FN void activateGrad(T *dx, T *dr, const T *
   gradOf<kind>(dx, dr, dy, x, r, c, k, o, a);
 }
 
-// imageGrad: everything at once for instance norm of small images, without a tiled residual. A block has some channels of a whole image; what it
-// reads the second time is still in a cache. It leaves sums (images, 4, channels).
+// imageGrad: everything at once for instance norm of small images, without a tiled residual. A
+// block has some channels of a whole image; what it reads the second time is still in a cache. It
+// leaves sums (images, 4, channels).
 template <class T, int V> FN void imageGrad(T *dx, T *dr, float *each, const T *dy, const T *x, const T *r, const float *statistics, const float *gamma, const float *beta, const float *slope, const Activate &a) {
   SHARED(float, shared);
   const Owner<V> o(a.shape);

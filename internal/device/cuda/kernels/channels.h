@@ -25,7 +25,8 @@ template <int V> struct Owner {
   int slot, slots;      // this thread's channels among those of the block
   bool active;
 
-  // Last blocks first, where back: what the kernel before has read or written last may still be in the cache.
+  // Last blocks first, where back: what the kernel before has read or written last may still be in
+  // the cache.
   FN_MEMBER Owner(const Channels &a, bool back = false) {
     const int owners = a.channels / V, from = blockIdx.z * a.group;
     image = back ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
@@ -48,7 +49,8 @@ template <int V> struct Owner {
 };
 
 // Columns are the channels of a block. Each has as many threads as there are, which begin to add or
-// merge its rows; then one is left. Where a block has more channels than threads, each thread has several.
+// merge its rows; then one is left. Where a block has more channels than threads, each thread has
+// several.
 struct Columns {
   int width, parts, column, part;
 

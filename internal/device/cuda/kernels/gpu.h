@@ -2,7 +2,8 @@
 // compiler with sim/intrinsics.h makes it code for the simulated one.
 //
 // The rules of all kernels here:
-//   - A kernel's arguments are addresses, or many of them as one Addresses, then at most one struct of 4-byte numbers.
+//   - A kernel's arguments are addresses, or many of them as one Addresses, then at most one struct
+//     of 4-byte numbers.
 //   - All threads of a block reach all barriers, all lanes of a warp everything that a warp executes
 //     together; no thread ends before.
 //   - Shared memory is what the launch gives: SHARED names its beginning.
@@ -119,7 +120,8 @@ template <int V> FN void store(bf16 *p, const float (&v)[V]) {
     *reinterpret_cast<uint4 *>(p) = {packBf16(v[0], v[1]), packBf16(v[2], v[3]), packBf16(v[4], v[5]), packBf16(v[6], v[7])};
 }
 
-// V elements as they lie in memory: 4 registers hold 16 bytes, for as long as they are on their way or not yet used
+// V elements as they lie in memory: 4 registers hold 16 bytes, for as long as they are on their way
+// or not yet used
 template <class T, int V> struct Raw {
   uint32_t word[V == 1 ? 1 : 4];
 

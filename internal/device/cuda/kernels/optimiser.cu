@@ -5,8 +5,9 @@ struct Parameters {
   uint32_t n;
 };
 
-// Parameters of a network are many tensors, most of them small: one launch is for up to 16. The blocks from first[i]
-// on are of tensor i, which has n[i] elements. After the last one, first is the number of blocks.
+// Parameters of a network are many tensors, most of them small: one launch is for up to 16. The
+// blocks from first[i] on are of tensor i, which has n[i] elements. After the last one, first is
+// the number of blocks.
 CONSTANT int mostTensors = 16;
 struct Tensors {
   int count;
