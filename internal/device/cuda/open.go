@@ -341,6 +341,7 @@ var (
 	_ device.Feeder        = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
 	_ device.StepDecider   = (*Device)(nil)
+	_ device.StepGrouper   = (*Device)(nil)
 	_ device.Rehearser     = (*Device)(nil)
 	_ device.Normaliser    = (*Device)(nil)
 	_ device.Chooser       = (*Device)(nil)
