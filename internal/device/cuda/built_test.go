@@ -22,7 +22,7 @@ var emulated = regexp.MustCompile(`^((abs|add|and|bfi|cvt|cvta|div|ex2|fma|mad|m
 	`|bra(\.uni)?|ret|(ld|st)\.(param|shared|global)(\.v[24])?\.[bfsu](16|32|64)` +
 	`|bar\.sync|bar\.warp\.sync|shfl\.sync\.bfly\.b32` +
 	`|cp\.async\.(cg\.shared\.global|commit_group|wait_group)` +
-	`|ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16` +
+	`|ldmatrix\.sync\.aligned\.m8n8\.(x4(\.trans)?|x2\.trans)\.shared\.b16` +
 	`|mma\.sync\.aligned\.(m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32|m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32))$`)
 
 // instruction is a PTX instruction in a line: after a brace or a predicate, if there is one.

@@ -372,7 +372,6 @@ type convWeights struct {
 	X, Y, Kernel, Stride, Pad [3]int32
 	Voxels, PerSplit, Splits  int32
 	ByW, ByH, ByD             divisor
-	Whole, First              [3]int32
 }
 
 // ConvGradWeights implements [device.Device].
@@ -399,13 +398,48 @@ func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	blocks := grid{blocksOf(depth, rows), columns, int(a.Splits)}
 	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
 	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
-	k.sumWeights(a, dw, parts)
+	k.sumWeights(a.parts(s), dw, parts)
 }
 
-// sumWeights appends dw <- the sum of splits, with zeros for the taps that reach no voxel.
-func (k *kernel) sumWeights(a convWeights, dw, parts operand) {
-	n := int(a.Groups) * int(a.Out) * int(a.In) * volume(a.Whole)
-	k.launch("sumWeights", grid{blocksOf(n, 256), 1, 1}, 256, 0, a, dw, parts)
+// weightParts are parts of a gradient of weights, of out channels of all groups and in channels of
+// one, and where the taps that they have begin in the whole kernel. The number of parts may differ
+// between the first planes of taps; the last number is that of all others.
+type weightParts struct {
+	out, in              int
+	kernel, whole, first [3]int
+	splits               [5]int32
+}
+
+// allSplits is the same number of parts of each plane of taps.
+func allSplits(n int) [5]int32 { return [5]int32{int32(n), int32(n), int32(n), int32(n), int32(n)} }
+
+// parts are those that a kernel of conv_weights.cu leaves.
+func (a convWeights) parts(s device.ConvSpec) weightParts {
+	_, first := s.Live()
+	return weightParts{s.Out, int(a.In), ints(a.Kernel), s.Kernel, first, allSplits(int(a.Splits))}
+}
+
+// sumWeights appends dw <- the sum of parts, with zeros for the taps that reach no voxel.
+func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
+	const threads, mostTaps, many = 256, 32, 1 << 20
+	taps := p.whole[0] * p.whole[1] * p.whole[2]
+	if p.in == 1 && p.kernel == p.whole && p.splits == allSplits(int(p.splits[0])) { // both are in one order
+		p.out, p.in, taps = 1, p.out*taps, 1
+		p.kernel, p.whole = [3]int{1, 1, 1}, [3]int{1, 1, 1}
+	}
+	// a block turns so many channels and taps round: a thread has one, or of large kernels several
+	piece := min(taps, mostTaps)
+	tile := min(p.in, threads/piece)
+	if p.out*p.in*taps >= many {
+		tile = min(p.in, 4*threads/piece)
+	}
+	k.launch("sumWeights", grid{p.out, blocksOf(p.in, tile), blocksOf(taps, piece)}, threads, 4*tile*(piece|1), struct {
+		Out, In, Tile, Piece               int32
+		Kernel, Whole, First               [3]int32
+		Splits                             [5]int32
+		ByTile, ByPiece, ByWidth, ByHeight divisor
+	}{int32(p.out), int32(p.in), int32(tile), int32(piece), int3(p.kernel), int3(p.whole), int3(p.first), p.splits,
+		divisorOf(tile), divisorOf(piece), divisorOf(p.whole[2]), divisorOf(p.whole[1])}, dw, parts)
 }
 
 // splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each
@@ -414,11 +448,11 @@ func (d *Device) splitVoxels(s device.ConvSpec, tiles, piece, least int) convWei
 	o, group, voxels := s.OutSize(), s.OfGroup(), s.N*s.YShape().Voxels()
 	splits := min(max(1, 2*d.processors/tiles), blocksOf(voxels, least*piece))
 	perSplit := blocksOf(blocksOf(voxels, splits), piece) * piece
-	live, first := s.Live()
+	live, _ := s.Live()
 	return convWeights{
 		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(live.Kernel),
 		int3(s.Stride), int3(live.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
-		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]), int3(s.Kernel), int3(first),
+		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
 	}
 }
 

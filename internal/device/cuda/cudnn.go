@@ -573,8 +573,7 @@ func (k *kernel) planGradWeights(s device.ConvSpec, use planUse, plans []*C.vs_p
 		dw := o.to
 		o.to = k.scratch(4 * int64(live.WShape().Elements()))
 		k.planGradWeights(live, use, plans, o)
-		k.sumWeights(convWeights{Groups: 1, In: 1, Out: int32(s.Out * s.In), Kernel: int3(live.Kernel), Splits: 1,
-			Whole: int3(s.Kernel), First: int3(first)}, dw, o.to)
+		k.sumWeights(weightParts{s.Out * s.In, 1, live.Kernel, s.Kernel, first, allSplits(1)}, dw, o.to)
 		return
 	}
 	result := device.Tensor{Shape: s.WShape(), Type: s.Type}

@@ -17,9 +17,9 @@ typedef struct {
   const void *plan;
   unsigned long long function;
   unsigned grid[3], threads, shared;
-  int pointers, words, together;
-  unsigned long long pointer[64];
-  unsigned word[48];
+  int pointers, words;
+  unsigned long long pointer[16];
+  unsigned word[64];
 } vs_launch;
 
 // vs_enter makes a context current on this thread.

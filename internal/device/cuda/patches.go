@@ -84,5 +84,5 @@ func (k *kernel) pointWeights(s device.ConvSpec, dw, x, dy operand) {
 	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(s.In))
 	shared := max(stages*voxels*(voxelPitch(s.Type, rows)+voxelPitch(s.Type, columns)), 4*warps*rows*columns)
 	k.launch("pointWeights"+k.d.multiplier(s.Type), blocks, 256, shared, a, parts, x, dy)
-	k.sumWeights(a, dw, parts)
+	k.sumWeights(a.parts(s), dw, parts)
 }

@@ -8,92 +8,188 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// rowsWeights is rows_weights.cu's RowsWeights, but for the divisors.
+// rowsWeights is rows_weights.cu's RowsWeights.
 type rowsWeights struct {
-	In, Out               int32
-	Size                  [3]int32
-	Planes, Rows, Columns int32
-	Tiles, PerSplit       int32
+	In, Out                     int32
+	Size                        [3]int32
+	Images                      int32
+	Columns, Edge               int32
+	Rows, Ring                  int32
+	Bundles                     int32
+	Cut                         int32
+	First                       [6]int32
+	Strips, PerBlock            [5]int32
+	ByAcross, ByCuts            divisor
+	ByLive                      [3]divisor
+	ByColumns, ByWide, ByHeight divisor
 }
 
-// rowsVoxel is the bytes of a voxel in shared memory, rowsStages the tiles there.
-const rowsVoxel, rowsStages = 80, 3
+// Those of rows_weights.cu: channels of a tile, planes of a bundle, stages under way, bytes.
+const rowsChannels, rowsBundle, rowsAhead, rowsVoxel, rowsPad, rowsEntry = 32, 16, 2, 64, 16, 8
 
-// rowsWeightsFor says how rows_weights.cu makes the gradient of a convolution's weights, if it can.
+// rowsWeightsFor says how rows_weights.cu makes the gradient of a convolution's weights, if it can:
+// with strips of as many columns as shared memory holds, and stages of at least so many rows that
+// their work is worth a barrier.
 func (d *Device) rowsWeightsFor(s device.ConvSpec) (a rowsWeights, ok bool) {
-	const channels, side = 32, 16
+	const side, stageBytes = 16, 38 << 10
 	k, o := s.Kernel[0], s.OutSize()
 	same := (k == 5 || k == 3) && s.Kernel == [3]int{k, k, k} && s.Stride == [3]int{1, 1, 1} && o == s.Size
-	if !same || s.Type != device.BFloat16 || s.Grouped() || s.In%channels != 0 || s.Out%channels != 0 {
+	if !same || s.Type != device.BFloat16 || s.Grouped() || s.In%rowsChannels != 0 || s.Out%rowsChannels != 0 {
 		return a, false
 	}
-	// tiles of about 16 x 16, as equal as can be; of small images several planes
-	even := func(n int) int32 { return int32(blocksOf(n, blocksOf(n, side))) }
-	a = rowsWeights{In: int32(s.In), Out: int32(s.Out), Size: int3(o), Planes: 1, Rows: even(o[1]), Columns: even(o[2])}
-	a.Planes = max(1, min(int32(o[0]), side*side/2/(a.Rows*a.Columns)))
-	for a.shared(k) > d.sharedMost {
-		if a.Planes > 1 {
-			a.Planes--
-		} else if a.Rows--; a.Rows == 0 {
-			return a, false
+	for most := side; most > 0; most-- {
+		across := blocksOf(o[2], most)
+		a = rowsWeights{In: int32(s.In), Out: int32(s.Out), Size: int3(o), Images: int32(s.N), Bundles: 1,
+			Columns: int32(blocksOf(o[2], across)), Cut: int32(o[1])}
+		if across > 1 {
+			a.Edge = int32(k / 2)
+		}
+		rows := max(1, stageBytes/a.rowBytes())
+		back := 0 // stages that are kept for the rows that later ones meet
+		if rows >= o[1] {
+			a.Bundles = int32(min(rows/o[1], blocksOf(s.N*o[0], rowsBundle), 16))
+			rows = o[1] * int(a.Bundles)
+		} else {
+			rows = blocksOf(o[1], blocksOf(o[1], rows))
+			back = blocksOf(k/2, rows)
+		}
+		a.Rows, a.Ring = int32(rows), int32(rows*(1+rowsAhead+back))
+		if a.shared() <= d.sharedMost {
+			return a, true
 		}
 	}
-	across, down, deep := a.along()
-	a.Tiles = int32(s.N * across * down * deep)
-	return a, true
+	return a, false
 }
 
-// along is how many tiles an image has along each axis, the last one first.
-func (a rowsWeights) along() (across, down, deep int) {
-	return blocksOf(int(a.Size[2]), int(a.Columns)), blocksOf(int(a.Size[1]), int(a.Rows)),
-		blocksOf(int(a.Size[0]), int(a.Planes))
+// rowBytes is the bytes of a row of dy and of one of x.
+func (a rowsWeights) rowBytes() int {
+	return rowsBundle * (rowsVoxel*int(2*a.Columns+2*a.Edge) + 2*rowsPad)
 }
 
-// shared is the bytes of shared memory that kernels of k taps along each axis take.
-func (a rowsWeights) shared(k int) int {
-	dy := blocksOf(int(a.Planes*a.Rows*a.Columns), 16) * 16
-	x := int(a.Planes) * (int(a.Rows) + k - 1) * (int(a.Columns) + k - 1)
-	return rowsStages * rowsVoxel * (dy + x)
+// shared is the bytes of shared memory of a block.
+func (a rowsWeights) shared() int {
+	return int(a.Ring)*a.rowBytes() + rowsEntry*rowsBundle*int(a.Rows)*int(2*a.Columns+2*a.Edge)
 }
 
-// pays says whether tiles are large enough to be worth their halo: those of 4^3 and smaller images
-// are better gathered.
-func (a rowsWeights) pays() bool { return a.Rows >= 6 && a.Columns >= 6 }
+// pays says whether at least half of a bundle are planes.
+func (a rowsWeights) pays() bool { return 2*a.Images*a.Size[0] >= rowsBundle }
+
+// share divides the strips among blocks, of which a multiprocessor has one at a time: whole columns
+// of an image, or parts of them where there would be too few, so that the last block is over first.
+// Parts that are to be added up count, too.
+func (a *rowsWeights) share(k, channelTiles, processors int) {
+	const (
+		waves       = 8        // of blocks, at most
+		partsBytes  = 96 << 20 // of all parts, at most
+		start, sum  = 16, 8    // what a block takes besides, and the share that its parts take of all to be added
+		cutAtLeast  = 4
+		better, all = 97, 100
+	)
+	best, least := *a, 0
+	for cut := a.Size[1]; ; cut = (cut + 1) / 2 {
+		c := *a
+		c.Cut = cut
+		across, cuts := blocksOf(int(a.Size[2]), int(a.Columns)), blocksOf(int(a.Size[1]), int(cut))
+		c.ByAcross, c.ByCuts = divisorOf(across), divisorOf(cuts)
+		most := 0
+		for kz := range k {
+			planes := int(a.Images) * max(0, int(a.Size[0])-abs(kz-k/2))
+			c.Strips[kz] = int32(blocksOf(planes, rowsBundle*int(a.Bundles)) * across * cuts)
+			most = max(most, int(c.Strips[kz]))
+		}
+		rows, lead := int(cut*a.Bundles), 0
+		if cuts > 1 {
+			lead = k / 2
+		}
+		strip := int(a.Columns)*(3*rows+lead)/3 + blocksOf(rows+lead, int(a.Rows))
+		for wave, per := 1, 0; wave <= waves && per != 1; wave++ {
+			for per = 1; per < most && channelTiles*c.divide(k, per) > wave*processors; per++ {
+			}
+			blocks := channelTiles * c.divide(k, per)
+			took := sum*c.takes(k, strip, start, channelTiles, processors) + blocks
+			size := 4 * c.splits() * int(a.In) * int(a.Out) * k * k * k
+			if least == 0 || all*took < better*least && size <= partsBytes {
+				best, least = c, took
+			}
+		}
+		if a.Bundles > 1 || a.Rows >= a.Size[1] || cut/2 < max(cutAtLeast, a.Rows) {
+			break
+		}
+	}
+	*a = best
+}
+
+// divide gives each block at most so many strips, as equally as can be, and says how many blocks
+// there are of a tile of channels.
+func (a *rowsWeights) divide(k, strips int) int {
+	for kz := range k {
+		n := int(a.Strips[kz])
+		a.PerBlock[kz] = int32(blocksOf(n, max(1, blocksOf(n, strips))))
+		a.First[kz+1] = a.First[kz]
+		if n > 0 {
+			a.First[kz+1] += int32(blocksOf(n, int(a.PerBlock[kz])))
+		}
+	}
+	return int(a.First[k])
+}
+
+// splits is how many blocks share a plane of taps, at most.
+func (a rowsWeights) splits() (n int) {
+	for kz := range a.Strips {
+		n = max(n, int(a.First[kz+1]-a.First[kz]))
+	}
+	return n
+}
+
+// takes is when the last block is over, if each multiprocessor takes the next one when it is free.
+func (a rowsWeights) takes(k, strip, start, channelTiles, processors int) (last int) {
+	free := make([]int, processors) // a heap
+	for range channelTiles {
+		for kz := range k {
+			for left := int(a.Strips[kz]); left > 0; left -= int(a.PerBlock[kz]) {
+				free[0] += start + strip*min(left, int(a.PerBlock[kz]))
+				last = max(last, free[0])
+				for i := 0; ; {
+					child := 2*i + 1
+					if child+1 < processors && free[child+1] < free[child] {
+						child++
+					}
+					if child >= processors || free[i] <= free[child] {
+						break
+					}
+					free[i], free[child] = free[child], free[i]
+					i = child
+				}
+			}
+		}
+	}
+	return last
+}
+
+func abs(n int) int { return max(n, -n) }
 
 // rowsWeights appends dw <- x, dy.
 func (k *kernel) rowsWeights(s device.ConvSpec, a rowsWeights, dw, x, dy operand) {
-	taps, channelTiles := s.Kernel[0], s.In/32*(s.Out/32)
-	a.PerSplit = int32(blocksOf(int(a.Tiles), bestSplits(int(a.Tiles), taps*channelTiles, k.d.processors)))
-	splits := blocksOf(int(a.Tiles), int(a.PerSplit))
-	parts := k.scratch(4 * int64(splits) * int64(s.WShape().Elements()))
-	across, down, deep := a.along()
-	k.launch(fmt.Sprintf("rowsWeights_%d", taps), grid{taps, channelTiles, splits}, 128*taps, a.shared(taps), struct {
-		rowsWeights
-		ByAcross, ByDown, ByDeep              divisor
-		ByColumns, ByRows, ByHalo, ByHaloRows divisor
-	}{a, divisorOf(across), divisorOf(down), divisorOf(deep), divisorOf(int(a.Columns)), divisorOf(int(a.Rows)),
-		divisorOf(int(a.Columns) + taps - 1), divisorOf(int(a.Rows) + taps - 1)}, parts, x, dy)
-	k.sumWeights(wholeKernel(s, splits), dw, parts)
-}
-
-// wholeKernel is what sumWeights needs to know of parts that have all taps.
-func wholeKernel(s device.ConvSpec, splits int) convWeights {
-	return convWeights{Groups: 1, In: int32(s.In), Out: int32(s.Out), Kernel: int3(s.Kernel), Whole: int3(s.Kernel),
-		Splits: int32(splits)}
-}
-
-// bestSplits is how many parts tiles are divided into, where each part takes so many blocks, of
-// which a multiprocessor has one at a time: those that are over first, and of equally good ones the
-// fewest, since parts are to be added up.
-func bestSplits(tiles, blocks, processors int) (best int) {
-	least := 0
-	for splits := 1; splits <= min(tiles, max(1, 4*processors/blocks)); splits++ {
-		took := blocksOf(blocks*splits, processors) * blocksOf(tiles, splits)
-		if best == 0 || 100*took < 97*least {
-			best, least = splits, took
-		}
+	taps, channelTiles := s.Kernel[0], s.In/rowsChannels*(s.Out/rowsChannels)
+	a.share(taps, channelTiles, k.d.processors)
+	for i := range taps/2 + 1 {
+		a.ByLive[i] = divisorOf(max(1, s.Size[0]-i))
 	}
-	return best
+	a.ByColumns, a.ByWide = divisorOf(int(a.Columns)), divisorOf(int(a.Columns+2*a.Edge))
+	a.ByHeight = divisorOf(s.Size[1])
+	parts := k.scratch(4 * int64(a.splits()) * int64(s.WShape().Elements()))
+	blocks := grid{int(a.First[taps]), channelTiles, 1}
+	k.launch(fmt.Sprintf("rowsWeights_%d", taps), blocks, 128*taps, a.shared(), a, parts, x, dy)
+	sum := wholeKernel(s, 0)
+	for kz := range taps {
+		sum.splits[kz] = a.First[kz+1] - a.First[kz]
+	}
+	k.sumWeights(sum, dw, parts)
+}
+
+// wholeKernel is what sumWeights needs to know of so many parts that have all taps.
+func wholeKernel(s device.ConvSpec, splits int) weightParts {
+	return weightParts{out: s.Out, in: s.In, kernel: s.Kernel, whole: s.Kernel, splits: allSplits(splits)}
 }
 
 // oneWeights says whether rows_weights.cu makes the gradient of the weights of one channel.

@@ -14,7 +14,6 @@ struct ConvWeights {
   int perSplit;        // voxels of a block: a multiple of 32
   int splits;
   Divisor byW, byH, byD; // sizes of dy
-  int whole[3], first[3]; // of the kernel that dw has, and where this one begins in it
 };
 
 CONSTANT int weightsStages = 3, weightsVoxels = 32;
@@ -346,20 +345,45 @@ POINT_WEIGHTS(Fp32, _fp32)
 POINT_WEIGHTS(Tf32, _tf32)
 POINT_WEIGHTS(Bf16, _bf16)
 
-// sumWeights: dw (Out, In, whole taps) = the sum of the splits (splits, Out, taps, In), 0 for taps that reach no
-// voxel
-KERNEL(256, 4, sumWeights, (float *dw, const float *from, ConvWeights a)) {
-  const int taps = a.kernel[0] * a.kernel[1] * a.kernel[2], n = a.groups * a.out * taps * a.in;
-  const int whole = a.whole[0] * a.whole[1] * a.whole[2], i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= a.groups * a.out * whole * a.in) return;
-  const int in = i % a.in, at = i / a.in % whole, out = i / (a.in * whole);
-  const int z = at / (a.whole[1] * a.whole[2]) - a.first[0], y = at / a.whole[2] % a.whole[1] - a.first[1], x = at % a.whole[2] - a.first[2];
-  float sum = 0;
-  if (z >= 0 && z < a.kernel[0] && y >= 0 && y < a.kernel[1] && x >= 0 && x < a.kernel[2]) {
-    from += ((size_t)out * taps + (z * a.kernel[1] + y) * a.kernel[2] + x) * a.in + in;
-    for (int s = 0; s < a.splits; s++) sum += from[(size_t)s * n];
+// --- The sum of parts
+
+struct SumWeights {
+  int out, in;      // of all groups, of one
+  int tile, piece;  // channels in and taps of a block
+  int kernel[3], whole[3], first[3]; // taps that the parts have, those of dw, where the former begin in these
+  int splits[5];    // parts of each plane of taps; of the fifth one and of those after it
+  Divisor byTile, byPiece, byWidth, byHeight; // whole[2], whole[1]
+};
+
+// sumWeights: dw (out, in, whole taps) = the sum of parts (splits, out, taps, in), 0 for taps that reach no
+// voxel. Parts are read channel by channel, and dw is written tap by tap: shared memory turns them round.
+//
+//	grid: x out, y tiles of in, z pieces of taps
+KERNEL(256, 4, sumWeights, (float *dw, const float *from, SumWeights a)) {
+  SHARED(float, sums); // (tile, piece), rows of an odd length
+  const int whole = a.whole[0] * a.whole[1] * a.whole[2], taps = a.kernel[0] * a.kernel[1] * a.kernel[2];
+  const int firstIn = blockIdx.y * a.tile, firstTap = blockIdx.z * a.piece, pitch = a.piece | 1;
+  const size_t n = (size_t)a.out * taps * a.in;
+  for (int i = threadIdx.x; i < a.tile * a.piece; i += 256) {
+    const int at = quotient(i, a.byTile), in = i - at * a.tile, tap = firstTap + at;
+    if (firstIn + in >= a.in || tap >= whole) continue;
+    const int row = quotient(tap, a.byWidth), plane = quotient(row, a.byHeight);
+    const int z = plane - a.first[0], y = row - plane * a.whole[1] - a.first[1], x = tap - row * a.whole[2] - a.first[2];
+    float sum = 0;
+    if (z >= 0 && z < a.kernel[0] && y >= 0 && y < a.kernel[1] && x >= 0 && x < a.kernel[2]) {
+      const float *part = from + ((size_t)blockIdx.x * taps + (z * a.kernel[1] + y) * a.kernel[2] + x) * a.in + firstIn + in;
+      const int splits = a.splits[min(z, 4)];
+#pragma unroll 8
+      for (int s = 0; s < splits; s++) sum += part[s * n];
+    }
+    sums[in * pitch + at] = sum;
   }
-  dw[((size_t)out * a.in + in) * whole + at] = sum;
+  barrier();
+  for (int i = threadIdx.x; i < a.tile * a.piece; i += 256) {
+    const int in = quotient(i, a.byPiece), at = i - in * a.piece;
+    if (firstIn + in < a.in && firstTap + at < whole)
+      dw[((size_t)blockIdx.x * a.in + firstIn + in) * whole + firstTap + at] = sums[in * pitch + at];
+  }
 }
 
 #define CONV_WEIGHTS(K, N, suffix) \

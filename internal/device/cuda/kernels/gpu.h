@@ -46,6 +46,10 @@ FN void loadMatrix4(uint32_t (&r)[4], const void *row) {
 FN void loadMatrix4T(uint32_t (&r)[4], const void *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(sharedAddress(row)) : "memory");
 }
+// two of them, each transposed; lanes 0 to 15 give the addresses
+FN void loadMatrix2T(uint32_t (&r)[2], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(sharedAddress(row)) : "memory");
+}
 // d (16x8) += a (16x16) b (16x8)
 FN void mmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

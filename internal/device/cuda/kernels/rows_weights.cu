@@ -2,115 +2,176 @@
 //
 //	dw[o, tap, i] = sum over voxels of x[voxel + tap, i] dy[voxel, o]
 //
-// Where conv_weights.cu gathers x once for each tap, here a block has a tile of dy in shared memory and
-// that of x around it, and multiplies both with each other for all taps of a plane.
+// Where conv_weights.cu gathers x once for each tap, here a block has rows of dy and of x in shared memory,
+// and multiplies them with each other for all taps of a plane.
 #include "tile.h"
 
 // --- 32 channels and multiples of 32
 
+// A tap kz joins each plane of dy with one of x, where both are in the image. 16 such pairs of planes are a
+// bundle: the 16 voxels at one place of them are the depth of a product. So a column of x, once it is
+// loaded, serves all kx, each with another column of dy; and where a row or a column of x lies outside the
+// image, its products are left out.
+//
+// A block goes through strips: a bundle, so many columns of it, from one row on down to another. Rows come
+// in stages. Of small images a stage has all rows of one or of several bundles.
 struct RowsWeights {
-  int in, out, size[3];
-  int planes, rows, columns; // voxels of a tile
-  int tiles, perSplit;       // of all images, of a block
-  Divisor byAcross, byDown, byDeep;              // tiles of an image along each axis, the last one first
-  Divisor byColumns, byRows, byHalo, byHaloRows; // of a tile of dy, of one of x
+  int in, out, size[3], images;
+  int columns, edge; // of a strip of dy; and those of x on each side of these, 0 where it has whole rows
+  int rows, ring;    // of a stage, and of all stages that shared memory has room for
+  int bundles;       // of a stage
+  int cut;           // rows of a strip
+  int first[6];      // of grid.x, for each kz
+  int strips[5], perBlock[5];
+  Divisor byAcross, byCuts;   // strips across, and down an image
+  Divisor byLive[3];          // planes of an image that have a partner 0, 1, 2 planes further on
+  Divisor byColumns, byWide, byHeight; // columns of dy and of x of a strip, rows of an image
 };
 
-// The bytes of a voxel: 32 channels, and 16 more so that ldmatrix meets no bank twice.
-CONSTANT int rowsStages = 3, rowsPitch = 80;
+// Stages that are on their way while one is multiplied; the bytes of a voxel: 32 channels. Planes begin
+// 16 bytes further on, so that ldmatrix, which reads a voxel each of 8 planes, meets no bank twice.
+CONSTANT int rowsAhead = 2, rowsVoxel = 64, rowsPad = 16, bundle = 16;
 
-// A warp makes the K kx of one ky for 32 channels of dy and 8 of x, so that dy is loaded from shared
-// memory once for 2 K products, and each value of x once for two.
+// A warp makes the K kx of one ky for 32 channels of dy and 8 of x: for each column of dy it loads that one
+// and one of x, and multiplies it with K of x.
 //
-//	to (splits, out, taps, in)      grid: x kz, y tiles of 32 out x tiles of 32 in, z splits; 128 K threads
+//	to (splits, out, taps, in)      grid: x blocks of all kz, y tiles of 32 out x tiles of 32 in; 128 K threads
 template <int K> FN void rowsWeights(float *to, const bf16 *x, const bf16 *dy, const RowsWeights &a) {
-  constexpr int threads = 128 * K, parts = 4; // 16 bytes of a voxel's 32 channels
+  constexpr int threads = 128 * K, half = K / 2, parts = 4; // 16 bytes of a voxel's 32 channels
   SHARED(unsigned char, shared);
   const int D = a.size[0], H = a.size[1], W = a.size[2], lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int ky = warp / 4, column = warp % 4 * 8, kz = blockIdx.x, tilesIn = a.in / 32;
+  const int ky = warp / 4, column = warp % 4 * 8, tilesIn = a.in / 32;
   const int firstIn = blockIdx.y % tilesIn * 32, firstOut = blockIdx.y / tilesIn * 32;
-  const int voxels = a.planes * a.rows * a.columns, padded = (voxels + 15) / 16 * 16;
-  const int halo = a.columns + K - 1, haloRows = a.rows + K - 1, leftBytes = padded * rowsPitch;
-  const int stageBytes = leftBytes + a.planes * haloRows * halo * rowsPitch;
-  const int end = min(a.tiles, ((int)blockIdx.z + 1) * a.perSplit);
+  int kz = 0;
+  while ((int)blockIdx.x >= a.first[kz + 1]) kz++;
+  const int split = blockIdx.x - a.first[kz], end = min(a.strips[kz], (split + 1) * a.perBlock[kz]);
+  const int shift = kz - half, away = shift < 0 ? -shift : shift, live = D - away, pairs = a.images * live;
 
-  // the first tile from t on of which a plane of x is in the image
-  auto live = [&](int t) {
-    for (; t < end; t++) {
-      const int deep = quotient(quotient(t, a.byAcross), a.byDown), image = quotient(deep, a.byDeep);
-      const int z = (deep - image * (int)a.byDeep.d) * a.planes + kz - K / 2;
-      if (z + a.planes > 0 && z < D) break;
-    }
-    return t;
+  const int wide = a.columns + 2 * a.edge;
+  const int leftPlane = a.columns * rowsVoxel + rowsPad, rightPlane = wide * rowsVoxel + rowsPad;
+  const int leftRow = bundle * leftPlane, rightRow = bundle * rightPlane;
+  unsigned char *right = shared + a.ring * leftRow;
+  // of each voxel of a stage where it goes, and which one it is: of dy, then of x
+  uint2 *voxels = reinterpret_cast<uint2 *>(right + a.ring * rightRow);
+  const int leftVoxels = a.rows * bundle * a.columns, rightVoxels = a.rows * bundle * wide;
+  for (int i = threadIdx.x; i < leftVoxels + rightVoxels; i += threads) {
+    const bool ofX = i >= leftVoxels;
+    const int v = ofX ? i - leftVoxels : i, plane = quotient(v, ofX ? a.byWide : a.byColumns);
+    const int c = v - plane * (ofX ? wide : a.columns), row = plane / bundle, other = quotient(row, a.byHeight);
+    const int offset = plane * (ofX ? rightPlane : leftPlane) + c * rowsVoxel;
+    const int pair = plane % bundle + (a.bundles > 1 ? other * bundle : 0);
+    voxels[i] = {(uint32_t)offset, (uint32_t)(pair | (a.bundles > 1 ? row - other * H : row) << 8 | c << 16)};
+  }
+
+  struct Place { // the next stage of a strip
+    int strip, pair, x0, low, high, y; // its first pair and column, rows from low on and up to high, the next one
   };
-  auto fetch = [&](int stage, int t) {
-    const int row = quotient(t, a.byAcross), deep = quotient(row, a.byDown), image = quotient(deep, a.byDeep);
-    const int x0 = (t - row * (int)a.byAcross.d) * a.columns, y0 = (row - deep * (int)a.byDown.d) * a.rows;
-    const int z0 = (deep - image * (int)a.byDeep.d) * a.planes;
-    unsigned char *left = shared + stage * stageBytes, *right = left + leftBytes;
+  auto begin = [&](Place &p, int strip) {
+    const int tile = quotient(strip, a.byCuts), group = quotient(tile, a.byAcross);
+    p.strip = strip, p.pair = group * bundle * a.bundles, p.x0 = (tile - group * (int)a.byAcross.d) * a.columns;
+    p.low = (strip - tile * (int)a.byCuts.d) * a.cut, p.high = min(H, p.low + a.cut);
+    p.y = max(0, p.low - half); // the rows before those that meet them
+  };
+  auto next = [&](Place &p) {
+    p.y += a.rows;
+    if (p.y >= p.high) begin(p, p.strip + 1);
+  };
+  Place ahead, now;
+  begin(ahead, split * a.perBlock[kz]);
+  now = ahead;
+  barrier(); // the list of voxels is there
+
+  auto copy = [&](unsigned char *into, const bf16 *from, const uint2 *list, int n, uint32_t channels, int planes, int x0) {
     const int part = threadIdx.x % parts;
-    for (int v = threadIdx.x / parts; v < padded; v += threads / parts) {
-      const int r = quotient(v, a.byColumns), plane = quotient(r, a.byRows);
-      const int z = z0 + plane, y = y0 + r - plane * a.rows, w = x0 + v - r * a.columns;
-      const bool there = v < voxels && z < D && y < H && w < W;
-      const size_t from = ((((size_t)image * D + z) * H + y) * W + w) * a.out + firstOut + 8 * part;
-      copyAsync16(left + v * rowsPitch + 16 * part, there ? dy + from : dy, there);
+    from += 8 * part;
+    into += 16 * part;
+    for (int i = threadIdx.x / parts; i < n; i += threads / parts) {
+      const uint2 voxel = list[i];
+      const int pair = ahead.pair + (voxel.y & 255), image = quotient(pair, a.byLive[away]);
+      const int plane = pair + image * away + planes, y = ahead.y + (voxel.y >> 8 & 255), w = x0 + (voxel.y >> 16);
+      const bool there = pair < pairs && y < ahead.high && w >= 0 && w < W;
+      const uint32_t at = there ? (plane * H + y) * W + w : 0;
+      copyAsync16(into + voxel.x, from + (size_t)at * channels, there);
     }
-    for (int v = threadIdx.x / parts; v < a.planes * haloRows * halo; v += threads / parts) {
-      const int r = quotient(v, a.byHalo), plane = quotient(r, a.byHaloRows);
-      const int z = z0 + plane + kz - K / 2, y = y0 + r - plane * haloRows - K / 2, w = x0 + v - r * halo - K / 2;
-      const bool there = z >= 0 && z < D && y >= 0 && y < H && w >= 0 && w < W;
-      const size_t from = ((((size_t)image * D + z) * H + y) * W + w) * a.in + firstIn + 8 * part;
-      copyAsync16(right + v * rowsPitch + 16 * part, there ? x + from : x, there);
+  };
+  auto fetch = [&](int stage) {
+    if (ahead.strip < end) {
+      const int row = stage * a.rows;
+      copy(shared + row * leftRow, dy + firstOut, voxels, leftVoxels, a.out, max(0, -shift), ahead.x0);
+      copy(right + row * rightRow, x + firstIn, voxels + leftVoxels, rightVoxels, a.in, max(0, shift), ahead.x0 - a.edge);
+      next(ahead);
     }
+    commitAsync();
   };
 
   float sum[2][K][4] = {};
-  // the next tile to fetch, and how many were fetched and not multiplied
-  int ahead = live(blockIdx.z * a.perSplit), left = 0;
-  for (int s = 0; s < rowsStages - 1; s++) {
-    if (ahead < end) fetch(s, ahead), ahead = live(ahead + 1), left++;
-    commitAsync();
-  }
-  for (int stage = 0; left > 0; left--, stage = stage + 1 < rowsStages ? stage + 1 : 0) {
-    waitAsync<rowsStages - 2>();
-    barrier(); // the tile is there, and nobody reads the one before it any more
-    if (ahead < end) fetch(stage ? stage - 1 : rowsStages - 1, ahead), ahead = live(ahead + 1), left++;
-    commitAsync();
-    const unsigned char *dyTile = shared + stage * stageBytes;
-    const unsigned char *xTile = dyTile + leftBytes + ky * halo * rowsPitch + 2 * column;
-    dyTile += (lane / 16 * 8 + lane % 8) * rowsPitch + 2 * (lane / 8 % 2 * 8);
-    for (int first = 0; first < padded; first += 16) {
-      uint32_t l[2][4];
+  uint32_t b[K][2] = {}; // K columns of x; that of column s is b[s % K]
+  const int stages = a.ring / a.rows, far = ky < half ? half - ky : ky - half;
+  const int backLeft = max(0, ky - half), backRight = max(0, half - ky);
+  const unsigned char *leftLane = shared + (lane / 16 * 8 + lane % 8) * leftPlane + 2 * (lane / 8 % 2 * 8);
+  const unsigned char *rightLane = right + lane % 16 * rightPlane + 2 * column + (a.edge - half) * rowsVoxel;
+  for (int s = 0; s < rowsAhead; s++) fetch(s);
+  for (int stage = 0; now.strip < end; stage = stage + 1 < stages ? stage + 1 : 0) {
+    waitAsync<rowsAhead - 1>();
+    barrier(); // the stage is there, and nobody reads the one any more that is fetched over
+    const int after = stage + rowsAhead < stages ? stage + rowsAhead : stage + rowsAhead - stages;
+    // some warps fetch first and some multiply first, so that the tensor cores have work meanwhile
+    const bool early = ky % 2;
+    if (early) fetch(after);
+    const int low = max(0, half - now.x0), high = min(a.columns + K - 1, W - now.x0 + half), columns = min(a.columns, W - now.x0);
+    for (int r = 0, y = now.y; r < a.rows; r++) {
+      if (y >= max(now.low, far)) {
+        // of two rows that meet, the later one is row r
+        int rowLeft = stage * a.rows + r - backLeft, rowRight = stage * a.rows + r - backRight;
+        if (rowLeft < 0) rowLeft += a.ring;
+        if (rowRight < 0) rowRight += a.ring;
+        const unsigned char *l = leftLane + rowLeft * leftRow, *q = rightLane + rowRight * rightRow;
+        // columns of x count from that of the first kx of the first column of dy on
 #pragma unroll
-      for (int m = 0; m < 2; m++) loadMatrix4T(l[m], dyTile + first * rowsPitch + 32 * m);
-      // a voxel for each lane; past the last one dy is 0
-      const int v = first + lane % 16 < voxels ? first + lane % 16 : 0;
-      const int r = quotient(v, a.byColumns), plane = quotient(r, a.byRows);
-      const unsigned char *from = xTile + (v + (r + plane * halo) * (K - 1)) * rowsPitch;
+        for (int s = 0; s < K - 1; s++)
+          if (s >= low && s < high) loadMatrix2T(b[s], q + s * rowsVoxel);
+        for (int first = 0; first < columns; first += K, l += K * rowsVoxel, q += K * rowsVoxel)
 #pragma unroll
-      for (int kx = 0; kx < K; kx += 2) { // two taps at once, the second half of the lanes has the second one
-        const bool two = kx + 1 < K;
-        uint32_t b[4];
-        loadMatrix4T(b, from + (kx + (two ? lane / 16 : 0)) * rowsPitch);
+          for (int j = 0; j < K; j++) {
+            const int c = first + j;
+            if (c >= columns) break;
+            uint32_t f[2][4];
 #pragma unroll
-        for (int m = 0; m < 2; m++) {
-          mmaBf16(sum[m][kx], l[m], b[0], b[1]);
-          if (two) mmaBf16(sum[m][kx + two], l[m], b[2], b[3]);
-        }
+            for (int m = 0; m < 2; m++) loadMatrix4T(f[m], l + j * rowsVoxel + 32 * m);
+            if (c + K - 1 < high) loadMatrix2T(b[(j + K - 1) % K], q + (j + K - 1) * rowsVoxel);
+            if (c >= low && c + K - 1 < high) {
+#pragma unroll
+              for (int kx = 0; kx < K; kx++)
+#pragma unroll
+                for (int m = 0; m < 2; m++) mmaBf16(sum[m][kx], f[m], b[(j + kx) % K][0], b[(j + kx) % K][1]);
+            } else {
+#pragma unroll
+              for (int kx = 0; kx < K; kx++)
+                if (c + kx >= low && c + kx < high)
+#pragma unroll
+                  for (int m = 0; m < 2; m++) mmaBf16(sum[m][kx], f[m], b[(j + kx) % K][0], b[(j + kx) % K][1]);
+            }
+          }
+      }
+      if (++y == now.high) {
+        if (a.bundles == 1) break;
+        y = 0; // of the next bundle
       }
     }
+    next(now);
+    if (!early) fetch(after);
   }
   waitAsync<0>();
-  float *out = to + ((size_t)blockIdx.z * a.out + firstOut) * (K * K * K) * a.in + firstIn;
+  float *out = to + ((size_t)split * a.out + firstOut) * (K * K * K) * a.in + firstIn;
 #pragma unroll
   for (int m = 0; m < 2; m++)
 #pragma unroll
     for (int kx = 0; kx < K; kx++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < 4; i += 2) {
         const int o = 16 * m + lane / 4 + i / 2 * 8, tap = (kz * K + ky) * K + kx;
-        out[((size_t)o * (K * K * K) + tap) * a.in + column + lane % 4 * 2 + i % 2] = sum[m][kx][i];
+        float *two = out + ((size_t)o * (K * K * K) + tap) * a.in + column + lane % 4 * 2;
+        *reinterpret_cast<float2 *>(two) = {sum[m][kx][i], sum[m][kx][i + 1]};
       }
 }
 

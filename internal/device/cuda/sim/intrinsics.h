@@ -188,6 +188,12 @@ FN void loadMatrix4T(uint32_t (&r)[4], const void *row, LINE) {
   sim::checkShared(row, 16, "ldmatrix.trans");
   together(r, row, nullptr, "ldmatrix.trans", line, sim::executeLoadMatrixT);
 }
+// the last two of four are not given out
+FN void loadMatrix2T(uint32_t (&r)[2], const void *row, LINE) {
+  uint32_t all[4];
+  loadMatrix4T(all, row, line);
+  r[0] = all[0], r[1] = all[1];
+}
 FN void mmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, LINE) {
   uint32_t b[2] = {b0, b1};
   together(d, a, b, "mma.bf16", line, sim::executeMmaBf16);
