@@ -35,8 +35,10 @@ def launch(name):
         return 256, 3 * 128 * (80 + 48 if "bf16" in name else 160 + 96)
     if name == "conv5_16":  # 32^3 patches, 16 channels: 16 rows of 32
         return 512, 2 * ((16 + 4) * 32 + 64) * 48
-    if m := re.fullmatch(r"rowsWeights_(\d)", name):  # 16^3: 16 rows of 16
-        return 128 * int(m[1]), 3 * 80 * (16**2 + (15 + int(m[1])) ** 2)
+    if m := re.fullmatch(r"rowsWeights_(\d)", name):  # 16^3: rows of 16 voxels of 16 planes, of dy and of x; a list of them
+        return 128 * int(m[1]), (3 + int(m[1]) // 2) * 2 * 16 * (16 * 64 + 16) + 8 * 2 * 16 * 16
+    if name == "sumWeights":  # 32 channels by 32 taps
+        return 256, 4 * 32 * 33
     if name == "oneWeights":
         return 256, 8 * 8 * 16 * 48 + 2 * 2 * (20 * 12 * 12 + 32)
     if name == "conv5_32x2":
