@@ -199,7 +199,7 @@ func oneWeights(s device.ConvSpec) bool {
 
 // oneWeights appends dw <- x, dy of a convolution of one channel with 5^3 taps.
 func (k *kernel) oneWeights(s device.ConvSpec, dw, x, dy operand) {
-	const blocksOfProcessor, shared = 2, 8*8*16*48 + 2*2*(20*12*12+32)
+	const blocksOfProcessor, shared = 2, 2*8*8*16*32 + 2*2*(20*12*12+32)
 	o := s.OutSize()
 	along := [3]int{blocksOf(o[0], 8), blocksOf(o[1], 8), blocksOf(o[2], 16)}
 	tiles, columns := s.N*along[0]*along[1]*along[2], s.Out/16

@@ -193,57 +193,83 @@ struct OneWeights {
 // A tile is 8 x 8 x 16 voxels of dy. Of x around it there are two copies, the second one shifted by a voxel:
 // with these each pair of neighbours begins at a multiple of 4 bytes in one of them.
 CONSTANT int oneTileX = 16, oneTileY = 8, oneTileZ = 8, oneHaloX = 20, oneHaloY = 12, oneHaloZ = 12;
-CONSTANT int oneVoxels = oneTileX * oneTileY * oneTileZ, onePitch = 48; // bytes of a voxel of dy: 16 channels, and 16
+CONSTANT int oneVoxels = oneTileX * oneTileY * oneTileZ, oneBytes = 32 * oneVoxels; // 16 channels of dy
 CONSTANT int oneHalo = oneHaloX * oneHaloY * oneHaloZ, oneCopy = oneHalo + 32; // voxels of a copy: 16 banks on
 
+// oneAt is where half the channels of a voxel of dy lie: both halves change places every 4 voxels, so that
+// ldmatrix meets no bank twice.
+FN int oneAt(int voxel, int half) { return voxel * 32 + (half ^ voxel / 4 % 2) * 16; }
+
 // The matrix has 16 rows, of dy, and 125 columns, the taps: each warp makes all of it, of an eighth of the
-// voxels.
+// voxels. While a tile is multiplied, the next one comes: dy to the other half of its place, x to registers.
 //
 //	to (splits, out, 125)      grid: x splits, y tiles of 16 out
 KERNEL(256, 2, oneWeights, (float *to, const bf16 *x, const bf16 *dy, OneWeights a)) {
   SHARED(unsigned char, shared);
-  bf16 *tile = reinterpret_cast<bf16 *>(shared + oneVoxels * onePitch);
+  bf16 *tile = reinterpret_cast<bf16 *>(shared + 2 * oneBytes);
   const int D = a.size[0], H = a.size[1], W = a.size[2], firstOut = blockIdx.y * 16;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int offset[16]; // of the pair that a lane has of a tap, in 4 bytes
+  int offset[16]; // of the pair that a lane has of a tap, in bytes
 #pragma unroll
   for (int t = 0; t < 16; t++) {
     const int tap = min(124, 8 * t + lane / 4), at = (tap / 25 * oneHaloY + tap / 5 % 5) * oneHaloX + tap % 5;
-    offset[t] = at / 2 + at % 2 * (oneCopy / 2) + lane % 4;
+    offset[t] = 4 * (at / 2 + at % 2 * (oneCopy / 2) + lane % 4);
   }
-  float sum[16][4] = {};
-  const int end = min(a.tiles, ((int)blockIdx.x + 1) * a.perSplit);
-  for (int t = blockIdx.x * a.perSplit; t < end; t++) {
+  constexpr int each = (oneHalo + 255) / 256;
+  bf16 halo[each]; // of x, of the next tile
+  auto fetch = [&](int t, unsigned char *to) {
     const int row = quotient(t, a.byX), plane = quotient(row, a.byY), image = quotient(plane, a.byZ);
     const int x0 = (t - row * (int)a.byX.d) * oneTileX, y0 = (row - plane * (int)a.byY.d) * oneTileY;
     const int z0 = (plane - image * (int)a.byZ.d) * oneTileZ;
-    barrier(); // nobody reads the tile before any more
-    for (int i = threadIdx.x; i < 2 * oneVoxels; i += 256) {
+    int thread = threadIdx.x;
+    asm volatile("" : "+r"(thread)); // the places of a thread's voxels are no numbers to keep in registers
+#pragma unroll 1
+    for (int i = thread; i < 2 * oneVoxels; i += 256) {
       const int v = i / 2, z = z0 + v / (oneTileX * oneTileY), y = y0 + v / oneTileX % oneTileY, w = x0 + v % oneTileX;
       const bool there = z < D && y < H && w < W;
-      const size_t from = ((((size_t)image * D + z) * H + y) * W + w) * a.out + firstOut + i % 2 * 8;
-      copyAsync16(shared + v * onePitch + i % 2 * 16, there ? dy + from : dy, there);
+      const uint32_t at = there ? ((image * D + z) * H + y) * W + w : 0;
+      copyAsync16(to + oneAt(v, i % 2), dy + (size_t)at * a.out + firstOut + i % 2 * 8, there);
     }
-    commitAsync();
-    for (int i = threadIdx.x; i < oneHalo; i += 256) {
+#pragma unroll
+    for (int n = 0; n < each; n++) {
+      const int i = thread + 256 * n;
       const int z = z0 + i / (oneHaloX * oneHaloY) - 2, y = y0 + i / oneHaloX % oneHaloY - 2, w = x0 + i % oneHaloX - 2;
-      const bool there = z >= 0 && z < D && y >= 0 && y < H && w >= 0 && w < W;
-      const bf16 value = there ? x[(((size_t)image * D + z) * H + y) * W + w] : bf16{0};
-      tile[i] = value;
-      if (i) tile[oneCopy + i - 1] = value;
+      const bool there = i < oneHalo && z >= 0 && z < D && y >= 0 && y < H && w >= 0 && w < W;
+      halo[n] = there ? x[(uint32_t)(((image * D + z) * H + y) * W + w)] : bf16{0};
     }
-    waitAsync<0>();
-    barrier();
+  };
+
+  float sum[16][4] = {};
+  const int first = blockIdx.x * a.perSplit, end = min(a.tiles, first + a.perSplit);
+  if (first < end) fetch(first, shared + first % 2 * oneBytes);
+  commitAsync();
+#pragma unroll 1
+  for (int t = first; t < end; t++) {
+    barrier(); // nobody reads the tile before any more
+#pragma unroll
+    for (int n = 0; n < each; n++) {
+      const int i = threadIdx.x + 256 * n;
+      if (i < oneHalo) tile[i] = halo[n];
+      if (i && i < oneHalo) tile[oneCopy + i - 1] = halo[n];
+    }
+    if (t + 1 < end) fetch(t + 1, shared + (t + 1) % 2 * oneBytes);
+    commitAsync();
+    waitAsync<1>();
+    barrier(); // this one is there
+    const unsigned char *left = shared + t % 2 * oneBytes;
 #pragma unroll 1
     for (int r = warp; r < oneTileY * oneTileZ; r += 8) { // a row of 16 voxels
       uint32_t l[4];
-      loadMatrix4T(l, shared + (16 * r + lane / 16 * 8 + lane % 8) * onePitch + 2 * (lane / 8 % 2 * 8));
-      const int begin = (r / oneTileY * oneHaloY + r % oneTileY) * (oneHaloX / 2);
-      const uint32_t *from = reinterpret_cast<const uint32_t *>(tile) + begin;
+      loadMatrix4T(l, left + oneAt(16 * r + lane / 16 * 8 + lane % 8, lane / 8 % 2));
+      const int begin = 2 * oneBytes + (r / oneTileY * oneHaloY + r % oneTileY) * oneHaloX * 2;
 #pragma unroll
-      for (int n = 0; n < 16; n++) mmaBf16(sum[n], l, from[offset[n]], from[offset[n] + 4]);
+      for (int n = 0; n < 16; n++) {
+        const uint32_t *from = reinterpret_cast<const uint32_t *>(shared + (begin + offset[n]));
+        mmaBf16(sum[n], l, from[0], from[4]);
+      }
     }
   }
+  waitAsync<0>();
   // the warps' sums, one after the other
   float *all = reinterpret_cast<float *>(shared); // (16, 128)
   for (int w = 0; w < 8; w++) {

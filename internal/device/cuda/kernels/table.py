@@ -40,7 +40,7 @@ def launch(name):
     if name == "sumWeights":  # 32 channels by 32 taps
         return 256, 4 * 32 * 33
     if name == "oneWeights":
-        return 256, 8 * 8 * 16 * 48 + 2 * 2 * (20 * 12 * 12 + 32)
+        return 256, 2 * 8 * 8 * 16 * 32 + 2 * 2 * (20 * 12 * 12 + 32)
     if name == "conv5_32x2":
         return 256, 2 * ((16 + 4) * 16 + 64) * 80
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
