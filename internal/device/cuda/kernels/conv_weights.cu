@@ -359,7 +359,7 @@ struct SumWeights {
 // voxel. Parts are read channel by channel, and dw is written tap by tap: shared memory turns them round.
 //
 //	grid: x out, y tiles of in, z pieces of taps
-KERNEL(256, 4, sumWeights, (float *dw, const float *from, SumWeights a)) {
+KERNEL(256, 6, sumWeights, (float *dw, const float *from, SumWeights a)) {
   SHARED(float, sums); // (tile, piece), rows of an odd length
   const int whole = a.whole[0] * a.whole[1] * a.whole[2], taps = a.kernel[0] * a.kernel[1] * a.kernel[2];
   const int firstIn = blockIdx.y * a.tile, firstTap = blockIdx.z * a.piece, pitch = a.piece | 1;
@@ -372,9 +372,24 @@ KERNEL(256, 4, sumWeights, (float *dw, const float *from, SumWeights a)) {
     float sum = 0;
     if (z >= 0 && z < a.kernel[0] && y >= 0 && y < a.kernel[1] && x >= 0 && x < a.kernel[2]) {
       const float *part = from + ((size_t)blockIdx.x * taps + (z * a.kernel[1] + y) * a.kernel[2] + x) * a.in + firstIn + in;
-      const int splits = a.splits[min(z, 4)];
-#pragma unroll 8
-      for (int s = 0; s < splits; s++) sum += part[s * n];
+      int splits = a.splits[4];
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        if (z == k) splits = a.splits[k];
+      int s = 0; // eight parts are on their way together, or the last two
+#pragma unroll 1
+      for (; s + 8 <= splits; s += 8) {
+        float v[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) v[k] = part[(s + k) * n];
+#pragma unroll
+        for (int k = 0; k < 8; k++) sum += v[k];
+      }
+#pragma unroll 1
+      for (; s < splits; s += 2) {
+        const float last = part[s * n];
+        sum += s + 1 < splits ? last + part[(s + 1) * n] : last;
+      }
     }
     sums[in * pitch + at] = sum;
   }
