@@ -393,10 +393,15 @@ func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	n := columnsFor(group.Out, 64, 32, 16)
 	columns := groups * blocksOf(group.Out, n)
 	tiles := blocksOf(depth, rows) * columns
-	a := k.d.splitVoxels(s, tiles, voxelsOfChunk, leastChunks)
+	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
+	together := 2 // blocks of a multiprocessor
+	if s.Type == device.BFloat16 {
+		const reserved = 1 << 10 // of a block's shared memory
+		together = min(map[int]int{16: 4, 32: 3, 64: 2}[n], (k.d.sharedMost+reserved)/(shared+reserved))
+	}
+	a := k.d.splitVoxels(s, tiles, together, voxelsOfChunk, leastChunks)
 	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(depth))
 	blocks := grid{blocksOf(depth, rows), columns, int(a.Splits)}
-	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
 	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
 	k.sumWeights(a.parts(s), dw, parts)
 }
@@ -443,10 +448,11 @@ func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
 }
 
 // splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each
-// has so many tiles: in pieces of so many voxels, of which a split has some at least.
-func (d *Device) splitVoxels(s device.ConvSpec, tiles, piece, least int) convWeights {
+// has so many tiles, and a multiprocessor so many together: in pieces of so many voxels, of which a
+// split has some at least.
+func (d *Device) splitVoxels(s device.ConvSpec, tiles, together, piece, least int) convWeights {
 	o, group, voxels := s.OutSize(), s.OfGroup(), s.N*s.YShape().Voxels()
-	splits := min(max(1, 2*d.processors/tiles), blocksOf(voxels, least*piece))
+	splits := min(max(1, together*d.processors/tiles), blocksOf(voxels, least*piece))
 	perSplit := blocksOf(blocksOf(voxels, splits), piece) * piece
 	live, _ := s.Live()
 	return convWeights{

@@ -77,9 +77,9 @@ func pointsPay(s device.ConvSpec) bool { return s.In <= 64 && s.Out <= 16 }
 
 // pointWeights appends dw <- x, dy of a convolution with one tap.
 func (k *kernel) pointWeights(s device.ConvSpec, dw, x, dy operand) {
-	const rows, columns, voxels, leastChunks, stages, warps = 32, 16, 128, 2, 3, 8
+	const rows, columns, voxels, leastChunks, stages, warps, together = 32, 16, 128, 2, 3, 8, 2
 	blocks := grid{blocksOf(s.In, rows), blocksOf(s.Out, columns), 1}
-	a := k.d.splitVoxels(s, blocks[0]*blocks[1], voxels, leastChunks)
+	a := k.d.splitVoxels(s, blocks[0]*blocks[1], together, voxels, leastChunks)
 	blocks[2] = int(a.Splits)
 	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(s.In))
 	shared := max(stages*voxels*(voxelPitch(s.Type, rows)+voxelPitch(s.Type, columns)), 4*warps*rows*columns)

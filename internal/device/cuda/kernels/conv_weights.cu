@@ -401,14 +401,14 @@ KERNEL(256, 6, sumWeights, (float *dw, const float *from, SumWeights a)) {
   }
 }
 
-#define CONV_WEIGHTS(K, N, suffix) \
-  KERNEL(256, 2, convWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { convWeights<K, N>(to, x, dy, a); }
-CONV_WEIGHTS(Fp32, 16, _fp32_16)
-CONV_WEIGHTS(Fp32, 32, _fp32_32)
-CONV_WEIGHTS(Fp32, 64, _fp32_64)
-CONV_WEIGHTS(Tf32, 16, _tf32_16)
-CONV_WEIGHTS(Tf32, 32, _tf32_32)
-CONV_WEIGHTS(Tf32, 64, _tf32_64)
-CONV_WEIGHTS(Bf16, 16, _bf16_16)
-CONV_WEIGHTS(Bf16, 32, _bf16_32)
-CONV_WEIGHTS(Bf16, 64, _bf16_64)
+#define CONV_WEIGHTS(K, N, suffix, perSM) \
+  KERNEL(256, perSM, convWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { convWeights<K, N>(to, x, dy, a); }
+CONV_WEIGHTS(Fp32, 16, _fp32_16, 2)
+CONV_WEIGHTS(Fp32, 32, _fp32_32, 2)
+CONV_WEIGHTS(Fp32, 64, _fp32_64, 2)
+CONV_WEIGHTS(Tf32, 16, _tf32_16, 2)
+CONV_WEIGHTS(Tf32, 32, _tf32_32, 2)
+CONV_WEIGHTS(Tf32, 64, _tf32_64, 2)
+CONV_WEIGHTS(Bf16, 16, _bf16_16, 4)
+CONV_WEIGHTS(Bf16, 32, _bf16_32, 3)
+CONV_WEIGHTS(Bf16, 64, _bf16_64, 2)
