@@ -79,11 +79,11 @@ func (a rowsWeights) pays() bool { return 2*a.Images*a.Size[0] >= rowsBundle }
 // Parts that are to be added up count, too.
 func (a *rowsWeights) share(k, channelTiles, processors int) {
 	const (
-		waves       = 8        // of blocks, at most
-		partsBytes  = 96 << 20 // of all parts, at most
-		start, sum  = 16, 8    // what a block takes besides, and the share that its parts take of all to be added
-		cutAtLeast  = 4
-		better, all = 97, 100
+		waves      = 8        // of blocks, at most
+		partsBytes = 96 << 20 // of all parts, at most
+		start, sum = 16, 8    // what a block takes besides, and the share that its parts take of all to be added
+		cutAtLeast = 4
+		better     = 97 // percent of what the best one takes: less is no reason for more parts
 	)
 	best, least := *a, 0
 	for cut := a.Size[1]; ; cut = (cut + 1) / 2 {
@@ -91,11 +91,11 @@ func (a *rowsWeights) share(k, channelTiles, processors int) {
 		c.Cut = cut
 		across, cuts := blocksOf(int(a.Size[2]), int(a.Columns)), blocksOf(int(a.Size[1]), int(cut))
 		c.ByAcross, c.ByCuts = divisorOf(across), divisorOf(cuts)
-		most := 0
+		most, all := 0, 0
 		for kz := range k {
 			planes := int(a.Images) * max(0, int(a.Size[0])-abs(kz-k/2))
 			c.Strips[kz] = int32(blocksOf(planes, rowsBundle*int(a.Bundles)) * across * cuts)
-			most = max(most, int(c.Strips[kz]))
+			most, all = max(most, int(c.Strips[kz])), all+int(c.Strips[kz])
 		}
 		rows, lead := int(cut*a.Bundles), 0
 		if cuts > 1 {
@@ -103,12 +103,14 @@ func (a *rowsWeights) share(k, channelTiles, processors int) {
 		}
 		strip := int(a.Columns)*(3*rows+lead)/3 + blocksOf(rows+lead, int(a.Rows))
 		for wave, per := 1, 0; wave <= waves && per != 1; wave++ {
-			for per = 1; per < most && channelTiles*c.divide(k, per) > wave*processors; per++ {
+			room := wave * processors
+			for per = max(1, channelTiles*all/room); per < most && channelTiles*c.divide(k, per) > room; {
+				per++
 			}
 			blocks := channelTiles * c.divide(k, per)
 			took := sum*c.takes(k, strip, start, channelTiles, processors) + blocks
 			size := 4 * c.splits() * int(a.In) * int(a.Out) * k * k * k
-			if least == 0 || all*took < better*least && size <= partsBytes {
+			if least == 0 || 100*took < better*least && size <= partsBytes {
 				best, least = c, took
 			}
 		}
