@@ -81,7 +81,8 @@ template <int K> FN void rowsWeights(float *to, const bf16 *x, const bf16 *dy, c
   now = ahead;
   barrier(); // the list of voxels is there
 
-  auto copy = [&](unsigned char *into, const bf16 *from, const uint2 *list, int n, uint32_t channels, int planes, int x0) {
+  auto copy = [&](unsigned char *into, const bf16 *from, const uint2 *list, int n, uint32_t channels, int planes,
+                  int x0) {
     const int part = threadIdx.x % parts;
     from += 8 * part;
     into += 16 * part;
@@ -98,7 +99,8 @@ template <int K> FN void rowsWeights(float *to, const bf16 *x, const bf16 *dy, c
     if (ahead.strip < end) {
       const int row = stage * a.rows;
       copy(shared + row * leftRow, dy + firstOut, voxels, leftVoxels, a.out, max(0, -shift), ahead.x0);
-      copy(right + row * rightRow, x + firstIn, voxels + leftVoxels, rightVoxels, a.in, max(0, shift), ahead.x0 - a.edge);
+      copy(right + row * rightRow, x + firstIn, voxels + leftVoxels, rightVoxels, a.in, max(0, shift),
+           ahead.x0 - a.edge);
       next(ahead);
     }
     commitAsync();
@@ -118,7 +120,8 @@ template <int K> FN void rowsWeights(float *to, const bf16 *x, const bf16 *dy, c
     // some warps fetch first and some multiply first, so that the tensor cores have work meanwhile
     const bool early = ky % 2;
     if (early) fetch(after);
-    const int low = max(0, half - now.x0), high = min(a.columns + K - 1, W - now.x0 + half), columns = min(a.columns, W - now.x0);
+    const int low = max(0, half - now.x0), high = min(a.columns + K - 1, W - now.x0 + half);
+    const int columns = min(a.columns, W - now.x0);
     for (int r = 0, y = now.y; r < a.rows; r++) {
       if (y >= max(now.low, far)) {
         // of two rows that meet, the later one is row r
