@@ -288,10 +288,13 @@ ours() { # NAME TASK FLAGS...
   ./voxsaw bench "$task" --norm $norm --device cuda --precision bf16 "${steps[@]}" "$@" | figures record "$name" ours "$task" --norm $norm "$@"
 }
 
+# whether there is PyTorch: importing it would take as long as a timing
+torch_there() { python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null; }
+
 peer() { # NAME VARIANT TASK FLAGS...
   local name=$1 variant=$2 task=$3 device=(--device cuda --amp bf16) flags=()
   shift 3
-  python3 -c 'import torch' 2>/dev/null || { echo "no PyTorch here"; return 77; }
+  torch_there || { echo "no PyTorch here"; return 77; }
   [ -n "$simulated" ] && device=(--device cpu) # there is no PyTorch on the simulated GPU
   case $variant in *channels-last*) flags+=(--channels-last) ;; esac
   case $variant in *compile*) flags+=(--compile) ;; esac
@@ -316,6 +319,26 @@ with_tuning() {
   [ -s "$out/tuning.yaml" ] || return 0
   call "$name-ours-tuned" "$limit" '"recorded"' ours "$name-tuned" "$@" --tuning "$out/tuning.yaml"
   keep "$name-ours-tuned" '^\{"recorded'
+}
+
+# code VARIANT TASK FLAGS...: one step of a compiled variant, which leaves its code in PyTorch's cache
+code() {
+  local variant=$1 task=$2 device=(--device cuda --amp bf16) flags=(--compile)
+  shift 2
+  torch_there || { echo "no PyTorch here"; return 77; }
+  [ -n "$simulated" ] && device=(--device cpu)
+  case $variant in *channels-last*) flags+=(--channels-last) ;; esac
+  python3 gpu-peer.py "$task" --norm $norm "${device[@]}" --steps 1 --warmup 1 "${flags[@]}" "$@"
+}
+
+# compiling NAME TASK FLAGS...: PyTorch's compiler takes a minute of the processor for each variant, which is
+# no part of a step: so that is done before anything is timed, side by side
+compiling() {
+  local name=$1 variant
+  shift
+  for variant in torch-compile-channels-last torch-compile; do
+    aside "$name-$variant-code" 240 '"median_s"' code "$variant" "$@"
+  done
 }
 
 # against NAME TASK FLAGS...: ours and every variant of PyTorch's, and the ratio where all of them finished
@@ -467,9 +490,14 @@ second() {
 
 compiled() {
   if [ -n "$simulated" ]; then
+    compiling infer-all infer --crop 16 --channels 2 --batch 1
+    together
     against infer-all infer --crop 16 --channels 2 --batch 1
     return
   fi
+  compiling pretrain3 pretrain --grid 3 --batch 16
+  compiling segment segment --crop 128 --batch 2
+  together
   against pretrain3 pretrain --grid 3 --batch 16
   against segment segment --crop 128 --batch 2
 }

@@ -205,7 +205,8 @@ func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 // it says whether these are small enough, and enough of them: each is read twice, and comes from a
 // cache then.
 func (d *Device) wholeImages(s device.ActivateSpec, c cut) (cut, bool) {
-	const most, apart = 1024, 4 // owners' voxels of a block above which it has fewer channels; owners of 64 bytes
+	const most = 1024 // owners' voxels of a block, above which it has fewer channels
+	const apart = 4   // owners of 64 bytes
 	group := int(c.Group)
 	for group%(2*apart) == 0 && group*int(c.Voxels) > most {
 		group /= 2

@@ -56,6 +56,15 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 		c = adjoint(s)
 	}
 	var others []variant
+	if a, ok := d.convGroupsFor(c, s.Type); ok {
+		v := variant{"warpgroups",
+			func(k *kernel, o convOperands) { k.convGroups(a, o.to, o.moments, o.a, o.b, o.bias) }}
+		if _, rows := d.conv5For(c, s.Type); a.pays(rows) {
+			list = append(list, v)
+		} else {
+			others = append(others, v)
+		}
+	}
 	for i, tile := range conv5Tiles(c.Out) {
 		a, fits := d.conv5Fits(c, s.Type, tile)
 		if !fits {

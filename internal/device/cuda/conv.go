@@ -43,7 +43,11 @@ func (d *Device) conv(s device.ConvSpec, kind device.ConvKind) (device.Kernel, e
 // tiles is how many tiles of each image the first of our own variants leaves moments of, or, where
 // a tile may be of several images, how many there are of all.
 func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
-	switch rows, ok := d.conv5For(c, s.Type); {
+	rows, ok := d.conv5For(c, s.Type)
+	if a, fits := d.convGroupsFor(c, s.Type); fits && a.pays(ok) {
+		return a.momentTiles(), a.mixed()
+	}
+	switch {
 	case ok:
 		return rows.tiles(), false
 	case c.is5One(s.Type):
@@ -428,7 +432,8 @@ func (a convWeights) parts(s device.ConvSpec) weightParts {
 func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
 	const threads, mostTaps, many = 256, 32, 1 << 20
 	taps := p.whole[0] * p.whole[1] * p.whole[2]
-	if p.in == 1 && p.kernel == p.whole && p.splits == allSplits(int(p.splits[0])) { // both are in one order
+	if p.in == 1 && p.kernel == p.whole && p.splits == allSplits(int(p.splits[0])) {
+		// both are in one order
 		p.out, p.in, taps = 1, p.out*taps, 1
 		p.kernel, p.whole = [3]int{1, 1, 1}, [3]int{1, 1, 1}
 	}

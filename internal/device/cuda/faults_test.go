@@ -26,6 +26,10 @@ const rowsFault = "Conv$/(5x32-32@.4.*|1x32-32@.8.*|9x32-32@.*)"
 // few multiprocessors.
 const oneFault = "Conv$/1x1-20@.*"
 
+// groupsFault are convolutions that are made by products of four warps: of neighbours in a row, of
+// several images, of several stages of x.
+const groupsFault = "Conv$/(2x32-32@.9.*|9x32-64@.*|2x64-32@.*|1x32-32@.2_20.*)"
+
 var faults = []fault{
 	{"no barrier when a stage has arrived", "conv.cu",
 		"    barrier(); // stage c is there, and nobody reads the one before it any more\n", "", tf32, "Conv"},
@@ -71,6 +75,31 @@ var faults = []fault{
 		"if (moments && last >= 0) leave(stage, last);", bf16, "Activate/after_a_convolution/1_to_16.*"},
 	{"no barrier before the last moments", "conv5.cu", "  barrier();\n  if (moments) leave", "  if (moments) leave", bf16,
 		"Activate/after_a_convolution/1_to_16.*"},
+	{"no barrier when a stage of weights has arrived", "conv_groups.cu",
+		"      barrier(); // this stage is there, and nobody multiplies the one before the last any more\n", "", bf16,
+		groupsFault},
+	{"no wait for a stage of weights", "conv_groups.cu",
+		"      if (early == 2)\n        waitAsync<1>();\n      else\n        waitAsync<0>();\n", "", bf16, groupsFault},
+	{"products read what they may not see yet", "conv_groups.cu", "      fenceProducts();\n", "", bf16, groupsFault},
+	{"no wait for products", "conv_groups.cu", "      waitProducts<1>();\n", "", bf16, groupsFault},
+	{"no wait for the last products", "conv_groups.cu", "    waitProducts<0>();\n  };", "    waitProducts<1>();\n  };",
+		bf16, groupsFault},
+	{"weights are fetched to where some are read", "conv_groups.cu",
+		"ring + early < a.ring ? ring + early : ring + early - a.ring", "ring", bf16, groupsFault},
+	{"a plane of x is fetched to where one is read", "conv_groups.cu", "fetchX(stage ^ 1, next", "fetchX(stage, next",
+		bf16, groupsFault},
+	{"a row above the image", "conv_groups.cu", "c.image + image < a.images && yy >= 0 && yy < H",
+		"c.image + image < a.images && yy < H", bf16, groupsFault},
+	{"a plane of x that reaches no image", "conv_groups.cu", "c.s = max(0, K / 2 - c.z)", "c.s = 0", bf16, groupsFault},
+	{"pieces of x a row too far apart", "conv_groups.cu", "a.inner > 1 ? 128 : 16 * across)",
+		"a.inner > 1 ? 128 : 16 * across + 16)", bf16, groupsFault},
+	{"the second plane has the first one's weights", "conv_groups.cu", "kz = min(s, K - 1) - e / 512",
+		"kz = min(s, K - 1)", bf16, groupsFault},
+	{"a third plane", "conv_groups.cu", "      if (c.z + h >= D) break;\n", "", bf16, groupsFault},
+	{"a table made over the one in use", "conv_groups.cu", "makeTable(next, tables ^= 1)", "makeTable(next, tables)",
+		bf16, groupsFault},
+	{"no barrier before moments of warps are merged", "conv_groups.cu", "counts[warp] = count;\n    barrier();\n",
+		"counts[warp] = count;\n", bf16, "Activate$/after.*"},
 	{"no wait for voxels", "conv_weights.cu", "    waitAsync<weightsStages - 2>();\n", "", bf16, "Conv"},
 	{"voxels past the split", "conv_weights.cu", "min(a.voxels, begin + a.perSplit)", "begin + a.perSplit + 32", bf16,
 		"Conv"},
@@ -186,7 +215,7 @@ var faults = []fault{
 // TestPlantedFaults plants each of the faults; in a short test every third.
 func TestPlantedFaults(t *testing.T) {
 	for n, f := range faults {
-		if testing.Short() && n%3 > 0 {
+		if testing.Short() && n%8 > 0 {
 			continue
 		}
 		t.Run(f.what, func(t *testing.T) {

@@ -42,6 +42,7 @@ func (d *Device) loadKernels() error {
 			minor)
 	}
 	name := imageFor(major, minor)
+	d.warpgroups = major == 9
 	if name == ptxImage {
 		if err := oldestPTXDriver.tooOld(cu.Version()); err != nil {
 			return fmt.Errorf("for %s, of compute capability %d.%d: %w", d.name, major, minor, err)

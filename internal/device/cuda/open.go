@@ -60,6 +60,7 @@ type Device struct {
 	copies         cu.Stream // of feeds
 	processors     int       // multiprocessors
 	sharedMost     int       // bytes of shared memory that a block may ask for
+	warpgroups     bool      // it multiplies by four warps: compute capability 9.0
 	module         cu.Module
 	peers          *peers // nil: it works alone
 	functions      map[string]*function

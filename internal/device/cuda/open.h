@@ -17,8 +17,8 @@ typedef struct {
   const void *plan;
   unsigned long long function;
   unsigned grid[3], threads, shared;
-  int pointers, words;
-  unsigned long long pointer[16];
+  int pointers, words, together;
+  unsigned long long pointer[64];
   unsigned word[64];
 } vs_launch;
 

@@ -81,7 +81,7 @@ func (a *rowsWeights) share(k, channelTiles, processors int) {
 	const (
 		waves      = 8        // of blocks, at most
 		partsBytes = 96 << 20 // of all parts, at most
-		start, sum = 16, 8    // what a block takes besides, and the share that its parts take of all to be added
+		start, sum = 16, 8    // what a block takes besides, and the share of its parts' sums
 		cutAtLeast = 4
 		better     = 97 // percent of what the best one takes: less is no reason for more parts
 	)

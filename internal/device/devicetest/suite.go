@@ -156,6 +156,8 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 2, In: 32, Out: 32, Size: [3]int{9, 8, 7}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true},
 		{N: 1, In: 32, Out: 32, Size: [3]int{2, 9, 18}, Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
 		{N: 2, In: 64, Out: 32, Size: [3]int{3, 6, 7}, Kernel: cube(3), Stride: cube(1), Pad: cube(1)},
+		{N: 1, In: 32, Out: 32, Size: [3]int{2, 20, 40}, Kernel: cube(3), Stride: cube(1), Pad: cube(1)},
+		{N: 9, In: 32, Out: 64, Size: cube(4), Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
 		// several small images together, as many as fill a tile of their planes or fewer
 		{N: 5, In: 32, Out: 32, Size: cube(4), Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
 		{N: 9, In: 32, Out: 32, Size: cube(2), Kernel: cube(5), Stride: cube(1), Pad: cube(2)},

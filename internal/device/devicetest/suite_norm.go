@@ -20,6 +20,7 @@ func normConvs(t *testing.T, dev device.Device) {
 		{N: 2, In: 1, Out: 24, Size: [3]int{3, 9, 33}, Kernel: cube(5), Bias: true},
 		{N: 3, In: 1, Out: 16, Size: [3]int{5, 6, 40}, Kernel: cube(5)},
 		{N: 2, In: 8, Out: 12, Size: [3]int{4, 8, 8}, Kernel: cube(3), Bias: true},
+		{N: 3, In: 32, Out: 32, Size: [3]int{3, 16, 16}, Kernel: cube(3), Bias: true},
 		{N: 3, In: 8, Out: 16, Size: [3]int{2, 4, 4}, Kernel: cube(3)},
 		{N: 1, In: 3, Out: 6, Size: [3]int{3, 5, 7}, Kernel: cube(1), Bias: true},
 		{N: 2, In: 16, Out: 12, Size: [3]int{4, 8, 8}, Kernel: cube(1), Bias: true},

@@ -3,6 +3,7 @@
 #include "tensor.cu"
 #include "conv.cu"
 #include "conv5.cu"
+#include "conv_groups.cu"
 #include "conv_weights.cu"
 #include "rows_weights.cu"
 #include "patches.cu"

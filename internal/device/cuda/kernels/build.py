@@ -7,8 +7,10 @@
 
 NVRTC makes PTX of all.cu and ptxas makes cubins of that, both from scripts/cuda-toolchain.py. There
 is a cubin for each architecture below, and PTX of the first one for GPUs that come later. The
-build fails where a kernel spills registers, has a stack frame, or needs more static shared memory
-than a block may have. built/resources.json says what ptxas found for sm_90a, for docs/gpu.md.
+build fails where a kernel spills registers, has a stack frame, needs more static shared memory
+than a block may have, or where ptxas makes products of four warps wait for each other.
+built/resources.json says what ptxas found for sm_90a, for docs/gpu.md, built/instructions.txt what
+its PTX is made of, for the tests.
 built/digests.json has the SHA-256 of all that the machine code was made of, and of what was made: with
 it --quick notices sources that were changed and not compiled, without compiling them four times.
 """
@@ -64,6 +66,8 @@ def cubin(architecture, text, folder):
     done = subprocess.run([CUDA / "cuda_nvcc/bin/ptxas", "-v", "-O3", *lines, f"-arch=sm_{architecture}", source, "-o", target], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"build.py: ptxas for sm_{architecture}:\n{done.stderr}")
+    if slow := [l for l in done.stderr.splitlines() if "serialized" in l]:
+        sys.exit(f"build.py: ptxas for sm_{architecture} makes products wait for each other:\n" + "\n".join(slow))
     return target.read_bytes(), resources(done.stderr)
 
 
@@ -79,6 +83,11 @@ def resources(log):
             shared = re.search(r"(\d+) bytes smem", line)
             kernel.update(registers=int(m[1]), shared=int(shared[1]) if shared else 0)
     return found
+
+
+def instructions(text):
+    """The different instructions of a PTX text: after a brace or a predicate, if there is one."""
+    return sorted({m[1] for m in re.finditer(r"(?m)(?:^|[{;])\s*(?:@!?[%\w]+\s+)?([a-z]\w*(?:\.[\w:]+)*)[\s;]", text)})
 
 
 def digest(data):
@@ -140,12 +149,13 @@ def main():
     version = re.search(r"\.version (\S+)", texts[ARCHITECTURES[0]])[1]
     if tuple(map(int, version.split("."))) > (8, 8):
         sys.exit(f"build.py: PTX of ISA {version}: drivers of CUDA 12 read 8.8 at most")
+    built["instructions.txt"] = ("\n".join(instructions(texts["90a"])) + "\n").encode()
     built["resources.json"] = (json.dumps(results["90a"][1], indent=1, sort_keys=True) + "\n").encode()
     built["digests.json"] = digests(built)
     folder, differ = HERE / "built", []
     folder.mkdir(exist_ok=True)
     for name, data in built.items():
-        path = folder / (name if name.endswith(".json") else name + ".gz")
+        path = folder / (name if name.endswith((".json", ".txt")) else name + ".gz")
         if read(path) == data:
             continue
         differ.append(path.name)

@@ -70,6 +70,43 @@ FN uint32_t packBf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+
+// Products of four warps, of compute capability 9.0 alone. They read both matrices from shared memory
+// while the warps go on: what was copied there counts once fenceProducts stands between waitAsync and
+// the barrier, and accumulators and matrices are theirs until waitProducts.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WARPGROUPS
+#define F4(v) "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
+// A matrix of 16 k in shared memory: pieces of 8 rows of 8 k, 128 bytes each; leading and stride are the
+// bytes from one piece to the next along k and along the rows. It begins 16 bytes later where one is added to start.
+struct SharedMatrix {
+  uint32_t start, stride;
+};
+FN SharedMatrix matrixOf(const void *p, int leading, int stride) { return {sharedAddress(p) >> 4 | (uint32_t)leading >> 4 << 16, (uint32_t)stride >> 4}; }
+// a value that all lanes of a warp have, as the compiler cannot know
+FN uint32_t uniform(uint32_t v) { return __shfl_sync(0xffffffffu, v, 0); }
+FN void fenceProducts() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+FN void beginProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+FN void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// waits for all but the last N groups that were committed
+template <int N> FN void waitProducts() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// nothing that uses these registers moves across
+FN void keepInPlace(float (&d)[4]) { asm volatile("" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])::"memory"); }
+// d (64 x 32) += a (64 x 16) b (32 x 16)^T: warp w of the four has rows 16 w to 16 w + 15, as mmaBf16 has them
+FN void multiplyGroup(float (&d)[4][4], SharedMatrix a, SharedMatrix b) {
+  asm volatile("{.reg .pred p;.reg .b64 a, b;setp.eq.u32 p, 0, 0;mov.b64 a, {%16, %17};mov.b64 b, {%18, %19};wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, a, b, p, 1, 1, 0, 0;}"
+               : F4(d[0]), F4(d[1]), F4(d[2]), F4(d[3]) : "r"(a.start), "r"(a.stride), "r"(b.start), "r"(b.stride));
+}
+// low and high side by side (64 x 64) += a (64 x 16) b (64 x 16)^T
+FN void multiplyGroup(float (&low)[4][4], float (&high)[4][4], SharedMatrix a, SharedMatrix b) {
+  asm volatile("{.reg .pred p;.reg .b64 a, b;setp.eq.u32 p, 0, 0;mov.b64 a, {%32, %33};mov.b64 b, {%34, %35};wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+               "a, b, p, 1, 1, 0, 0;}"
+               : F4(low[0]), F4(low[1]), F4(low[2]), F4(low[3]), F4(high[0]), F4(high[1]), F4(high[2]), F4(high[3])
+               : "r"(a.start), "r"(a.stride), "r"(b.start), "r"(b.stride));
+}
+#endif
 FN uint32_t highProduct(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 FN float reciprocalRoot(float x) { return rsqrtf(x); }
 FN float product(float a, float b) { return __fmul_rn(a, b); } // rounded, never part of an fma

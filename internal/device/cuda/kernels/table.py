@@ -41,6 +41,10 @@ def launch(name):
         return 256, 4 * 32 * 33
     if name == "oneWeights":
         return 256, 2 * 8 * 8 * 16 * 32 + 2 * 2 * (20 * 12 * 12 + 32)
+    if m := re.fullmatch(r"convGroup(\d)_(\d)", name):  # two planes of 2 x 16 x 16, 16 x 16 and 8 x 16 voxels
+        k, units = int(m[1]), {4: 2 * (15 + int(m[1])) ** 2, 2: (15 + int(m[1])) ** 2, 1: (7 + int(m[1])) * (15 + int(m[1]))}[int(m[2])]
+        units = -(-(units + 6) // 8) * 8 + 2
+        return 256, 4 * k * 2 * 2048 + 2 * 4 * units * 16 + 2 * 8 * 32 * 12 + 32 + 8 * units
     if name == "conv5_32x2":
         return 256, 2 * ((16 + 4) * 16 + 64) * 80
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
@@ -126,6 +130,11 @@ def cost(name):
         rows, taps, fine, coarse = (432 * 16**3, 8, 16, 32) if name.endswith(("_32", "_64")) else (2 * 128**3, 1, 32, 9)
         sums = 4 * 264 * fine * coarse if name.startswith("pointWeights") else 4 * taps * fine * coarse
         return 2 * rows * taps * fine * coarse, size_of(name) * rows * (taps * fine + coarse) + sums, "bf16" if "bf16" in name else unit
+    if name == "packGroup":
+        return 0, 64 * 64 * 125 * (4 + 2 * 2), unit
+    if m := re.fullmatch(r"convGroup(\d)_\d", name):
+        voxels, taps = 432 * 16**3, int(m[1]) ** 3
+        return 2 * voxels * 32 * 32 * taps, 2 * voxels * 64 + 2 * 2 * 32 * 32 * taps, "bf16"
     if m := re.fullmatch(r"rowsWeights_(\d)|oneWeights", name):
         i, o, side = (32, 32, 16) if m[1] else (1, 16, 32)
         voxels, taps = 432 * side**3, int(m[1] or 5) ** 3
@@ -156,11 +165,11 @@ def kernels():
 # stages of VNet on 432 patches of 32^3 (16 puzzles of 3^3): channels in and out, side, taps, kernel
 STAGES = [
     ("first layer, 5^3, 1 to 16", 1, 16, 32, 125, "conv5One_bf16", "bf16"),
-    ("stage 1, 5^3, 32 channels at 16^3", 32, 32, 16, 125, "conv5_32", "bf16"),
-    ("stage 2, 5^3, 64 channels at 8^3", 64, 64, 8, 125, "conv5_32", "bf16"),
-    ("stage 3, 5^3, 128 channels at 4^3", 128, 128, 4, 125, "conv_bf16_64", "bf16"),
-    ("stage 4, 5^3, 256 channels at 2^3, where 27 taps reach a voxel", 256, 256, 2, 125, "conv_bf16_64", "bf16"),
-    ("last decoder stage, 5^3, 32 channels at 128^3, batch 2", 32, 32, 128, 125, "conv5_32", "bf16"),
+    ("stage 1, 5^3, 32 channels at 16^3", 32, 32, 16, 125, "convGroup5_4", "bf16"),
+    ("stage 2, 5^3, 64 channels at 8^3", 64, 64, 8, 125, "convGroup5_2", "bf16"),
+    ("stage 3, 5^3, 128 channels at 4^3", 128, 128, 4, 125, "convGroup5_2", "bf16"),
+    ("stage 4, 5^3, 256 channels at 2^3, where 27 taps reach a voxel", 256, 256, 2, 125, "convGroup3_2", "bf16"),
+    ("last decoder stage, 5^3, 32 channels at 128^3, batch 2", 32, 32, 128, 125, "convGroup5_4", "bf16"),
     ("head of segmentation, 1^3, 32 to 9 at 128^3, batch 2", 32, 9, 128, 1, "patches_bf16_16", "bf16"),
 ]
 
@@ -183,6 +192,14 @@ def padding(kernel, out, side):
     return 1
 
 
+def group_share(kernel):
+    """Share of the matrix rate that products of four warps can reach, since they read both matrices from shared memory at 128
+    bytes a cycle: of K + 1 planes of x, K - 1 are multiplied for two planes of y, 64 x 64 x 16 in 32 cycles with 4 KiB, and two
+    for one, 64 x 32 x 16 in 16 cycles with 3 KiB."""
+    k = int(kernel[9])
+    return (32 * (k - 1) + 2 * 16) / (32 * (k - 1) + 2 * 24)
+
+
 def layers():
     yield "| layer, forward | kernel | GFLOP | MiB | bound, ms | bound by | what the kernel's own counts allow, ms |"
     yield "|---|---|---:|---:|---:|---|---:|"
@@ -191,7 +208,7 @@ def layers():
         voxels = images * side**3
         flop, size = 2 * voxels * i * o * live(round(taps ** (1 / 3)), side) ** 3, 2 * voxels * (i + o) + 4 * i * o * taps
         arithmetic, memory = flop / H200[unit], size / H200["bytes"]
-        rate = H200[unit] * (MMA_SYNC if unit == "bf16" else 0.8) * padding(kernel, o, side)
+        rate = H200[unit] * (group_share(kernel) if kernel.startswith("convGroup") else MMA_SYNC if unit == "bf16" else 0.8) * padding(kernel, o, side)
         yield (f"| {what} | `{kernel}` | {flop / 1e9:.0f} | {size / 2**20:.0f} | {1e3 * max(arithmetic, memory):.2f} | "
                f"{'arithmetic' if arithmetic > memory else 'memory'} | {1e3 * max(flop / rate, memory):.2f} |")
 
@@ -283,8 +300,9 @@ def own_rate(ci, co, side, taps):
     """FLOP/s that the kernel chosen for a layer can reach by its own counts."""
     if ci == 1:
         return H200["bf16"] * MMA_SYNC * padding("conv5One_bf16", co, side)
-    rows = taps == 5 and side >= 8
-    return H200["bf16"] * MMA_SYNC * (padding("conv5_32", co, side) if rows and co % 32 == 0 else co / (-(-co // 16) * 16))
+    if taps == 5:
+        return H200["bf16"] * group_share("convGroup5")
+    return H200["bf16"] * MMA_SYNC * co / (-(-co // 16) * 16)
 
 
 def stages(what, layers):

@@ -43,6 +43,7 @@ namespace sim {
 
 Lane *self;
 Block block;
+int lanesPassed;
 
 // --- The generator: xorshift64*, Vigna 2016.
 
@@ -170,6 +171,8 @@ void meet(Meeting m, const char *what, int line, void (*execute)(Warp &)) {
   Warp &w = *me->warp;
   if (!arrive(w, m, what, line)) return resume(&me->stack, nextLane(w));
   if (m == Meeting::Block) {
+    for (Lane &l : w.lanes)
+      if (l.unfenced && !l.passed) l.passed = true, lanesPassed++;
     w.waiting = true;
     sim_switch(&me->stack, scheduler);
     return;
@@ -186,6 +189,7 @@ static void runLanes() {
     Lane *me = self;
     Warp &w = *me->warp;
     if (me->copyCount) fail("ends with %d asynchronous copies that nothing waited for", me->copyCount);
+    if (w.productCount) fail("ends with %d products that nothing waited for", w.productCount);
     bool last = arrive(w, Meeting::End, "its end", 0);
     if (!last && !nextLane(w).stack) {
       self = &nextLane(w);
@@ -207,11 +211,14 @@ static void runLanes() {
 
 static std::vector<Warp> warps;
 static std::vector<Copy> copies;
+static std::vector<Product> products;
 
 static void prepare(Dim threads) {
   uint32_t n = threads.x * threads.y * threads.z;
   warps.resize(n / 32);
   if (copies.size() < size_t(n) * copyMost) copies.resize(size_t(n) * copyMost);
+  if (products.size() < n / 32 * productMost) products.resize(n / 32 * productMost);
+  lanesPassed = 0;
   for (uint32_t i = 0; i < n; i++) {
     Warp &w = warps[i / 32];
     Lane &l = w.lanes[i % 32];
@@ -222,9 +229,12 @@ static void prepare(Dim threads) {
     l.copyCount = 0;
     l.group = 0;
     l.copies = &copies[size_t(i) * copyMost];
+    l.unfenced = l.passed = false;
   }
   for (Warp &w : warps) {
     w.turn = 0;
+    w.productCount = 0;
+    w.products = &products[(&w - warps.data()) * productMost];
     w.waiting = w.ended = false;
     drawOrder(w);
   }

@@ -38,17 +38,27 @@ struct Lane {
   // on its stack and stay where they are while the lane waits
   void *result;
   const void *operand[3];
+  uint64_t matrices[2]; // of a wgmma
   uint32_t value;
   // cp.async
   int copyCount;
   uint32_t group;
   Copy *copies; // copyMost of them: elsewhere, so that the lanes of a block fit into the nearest cache
+  bool unfenced, passed; // copies arrived that products may not read yet; and a barrier was passed so
 };
 
-constexpr int copyMost = 64;
+constexpr int copyMost = 64, productMost = 512;
 
 // Where a thread waits, and with whom.
 enum class Meeting : uint8_t { Warp, Block, End };
+
+// A Product is a warp's part of a wgmma that has not been computed.
+struct Product {
+  uint64_t a, b; // matrices in shared memory
+  int columns;
+  float *results[2][32]; // of the lanes, for 32 columns each
+  uint32_t group;
+};
 
 // A Warp is 32 lanes. Each round they run in turn up to a meeting, which must be the same for all.
 struct Warp {
@@ -59,6 +69,9 @@ struct Warp {
   const char *what; // of the meeting: the instruction
   int line;
   bool waiting, ended;
+  Product *products; // productMost of them
+  int productCount;
+  uint32_t group; // of products
 };
 
 // The block that runs.
@@ -70,6 +83,7 @@ struct Block {
 
 extern Lane *self;
 extern Block block;
+extern int lanesPassed; // of the block, whose copies products may not read though a barrier was passed
 
 // meet waits for the other lanes of the warp, or of the block. The last lane of a warp to arrive
 // executes the instruction for all.

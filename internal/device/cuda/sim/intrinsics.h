@@ -116,6 +116,63 @@ inline void executeMmaTf32(Warp &w) {
   multiply<8>(w, a, b);
 }
 
+// A wgmma's matrix: where its piece of 8 rows and 8 k lies, in bytes of shared memory.
+inline const uint16_t *pieceOf(uint64_t matrix, int row, int k) {
+  size_t at = (matrix & 0x3fff) * 16 + (matrix >> 16 & 0x3fff) * 16 * (k / 8) + (matrix >> 32 & 0x3fff) * 16 * (row / 8);
+  if (at + 128 > block.sharedBytes) fail("wgmma: byte %zu of %zu bytes of shared memory", at + 128, block.sharedBytes);
+  return reinterpret_cast<const uint16_t *>(block.shared + at) + row % 8 * 8;
+}
+
+inline void compute(Warp &w, const Product &p) {
+  if (lanesPassed) fail("wgmma: %d threads copied to shared memory without fenceProducts before the barrier", lanesPassed);
+  const int first = (w.lanes[0].thread.x / 32) % 4 * 16;
+  for (int row = 0; row < 16; row++) {
+    float a[16], sum[64] = {};
+    for (int k = 0; k < 16; k += 8)
+      for (int i = 0; i < 8; i++) a[k + i] = value(uint32_t(pieceOf(p.a, first + row, k)[i]) << 16);
+    for (int column = 0; column < p.columns; column++)
+      for (int k = 0; k < 16; k += 8) {
+        const uint16_t *b = pieceOf(p.b, column, k);
+        for (int i = 0; i < 8; i++) sum[column] += a[k + i] * value(uint32_t(b[i]) << 16);
+      }
+    for (int column = 0; column < p.columns; column++)
+      p.results[column / 32][4 * (row % 8) + column % 8 / 2][4 * (column % 32 / 8) + 2 * (row / 8) + column % 2] += sum[column];
+  }
+}
+
+// finish computes the oldest products of a warp until so many are left
+inline void finishProducts(Warp &w, int left) {
+  int done = w.productCount - left;
+  for (int i = 0; i < done; i++) compute(w, w.products[i]);
+  for (int i = 0; i < left; i++) w.products[i] = w.products[done + i];
+  w.productCount = left;
+}
+
+template <int columns> inline void executeProduct(Warp &w) {
+  if (w.productCount == productMost) fail("wgmma: more than %d products are under way", productMost);
+  Product &p = w.products[w.productCount++];
+  p.a = w.lanes[0].matrices[0], p.b = w.lanes[0].matrices[1], p.columns = columns, p.group = w.group;
+  for (int l = 0; l < 32; l++) {
+    if (w.lanes[l].matrices[0] != p.a || w.lanes[l].matrices[1] != p.b) fail("wgmma: lanes have different matrices");
+    p.results[0][l] = static_cast<float *>(w.lanes[l].result);
+    p.results[1][l] = static_cast<float *>(const_cast<void *>(w.lanes[l].operand[0]));
+  }
+  if (random() % 4 == 0) finishProducts(w, 0); // most are computed as late as they may
+}
+
+inline void executeUniform(Warp &w) {
+  for (int l = 1; l < 32; l++)
+    if (w.lanes[l].value != w.lanes[0].value) fail("lanes have different values where all should have the same");
+}
+
+inline void executeCommit(Warp &w) { w.group++; }
+
+template <int N> inline void executeWait(Warp &w) {
+  int left = 0;
+  while (left < w.productCount && w.products[w.productCount - 1 - left].group + N >= w.group) left++;
+  finishProducts(w, left);
+}
+
 } // namespace sim
 
 #define threadIdx (sim::self->thread)
@@ -170,6 +227,7 @@ template <int N> FN void waitAsync() {
       l.copies[left++] = l.copies[i];
   }
   l.copyCount = left;
+  l.unfenced = true;
 }
 
 FN void together(void *result, const void *a, const void *b, const char *what, int line, void (*execute)(sim::Warp &)) {
@@ -201,6 +259,43 @@ FN void mmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
 FN void mmaTf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, LINE) {
   uint32_t b[2] = {b0, b1};
   together(d, a, b, "mma.tf32", line, sim::executeMmaTf32);
+}
+
+#define WARPGROUPS
+FN uint32_t sharedAddress(const void *p) { return static_cast<const unsigned char *>(p) - sim::block.shared; }
+struct SharedMatrix {
+  uint32_t start, stride;
+};
+FN SharedMatrix matrixOf(const void *p, int leading, int stride) {
+  sim::checkShared(p, 16, "wgmma");
+  if (leading % 16 || stride % 16 || leading >> 18 || stride >> 18) sim::fail("wgmma: pieces %d and %d bytes apart", leading, stride);
+  return {sharedAddress(p) >> 4 | uint32_t(leading) >> 4 << 16, uint32_t(stride) >> 4};
+}
+FN uint32_t uniform(uint32_t v, LINE) {
+  sim::self->value = v;
+  sim::meet(sim::Meeting::Warp, "shfl.idx", line, sim::executeUniform);
+  return v;
+}
+FN void fenceProducts() {
+  sim::Lane &l = *sim::self;
+  if (l.passed) sim::lanesPassed--;
+  l.unfenced = l.passed = false;
+}
+FN void beginProducts(LINE) { sim::meet(sim::Meeting::Warp, "wgmma.fence", line, nullptr); }
+FN void commitProducts(LINE) { sim::meet(sim::Meeting::Warp, "wgmma.commit_group", line, sim::executeCommit); }
+template <int N> FN void waitProducts(LINE) {
+  asm volatile("" ::: "memory");
+  sim::meet(sim::Meeting::Warp, "wgmma.wait_group", line, sim::executeWait<N>);
+  asm volatile("" ::: "memory");
+}
+FN void keepInPlace(float (&d)[4]) { asm volatile("" : : "r"(d) : "memory"); }
+FN void multiplyGroup(float (&d)[4][4], SharedMatrix a, SharedMatrix b, LINE) {
+  sim::self->matrices[0] = uint64_t(a.stride) << 32 | a.start, sim::self->matrices[1] = uint64_t(b.stride) << 32 | b.start;
+  together(d, d, nullptr, "wgmma", line, sim::executeProduct<32>);
+}
+FN void multiplyGroup(float (&low)[4][4], float (&high)[4][4], SharedMatrix a, SharedMatrix b, LINE) {
+  sim::self->matrices[0] = uint64_t(a.stride) << 32 | a.start, sim::self->matrices[1] = uint64_t(b.stride) << 32 | b.start;
+  together(low, high, nullptr, "wgmma", line, sim::executeProduct<64>);
 }
 
 // rounded to nearest, ties away from zero
