@@ -84,6 +84,14 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	}
 	live := c.live()
 	if a, ok := patchesFor(live.convolution, s.Type); ok {
+		if b, how, ok := d.directFor(a, s.Type); ok {
+			list = append(list, variant{"direct",
+				func(k *kernel, o convOperands) { k.convDirect(b, how, live, o.to, o.moments, o.a, o.b, o.bias) }})
+		}
+		if kind == device.ConvTransposed && fewIn(a, s.Type) {
+			list = append(list, variant{"few channels",
+				func(k *kernel, o convOperands) { k.convFewIn(a, live, o.to, o.a, o.b, o.bias) }})
+		}
 		list = append(list, variant{"patches",
 			func(k *kernel, o convOperands) { k.convPatches(a, live, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}

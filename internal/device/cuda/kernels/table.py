@@ -28,9 +28,16 @@ def launch(name):
     if m := re.fullmatch(r"convWeights_(\w+)_(\d+)", name):
         n = int(m[2])
         pitch = (lambda e: 2 * e + (0 if 2 * e // 16 % 2 else 16)) if m[1] == "bf16" else (lambda e: 4 * (e + 8))
-        return 256, 3 * 32 * (pitch(128) + pitch(n))
+        return 256, (4 if m[1] == "bf16" else 3) * 32 * (pitch(128) + pitch(n))
     if m := re.fullmatch(r"patches_(\w+)_(\d+)", name):
         return 256, 4 * (128 + int(m[2])) * 80 + 4 * (128 * (int(m[2]) + 4) + 3 * 256)
+    if m := re.fullmatch(r"direct(Rows|Spread)_(\d)", name):  # 32 columns, and as adjoint 128
+        groups = 1 if m[1] == "Rows" else 4
+        return 128, groups * (2048 * int(m[2]) + 4 * 32 + 4)
+    if name == "directHead":
+        return 128, 512 + 4 * 8 + 4
+    if name.startswith("scatterRows"):
+        return 256, 4 * 1024
     if name.startswith("pointWeights"):
         return 256, 3 * 128 * (80 + 48 if "bf16" in name else 160 + 96)
     if name == "conv5_16":  # 32^3 patches, 16 channels: 16 rows of 32
@@ -54,7 +61,7 @@ def launch(name):
     if name.startswith("conv5One"):
         return 256, 4 * (512 * 17 + 3 * 256)
     if name.startswith("matrix"):
-        return 256, 2 * 16 * 72 * 4
+        return 256, 4 * 32 * 72 * 4
     if name.startswith("lossSums"):
         return 256, 4 * (256 * 17 + 256)
     if name.startswith("transpose"):
@@ -130,11 +137,9 @@ def cost(name):
         rows, taps, fine, coarse = (432 * 16**3, 8, 16, 32) if name.endswith(("_32", "_64")) else (2 * 128**3, 1, 32, 9)
         sums = 4 * 264 * fine * coarse if name.startswith("pointWeights") else 4 * taps * fine * coarse
         return 2 * rows * taps * fine * coarse, size_of(name) * rows * (taps * fine + coarse) + sums, "bf16" if "bf16" in name else unit
-    if name == "packGroup":
-        return 0, 64 * 64 * 125 * (4 + 2 * 2), unit
-    if m := re.fullmatch(r"convGroup(\d)_\d", name):
-        voxels, taps = 432 * 16**3, int(m[1]) ** 3
-        return 2 * voxels * 32 * 32 * taps, 2 * voxels * 64 + 2 * 2 * 32 * 32 * taps, "bf16"
+    if m := re.fullmatch(r"direct(Rows|Spread)_(\d)|directHead|fewIn_(\d)", name):
+        rows, depth, columns = (432 * 16**3, 32 * int(m[2]), 32 if m[1] == "Rows" else 128) if m[1] else (2 * 128**3, int(m[3] or 32), 32 if m[3] else 2)
+        return 2 * rows * depth * columns, 2 * rows * (depth + columns) + 2 * depth * columns, "fp32" if m[3] else "bf16"
     if m := re.fullmatch(r"rowsWeights_(\d)|oneWeights", name):
         i, o, side = (32, 32, 16) if m[1] else (1, 16, 32)
         voxels, taps = 432 * side**3, int(m[1] or 5) ** 3
