@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 )
@@ -390,7 +391,11 @@ func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 
 // gradWeights appends dw <- x, dy.
 func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
-	const rows, voxelsOfChunk, leastChunks, stages = 128, 32, 8, 3
+	const rows, voxelsOfChunk, leastChunks = 128, 32, 8
+	stages := 3
+	if s.Type == device.BFloat16 {
+		stages = 4
+	}
 	live, _ := s.Live()
 	depth := live.WShape().Row()
 	groups, group := groupsOfConv(s), s.OfGroup()
@@ -401,7 +406,7 @@ func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	together := 2 // blocks of a multiprocessor
 	if s.Type == device.BFloat16 {
 		const reserved = 1 << 10 // of a block's shared memory
-		together = min(map[int]int{16: 4, 32: 3, 64: 2}[n], (k.d.sharedMost+reserved)/(shared+reserved))
+		together = min(map[int]int{16: 4, 32: 4, 64: 2}[n], (k.d.sharedMost+reserved)/(shared+reserved))
 	}
 	a := k.d.splitVoxels(s, tiles, together, voxelsOfChunk, leastChunks)
 	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(depth))
@@ -430,7 +435,7 @@ func (a convWeights) parts(s device.ConvSpec) weightParts {
 
 // sumWeights appends dw <- the sum of parts, with zeros for the taps that reach no voxel.
 func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
-	const threads, mostTaps, many = 256, 32, 1 << 20
+	const threads, mostTaps, many, few, mostShare, leastParts = 256, 32, 1 << 20, 1 << 16, 16, 8
 	taps := p.whole[0] * p.whole[1] * p.whole[2]
 	if p.in == 1 && p.kernel == p.whole && p.splits == allSplits(int(p.splits[0])) {
 		// both are in one order
@@ -443,13 +448,26 @@ func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
 	if p.out*p.in*taps >= many {
 		tile = min(p.in, 4*threads/piece)
 	}
-	k.launch("sumWeights", grid{p.out, blocksOf(p.in, tile), blocksOf(taps, piece)}, threads, 4*tile*(piece|1), struct {
+	share := 1
+	if most := int(slices.Max(p.splits[:])); p.out*p.in*taps < few {
+		for share < mostShare && most >= 2*share*leastParts {
+			share *= 2
+		}
+		if share > 1 {
+			tile = min(p.in, threads/share)
+			piece = min(piece, threads/share/tile)
+		}
+	}
+	shared := 4 * share * tile * (piece | 1)
+	k.launch("sumWeights", grid{p.out, blocksOf(p.in, tile), blocksOf(taps, piece)}, threads, shared, struct {
 		Out, In, Tile, Piece               int32
 		Kernel, Whole, First               [3]int32
 		Splits                             [5]int32
+		Share                              int32
+		ByElements                         divisor
 		ByTile, ByPiece, ByWidth, ByHeight divisor
 	}{int32(p.out), int32(p.in), int32(tile), int32(piece), int3(p.kernel), int3(p.whole), int3(p.first), p.splits,
-		divisorOf(tile), divisorOf(piece), divisorOf(p.whole[2]), divisorOf(p.whole[1])}, dw, parts)
+		int32(share), divisorOf(tile * piece), divisorOf(tile), divisorOf(piece), divisorOf(p.whole[2]), divisorOf(p.whole[1])}, dw, parts)
 }
 
 // splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each

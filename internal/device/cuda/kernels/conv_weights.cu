@@ -16,7 +16,7 @@ struct ConvWeights {
   Divisor byW, byH, byD; // sizes of dy
 };
 
-CONSTANT int weightsStages = 3, weightsVoxels = 32;
+CONSTANT int weightsVoxels = 32;
 
 // A tile in shared memory: 32 voxels, so many elements of each; rows are padded so that neither
 // ldmatrix nor the reads of single elements meet in a bank.
@@ -127,6 +127,7 @@ template <class K, int N> FN void convWeights(float *to, const typename K::Type 
   typedef VoxelTile<T, 128> Left;
   typedef VoxelTile<T, N> Right;
   constexpr int V = Vector<T>::size, M = 128, threads = 256, stageBytes = Left::bytes + Right::bytes;
+  constexpr int weightsStages = sizeof(T) == 2 ? 4 : 3;
   SHARED(unsigned char, shared);
   const int taps = a.kernel[0] * a.kernel[1] * a.kernel[2], depth = taps * a.in;
   const int tilesN = (a.out + N - 1) / N, group = blockIdx.y / tilesN, firstOut = blockIdx.y % tilesN * N, firstIn = blockIdx.x * M;
@@ -303,6 +304,7 @@ template <class T, int N> FN void copyVoxels(unsigned char *to, int pitch, const
 template <class K> FN void pointWeights(float *to, const typename K::Type *x, const typename K::Type *dy, const ConvWeights &a) {
   typedef typename K::Type T;
   typedef PointTile<T> Tile;
+  constexpr int weightsStages = 3;
   SHARED(unsigned char, shared);
   const int firstIn = blockIdx.x * pointRows, firstOut = blockIdx.y * pointColumns, warp = threadIdx.x / 32;
   const int begin = blockIdx.z * a.perSplit, end = min(a.voxels, begin + a.perSplit);
@@ -339,11 +341,11 @@ template <class K> FN void pointWeights(float *to, const typename K::Type *x, co
   }
 }
 
-#define POINT_WEIGHTS(K, suffix) \
-  KERNEL(256, 2, pointWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { pointWeights<K>(to, x, dy, a); }
-POINT_WEIGHTS(Fp32, _fp32)
-POINT_WEIGHTS(Tf32, _tf32)
-POINT_WEIGHTS(Bf16, _bf16)
+#define POINT_WEIGHTS(K, suffix, perSM) \
+  KERNEL(256, perSM, pointWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { pointWeights<K>(to, x, dy, a); }
+POINT_WEIGHTS(Fp32, _fp32, 2)
+POINT_WEIGHTS(Tf32, _tf32, 2)
+POINT_WEIGHTS(Bf16, _bf16, 4)
 
 // --- The sum of parts
 
@@ -352,19 +354,22 @@ struct SumWeights {
   int tile, piece;  // channels in and taps of a block
   int kernel[3], whole[3], first[3]; // taps that the parts have, those of dw, where the former begin in these
   int splits[5];    // parts of each plane of taps; of the fifth one and of those after it
-  Divisor byTile, byPiece, byWidth, byHeight; // whole[2], whole[1]
+  int share;        // threads of an element, of which each adds up a range of the parts
+  Divisor byElements, byTile, byPiece, byWidth, byHeight; // whole[2], whole[1]
 };
 
 // sumWeights: dw (out, in, whole taps) = the sum of parts (splits, out, taps, in), 0 for taps that reach no
 // voxel. Parts are read channel by channel, and dw is written tap by tap: shared memory turns them round.
+// Where there are many parts of few elements, several threads share those of an element.
 //
 //	grid: x out, y tiles of in, z pieces of taps
 KERNEL(256, 6, sumWeights, (float *dw, const float *from, SumWeights a)) {
-  SHARED(float, sums); // (tile, piece), rows of an odd length
+  SHARED(float, sums); // (share, tile, piece), rows of an odd length
   const int whole = a.whole[0] * a.whole[1] * a.whole[2], taps = a.kernel[0] * a.kernel[1] * a.kernel[2];
   const int firstIn = blockIdx.y * a.tile, firstTap = blockIdx.z * a.piece, pitch = a.piece | 1;
   const size_t n = (size_t)a.out * taps * a.in;
-  for (int i = threadIdx.x; i < a.tile * a.piece; i += 256) {
+  for (int n0 = threadIdx.x; n0 < a.share * a.tile * a.piece; n0 += 256) {
+    const int range = quotient(n0, a.byElements), i = n0 - range * a.tile * a.piece;
     const int at = quotient(i, a.byTile), in = i - at * a.tile, tap = firstTap + at;
     if (firstIn + in >= a.in || tap >= whole) continue;
     const int row = quotient(tap, a.byWidth), plane = quotient(row, a.byHeight);
@@ -376,7 +381,9 @@ KERNEL(256, 6, sumWeights, (float *dw, const float *from, SumWeights a)) {
 #pragma unroll
       for (int k = 0; k < 4; k++)
         if (z == k) splits = a.splits[k];
-      int s = 0; // eight parts are on their way together, or the last two
+      int s = splits * range / a.share;
+      splits = splits * (range + 1) / a.share;
+      // eight parts are on their way together, or the last two
 #pragma unroll 1
       for (; s + 8 <= splits; s += 8) {
         float v[8];
@@ -391,13 +398,15 @@ KERNEL(256, 6, sumWeights, (float *dw, const float *from, SumWeights a)) {
         sum += s + 1 < splits ? last + part[(s + 1) * n] : last;
       }
     }
-    sums[in * pitch + at] = sum;
+    sums[(range * a.tile + in) * pitch + at] = sum;
   }
   barrier();
   for (int i = threadIdx.x; i < a.tile * a.piece; i += 256) {
     const int in = quotient(i, a.byPiece), at = i - in * a.piece;
-    if (firstIn + in < a.in && firstTap + at < whole)
-      dw[((size_t)blockIdx.x * a.in + firstIn + in) * whole + firstTap + at] = sums[in * pitch + at];
+    if (firstIn + in >= a.in || firstTap + at >= whole) continue;
+    float sum = sums[in * pitch + at];
+    for (int range = 1; range < a.share; range++) sum += sums[(range * a.tile + in) * pitch + at];
+    dw[((size_t)blockIdx.x * a.in + firstIn + in) * whole + firstTap + at] = sum;
   }
 }
 
@@ -410,5 +419,5 @@ CONV_WEIGHTS(Tf32, 16, _tf32_16, 2)
 CONV_WEIGHTS(Tf32, 32, _tf32_32, 2)
 CONV_WEIGHTS(Tf32, 64, _tf32_64, 2)
 CONV_WEIGHTS(Bf16, 16, _bf16_16, 4)
-CONV_WEIGHTS(Bf16, 32, _bf16_32, 3)
+CONV_WEIGHTS(Bf16, 32, _bf16_32, 4)
 CONV_WEIGHTS(Bf16, 64, _bf16_64, 2)
