@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 )
@@ -16,9 +17,9 @@ func (d *Device) MatMul(s device.MatMulSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	const tile, depth, leastDepth = 64, 16, 256
+	const tile, depth, leastDepth, perSM = 64, 32, 256, 4
 	tiles := blocksOf(s.M, tile) * blocksOf(s.N, tile)
-	splits := min(max(1, 2*d.processors/tiles), max(1, s.K/leastDepth))
+	splits := min(max(1, perSM*d.processors/tiles), max(1, s.K/leastDepth))
 	perSplit := blocksOf(blocksOf(s.K, splits), depth) * depth
 	splits = blocksOf(s.K, perSplit)
 	m := product{int32(s.M), int32(s.N), int32(s.K), flag(s.TransA), flag(s.TransB), int32(perSplit), int32(splits)}
@@ -34,7 +35,7 @@ func (d *Device) MatMul(s device.MatMulSpec) (device.Kernel, error) {
 	if d.precision != fp32 {
 		name = "matrix_tf32"
 	}
-	const shared = 4 * 2 * depth * 72
+	const shared = 4 * 4 * depth * 72
 	k.launch(name, grid{blocksOf(s.N, tile), blocksOf(s.M, tile), splits}, 256, shared, m, to, in(0), in(1), bias)
 	if splits > 1 {
 		k.launch("sumSplits", grid{blocksOf(s.M*s.N, 256), 1, 1}, 256, 0, m, out(0), to, bias)
@@ -76,12 +77,12 @@ func (d *Device) SoftmaxGrad(t device.Tensor) (device.Kernel, error) {
 type lossNumbers struct {
 	Images, Classes, Voxels, Chunk int32
 	CE, Dice, Smooth               float32
-	Background, PerImage           int32
+	Background, PerImage, Summed   int32
 }
 
 func lossOf(s device.LossSpec, chunk int) lossNumbers {
 	return lossNumbers{int32(s.Shape[0]), int32(s.Shape[1]), int32(s.Shape.Voxels()), int32(chunk), s.CE, s.Dice,
-		s.Smooth, flag(s.Background), flag(s.PerImage)}
+		s.Smooth, flag(s.Background), flag(s.PerImage), 0}
 }
 
 // Loss implements [device.Device].
@@ -97,7 +98,13 @@ func (d *Device) Loss(s device.LossSpec) (device.Kernel, error) {
 	parts, sums := k.scratch(4*int64(images*chunks*width)), k.scratch(4*int64(images*width))
 	k.launch("lossSums"+suffix(s.Type), grid{chunks, images, 1}, 256, 4*(256*17+256), l, parts, in(0), in(1))
 	k.sumTiles(images, chunks, width, 1, 0, sums, parts)
-	k.launch("lossFinish", grid{1, 1, 1}, 128, 4*128, l, out(0), out(1), sums)
+	const many = 8 // images whose sums are added up by more than one block
+	var total operand
+	if !s.PerImage && images > many {
+		l.Summed, total = 1, k.scratch(4*int64(width))
+		k.sumTiles(1, images, width, 1, 0, total, sums)
+	}
+	k.launch("lossFinish", grid{1 + blocksOf(3*images*classes, 128), 1, 1}, 128, 4*128, l, out(0), out(1), sums, total)
 	return k.done()
 }
 
@@ -108,7 +115,9 @@ func (d *Device) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	}
 	l, k := lossOf(s, 0), d.newKernel()
 	factors := k.scratch(8 * int64(s.Shape[0]*s.Shape[1]))
-	k.launch("diceFactors", grid{blocksOf(s.Shape[0]*s.Shape[1], 128), 1, 1}, 128, 0, l, factors, in(2))
+	if s.Dice != 0 {
+		k.launch("diceFactors", grid{blocksOf(s.Shape[0]*s.Shape[1], 128), 1, 1}, 128, 0, l, factors, in(2))
+	}
 	k.launch("lossGrad"+suffix(s.Type), grid{blocksOf(s.Shape[0]*s.Shape.Voxels(), 256), 1, 1}, 256, 0, l, out(0),
 		in(0), in(1), in(2), in(3), factors)
 	k.sumChannels(device.Tensor{Shape: s.Shape, Type: s.Type}, out(1), out(0))
@@ -138,7 +147,18 @@ func (d *Device) GatherRows(s device.RowsSpec) (device.Kernel, error) {
 
 // ScatterRows implements [device.Device].
 func (d *Device) ScatterRows(s device.RowsSpec) (device.Kernel, error) {
-	return d.rows("scatterRows", s, s.In)
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	const vector, list = 4, 1024 // columns of a thread, rows that a block looks through at a time
+	columns := 1
+	if s.Columns%vector == 0 {
+		columns = vector
+	}
+	k := d.newKernel()
+	k.launch(fmt.Sprint("scatterRows_", columns), grid{blocksOf(s.In*s.Columns/columns, 256), 1, 1}, 256, 4*list,
+		rowsNumbers{int32(s.In), int32(s.Out), int32(s.Columns)}, out(0), in(0), in(1))
+	return k.done()
 }
 
 func (d *Device) groups(name string, s device.GroupSpec, elements int, operands ...operand) (device.Kernel, error) {

@@ -163,7 +163,8 @@ func lossKernels(t *testing.T, dev device.Device, s device.LossSpec, x, target o
 func Rows(t *testing.T, dev device.Device) {
 	r := newRand(1)
 	for _, s := range []device.RowsSpec{{In: 1, Out: 1, Columns: 1}, {In: 27, Out: 27, Columns: 33},
-		{In: 5, Out: 12, Columns: 16}, {In: 9, Out: 3, Columns: 100}} {
+		{In: 5, Out: 12, Columns: 16}, {In: 9, Out: 3, Columns: 100},
+		{In: 9, Out: 1030, Columns: 12}} {
 		index := whole(r, 0, s.In, s.Out)
 		compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.GatherRows(s) },
 			[]operand{output(s.Out, s.Columns)}, []operand{random(r, s.In, s.Columns), index})

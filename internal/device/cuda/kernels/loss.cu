@@ -6,6 +6,7 @@ struct Loss {
   int images, classes, voxels, chunk;
   float ce, dice, smooth;
   int background, perImage;
+  int summed; // lossFinish gets sums of all images, too
 };
 
 // what lossSums leaves for each chunk, and sumTiles for each image: (intersection, sum p, sum t) of each
@@ -93,16 +94,23 @@ template <class F> FN Dice diceOf(const Loss &a, int first, int members, F sumsO
 FN int firstClass(const Loss &a) { return a.background ? 0 : 1; }
 FN int diceUnits(const Loss &a) { return a.perImage ? a.images : 1; }
 
-// lossFinish: loss, stats <- sums (images, 3 classes + 2). One block.
-KERNEL(128, 8, lossFinish, (float *loss, float *stats, const float *sums, Loss a)) {
+// lossFinish: loss, stats <- sums (images, 3 classes + 2), sums of all images. The first block makes the loss,
+// the others copy the sums.
+KERNEL(128, 8, lossFinish, (float *loss, float *stats, const float *sums, const float *total, Loss a)) {
   SHARED(float, shared);
-  const int width = lossSumsOf(a), units = diceUnits(a), members = a.images / units, taking = a.classes - firstClass(a);
+  const int width = lossSumsOf(a), each = 3 * a.classes;
+  if (blockIdx.x) {
+    const int i = (blockIdx.x - 1) * 128 + threadIdx.x;
+    if (i < a.images * each) stats[3 + i] = sums[i / each * width + i % each];
+    return;
+  }
+  const float *from = a.summed ? total : sums;
+  const int images = a.summed ? 1 : a.images, units = a.perImage ? images : 1, members = images / units, taking = a.classes - firstClass(a);
   float entropy = 0, count = 0, dice = 0;
-  for (int n = threadIdx.x; n < a.images; n += 128) entropy += sums[n * width + 3 * a.classes], count += sums[n * width + 3 * a.classes + 1];
-  for (int i = threadIdx.x; i < a.images * 3 * a.classes; i += 128) stats[3 + i] = sums[i / (3 * a.classes) * width + i % (3 * a.classes)];
+  for (int n = threadIdx.x; n < images; n += 128) entropy += from[n * width + each], count += from[n * width + each + 1];
   for (int i = threadIdx.x; i < units * taking; i += 128) {
     const int c = firstClass(a) + i % taking;
-    const Dice d = diceOf(a, i / taking * members, members, [&](int n) { return sums + n * width + 3 * c; });
+    const Dice d = diceOf(a, i / taking * members, members, [&](int n) { return from + n * width + 3 * c; });
     if (d.denominator != 0) dice += (1 - d.numerator / d.denominator) / (taking * units);
   }
   entropy = sumOfBlock<128>(entropy, shared);
@@ -141,7 +149,8 @@ template <class T> FN void lossGrad(T *dx, const T *x, const float *target, cons
   float top, sum, dot = 0;
   voxelStatistics(top, sum, logits, a.classes);
   const float *f = factors + 2 * image * a.classes, entropy = a.ce / stats[2];
-  for (int c = 0; c < a.classes; c++) dot += expf(toFloat(logits[c]) - top) / sum * (f[2 * c + 1] + (c == t ? f[2 * c] : 0));
+  if (a.dice != 0) // else there are no factors
+    for (int c = 0; c < a.classes; c++) dot += expf(toFloat(logits[c]) - top) / sum * (f[2 * c + 1] + (c == t ? f[2 * c] : 0));
   for (int c = 0; c < a.classes; c++) {
     const float p = expf(toFloat(logits[c]) - top) / sum;
     const float byDice = a.dice != 0 ? a.dice * p * (f[2 * c + 1] + (c == t ? f[2 * c] : 0) - dot) : 0;

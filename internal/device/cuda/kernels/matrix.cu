@@ -7,20 +7,33 @@
 // adds the parts up in a fixed order.
 struct Matrix {
   int M, N, K, transA, transB;
-  int perSplit, splits; // of K: perSplit is a multiple of 16
+  int perSplit, splits; // of K: perSplit is a multiple of 32
 };
 
-CONSTANT int matrixDepth = 16, matrixPitch = 72;
+CONSTANT int matrixDepth = 32, matrixPitch = 72, matrixEach = 8; // elements of a thread
 
-// loadTile reads 16 x 64 elements of a matrix whose element (k, i) is at k * strideK + i * strideI
-FN void loadTile(float *to, const float *from, int k0, int i0, int kEnd, int iEnd, size_t strideK, size_t strideI) {
-  const bool alongK = strideK == 1;
+// MatrixTile is 32 x 64 elements of a matrix whose element (k, i) is at k * strideK + i * strideI, on their
+// way through the registers of 256 threads. Along k eight threads read 32 bytes of a row, so that
+// what they write meets two others in a bank at most.
+struct MatrixTile {
+  float value[matrixEach];
+
+  // from the first element of the thread on; so many of k and of i are there
+  FN_MEMBER void fetch(const float *p, bool alongK, int ks, int is, int stride) {
 #pragma unroll
-  for (int j = 0; j < 4; j++) {
-    const int e = threadIdx.x + 256 * j, k = alongK ? e % 16 : e / 64, i = alongK ? e / 16 : e % 64;
-    to[k * matrixPitch + i] = k0 + k < kEnd && i0 + i < iEnd ? from[(k0 + k) * strideK + (i0 + i) * strideI] : 0;
+    for (int j = 0; j < matrixEach; j++) {
+      const bool there = alongK ? ks > 8 * (j % 4) && is > 32 * (j / 4) : ks > 4 * j && is > 0;
+      const size_t at = alongK ? (size_t)(32 * (j / 4)) * stride + 8 * (j % 4) : (size_t)(4 * j) * stride;
+      value[j] = there ? p[at] : 0;
+    }
   }
-}
+  FN_MEMBER void put(float *to, bool alongK) const {
+    const int t = threadIdx.x;
+    to += alongK ? t % 8 * matrixPitch + t / 8 : t / 64 * matrixPitch + t % 64;
+#pragma unroll
+    for (int j = 0; j < matrixEach; j++) to[alongK ? 8 * (j % 4) * matrixPitch + 32 * (j / 4) : 4 * j * matrixPitch] = value[j];
+  }
+};
 
 template <class K> struct MatrixSums;
 template <> struct MatrixSums<Fp32> {
@@ -40,7 +53,7 @@ template <> struct MatrixSums<Fp32> {
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
-      for (int j = 0; j < 4; j++) f(threadIdx.x / 16 * 4 + i, threadIdx.x % 16 * 4 + j, sum[i][j]);
+      for (int j = 0; j < 4; j += 2) f(threadIdx.x / 16 * 4 + i, threadIdx.x % 16 * 4 + j, sum[i][j], sum[i][j + 1]);
   }
 };
 template <> struct MatrixSums<Tf32> {
@@ -61,31 +74,55 @@ template <> struct MatrixSums<Tf32> {
 #pragma unroll
     for (int t = 0; t < 4; t++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) f(warp / 2 * 16 + lane / 4 + i / 2 * 8, warp % 2 * 32 + 8 * t + lane % 4 * 2 + i % 2, sum[t][i]);
+      for (int i = 0; i < 4; i += 2) f(warp / 2 * 16 + lane / 4 + i / 2 * 8, warp % 2 * 32 + 8 * t + lane % 4 * 2, sum[t][i], sum[t][i + 1]);
   }
 };
 
 //	c (splits, M, N), with bias where there is one split       grid: x tiles of N, y tiles of M, z splits
 template <class K> FN void matrix(float *c, const float *a, const float *b, const float *bias, const Matrix &m) {
-  SHARED(float, shared);
-  float *left = shared, *right = shared + matrixDepth * matrixPitch;
+  constexpr int tile = matrixDepth * matrixPitch;
+  SHARED(float, shared); // twice both tiles: one pair is multiplied while the next is on its way
   const int n0 = blockIdx.x * 64, m0 = blockIdx.y * 64, begin = blockIdx.z * m.perSplit, end = min(m.K, begin + m.perSplit);
-  const size_t ak = m.transA ? m.M : 1, ai = m.transA ? 1 : m.K, bk = m.transB ? 1 : m.N, bi = m.transB ? m.K : 1;
+  const bool alongA = !m.transA, alongB = m.transB; // k lies together
+  const int t = threadIdx.x, strideA = alongA ? m.K : m.M, strideB = alongB ? m.K : m.N;
+  const int kA = alongA ? t % 8 : t / 64, iA = m0 + (alongA ? t / 8 : t % 64), kB = alongB ? t % 8 : t / 64, iB = n0 + (alongB ? t / 8 : t % 64);
+  const float *fromA = a + (alongA ? (size_t)iA * strideA + begin + kA : (size_t)(begin + kA) * strideA + iA);
+  const float *fromB = b + (alongB ? (size_t)iB * strideB + begin + kB : (size_t)(begin + kB) * strideB + iB);
   MatrixSums<K> sums;
+  MatrixTile left, right;
+  auto fetch = [&](int k) {
+    left.fetch(fromA, alongA, end - k - kA, m.M - iA, strideA);
+    right.fetch(fromB, alongB, end - k - kB, m.N - iB, strideB);
+    fromA += alongA ? matrixDepth : (size_t)matrixDepth * strideA;
+    fromB += alongB ? matrixDepth : (size_t)matrixDepth * strideB;
+  };
+  fetch(begin);
+  float *now = shared, *other = shared + 2 * tile;
   for (int k = begin; k < end; k += matrixDepth) {
-    barrier();
-    loadTile(left, a, k, m0, end, m.M, ak, ai);
-    loadTile(right, b, k, n0, end, m.N, bk, bi);
-    barrier();
-    sums.add(left, right);
+    left.put(now, alongA);
+    right.put(now + tile, alongB);
+    barrier(); // the pair is there, and nobody reads the one before it any more
+    if (k + matrixDepth < end) fetch(k + matrixDepth);
+    sums.add(now, now + tile);
+    float *const swap = now;
+    now = other, other = swap;
   }
   float *to = c + (size_t)blockIdx.z * m.M * m.N;
-  sums.each([&](int i, int j, float sum) {
-    if (m0 + i < m.M && n0 + j < m.N) to[(size_t)(m0 + i) * m.N + n0 + j] = sum + (bias && m.splits == 1 ? bias[n0 + j] : 0);
+  const bool pairs = m.N % 2 == 0;
+  sums.each([&](int i, int j, float v0, float v1) { // two neighbours
+    if (m0 + i >= m.M || n0 + j >= m.N) return;
+    if (bias && m.splits == 1) v0 += bias[n0 + j], v1 += n0 + j + 1 < m.N ? bias[n0 + j + 1] : 0;
+    float *p = to + (size_t)(m0 + i) * m.N + n0 + j;
+    if (pairs) {
+      *reinterpret_cast<float2 *>(p) = {v0, v1};
+    } else {
+      p[0] = v0;
+      if (n0 + j + 1 < m.N) p[1] = v1;
+    }
   });
 }
-KERNEL(256, 2, matrix_fp32, (float *c, const float *a, const float *b, const float *bias, Matrix m)) { matrix<Fp32>(c, a, b, bias, m); }
-KERNEL(256, 2, matrix_tf32, (float *c, const float *a, const float *b, const float *bias, Matrix m)) { matrix<Tf32>(c, a, b, bias, m); }
+KERNEL(256, 4, matrix_fp32, (float *c, const float *a, const float *b, const float *bias, Matrix m)) { matrix<Fp32>(c, a, b, bias, m); }
+KERNEL(256, 4, matrix_tf32, (float *c, const float *a, const float *b, const float *bias, Matrix m)) { matrix<Tf32>(c, a, b, bias, m); }
 
 KERNEL(256, 4, sumSplits, (float *c, const float *from, const float *bias, Matrix m)) {
   const size_t n = (size_t)m.M * m.N, i = (size_t)blockIdx.x * 256 + threadIdx.x;
@@ -142,16 +179,37 @@ KERNEL(256, 4, gatherRows, (float *y, const float *x, const float *index, Rows a
   const int row = (int)index[i / a.columns];
   y[i] = row >= 0 && row < a.in ? x[(size_t)row * a.columns + i % a.columns] : asFloat(0x7fffffffu);
 }
-// every element of dx looks for the rows that go to it: few, and added in their order
-KERNEL(256, 4, scatterRows, (float *dx, const float *dy, const float *index, Rows a)) {
-  const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
-  if (i >= (size_t)a.in * a.columns) return;
-  const int row = i / a.columns;
-  float sum = 0;
-  for (int r = 0; r < a.out; r++)
-    if ((int)index[r] == row) sum += dy[(size_t)r * a.columns + i % a.columns];
-  dx[i] = sum;
+// every V elements of dx look for the rows that go to them: few, and added in their order
+template <int V> FN void scatterRows(float *dx, const float *dy, const float *index, const Rows &a) {
+  constexpr int list = 1024;
+  SHARED(int, rows); // of the index, -1 past its end
+  const size_t i = ((size_t)blockIdx.x * 256 + threadIdx.x) * V;
+  const bool live = i < (size_t)a.in * a.columns;
+  const int row = live ? (int)(i / a.columns) : -2, column = live ? (int)(i % a.columns) : 0;
+  float sum[V] = {};
+  for (int first = 0; first < a.out; first += list) {
+    barrier(); // nobody reads the list any more
+    for (int r = threadIdx.x; r < list; r += 256) rows[r] = first + r < a.out ? (int)index[first + r] : -1;
+    barrier();
+    const int count = min(list, (a.out - first + 3) / 4 * 4);
+    for (int r = 0; r < count; r += 4) {
+      const uint4 four = *reinterpret_cast<const uint4 *>(rows + r);
+      const int to[4] = {(int)four.x, (int)four.y, (int)four.z, (int)four.w};
+      if (to[0] != row && to[1] != row && to[2] != row && to[3] != row) continue;
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        if (to[k] != row) continue;
+        float v[V];
+        load(v, dy + (size_t)(first + r + k) * a.columns + column);
+#pragma unroll
+        for (int j = 0; j < V; j++) sum[j] += v[j];
+      }
+    }
+  }
+  if (live) store(dx + i, sum);
 }
+KERNEL(256, 4, scatterRows_1, (float *dx, const float *dy, const float *index, Rows a)) { scatterRows<1>(dx, dy, index, a); }
+KERNEL(256, 4, scatterRows_4, (float *dx, const float *dy, const float *index, Rows a)) { scatterRows<4>(dx, dy, index, a); }
 
 struct Groups {
   int groups, rows, columns;
