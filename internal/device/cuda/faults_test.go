@@ -208,6 +208,8 @@ var faults = []fault{
 		bf16, "Conv"},
 	{"no barrier before rows are summed", "matrix.cu",
 		"  barrier(); // of the block, which alone reads what it wrote\n", "", fp32, "Rows"},
+	{"no barrier before the sums of two classes are added", "loss.cu", "  barrier(); // the sums of the warps are there\n", "",
+		tf32, "Loss"},
 	{"no barrier before probabilities are written over", "loss.cu", "      barrier();\n    }\n    const float sums[3]",
 		"    }\n    const float sums[3]", fp32, "Loss"},
 	{"no barrier in a sum of squares", "optimiser.cu", "  shared[threadIdx.x] = sum;\n  barrier();\n",

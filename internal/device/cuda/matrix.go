@@ -96,7 +96,11 @@ func (d *Device) Loss(s device.LossSpec) (device.Kernel, error) {
 	chunks = blocksOf(voxels, chunk)
 	l, width, k := lossOf(s, chunk), 3*classes+2, d.newKernel()
 	parts, sums := k.scratch(4*int64(images*chunks*width)), k.scratch(4*int64(images*width))
-	k.launch("lossSums"+suffix(s.Type), grid{chunks, images, 1}, 256, 4*(256*17+256), l, parts, in(0), in(1))
+	if classes == 2 {
+		k.launch("lossPair"+suffix(s.Type), grid{chunks, images, 1}, 256, 4*8*width, l, parts, in(0), in(1))
+	} else {
+		k.launch("lossSums"+suffix(s.Type), grid{chunks, images, 1}, 256, 4*(256*17+256), l, parts, in(0), in(1))
+	}
 	k.sumTiles(images, chunks, width, 1, 0, sums, parts)
 	const many = 8 // images whose sums are added up by more than one block
 	var total operand
@@ -118,7 +122,11 @@ func (d *Device) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	if s.Dice != 0 {
 		k.launch("diceFactors", grid{blocksOf(s.Shape[0]*s.Shape[1], 128), 1, 1}, 128, 0, l, factors, in(2))
 	}
-	k.launch("lossGrad"+suffix(s.Type), grid{blocksOf(s.Shape[0]*s.Shape.Voxels(), 256), 1, 1}, 256, 0, l, out(0),
+	name := "lossGrad"
+	if s.Shape[1] == 2 {
+		name = "lossPairGrad"
+	}
+	k.launch(name+suffix(s.Type), grid{blocksOf(s.Shape[0]*s.Shape.Voxels(), 256), 1, 1}, 256, 0, l, out(0),
 		in(0), in(1), in(2), in(3), factors)
 	k.sumChannels(device.Tensor{Shape: s.Shape, Type: s.Type}, out(1), out(0))
 	return k.done()

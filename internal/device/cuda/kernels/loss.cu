@@ -79,6 +79,71 @@ template <class T> FN void lossSums(float *to, const T *x, const float *target, 
 KERNEL(256, 4, lossSums_f32, (float *to, const float *x, const float *target, Loss a)) { lossSums(to, x, target, a); }
 KERNEL(256, 4, lossSums_bf16, (float *to, const bf16 *x, const float *target, Loss a)) { lossSums(to, x, target, a); }
 
+// --- Two classes: a thread has both logits of a voxel in its registers
+
+FN void loadPair(float (&v)[2], const float *p) {
+  const float2 q = *reinterpret_cast<const float2 *>(p);
+  v[0] = q.x, v[1] = q.y;
+}
+FN void loadPair(float (&v)[2], const bf16 *p) {
+  const uint32_t q = *reinterpret_cast<const uint32_t *>(p);
+  v[0] = asFloat(q << 16), v[1] = asFloat(q & 0xffff0000u);
+}
+FN void storePair(float *p, float v0, float v1) { *reinterpret_cast<float2 *>(p) = {v0, v1}; }
+FN void storePair(bf16 *p, float v0, float v1) { *reinterpret_cast<uint32_t *>(p) = packBf16(v0, v1); }
+
+struct Pair {
+  float top, sum, p[2];
+};
+FN Pair softmaxOf(const float (&x)[2]) {
+  Pair r;
+  r.top = x[1] > x[0] || x[1] != x[1] ? x[1] : x[0];
+  r.p[0] = expf(x[0] - r.top), r.p[1] = expf(x[1] - r.top), r.sum = r.p[0] + r.p[1];
+  r.p[0] /= r.sum, r.p[1] /= r.sum;
+  return r;
+}
+
+// lossPair is lossSums of two classes.
+template <class T> FN void lossPair(float *to, const T *x, const float *target, const Loss &a) {
+  constexpr int together = 4, sums = 8;
+  SHARED(float, shared); // (warps, sums)
+  const int begin = blockIdx.x * a.chunk, end = min(a.voxels, begin + a.chunk);
+  const size_t image = (size_t)blockIdx.y * a.voxels;
+  float sum[sums] = {};
+  for (int v0 = begin + threadIdx.x; v0 < end; v0 += 256 * together) {
+    float logits[together][2], truth[together];
+#pragma unroll
+    for (int j = 0; j < together; j++) {
+      const int v = v0 + 256 * j;
+      logits[j][0] = logits[j][1] = 0, truth[j] = -1;
+      if (v < end) loadPair(logits[j], x + 2 * (image + v)), truth[j] = target[image + v];
+    }
+#pragma unroll
+    for (int j = 0; j < together; j++) {
+      const int t = classOf(truth[j], 2);
+      if (t > 1) sum[6] = asFloat(0x7fffffffu); // no such class
+      if (t < 0 || t > 1) continue;
+      const Pair s = softmaxOf(logits[j]);
+#pragma unroll
+      for (int c = 0; c < 2; c++) sum[3 * c] += t == c ? s.p[c] : 0, sum[3 * c + 1] += s.p[c], sum[3 * c + 2] += t == c;
+      sum[6] += s.top + logf(s.sum) - (t ? logits[j][1] : logits[j][0]), sum[7]++;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < sums; k++) {
+#pragma unroll
+    for (int mask = 16; mask; mask /= 2) sum[k] += shuffleXor(sum[k], mask);
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32 * sums + k] = sum[k];
+  }
+  barrier(); // the sums of the warps are there
+  if (threadIdx.x >= sums) return;
+  float all = 0;
+  for (int w = 0; w < 8; w++) all += shared[w * sums + threadIdx.x];
+  to[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * sums + threadIdx.x] = all;
+}
+KERNEL(256, 4, lossPair_f32, (float *to, const float *x, const float *target, Loss a)) { lossPair(to, x, target, a); }
+KERNEL(256, 4, lossPair_bf16, (float *to, const bf16 *x, const float *target, Loss a)) { lossPair(to, x, target, a); }
+
 // What the soft Dice loss of a class averages over: images [first, first + members).
 struct Dice {
   float numerator, denominator;
@@ -157,6 +222,36 @@ template <class T> FN void lossGrad(T *dx, const T *x, const float *target, cons
     const float byEntropy = a.ce != 0 ? entropy * (p - (c == t)) : 0;
     put(to + c, *dloss * (byDice + byEntropy));
   }
+}
+
+// lossPairGrad is lossGrad of two classes.
+template <class T> FN void lossPairGrad(T *dx, const T *x, const float *target, const float *stats, const float *dloss, const float *factors, const Loss &a) {
+  const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
+  if (i >= (size_t)a.images * a.voxels) return;
+  const int image = i / a.voxels, t = classOf(target[i], 2);
+  float logits[2], d[2] = {0, 0};
+  loadPair(logits, x + 2 * i);
+  if (t >= 0) {
+    const Pair s = softmaxOf(logits);
+    const float entropy = a.ce / stats[2], *f = factors + 4 * image;
+    float by[2] = {0, 0}, dot = 0;
+    if (a.dice != 0) { // else there are no factors
+#pragma unroll
+      for (int c = 0; c < 2; c++) by[c] = f[2 * c + 1] + (c == t ? f[2 * c] : 0), dot += s.p[c] * by[c];
+    }
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+      const float byDice = a.dice != 0 ? a.dice * s.p[c] * (by[c] - dot) : 0, byEntropy = a.ce != 0 ? entropy * (s.p[c] - (c == t)) : 0;
+      d[c] = *dloss * (byDice + byEntropy);
+    }
+  }
+  storePair(dx + 2 * i, d[0], d[1]);
+}
+KERNEL(256, 4, lossPairGrad_f32, (float *dx, const float *x, const float *target, const float *stats, const float *dloss, const float *factors, Loss a)) {
+  lossPairGrad(dx, x, target, stats, dloss, factors, a);
+}
+KERNEL(256, 4, lossPairGrad_bf16, (bf16 *dx, const bf16 *x, const float *target, const float *stats, const float *dloss, const float *factors, Loss a)) {
+  lossPairGrad(dx, x, target, stats, dloss, factors, a);
 }
 KERNEL(256, 3, lossGrad_f32, (float *dx, const float *x, const float *target, const float *stats, const float *dloss, const float *factors, Loss a)) {
   lossGrad(dx, x, target, stats, dloss, factors, a);

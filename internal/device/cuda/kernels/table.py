@@ -62,6 +62,8 @@ def launch(name):
         return 256, 4 * (512 * 17 + 3 * 256)
     if name.startswith("matrix"):
         return 256, 4 * 32 * 72 * 4
+    if name in ("lossPair_f32", "lossPair_bf16"):
+        return 256, 4 * 8 * 8
     if name.startswith("lossSums"):
         return 256, 4 * (256 * 17 + 256)
     if name.startswith("transpose"):
@@ -105,7 +107,7 @@ ELEMENTWISE = {
     "activateGradAny": (4, 0, 12, E), "activateGradTiled": (3.125, 0, 13, 432 * 32**3 * 16), "activateGrad": (4, 0, 12, E), "activateSumsAny": (3, 0, 10, E), "activateSums": (3, 0, 10, E),
     "activateAny": (3, 0, 6, E), "activate": (3, 0, 6, E), "imageActivate": (2, 0, 10, 432 * 4**3 * 128), "imageGrad": (3, 0, 22, 432 * 4**3 * 128), "moments": (1, 0, 4, E), "sumChannels": (1, 0, 1, E), "scaleChannels": (2, 0, 1, E),
     "copyChannels": (2, 0, 0, E), "addScaled": (3, 0, 1, E), "tiledGrad": (32, 4, 128, 432 * 32**3), "poolGrad": (2.25, 0, 9, E), "pool": (1.125, 0, 1, E),
-    "softmaxGrad": (3, 0, 4, 9 * IMAGE), "softmax": (2, 0, 5, 9 * IMAGE), "lossSums": (1, 4 / 9, 8, 9 * IMAGE), "lossGrad": (2, 4 / 9, 10, 9 * IMAGE), "blend": (1, 8, 4, 9 * 128**3),
+    "softmaxGrad": (3, 0, 4, 9 * IMAGE), "softmax": (2, 0, 5, 9 * IMAGE), "lossPairGrad": (4, 4, 20, IMAGE), "lossPair": (2, 4, 20, IMAGE), "lossSums": (1, 4 / 9, 8, 9 * IMAGE), "lossGrad": (2, 4 / 9, 10, 9 * IMAGE), "blend": (1, 8, 4, 9 * 128**3),
     "adamW": (0, 28, 14, PARAMETERS), "sgd": (0, 20, 6, PARAMETERS), "average": (0, 12, 3, PARAMETERS), "sumSquares": (0, 4, 2, PARAMETERS), "sumDoubles": (0, 8, 1, PARAMETERS // 8192),
     "restore": (0, 40, 153, 128**3), "decideStep": (0, 32, 2, 150), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
     "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
