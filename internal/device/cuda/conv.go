@@ -467,7 +467,8 @@ func (k *kernel) sumWeights(p weightParts, dw, parts operand) {
 		ByElements                         divisor
 		ByTile, ByPiece, ByWidth, ByHeight divisor
 	}{int32(p.out), int32(p.in), int32(tile), int32(piece), int3(p.kernel), int3(p.whole), int3(p.first), p.splits,
-		int32(share), divisorOf(tile * piece), divisorOf(tile), divisorOf(piece), divisorOf(p.whole[2]), divisorOf(p.whole[1])}, dw, parts)
+		int32(share), divisorOf(tile * piece), divisorOf(tile), divisorOf(piece), divisorOf(p.whole[2]),
+		divisorOf(p.whole[1])}, dw, parts)
 }
 
 // splitVoxels divides the voxels of a convolution without its dead taps among blocks, of which each

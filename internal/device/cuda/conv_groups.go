@@ -152,6 +152,7 @@ func (k *kernel) convGroups(a convGroups, y, moments, x, w, bias operand) {
 			ByOut, ByAcross, ByDown, ByPairs divisor
 			ByInner, ByHalo, ByHaloRows      divisor
 		}{a.groupShape, divisorOf(int(a.Out) / 32), divisorOf(across), divisorOf(down), divisorOf(pairs),
-			divisorOf(int(a.Inner)), divisorOf(int(a.Columns) + taps - 1), divisorOf(int(a.Rows) + taps - 1)}, y, moments,
+			divisorOf(int(a.Inner)), divisorOf(int(a.Columns) + taps - 1), divisorOf(int(a.Rows) + taps - 1)}, y,
+		moments,
 		x, packed, bias)
 }

@@ -92,7 +92,8 @@ func checkMoments(t *testing.T, name string, left []float32, images int, s devic
 			count := float64(voxels * s.N / images)
 			deviation := math.Sqrt(squares/count - sum/count*sum/count)
 			if n != count || math.Abs(mean-sum/count) > 2e-3*deviation || math.Abs(math.Sqrt(m2/n)/deviation-1) > 2e-3 {
-				t.Errorf("%s: image %d, channel %d: %g voxels, mean %g, deviation %g; want %g, %g, %g", name, image, c, n,
+				t.Errorf("%s: image %d, channel %d: %g voxels, mean %g, deviation %g; want %g, %g, %g", name, image,
+					c, n,
 					mean, math.Sqrt(m2/n), count, sum/count, deviation)
 				return
 			}

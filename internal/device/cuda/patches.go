@@ -146,7 +146,8 @@ func (k *kernel) convDirect(a direct, l directKernel, p packing, y, moments, x, 
 // fewIn says whether an adjoint has one tap and so few channels in that the ordinary units make it.
 func fewIn(p patches, t device.Type) bool {
 	const vector, threads, most = 8, 256, 64
-	return t == device.BFloat16 && p.Gathers == 0 && p.Spreads == 0 && p.Depth == p.Left && (p.Left == 2 || p.Left == 4) &&
+	return t == device.BFloat16 && p.Gathers == 0 && p.Spreads == 0 && p.Depth == p.Left && (p.Left == 2 ||
+		p.Left == 4) &&
 		p.Right%vector == 0 && p.Right <= vector*most && threads%(p.Right/vector) == 0
 }
 

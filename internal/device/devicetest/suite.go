@@ -190,7 +190,8 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 2, In: 8, Out: 8, Size: [3]int{6, 6, 8}, Kernel: [3]int{3, 2, 4}, Stride: [3]int{3, 2, 4}},
 		{N: 2, In: 32, Out: 9, Size: [3]int{6, 7, 9}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 1, In: 40, Out: 16, Size: [3]int{5, 8, 9}, Kernel: cube(1), Stride: cube(1)},
-		// rows that go to the tensor cores directly: one piece and several, two groups, odd sizes, several units
+		// rows that go to the tensor cores directly: one piece and several, two groups, odd sizes,
+		// several units
 		{N: 3, In: 16, Out: 32, Size: [3]int{10, 8, 16}, Kernel: cube(2), Stride: cube(2), Bias: true},
 		{N: 2, In: 16, Out: 64, Size: [3]int{7, 9, 5}, Kernel: cube(2), Stride: cube(2)},
 		{N: 2, In: 16, Out: 32, Size: [3]int{22, 20, 24}, Kernel: cube(2), Stride: cube(2), Bias: true},
@@ -201,7 +202,8 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 3, In: 32, Out: 32, Size: [3]int{5, 7, 8}, Kernel: cube(1), Stride: cube(1)},
 		{N: 1, In: 32, Out: 2, Size: [3]int{9, 16, 17}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 2, In: 32, Out: 4, Size: [3]int{9, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
-		{N: 1, In: 8, Out: 3, Size: [3]int{31, 16, 18}, Kernel: cube(1), Stride: cube(1)}, // many parts of its weights
+		// many parts of its weights
+		{N: 1, In: 8, Out: 3, Size: [3]int{31, 16, 18}, Kernel: cube(1), Stride: cube(1)},
 		// taps that reach no voxel
 		{N: 2, In: 16, Out: 24, Size: [3]int{1, 2, 6}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
 		{N: 3, In: 16, Out: 16, Size: cube(1), Kernel: cube(5), Stride: cube(1), Pad: cube(2)},

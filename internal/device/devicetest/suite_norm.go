@@ -28,7 +28,8 @@ func normConvs(t *testing.T, dev device.Device) {
 		{N: 3, In: 16, Out: 32, Size: [3]int{8, 8, 16}, Kernel: cube(2), Bias: true},
 		{N: 2, In: 32, Out: 64, Size: [3]int{8, 16, 16}, Kernel: cube(2), Bias: true},
 		{N: 1, In: 16, Out: 32, Size: [3]int{6, 14, 10}, Kernel: cube(2)},
-		{N: 1, In: 16, Out: 32, Size: [3]int{16, 32, 40}, Kernel: cube(2)}, // several units of a warp
+		// several units of a warp
+		{N: 1, In: 16, Out: 32, Size: [3]int{16, 32, 40}, Kernel: cube(2)},
 		{N: 1, In: 32, Out: 4, Size: [3]int{5, 6, 7}, Kernel: cube(1), Bias: true},
 	} {
 		c.Stride, c.Pad, c.Type = cube(1), cube(c.Kernel[0]/2), dev.Activations()

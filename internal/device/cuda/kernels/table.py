@@ -139,6 +139,11 @@ def cost(name):
         rows, taps, fine, coarse = (432 * 16**3, 8, 16, 32) if name.endswith(("_32", "_64")) else (2 * 128**3, 1, 32, 9)
         sums = 4 * 264 * fine * coarse if name.startswith("pointWeights") else 4 * taps * fine * coarse
         return 2 * rows * taps * fine * coarse, size_of(name) * rows * (taps * fine + coarse) + sums, "bf16" if "bf16" in name else unit
+    if name == "packGroup":
+        return 0, 64 * 64 * 125 * (4 + 2 * 2), unit
+    if m := re.fullmatch(r"convGroup(\d)_\d", name):
+        voxels, taps = 432 * 16**3, int(m[1]) ** 3
+        return 2 * voxels * 32 * 32 * taps, 2 * voxels * 64 + 2 * 2 * 32 * 32 * taps, "bf16"
     if m := re.fullmatch(r"direct(Rows|Spread)_(\d)|directHead|fewIn_(\d)", name):
         rows, depth, columns = (432 * 16**3, 32 * int(m[2]), 32 if m[1] == "Rows" else 128) if m[1] else (2 * 128**3, int(m[3] or 32), 32 if m[3] else 2)
         return 2 * rows * depth * columns, 2 * rows * (depth + columns) + 2 * depth * columns, "fp32" if m[3] else "bf16"
