@@ -2,7 +2,11 @@
 
 package cuda
 
-import "github.com/voxsaw/voxsaw/internal/device"
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
 
 // activation is activate.cu's Activate.
 type activation struct {
@@ -10,6 +14,17 @@ type activation struct {
 	Norm, Groups, Act, Residual int32
 	Leak                        float32
 	Trained                     int32
+}
+
+// checkActivate says what is wrong with a spec.
+func checkActivate(s device.ActivateSpec) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	if s.Shape[0]*s.Shape.Voxels() > mostVoxels {
+		return fmt.Errorf("normalisation or activation of shape %v: more than 2^31 voxels", []int(s.Shape))
+	}
+	return nil
 }
 
 func activationOf(s device.ActivateSpec, c channels) activation {
@@ -56,7 +71,7 @@ func listOperands(s device.ActivateSpec, first int, statistics bool) (o activate
 
 // Activate implements [device.Device].
 func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := checkActivate(s); err != nil {
 		return nil, err
 	}
 	k, c, o := d.newKernel(), d.cutOf(s.Shape, s.Type, true), listOperands(s, 1, false)
@@ -119,7 +134,7 @@ const gradSumsOf = 4
 
 // ActivateGrad implements [device.Device].
 func (d *Device) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := checkActivate(s); err != nil {
 		return nil, err
 	}
 	k, c := d.newKernel(), d.cutOf(s.Shape, s.Type, true)

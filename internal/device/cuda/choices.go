@@ -84,7 +84,7 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	}
 	live := c.live()
 	if a, ok := patchesFor(live.convolution, s.Type); ok {
-		if b, how, ok := d.directFor(a, s.Type); ok {
+		if b, how, ok := d.directFor(a, s.Type); ok && c.pieces() < 1<<32 {
 			list = append(list, variant{"direct",
 				func(k *kernel, o convOperands) { k.convDirect(b, how, live, o.to, o.moments, o.a, o.b, o.bias) }})
 		}

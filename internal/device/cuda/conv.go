@@ -62,7 +62,7 @@ func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 // NormConv implements [device.Normaliser]: where a tile is of one image, or the norm is the
 // batch's, there are no groups, and nobody has chosen another variant than ours.
 func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.NormConv, error) {
-	if err := errors.Join(checkConv(s), n.Check()); err != nil {
+	if err := errors.Join(checkConv(s), checkActivate(n)); err != nil {
 		return nil, err
 	}
 	if _, ok := d.choices[device.ChoiceKey(s, device.ConvForward)]; ok || s.Grouped() {
@@ -108,12 +108,21 @@ func instanceOf(s device.ActivateSpec) device.ActivateSpec {
 	return s
 }
 
-// checkConv says what is wrong with a convolution. Kernels number voxels by 32 bits.
+// pieces is how many times 16 bytes of bfloat16 the larger of both tensors has.
+func (c convolution) pieces() int {
+	return int(c.Images) * int(c.Groups) * max(volume(c.From)*int(c.In), volume(c.To)*int(c.Out)) / 8
+}
+
+// mostVoxels is how many voxels a tensor may have: kernels number them by 31 bits, and count to the
+// end of a block's share, which may lie beyond the last one.
+const mostVoxels = 1<<31 - 1<<23
+
+// checkConv says what is wrong with a convolution.
 func checkConv(s device.ConvSpec) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	if x, y := s.N*s.XShape().Voxels(), s.N*s.YShape().Voxels(); max(x, y) > 1<<31-1<<10 {
+	if x, y := s.N*s.XShape().Voxels(), s.N*s.YShape().Voxels(); max(x, y) > mostVoxels {
 		return fmt.Errorf("convolution of %d images of %v: more than 2^31 voxels", s.N, s.Size)
 	}
 	return nil

@@ -245,7 +245,7 @@ var faults = []fault{
 // TestPlantedFaults plants each of the faults; in a short test every third.
 func TestPlantedFaults(t *testing.T) {
 	for n, f := range faults {
-		if testing.Short() && n%8 > 0 {
+		if testing.Short() && n%16 > 0 {
 			continue
 		}
 		t.Run(f.what, func(t *testing.T) {

@@ -305,3 +305,28 @@ func TestDeadTaps(t *testing.T) {
 		d.Close()
 	}
 }
+
+// TestLargeTensors: tensors whose pieces of 16 bytes 32 bits cannot number are not made by kernels
+// that number them so, and what 31 bits cannot number the voxels of is refused.
+func TestLargeTensors(t *testing.T) {
+	d := openSimulated(t, bf16)
+	cube := func(n int) [3]int { return [3]int{n, n, n} }
+	up := device.ConvSpec{N: 1, In: 32, Out: 64, Size: cube(512), Kernel: cube(2), Stride: cube(2),
+		Type: device.BFloat16}
+	for images, want := range map[int]string{4: "direct", 9: "patches"} {
+		up.N = images
+		if got := d.own(up, device.ConvTransposed)[0].name; got != want {
+			t.Errorf("%d images: %s makes them, want %s", images, got, want)
+		}
+	}
+	for images, refused := range map[int]bool{15: false, 16: true} {
+		up.N = images
+		if _, err := d.ConvTransposed(up); (err != nil) != refused {
+			t.Errorf("a convolution of %d images of 512^3: %v", images, err)
+		}
+		s := device.ActivateSpec{Shape: device.Shape{images, 32, 512, 512, 512}, Act: device.ReLU, Type: device.BFloat16}
+		if _, err := d.Activate(s); (err != nil) != refused {
+			t.Errorf("an activation of %d images of 512^3: %v", images, err)
+		}
+	}
+}

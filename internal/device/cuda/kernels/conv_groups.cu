@@ -148,6 +148,12 @@ template <int K, int MT> FN void convGroup(bf16 *y, Moments *moments, const bf16
         const int image = c.image + slab * a.inner + (a.inner > 1 ? u - q * a.inner : 0), xx = c.x + column;
         voxel[m][half] = there && image < a.images && yy < H && column < a.columns && xx < W ? ((image * D + c.z) * H + yy) * W + xx : -1;
       }
+    int live = -1; // the first of this lane's voxels that is there
+#pragma unroll
+    for (int i = 2 * MT - 1; i >= 0; i--) live = voxel[i / 2][i % 2] >= 0 ? i : live;
+    float share = live >= 0; // of a lane, where such are added up
+    for (int mask = 4; mask < 32; mask *= 2) share += shuffleXor(share, mask);
+    share = share > 0 ? 1 / share : 0;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       if (c.z + h >= D) break;
@@ -166,14 +172,18 @@ template <int K, int MT> FN void convGroup(bf16 *y, Moments *moments, const bf16
       }
       if (!moments) continue;
       // Sums about a number that all lanes of a column agree on and that lies among its values, so that little is
-      // lost where they are taken from each other: the mean of some of them.
+      // lost where they are taken from each other: the mean of the first one of each lane that has any.
 #pragma unroll
       for (int t = 0; t < 4; t++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-          float some = voxel[0][0] >= 0 ? sum[0][h][t][i] : 0, first = 0, second = 0;
+          float some = 0, first = 0, second = 0;
+#pragma unroll
+          for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) some = live == 2 * m + half ? sum[m][h][t][2 * half + i] : some;
           for (int mask = 4; mask < 32; mask *= 2) some += shuffleXor(some, mask);
-          some /= 8;
+          some *= share;
 #pragma unroll
           for (int m = 0; m < MT; m++)
 #pragma unroll
