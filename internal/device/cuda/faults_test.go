@@ -242,7 +242,7 @@ var faults = []fault{
 	{"channels past the last one", "images.cu", "min(a.channels - 1, c + a.after)", "c + a.after", fp32, "Images"},
 }
 
-// TestPlantedFaults plants each of the faults; in a short test every third.
+// TestPlantedFaults plants each of the faults; in a short test every sixteenth.
 func TestPlantedFaults(t *testing.T) {
 	for n, f := range faults {
 		if testing.Short() && n%16 > 0 {
