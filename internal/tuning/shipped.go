@@ -16,7 +16,8 @@ import (
 var shipped embed.FS
 
 // Shipped is what comes with the program for a machine, as a device names it ([device.Chooser]):
-// what somebody measured on a GPU of the same name and at the same precision, with whatever driver.
+// what somebody measured on a GPU of the same name, at the same precision and beside the same
+// kernels, with whatever driver.
 // It is false where there is nothing: then the device decides by the shapes.
 func Shipped(machine string) (File, bool, error) { return shippedIn(shipped, machine) }
 

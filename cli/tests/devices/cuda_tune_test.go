@@ -61,9 +61,11 @@ func TestTuneOnGPU(t *testing.T) {
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
 	t.Setenv("VOXSAW_SIM_CUDNN", "wrong")
-	log := voxsaw(append([]string{"finetune", "--data", in("prepared"), "--labels", "2,3", "--steps", "2", "--warmup",
-		"0", "--hold-out", "0", "--validate-every", "0", "--tuning", in("tuning.yaml"), "--out", in("run")},
-		network...)...)
+	training := func(tuning, out string) []string {
+		return append([]string{"finetune", "--data", in("prepared"), "--labels", "2,3", "--steps", "2", "--warmup",
+			"0", "--hold-out", "0", "--validate-every", "0", "--tuning", in(tuning), "--out", in(out)}, network...)
+	}
+	log := voxsaw(training("tuning.yaml", "run")...)
 	for _, want := range []string{"by measurement: " + right,
 		"eng1_k2=5 is refused, our own kernel computes it: it is wrong"} {
 		if !strings.Contains(log, want) {
@@ -76,14 +78,20 @@ func TestTuneOnGPU(t *testing.T) {
 		}
 	}
 
-	// a file of another machine
-	if err := os.WriteFile(in("other.yaml"), []byte(strings.Replace(chosen, "simulated GPU", "NVIDIA H200", 1)),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	if code := cli.Run(append([]string{"bench", "segment", "--crop", "4", "--tuning", in("other.yaml")}, network[:4]...),
-		io.Discard, &stderr); code == 0 {
-		t.Error("choices of another machine were taken")
+	// files of another machine, and of a program with other kernels
+	for _, other := range [][2]string{{"simulated GPU", "NVIDIA H200"}, {", kernels ", ", kernels 0"}} {
+		text := strings.Replace(chosen, other[0], other[1], 1)
+		if text == chosen {
+			t.Fatalf("the file does not say %q:\n%s", other[0], header)
+		}
+		if err := os.WriteFile(in("other.yaml"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		code := cli.Run(training("other.yaml", "other"), io.Discard, &stderr)
+		if code == 0 || !strings.Contains(stderr.String(), "other.yaml was measured on ") ||
+			!strings.Contains(stderr.String(), "voxsaw tune --device cuda --out FILE") {
+			t.Errorf("choices of %q: exit code %d, %s", other[1], code, stderr.String())
+		}
 	}
 }

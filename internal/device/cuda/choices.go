@@ -204,7 +204,8 @@ func (d *Device) Candidates(s device.ConvSpec, kind device.ConvKind) ([]string, 
 	return names, nil
 }
 
-// MeasuredOn implements [device.Chooser].
+// MeasuredOn implements [device.Chooser]. What was measured beside other kernels says nothing of
+// these.
 func (d *Device) MeasuredOn() string {
-	return fmt.Sprintf("%s, driver %s, %s", d.name, driverVersion(), d.precision)
+	return fmt.Sprintf("%s, driver %s, %s, kernels %s", d.name, driverVersion(), d.precision, d.kernels)
 }

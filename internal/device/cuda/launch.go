@@ -10,8 +10,10 @@ import "C"
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"embed"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +54,8 @@ func (d *Device) loadKernels() error {
 	if err != nil {
 		return err
 	}
+	digest := sha256.Sum256(image)
+	d.kernels = hex.EncodeToString(digest[:4])
 	if d.module, err = cu.LoadData(string(image)); err != nil {
 		return fmt.Errorf("loading %s: %w", name, err)
 	}

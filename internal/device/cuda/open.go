@@ -62,6 +62,7 @@ type Device struct {
 	sharedMost     int       // bytes of shared memory that a block may ask for
 	warpgroups     bool      // it multiplies by four warps: compute capability 9.0
 	module         cu.Module
+	kernels        string // the beginning of the digest of their machine code
 	peers          *peers // nil: it works alone
 	functions      map[string]*function
 	staging        staging
