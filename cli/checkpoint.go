@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -41,7 +42,7 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",
 			safetext.List(near))
 	}
-	return "", withHint(usagef("%s is a folder without a checkpoint", path), "%s", hintOfRuns(path,
+	return "", withHint(usagef("%s is a folder without a checkpoint%s", path, outdir.Remark(path)), "%s", hintOfRuns(path,
 		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -90,6 +92,12 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 			"without --series all are listed")
 	}
 	if len(entries) == 0 {
+		for _, path := range paths {
+			if remark := outdir.Remark(path); remark != "" {
+				return withHint(fmt.Errorf("%s%s: no file of voxels and no DICOM series here", path, remark),
+					"voxsaw view %s shows what it holds", hint.Word(path))
+			}
+		}
 		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")),
 			"NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any other name")
 	}

@@ -146,6 +146,25 @@ func Names(dir string) ([]string, error) {
 	return slices.Sorted(maps.Keys(owners)), err
 }
 
+// Remark is what an error adds about a folder that was given where something else is wanted:
+// " (voxsaw prepare wrote this folder)". It is empty for a folder that no command has written into.
+func Remark(dir string) string { return Owner{}.Remark(dir) }
+
+// Remark is the function of that name, which leaves the owner itself out: its errors say what is
+// amiss with what it wrote.
+func (o Owner) Remark(dir string) string {
+	owners, err := read(dir)
+	if err != nil {
+		return ""
+	}
+	names := slices.Compact(slices.Sorted(maps.Values(owners)))
+	names = slices.DeleteFunc(names, func(name string) bool { return name == o.Name })
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s wrote this folder)", strings.Join(names, " and "))
+}
+
 // read gives the owner of each name that is taken.
 func read(dir string) (map[string]string, error) {
 	owners := map[string]string{}

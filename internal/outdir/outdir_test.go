@@ -50,3 +50,23 @@ func TestTake(t *testing.T) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
+
+// A folder that is given where another is wanted is told by who wrote it, but not by its owner.
+func TestRemark(t *testing.T) {
+	dir := t.TempDir()
+	prepare, study := Owner{Name: "voxsaw prepare", Files: []string{"cases"}}, Owner{Name: "voxsaw crossval", Files: []string{"trials"}}
+	for _, o := range []Owner{prepare, study} {
+		if got := o.Remark(dir) + Remark(dir); got != "" && o.Name == prepare.Name {
+			t.Errorf("an empty folder: %q", got)
+		}
+		if err := o.Take(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := Remark(dir), " (voxsaw crossval and voxsaw prepare wrote this folder)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := prepare.Remark(dir), " (voxsaw crossval wrote this folder)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

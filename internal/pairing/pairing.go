@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -506,8 +507,8 @@ func Files(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz), DICOM SEG object or RT structure set (.dcm) here",
-			path)
+		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz), DICOM SEG object or RT structure set (.dcm) here%s",
+			path, outdir.Remark(path))
 	}
 	return files, nil
 }

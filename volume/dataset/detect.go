@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
@@ -262,8 +263,8 @@ func (s source) detect(o Options, several bool) (*Dataset, error) {
 	case len(s.without) > 0:
 		return d, nil
 	}
-	return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", s.root,
-		s.layout)
+	return nil, fmt.Errorf("no scan in %s%s (layout %s): NIfTI files or folders of DICOM files are looked for", s.root,
+		outdir.Remark(s.root), s.layout)
 }
 
 // chooseChannels joins the channels of a scan, unless somebody has said that numbers are those of

@@ -87,7 +87,7 @@ func Open(dir string) (_ *Store, err error) {
 	}()
 	m, records, err := readManifest(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
+		return nil, fmt.Errorf("opening prepared cases in %s%s: %w", dir, owner.Remark(dir), err)
 	}
 	if err := checkFiles(dir, records); err != nil {
 		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
