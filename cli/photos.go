@@ -343,6 +343,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 			return nil
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
+			defer run.pictureTask(options.Folder, onPhotographs(data))()
 			return task.Train(ctx, dev, data, options)
 		},
 	}, score)

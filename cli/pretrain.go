@@ -11,7 +11,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -111,10 +110,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 			return noteLeftOut(stderr, o.Cases, labelled, unlabelled)
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			if options.Folder != "" {
-				run.page.task = &taskPicture{checkpoint: train.Last(options.Folder), store: store}
-				defer run.page.task.close()
-			}
+			defer run.pictureTask(options.Folder, onCases(store))()
 			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)

@@ -52,7 +52,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.tensorboard, "tensorboard", false,
-		"write losses, validations and pictures (of held-out cases; of puzzles at checkpoints) "+
+		"write losses, validations and pictures (of held-out cases; of the task at checkpoints) "+
 			"into the run's folder as TensorBoard reads them")
 	f.BoolVar(&r.json, "json", false,
 		"write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/tensorboard"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -81,6 +82,16 @@ func (b *board) validated(step int, v voxsaw.Validation, pictures *pngFile) erro
 		b.pending.Picture(t, step, "validation/cases", size.X, size.Y, pictures.data)
 	}
 	return b.write()
+}
+
+// pictureTask has pictures made for TensorBoard, if they are asked for, of how a pretraining in a
+// folder does its task, until done is called. Without a folder there are none.
+func (r *runFlags) pictureTask(folder string, look func(voxsaw.Device, string) (*report.Picture, error)) (done func()) {
+	if folder == "" {
+		return func() {}
+	}
+	r.page.task = &taskPicture{checkpoint: train.Last(folder), look: look}
+	return r.page.task.close
 }
 
 // solved takes the picture of how a pretraining does its task after a step, of which it may be told

@@ -29,6 +29,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/viewer"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/format"
@@ -67,11 +69,14 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 		return err
 	}
 	defer done()
+	shown := numbers.Count(len(site.Cases), "case")
+	if len(site.Cases) == 0 && site.Curves != nil {
+		shown = "the curves"
+	}
 	var failed error
 	err = viewer.Serve(cmd.Context(), o.Port, site, func(address string) {
 		_, failed = fmt.Fprintln(cmd.OutOrStdout(), address)
-		say(cmd.ErrOrStderr(), "%s to be seen at this address, on this machine alone; Ctrl-C ends it",
-			numbers.Count(len(site.Cases), "case"))
+		say(cmd.ErrOrStderr(), "%s to be seen at this address, on this machine alone; Ctrl-C ends it", shown)
 	})
 	return cmp.Or(err, failed)
 }
@@ -112,12 +117,17 @@ func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done
 	switch {
 	case err == nil && run:
 		site.Cases = casesOfRun(path, store, stderr)
-		task = &taskPicture{checkpoint: train.Last(path), store: store}
+		task = &taskPicture{checkpoint: train.Last(path), look: onCases(store)}
 		open = append(open, func() { store.Close() }, task.close)
 	case err == nil:
 		site.Cases = preparedCases(store, nil)
 		open = append(open, func() { store.Close() })
 	case run:
+		if photographs, none := photos.Open(data); none == nil {
+			task = &taskPicture{checkpoint: train.Last(path), look: onPhotographs(puzzle2d.Split(photographs))}
+			open = append(open, func() { photographs.Close() }, task.close)
+			break
+		}
 		say(stderr, "without the cases of the run: %v", err)
 	default:
 		found, why := dataset.Detect(path, dataset.Options{})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
@@ -20,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/viewer"
+	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -40,11 +42,12 @@ func pageOfRun(folder string, task *taskPicture, w io.Writer) error {
 	return page.HTML(w)
 }
 
-// taskPicture is how a pretraining does its task on a case that it has not learnt from, such as a
-// puzzle round by round. It is made anew when there is another checkpoint.
+// taskPicture is how a pretraining does its task on what it has not learnt from, such as a puzzle
+// round by round. It is made anew when there is another checkpoint.
 type taskPicture struct {
 	checkpoint string
-	store      *prepared.Store
+	// look draws the picture of a checkpoint, on a case or a photograph.
+	look func(dev voxsaw.Device, checkpoint string) (*report.Picture, error)
 
 	mu      sync.Mutex
 	of      time.Time // when the checkpoint was written that the picture is of
@@ -78,24 +81,42 @@ func (p *taskPicture) draw() (*report.Picture, error) {
 			return nil, err
 		}
 	}
-	_, description, evaluator, err := pretext.Open(p.dev, p.checkpoint, pretext.OpenOptions{Items: 1})
-	if err != nil {
-		return nil, err
+	return p.look(p.dev, p.checkpoint)
+}
+
+// onCases shows a task on a prepared case.
+func onCases(store *prepared.Store) func(voxsaw.Device, string) (*report.Picture, error) {
+	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
+		_, description, evaluator, err := pretext.Open(dev, path, pretext.OpenOptions{Items: 1})
+		if err != nil {
+			return nil, err
+		}
+		defer evaluator.Close()
+		ids, _, err := chooseToSolve(io.Discard, store, description, solveOptions{})
+		if err != nil {
+			return nil, err
+		}
+		c, err := store.Sample(ids[0])
+		if err != nil {
+			return nil, err
+		}
+		made, err := evaluator.Picture(c)
+		if err != nil {
+			return nil, err
+		}
+		return &report.Picture{Image: made.Image, Caption: made.Caption}, nil
 	}
-	defer evaluator.Close()
-	ids, _, err := chooseToSolve(io.Discard, p.store, description, solveOptions{})
-	if err != nil {
-		return nil, err
+}
+
+// onPhotographs shows a task on photographs.
+func onPhotographs(data puzzle2d.Data) func(voxsaw.Device, string) (*report.Picture, error) {
+	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
+		shown, caption, err := puzzle2d.Look(dev, path, data)
+		if err != nil {
+			return nil, err
+		}
+		return &report.Picture{Image: shown, Caption: caption}, nil
 	}
-	c, err := p.store.Sample(ids[0])
-	if err != nil {
-		return nil, err
-	}
-	made, err := evaluator.Picture(c)
-	if err != nil {
-		return nil, err
-	}
-	return &report.Picture{Image: made.Image, Caption: made.Caption}, nil
 }
 
 func (p *taskPicture) close() {

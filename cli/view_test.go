@@ -64,7 +64,7 @@ func TestViewShowsThePuzzle(t *testing.T) {
 	commandtest.Must(t, err)
 	defer store.Close()
 	for run, want := range map[string]bool{"p": true, "f": false} {
-		task := &taskPicture{checkpoint: filepath.Join(run, "last.safetensors"), store: store}
+		task := &taskPicture{checkpoint: filepath.Join(run, "last.safetensors"), look: onCases(store)}
 		var page bytes.Buffer
 		commandtest.Must(t, pageOfRun(run, task, &page))
 		if got := strings.Contains(page.String(), "How it does its task now"); got != want {
@@ -281,5 +281,23 @@ func TestViewFindsTheCasesOfAStudysRun(t *testing.T) {
 	commandtest.Must(t, os.WriteFile(filepath.Join(study, "plan.yaml"), []byte("folds: 2\n"), 0o644))
 	if _, err := dataOfRun(run); err == nil || !strings.Contains(err.Error(), "does not say where") {
 		t.Errorf("without data: %v", err)
+	}
+}
+
+// A pretraining on photographs has its task on the page, too, and no word of cases that are not
+// there.
+func TestViewShowsPhotographs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	commandtest.Must(t, miniature.ImageNet("photos", 2, 8, 2))
+	commandtest.Type(t, "2d prepare photos --out prepared --size 32x32")
+	commandtest.Type(t, "2d pretrain --data prepared --backbone resnet18 --width 0.0625 --grid 2x2 --cell 16 "+
+		"--patch 16 --features 8 --batch 2 --steps 2 --out p")
+	var stderr, page bytes.Buffer
+	site, done, err := (viewOptions{}).site("p", &stderr)
+	commandtest.Must(t, err)
+	defer done()
+	commandtest.Must(t, site.Curves(&page))
+	if there := strings.Contains(page.String(), "A puzzle of "); !there || stderr.Len() > 0 {
+		t.Errorf("a puzzle is on the page: %v; said: %q", there, stderr.String())
 	}
 }

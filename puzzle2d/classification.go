@@ -183,7 +183,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 		}
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
-		Task: "photo-" + c.Task, Settings: &c, Training: c.Train, Undivided: smallerBatch,
+		Task: photoTask(c.Task), Settings: &c, Training: c.Train, Undivided: smallerBatch,
 		Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Declare: func(params *nn.Params) error {
 			g := nn.NewGraph(nn.Train, params.Device().Activations())
@@ -285,12 +285,20 @@ func (w work) cut(photo, class int, r *rand.Rand, put func(string, []int) []floa
 	return nil
 }
 
+// middle is the cell of a 3x3 grid that the others are seen from.
+const middle = 4
+
+// around is the cell of a class of positions: the middle is no place to be told.
+func around(class int) int {
+	if class >= middle {
+		return class + 1
+	}
+	return class
+}
+
 // cutPair writes the patch in the middle of a 3x3 grid, and that of one of the cells around it.
 func (c Classification) cutPair(dst []float32, v view, origin [2]int, class int, r *rand.Rand) error {
-	cells := [2]int{4, class}
-	if class >= 4 {
-		cells[1]++ // the middle is no place to be told
-	}
+	cells := [2]int{middle, around(class)}
 	size := 3 * c.Patch * c.Patch
 	for k, cell := range cells {
 		jitter := [2]int{(c.Cell - c.Patch) / 2, (c.Cell - c.Patch) / 2}

@@ -235,7 +235,7 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 	width, height := data.Photos.Size()
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
 	return pretext.Train(ctx, dev, pretext.Job[*regionsOfStep]{
-		Task: "photo-" + Detect, Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Task: photoTask(Detect), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
 	}, data.named(), o, train.Group{})

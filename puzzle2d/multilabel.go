@@ -98,7 +98,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	l := &multilabelLearner{config: c, data: data}
 	l.build = c.network
 	return pretext.Train(ctx, dev, pretext.Job[*marks]{
-		Task: "photo-" + Classify, Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Task: photoTask(Classify), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)

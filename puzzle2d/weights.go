@@ -60,7 +60,8 @@ func ReadSource(path string, asked Network) (Source, error) {
 // readNetwork reads what network a checkpoint on photographs is of, and how it sees pixels.
 func readNetwork(path string) (Network, Input, error) {
 	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw 2d pretrain, 2d finetune or 2d convert",
-		kind, converted, "photo-"+Labels, "photo-"+Rotation, "photo-"+Position, "photo-"+Classify, "photo-"+Detect)
+		kind, converted, photoTask(Labels), photoTask(Rotation), photoTask(Position), photoTask(Classify),
+		photoTask(Detect))
 	if err != nil {
 		return Network{}, Input{}, err
 	}
@@ -73,16 +74,16 @@ func readNetwork(path string) (Network, Input, error) {
 		var c conversion
 		err = d.Parse(&c)
 		return c.Network, c.Input, err
-	case "photo-" + Classify:
+	case photoTask(Classify):
 		c := DefaultMultilabel()
 		err = d.Parse(&c)
 		return c.Network, c.Input, err
-	case "photo-" + Detect:
+	case photoTask(Detect):
 		c := DefaultDetection()
 		err = d.Parse(&c)
 		return c.Network, c.Input, err
 	}
-	c := DefaultClassification(strings.TrimPrefix(d.Kind, "photo-"))
+	c := DefaultClassification(strings.TrimPrefix(d.Kind, photoTask("")))
 	err = d.Parse(&c)
 	return c.Network, c.Input, err
 }

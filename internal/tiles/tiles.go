@@ -52,6 +52,23 @@ func (p Page) Frame(r image.Rectangle, width int, tint color.Color) {
 	}
 }
 
+// Sheet is a page of n square tiles in rows of so many columns, and says where each of them lies.
+func Sheet(n, columns int) (p Page, place func(tile int) image.Rectangle) {
+	columns = min(columns, n)
+	rows := (n + columns - 1) / columns
+	p = NewPage(2*Margin+columns*(side+sideGap)-sideGap, 2*Margin+rows*(side+sideGap)-sideGap)
+	return p, func(tile int) image.Rectangle {
+		at := image.Pt(Margin+tile%columns*(side+sideGap), Margin+tile/columns*(side+sideGap))
+		return image.Rectangle{Max: image.Pt(side, side)}.Add(at)
+	}
+}
+
+// Sizes of a sheet in pixels.
+const (
+	side    = 96
+	sideGap = 6
+)
+
 // A Face is letters of one size.
 type Face struct{ face font.Face }
 

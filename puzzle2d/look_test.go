@@ -1,0 +1,120 @@
+package puzzle2d
+
+import (
+	"image"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+)
+
+// What is drawn of a classification is told by the weights as the validation counts it: of one
+// photograph, in each class once. The tiles are the photograph's own pixels.
+func TestLookShowsWhatValidationCounts(t *testing.T) {
+	store, dev := prepare(t, 32, 150, 150), open(t)
+	for _, task := range []string{Labels, Rotation, Position} {
+		data := Split(store)
+		c := DefaultClassification(task)
+		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 96, 48, 40, 8, false
+		c.Train = small().Train
+		c.Train.Steps, c.Train.ValidateEvery, c.Train.LR = 2, 2, 0.02
+		if task != Labels {
+			for k, first := 0, data.Validate[0]; k < 8; k++ { // the class goes round by the place in the list
+				data.Validate = append(data.Validate[:k], first)
+			}
+		}
+		c, err := c.Resolve(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task != Labels {
+			data.Validate = data.Validate[:len(c.Classes)]
+		}
+		out := filepath.Join(t.TempDir(), task)
+		summary, err := TrainClassifier(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, caption, err := Look(dev, filepath.Join(out, "last.safetensors"), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := len(data.Validate)
+		if want := int(summary.Validation.Score*float64(items) + 0.5); framed(picture) != items-want {
+			t.Errorf("%s: %d tiles have a red frame, and %d of %d answers are wrong: %s", task, framed(picture),
+				items-want, items, caption)
+		}
+		if task != Labels && !strings.Contains(caption, store.Name(data.Validate[0])) {
+			t.Errorf("%s: the caption names another photograph: %s", task, caption)
+		}
+		if task == Rotation {
+			checkTurned(t, picture, store.Name(data.Validate[0]))
+		}
+		if _, _, err := Look(dev, filepath.Join(out, "last.safetensors"), Data{Photos: store}); err == nil {
+			t.Errorf("%s: without a photograph there is no picture", task)
+		}
+	}
+}
+
+// framed counts the tiles of a sheet with a red frame.
+func framed(m image.Image) (n int) {
+	const side, step, margin = 96, 102, 24
+	for y := margin; y+side <= m.Bounds().Dy(); y += step {
+		for x := margin; x+side <= m.Bounds().Dx(); x += step {
+			if r, g, b, _ := m.At(x, y+side/2).RGBA(); r>>8 == 229 && g>>8 == 57 && b>>8 == 53 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// checkTurned holds four tiles against the photograph: its red grows to the right and its green
+// downwards, and each tile is turned by a quarter more, against the clock.
+func checkTurned(t *testing.T, m image.Image, name string) {
+	t.Helper()
+	// what red and green grow towards, in x and y
+	grow := [][2]image.Point{
+		{image.Pt(1, 0), image.Pt(0, 1)}, {image.Pt(0, -1), image.Pt(1, 0)},
+		{image.Pt(-1, 0), image.Pt(0, -1)}, {image.Pt(0, 1), image.Pt(-1, 0)},
+	}
+	for k, want := range grow {
+		centre := image.Pt(24+102*k+48, 24+48)
+		for colour, towards := range want {
+			level := func(at image.Point) int {
+				r, g, _, _ := m.At(at.X, at.Y).RGBA()
+				return int([]uint32{r, g}[colour] >> 8)
+			}
+			end, begin := level(centre.Add(towards.Mul(30))), level(centre.Sub(towards.Mul(30)))
+			if end-begin < 90 || end-begin > 110 { // 60 of 150 pixels are 102 of 255 levels
+				t.Errorf("%s, turned %d times: colour %d goes from %d to %d", name, k, colour, begin, end)
+			}
+		}
+	}
+}
+
+// A puzzle is drawn from a run's checkpoint, and a checkpoint of something else is named.
+func TestLookShowsPuzzles(t *testing.T) {
+	store, dev := prepare(t, 16, 60, 60), open(t)
+	data := Split(store)
+	c := small()
+	c.Train.Steps, c.Train.ValidateEvery = 2, 2
+	c, err := c.Resolve(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	if _, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: out}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(out, "last.safetensors")
+	picture, caption, err := Look(dev, path, data)
+	if err != nil || picture.Bounds().Dx() < 2*64*3 || !strings.Contains(caption, "of 9 patches") ||
+		!strings.Contains(caption, store.Name(data.Validate[0])) {
+		t.Errorf("%v, %q, %v", picture.Bounds(), caption, err)
+	}
+	if _, _, err := Look(dev, filepath.Join(out, "best.safetensors.none"), data); err == nil {
+		t.Error("a checkpoint that is not there")
+	}
+}
