@@ -156,8 +156,9 @@ var mayImport = map[string][]string{
 	"internal/triage": {".", "eval", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
 		"volume/prepared", "internal/outdir", "internal/predict", "internal/quality", "internal/report",
 		"internal/table"},
-	"internal/bench": {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
-		"internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
+	"internal/bench": {".", "eval", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
+		"internal/puzzle", "internal/quality", "internal/seed", "internal/sliding", "internal/solver",
+		"internal/train"},
 	"internal/planning": {"."},
 	"internal/tuning":   {"internal/device", "internal/device/cpu", "internal/config"},
 

@@ -244,14 +244,12 @@ func (m *stepTimer) Beside(w planning.Work, shape [3]int) (program, validation i
 }
 
 // Validate implements [planning.Machine].
-func (m *stepTimer) Validate(w planning.Work, shape [3]int) (time.Duration, error) {
-	if err := m.ctx.Err(); err != nil {
-		return 0, err
+func (m *stepTimer) Validate(w planning.Work, shapes [][3]int) (all time.Duration, err error) {
+	pace, err := bench.Validation{Settings: w.Network, Options: windows(w), Memory: m.limit}.Run(m.ctx, m.dev)
+	for _, shape := range shapes {
+		all += pace.Of(shape)
 	}
-	n := m.network(w)
-	n.Infer = true
-	t, err := n.Run(m.dev, planWarmup, planTimed, bench.Options{})
-	return t.Median * time.Duration(windows(w).Windows(shape)), err
+	return all, err
 }
 
 // Finetune implements [planning.Machine].

@@ -1,7 +1,11 @@
 package bench
 
 import (
+	"context"
+	"errors"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -10,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/internal/train"
 	_ "github.com/voxsaw/voxsaw/vnet" // the network that works
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -136,5 +141,39 @@ func TestWindowsCountTheScan(t *testing.T) {
 	if got, err := b.Run(t.Context(), dev, source, scan.Len()); err != nil || got.Timed != 2 ||
 		got.Windows != whole.Windows {
 		t.Errorf("two windows: %+v, %v", got, err)
+	}
+}
+
+// A validation takes its windows, which are blended, and what is done with each voxel of the label
+// map. The clock goes on by a second whenever it is looked at: one for four windows, one for the
+// voxels.
+func TestValidation(t *testing.T) {
+	now := time.Unix(0, 0)
+	defer func(clock func() time.Time) { train.Now = clock }(train.Now)
+	train.Now = func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}
+	options := sliding.Options{Size: [3]int{8, 8, 8}, Batch: 1, Overlap: 0.5}
+	p, err := Validation{Settings: tiny, Options: options}.Run(t.Context(), testDevice(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const voxels = 10 * 10 * 8 // of the four windows
+	if p.Window != time.Second/4 || math.Abs(p.Voxel*voxels-1) > 1e-9 {
+		t.Errorf("%+v", p)
+	}
+	for _, shape := range [][3]int{{8, 8, 8}, {10, 10, 8}, {24, 20, 16}} {
+		windows := time.Duration(options.Windows(shape)) * time.Second / 4
+		of, beside := p.Of(shape), float64(shape[0]*shape[1]*shape[2])/voxels
+		if math.Abs((of-windows).Seconds()-beside) > 1e-6 {
+			t.Errorf("a scan of %v takes %v, its windows %v, its voxels %g s", shape, of, windows, beside)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = Validation{Settings: tiny, Options: options}.Run(ctx, testDevice(t))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
 	}
 }

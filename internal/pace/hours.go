@@ -23,15 +23,15 @@ type Trial struct {
 // The trial's own numbers.
 const (
 	trialSteps = 3  // timed at least, the first one left out
-	trialItems = 3  // held-out items that are timed, the first one left out where there are more
-	trialShare = 20 // part of the time that the timed steps may take
+	trialItems = 3  // held-out items that are timed at least, unless they are very slow
+	trialShare = 20 // part of the time that the timed steps may take, and the validation
 	trialMost  = 30 * time.Second
 )
 
-// Try begins a training twice, and ends it as soon as enough is known: once for a step and a few
-// items of a validation, once for a few steps. begin carries the training out with so many steps,
-// without validations before the last, in no folder. within is the time that the training shall
-// have.
+// Try begins a training twice, and ends it as soon as enough is known: once for a step and a
+// validation, of all that is held out unless that takes long, once for a few steps. begin carries
+// the training out with so many steps, without validations before the last, in no folder. within is
+// the time that the training shall have.
 func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 	begin func(ctx context.Context, steps int, o voxsaw.RunOptions) error) (Trial, error) {
 	// try runs a part of the trial, which the watch ends.
@@ -47,11 +47,12 @@ func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 		}
 		return err
 	}
-	held := heldOutWatch{began: train.Now()}
+	long := min(within/trialShare, trialMost)
+	held := heldOutWatch{began: train.Now(), long: long}
 	if err := try(1, &held, &held.enough); err != nil {
 		return Trial{}, err
 	}
-	steps := stopwatch{stepped: func() {}, least: trialSteps, long: min(within/trialShare, trialMost)}
+	steps := stopwatch{stepped: func() {}, least: trialSteps, long: long}
 	if err := try(math.MaxInt32, &steps, &steps.enough); err != nil {
 		return Trial{}, err
 	}
@@ -65,6 +66,7 @@ func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 type heldOutWatch struct {
 	voxsaw.Observer
 	enough  context.CancelFunc
+	long    time.Duration // after which those done are enough
 	began   time.Time
 	start   time.Duration // until the first step was done
 	since   time.Time     // the validation began
@@ -91,7 +93,7 @@ func (h *heldOutWatch) Validating(_, done, of int) {
 	if done == 1 {
 		h.first = h.elapsed
 	}
-	if done < of && (done >= trialItems || h.elapsed > timeEnough) {
+	if done < of && h.elapsed > h.long && (done >= trialItems || h.elapsed > timeEnough) {
 		h.enough()
 	}
 }
@@ -102,11 +104,14 @@ func (h *heldOutWatch) Validated(int, voxsaw.Validation, bool) {
 	}
 }
 
-// whole is the time of a whole validation, and what the first one takes beside that.
+// whole is the time of a whole validation, and what the first one takes beside that, where it was
+// ended early: of one that was carried out, all counts, for its first item may be the largest.
 func (h *heldOutWatch) whole() (all, once time.Duration) {
 	switch {
 	case h.done == 0:
 		return 0, 0
+	case h.done == h.of:
+		return h.elapsed, 0
 	case h.done == 1:
 		return h.elapsed * time.Duration(h.of), 0
 	}

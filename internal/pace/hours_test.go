@@ -3,10 +3,12 @@ package pace
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
@@ -116,5 +118,110 @@ func TestTry(t *testing.T) {
 	}
 	if _, err := Try(ctx, time.Second, voxsaw.RunOptions{}, stops); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// scripted is a training whose steps and held-out items take what is written down, by a clock of
+// its own.
+type scripted struct {
+	now               time.Time
+	first, step, save time.Duration // of the first step, of further ones, of a checkpoint
+	items             []time.Duration
+	ready             time.Duration // what the first item takes beside
+}
+
+func (s *scripted) begin(ctx context.Context, t voxsaw.Training, o voxsaw.RunOptions) error {
+	ready := s.ready
+	begun := s.now
+	for step := 1; step <= t.Steps; step++ {
+		s.now = s.now.Add(s.step)
+		if step == 1 {
+			s.now = s.now.Add(s.first - s.step)
+		}
+		o.Observer.Stepped(voxsaw.Progress{Step: step, Elapsed: s.now.Sub(begun)})
+		if step == t.Steps || t.ValidateEvery > 0 && step%t.ValidateEvery == 0 {
+			if watch, ok := o.Observer.(voxsaw.ValidationObserver); ok && len(s.items) > 0 {
+				watch.Validating(step, 0, len(s.items))
+			}
+			for n, item := range s.items {
+				s.now = s.now.Add(item + ready)
+				ready = 0
+				if watch, ok := o.Observer.(voxsaw.ValidationObserver); ok {
+					watch.Validating(step, n+1, len(s.items))
+				}
+				if ctx.Err() != nil {
+					return &voxsaw.InterruptedError{Cause: ctx.Err()}
+				}
+			}
+			o.Observer.Validated(step, voxsaw.Validation{}, true)
+		}
+		if t.CheckpointEvery > 0 && step%t.CheckpointEvery == 0 {
+			s.now = s.now.Add(s.save)
+		}
+		if ctx.Err() != nil {
+			return &voxsaw.InterruptedError{Cause: ctx.Err()}
+		}
+	}
+	return nil
+}
+
+// What the trial and Fit promise, by a clock that is written down: the trial, the training and its
+// validations together take no longer than the time, and most of it, however uneven the held-out
+// cases are. A validation that is carried out in the trial counts as it was, its largest case too.
+func TestHoursAreKept(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	many := func(n int, each time.Duration) (all []time.Duration) {
+		for range n {
+			all = append(all, each)
+		}
+		return all
+	}
+	uneven, back := []time.Duration{9 * s, 3 * s, 3 * s, 3 * s}, []time.Duration{3 * s, 3 * s, 3 * s, 9 * s}
+	defer func(clock func() time.Time) { train.Now = clock }(train.Now)
+	for name, c := range map[string]struct {
+		run        scripted
+		hours      float64
+		validation time.Duration // that the trial is to tell
+	}{
+		"nothing held out":         {scripted{first: 2 * s, step: 300 * ms}, 1, 0},
+		"the first is the largest": {scripted{first: 2 * s, step: 300 * ms, items: uneven}, 1, 18 * s},
+		"the last is the largest":  {scripted{first: 2 * s, step: 300 * ms, items: back}, 1, 18 * s},
+		"many":                     {scripted{first: 2 * s, step: 300 * ms, items: many(100, 2*s), ready: 3 * s}, 3, 200 * s},
+		"slow ones":                {scripted{first: 9 * s, step: 4 * s, items: many(20, 40*s)}, 3, 800 * s},
+		"a few minutes":            {scripted{first: s, step: 300 * ms, items: many(20, s)}, 0.05, 20 * s},
+		"slow checkpoints":         {scripted{first: 2 * s, step: 300 * ms, save: 10 * s, items: many(4, s)}, 1, 4 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := c.run
+			begun := time.Unix(1e9, 0)
+			run.now = begun
+			train.Now = func() time.Time { return run.now }
+			within := time.Duration(c.hours * float64(time.Hour))
+			o := voxsaw.DefaultTraining()
+			trial, err := Try(t.Context(), within, voxsaw.RunOptions{}, func(ctx context.Context, steps int,
+				r voxsaw.RunOptions) error {
+				return run.begin(ctx, voxsaw.Training{Steps: steps}, r)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if trial.Step != run.step || trial.Validation != c.validation {
+				t.Errorf("a step takes %v, a validation %v: %+v", run.step, c.validation, trial)
+			}
+			if took := run.now.Sub(begun); took > within/10+trialItems*timeEnough {
+				t.Errorf("the trial took %v", took)
+			}
+			fit, err := trial.Fit(within-run.now.Sub(begun), o, func(string) bool { return false })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.begin(t.Context(), fit.Training, voxsaw.RunOptions{Observer: &stopwatch{stepped: func() {},
+				least: math.MaxInt, enough: func() {}}}); err != nil {
+				t.Fatal(err)
+			}
+			if took := run.now.Sub(begun); took > within || took < within*9/10 {
+				t.Errorf("%d steps took %v of %v", fit.Training.Steps, took, within)
+			}
+		})
 	}
 }

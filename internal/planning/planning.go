@@ -54,6 +54,18 @@ type Scan struct {
 	Labels  bool
 }
 
+// at is the shape of the scan at a spacing, whose zeros leave an axis as it is.
+func (s Scan) at(spacing [3]float64) (shape [3]int) {
+	for a := range 3 {
+		size := spacing[a]
+		if size == 0 {
+			size = s.Spacing[a]
+		}
+		shape[a] = max(int(math.Round(float64(s.Shape[a])*s.Spacing[a]/size)), 1)
+	}
+	return shape
+}
+
 // A Fingerprint is what is known of a set before anything is planned.
 type Fingerprint struct {
 	Scans     []Scan
@@ -117,8 +129,8 @@ type Machine interface {
 	// Beside is the memory that a training takes beside its steps: the program itself, and a
 	// validation of a scan of a shape.
 	Beside(w Work, shape [3]int) (program, validation int64)
-	// Validate says how long the validation of a scan of a shape takes.
-	Validate(w Work, shape [3]int) (time.Duration, error)
+	// Validate says how long the validation of scans of these shapes takes.
+	Validate(w Work, shapes [][3]int) (time.Duration, error)
 	// Finetune times steps of fine-tuning, Pretrain of solving puzzles.
 	Finetune(w Work) (time.Duration, error)
 	Pretrain(p Puzzle) (time.Duration, error)
@@ -239,11 +251,7 @@ func (f Fingerprint) median(spacing [3]float64) (median [3]float64) {
 	for a := range 3 {
 		var sizes []float64
 		for _, s := range f.Scans {
-			size := spacing[a]
-			if size == 0 {
-				size = s.Spacing[a]
-			}
-			sizes = append(sizes, math.Round(float64(s.Shape[a])*s.Spacing[a]/size))
+			sizes = append(sizes, float64(s.at(spacing)[a]))
 		}
 		median[a] = percentile(sizes, 50)
 	}
@@ -397,15 +405,17 @@ func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
 	if folds < 2 {
 		return nil
 	}
-	var shape [3]int
-	for a, size := range f.median(p.Spacing) {
-		shape[a] = max(int(size), 1)
+	var shapes [][3]int // the number of windows leaps: a scan of the median shape is not the mean
+	for _, s := range f.Scans {
+		if s.Labels {
+			shapes = append(shapes, s.at(p.Spacing))
+		}
 	}
-	each, err := m.Validate(p.Finetune, shape)
+	all, err := m.Validate(p.Finetune, shapes)
 	if err != nil {
 		return err
 	}
-	p.Validation = time.Duration((n+folds-1)/folds) * each
+	p.Validation = time.Duration(float64(all) / float64(n) * float64((n+folds-1)/folds))
 	whole := time.Duration(hours * float64(time.Hour))
 	p.Validations = validations
 	for p.Validations > 1 && time.Duration(p.Validations)*p.Validation > time.Duration(validating*float64(whole)) {
@@ -429,16 +439,9 @@ func (p *Plan) time() {
 func (f Fingerprint) largest(spacing [3]float64) (shape [3]int) {
 	most := 0.0
 	for _, s := range f.Scans {
-		var at [3]float64
-		for a := range 3 {
-			size := spacing[a]
-			if size == 0 {
-				size = s.Spacing[a]
-			}
-			at[a] = max(math.Round(float64(s.Shape[a])*s.Spacing[a]/size), 1)
-		}
-		if product(at) > most {
-			most, shape = product(at), [3]int{int(at[0]), int(at[1]), int(at[2])}
+		at := s.at(spacing)
+		if voxels := float64(at[0]) * float64(at[1]) * float64(at[2]); voxels > most {
+			most, shape = voxels, at
 		}
 	}
 	return shape

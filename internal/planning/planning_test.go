@@ -16,8 +16,9 @@ type aMachine struct {
 	measured []Work
 	// beside the steps
 	program    int64
-	voxel      float64 // bytes that a validation takes for a voxel
-	validation time.Duration
+	voxel      float64       // bytes that a validation takes for a voxel
+	validation time.Duration // of a scan, or of a window
+	window     int           // size of those; 0: one for each scan
 }
 
 func (m *aMachine) flops(w Work) float64 {
@@ -41,7 +42,16 @@ func (m *aMachine) Beside(_ Work, shape [3]int) (program, validation int64) {
 	return m.program, int64(m.voxel * float64(shape[0]*shape[1]*shape[2]))
 }
 
-func (m *aMachine) Validate(Work, [3]int) (time.Duration, error) { return m.validation, nil }
+func (m *aMachine) Validate(_ Work, shapes [][3]int) (all time.Duration, err error) {
+	for _, s := range shapes {
+		windows := 1
+		for a := 0; a < 3 && m.window > 0; a++ {
+			windows *= (s[a] + m.window - 1) / m.window
+		}
+		all += time.Duration(windows) * m.validation
+	}
+	return all, nil
+}
 
 func (m *aMachine) Pretrain(Puzzle) (time.Duration, error) { return m.puzzle, nil }
 
@@ -133,7 +143,19 @@ func TestValidations(t *testing.T) {
 			t.Errorf("%v a scan: the training takes %v with %d steps", test.each, p.Takes(), p.Steps)
 		}
 	}
-	m := machine(0)
+	// Scans of many windows count with these: here the median scan has 1, the mean one 2.4.
+	mixed := setOf(20, [3]float64{1, 1, 1}, [3]int{100, 100, 100})
+	for n := range 4 {
+		mixed.Scans[n].Shape = [3]int{200, 200, 200}
+	}
+	notHeldOut := Scan{[3]float64{1, 1, 1}, [3]int{900, 900, 900}, false}
+	mixed.Scans = append(mixed.Scans, notHeldOut)
+	m := machine(10 * time.Second)
+	m.window = 100
+	if p := plan(t, mixed, m, 1); p.Validation != 96*time.Second {
+		t.Errorf("four scans of 2.4 windows in the mean: a validation of %v", p.Validation)
+	}
+	m = machine(0)
 	m.program, m.voxel = 1e8, 50
 	if p := plan(t, f, m, 1); p.Bytes != free.Bytes+1e8+50*200*200*200 {
 		t.Errorf("a training takes %d bytes, its steps alone %d", p.Bytes, free.Bytes)
