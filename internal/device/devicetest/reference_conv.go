@@ -2,40 +2,41 @@ package devicetest
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// eachTap calls f with the index of every x, w and y that the convolution multiplies: y[iy] +=
-// x[ix] w[iw]. With groups, an output sees the inputs of its own group.
-func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
-	o, ofGroup := s.OutSize(), s.OfGroup()
-	iy := 0
+// eachMeeting calls f for every voxel of an output's channel, with the voxels of an input's channel
+// that the convolution sees from there, each beside the tap of the kernel that it meets: their
+// indices.
+func eachMeeting(s device.ConvSpec, f func(to int, from, taps []int)) {
+	o := s.OutSize()
+	var from, taps []int
+	for to := range o[0] * o[1] * o[2] {
+		at := [3]int{to / o[2] / o[1], to / o[2] % o[1], to % o[2]}
+		from, taps = from[:0], taps[:0]
+		for tap := range s.Kernel[0] * s.Kernel[1] * s.Kernel[2] {
+			k := [3]int{tap / s.Kernel[2] / s.Kernel[1], tap / s.Kernel[2] % s.Kernel[1], tap % s.Kernel[2]}
+			voxel, inside := 0, true
+			for i := range k {
+				x := at[i]*s.Stride[i] + k[i] - s.Pad[i]
+				voxel, inside = voxel*s.Size[i]+x, inside && x >= 0 && x < s.Size[i]
+			}
+			if inside {
+				from, taps = append(from, voxel), append(taps, tap)
+			}
+		}
+		f(to, from, taps)
+	}
+}
+
+// eachChannel calls f for every output and input that a convolution connects, with what belongs to
+// them: the channels of x and y, and the kernel. With groups, an output sees the inputs of its own
+// group.
+func eachChannel(s device.ConvSpec, x, w, y values, f func(x, w, y values)) {
+	ofGroup, o := s.OfGroup(), s.OutSize()
+	in, taps, out := s.Size[0]*s.Size[1]*s.Size[2], s.Kernel[0]*s.Kernel[1]*s.Kernel[2], o[0]*o[1]*o[2]
 	for n := range s.N {
-		for out := range s.Out {
-			for od := range o[0] {
-				for oh := range o[1] {
-					for ow := range o[2] {
-						for in := range ofGroup.In {
-							for kd := range s.Kernel[0] {
-								d := od*s.Stride[0] + kd - s.Pad[0]
-								if d < 0 || d >= s.Size[0] {
-									continue
-								}
-								for kh := range s.Kernel[1] {
-									h := oh*s.Stride[1] + kh - s.Pad[1]
-									if h < 0 || h >= s.Size[1] {
-										continue
-									}
-									ix := (((n*s.In+out/ofGroup.Out*ofGroup.In+in)*s.Size[0]+d)*s.Size[1] +
-										h) * s.Size[2]
-									iw := (((out*ofGroup.In+in)*s.Kernel[0]+kd)*s.Kernel[1] + kh) * s.Kernel[2]
-									first := ow*s.Stride[2] - s.Pad[2]
-									for kw := max(0, -first); kw < min(s.Kernel[2], s.Size[2]-first); kw++ {
-										f(ix+first+kw, iw+kw, iy)
-									}
-								}
-							}
-						}
-						iy++
-					}
-				}
+		for c := range s.Out {
+			for i := range ofGroup.In {
+				from := n*s.In + c/ofGroup.Out*ofGroup.In + i
+				f(x[from*in:][:in], w[(c*ofGroup.In+i)*taps:][:taps], y[(n*s.Out+c)*out:][:out])
 			}
 		}
 	}
@@ -43,31 +44,50 @@ func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
 
 func (reference) Conv(s device.ConvSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
-		x, w, y := in[0], in[1], out[0]
+		y := out[0]
 		clear(y)
 		if s.Bias {
 			addBias(y, in[2], s.YShape())
 		}
-		eachTap(s, func(ix, iw, iy int) { y[iy] += x[ix] * w[iw] })
+		eachMeeting(s, func(to int, from, taps []int) {
+			eachChannel(s, in[0], in[1], y, func(x, w, y values) {
+				sum := 0.0
+				for j, v := range from {
+					sum += x[v] * w[taps[j]]
+				}
+				y[to] += sum
+			})
+		})
 	}), s.Check()
 }
 
 func (reference) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
-		y, w, x := in[0], in[1], out[0]
+		x := out[0]
 		clear(x)
 		if s.Bias {
 			addBias(x, in[2], s.XShape())
 		}
-		eachTap(s, func(ix, iw, iy int) { x[ix] += y[iy] * w[iw] })
+		eachMeeting(s, func(to int, from, taps []int) {
+			eachChannel(s, x, in[1], in[0], func(x, w, y values) {
+				for j, v := range from {
+					x[v] += y[to] * w[taps[j]]
+				}
+			})
+		})
 	}), s.Check()
 }
 
 func (reference) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
-		x, dy, dw := in[0], in[1], out[0]
-		clear(dw)
-		eachTap(s, func(ix, iw, iy int) { dw[iw] += x[ix] * dy[iy] })
+		clear(out[0])
+		eachMeeting(s, func(to int, from, taps []int) {
+			eachChannel(s, in[0], out[0], in[1], func(x, dw, dy values) {
+				for j, v := range from {
+					dw[taps[j]] += x[v] * dy[to]
+				}
+			})
+		})
 	}), s.Check()
 }
 
