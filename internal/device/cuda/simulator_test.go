@@ -44,10 +44,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The variables that say what a process is for, and with what: the suite at a precision, or opening
-// a driver.
+// The variables that say what a process is for, and with what: the suite at a precision, perhaps
+// with some of its convolutions alone, or opening a driver.
 const (
 	suiteVariable = "VOXSAW_TEST_SUITE"
+	someVariable  = "VOXSAW_TEST_SUITE_TURN"
 	openVariable  = "VOXSAW_TEST_OPEN"
 )
 
