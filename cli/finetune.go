@@ -22,12 +22,14 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type finetuneOptions struct {
 	segment.Config `yaml:",inline"`
 	Data           string            `yaml:"data" help:"folder of prepared, labelled cases"`
 	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or the folder of its run, or a safetensors file of MONAI's VNet, with --preset and --channels, or a model of nnU-Net, a folder or a .pth file; empty: from scratch"`
+	Targets        string            `yaml:"targets,omitempty" help:"folder of label maps that teachers predicted for scans without labels, as voxsaw selftrain makes it: every second crop is of these, but in the last steps"`
 	Plans          string            `yaml:"plans,omitempty" help:"plans.json of nnU-Net, whose network is trained on crops of its patch size; plans.json:3d_lowres chooses a configuration"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
@@ -55,15 +57,8 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
   voxsaw finetune --resume --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case nnunet.IsModel(o.Init):
-				if err := o.startNNUNet(cmd); err != nil {
-					return err
-				}
-			case o.Init != "":
-				if err := o.start(cmd, *run, defaults); err != nil {
-					return err
-				}
+			if err := o.begin(cmd, *run, defaults, o); err != nil {
+				return err
 			}
 			return runFinetune(cmd, *o, *run)
 		})
@@ -73,9 +68,21 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 	return cmd
 }
 
+// begin resolves the options of a run that starts from weights, if it does. All are the options of
+// the verb, which these are a part of.
+func (o *finetuneOptions) begin(cmd *cobra.Command, run runFlags, defaults finetuneOptions, all any) error {
+	switch {
+	case nnunet.IsModel(o.Init):
+		return o.startNNUNet(cmd)
+	case o.Init != "":
+		return o.start(cmd, run, defaults, all)
+	}
+	return nil
+}
+
 // start resolves the options of a run that starts from a checkpoint: its network is the
 // checkpoint's, but for what flags and --config say. A run that is resumed has its network already.
-func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finetuneOptions) error {
+func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finetuneOptions, all any) error {
 	from, err := startFrom(cmd.ErrOrStderr(), o.Init, run)
 	if err != nil {
 		return err
@@ -90,7 +97,7 @@ func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finet
 	}
 	*o = defaults
 	o.Network = network
-	if err := resolve(cmd, o); err != nil {
+	if err := resolve(cmd, all); err != nil {
 		return err
 	}
 	o.Init = from // a run's folder was read again from the flags
@@ -148,6 +155,38 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 	return network, false, err
 }
 
+// choose divides the labelled cases into those to train on and those held out.
+func (o *finetuneOptions) choose(cmd *cobra.Command, cache *prepared.Store) (ids, training, held []string, err error) {
+	if ids, err = labelledIn(cache); err != nil {
+		return nil, nil, nil, withHint(err,
+			"voxsaw inspect shows what a data set holds; labels are paired with scans by name")
+	}
+	if err := checkSelection(cmd, &o.Cases); err != nil {
+		return nil, nil, nil, err
+	}
+	o.Cases.Patients = dataset.PatientsOf(cache.Records())
+	if training, held, err = o.Cases.Choose(ids); err != nil {
+		return nil, nil, nil, &usageError{err}
+	}
+	return ids, training, held, nil
+}
+
+// target gives a run the label maps of teachers that it learns from, and the scans that these are
+// of.
+func (o *finetuneOptions) target(training, held []string) ([]string, error) {
+	targets, err := segment.ReadTargets(o.Targets)
+	if err != nil {
+		return nil, withHint(&usageError{err}, "voxsaw selftrain --teacher CHECKPOINT,CHECKPOINT makes such a folder")
+	}
+	o.Config.Targets, o.Predicted = o.Targets, targets.Digest
+	kept := targets.Kept()
+	if free := o.Cases.Patients.WithoutLabels(kept, training, held); len(free) < len(kept) {
+		return nil, withHint(usagef("%s has label maps of cases that are trained on or held out here, "+
+			"or of their patients", o.Targets), "hold the same cases out as when the label maps were made (--fold, --folds, --splits)")
+	}
+	return kept, nil
+}
+
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	run.memory = o.Memory
 	if err := run.hours.check(cmd); err != nil {
@@ -176,17 +215,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	sayNote(cmd.ErrOrStderr(), cache.Outdated())
-	ids, err := labelledIn(cache)
+	ids, training, held, err := o.choose(cmd, cache)
 	if err != nil {
-		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
-	}
-	if err := checkSelection(cmd, &o.Cases); err != nil {
 		return err
-	}
-	o.Cases.Patients = dataset.PatientsOf(cache.Records())
-	training, held, err := o.Cases.Choose(ids)
-	if err != nil {
-		return &usageError{err}
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -219,13 +250,22 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 					"or leave --unlabelled out")
 		}
 	}
+	if o.Targets != "" {
+		if data.Unlabelled, err = o.target(training, held); err != nil {
+			return err
+		}
+	}
 	summary, err := run.train(cmd, trainingRun{
 		verb: "finetune", items: "crops", batch: batch, settings: &o, training: &o.Config.Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"),
 				list(training), len(held), list(held))
 			if len(data.Unlabelled) > 0 {
-				say(stderr, "and on %s without labels (%s)", numbers.Count(len(data.Unlabelled), "scan"), list(data.Unlabelled))
+				how := "without labels"
+				if o.Targets != "" {
+					how = "that teachers have labelled"
+				}
+				say(stderr, "and on %s %s (%s)", numbers.Count(len(data.Unlabelled), "scan"), how, list(data.Unlabelled))
 			}
 			if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
 				return err

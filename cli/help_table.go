@@ -22,6 +22,11 @@ Data: data labels fold folds fraction
 Network: init network
 Training: crop steps batch lr device
 Run: out resume config`,
+	"selftrain": `
+Data: data labels fold folds fraction
+Teachers: teacher agreement rounds same
+Students: init network crop steps batch lr
+Run: out config`,
 	"crossval": `
 Experiment: data folds fractions seeds unlabelled
 Pretraining: pretrain-task pretrain-steps

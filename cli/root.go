@@ -83,7 +83,7 @@ func allVerbs() []makeVerb {
 		{"data", "inspect", newInspect}, {"data", "plan", newPlan}, {"data", "prepare", newPrepare},
 
 		{"train", "auto", newAuto}, {"train", "pretrain", newPretrain}, {"train", "solve", newSolve},
-		{"train", "finetune", newFinetune}, {"train", "2d", newPhotos},
+		{"train", "finetune", newFinetune}, {"train", selftrainVerb, newSelftrain}, {"train", "2d", newPhotos},
 
 		{"result", "predict", newPredict}, {"result", "next", newNext}, {"result", "evaluate", newEvaluate},
 		{"result", "crossval", newCrossval}, {"result", "compare", newCompare}, {"result", "power", newPower},

@@ -38,6 +38,7 @@ type runFlags struct {
 	cmd           *cobra.Command
 	events        *events // with --json
 	page          *reporter
+	again         string // the command that goes on, where it is not the verb with --resume
 	planned       []byte // the plan that the sizes are of; nil: they are the user's
 }
 
@@ -93,8 +94,12 @@ func resolve(cmd *cobra.Command, o any) error {
 	return nil
 }
 
-// section is what a file for several commands calls the settings of this one.
+// section is what a file for several commands calls the settings of this one. Students are
+// fine-tuned as all networks are.
 func section(cmd *cobra.Command) string {
+	if cmd.Name() == selftrainVerb {
+		return "finetune"
+	}
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
@@ -155,8 +160,8 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		Memory: r.memory.planned(), Loaders: int(r.loaders),
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
-		MayDiffer: append(r.foundAgain(), "data", "memory", "machine.threads", "machine.tuning", "machine.device",
-			"machine.precision", "machine.gpu_memory"),
+		MayDiffer: append(r.foundAgain(), "data", "targets", "memory", "machine.threads", "machine.tuning",
+			"machine.device", "machine.precision", "machine.gpu_memory"),
 	}, nil
 }
 
@@ -191,6 +196,9 @@ func (r *runFlags) explain(err error) error {
 			return shorter
 		}
 		changed.Changes = r.asGiven(changed.Changes)
+	}
+	if r.again != "" {
+		return explain(err, r.again, "choose another folder for --out")
 	}
 	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), hint.Word(r.out)),
 		"start over with --force")

@@ -109,6 +109,15 @@ type Config struct {
 	// probability; left out: 0.9
 	UnlabelledConfidence float64 `yaml:"unlabelled_confidence,omitempty" range:"[0,1]"`
 
+	// steps at the end that learn from labelled cases alone, where others learn from label maps of
+	// teachers, too; left out: a tenth of the steps
+	//
+	// Learning from label maps that teachers predicted: see targets.go.
+	LabelledLast int `yaml:"labelled_last,omitempty" range:"[0,)"`
+	// digest of the label maps that teachers predicted, which half of the crops have instead of
+	// labels
+	Predicted string `yaml:"predicted,omitempty" flag:"-"`
+
 	// names of the labels, from the data
 	Names []string `yaml:"names,flow" flag:"-"`
 	// how the cases were prepared, from the data
@@ -117,6 +126,9 @@ type Config struct {
 	// MeasureOnly keeps validations from deciding which components predictions keep: the
 	// checkpoint says nothing of it then. It is for cases that a learning curve is measured on.
 	MeasureOnly bool `yaml:"-"`
+	// Targets is the folder of these label maps, which [Predictor.MakeTargets] has written; empty:
+	// none are learnt from.
+	Targets string `yaml:"-"`
 }
 
 // DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.
@@ -345,6 +357,10 @@ func (c Config) Check() error {
 	case !(c.UnlabelledWeight >= 0 && c.UnlabelledWeight <= 1000) || c.UnlabelledRamp < 0 ||
 		!(c.UnlabelledConfidence >= 0 && c.UnlabelledConfidence <= 1):
 		return errors.New("unlabelled_weight and unlabelled_ramp must be from 0, unlabelled_confidence from 0 to 1")
+	case c.LabelledLast < 0:
+		return fmt.Errorf("labelled_last is %d, must be a number of steps from 0", c.LabelledLast)
+	case c.Unlabelled && (c.Targets != "" || c.Predicted != ""):
+		return errors.New("unlabelled and targets are two ways to learn from scans without labels: choose one")
 	case c.Batch < 1 || c.Batch > 1<<16:
 		return fmt.Errorf("batch is %d, must be at least 1", c.Batch)
 	case !(c.Foreground >= 0 && c.Foreground <= 1):

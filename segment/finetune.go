@@ -27,6 +27,7 @@ type labelled struct {
 	Store           *prepared.Store
 	Train, Validate []string
 	Unlabelled      []string
+	soft            map[string]*soft // label maps of teachers, of some of the latter
 }
 
 // A CaseObserver is a [voxsaw.Observer] that is given, too, what a validation makes of each
@@ -65,8 +66,13 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		return summary, loaded, err
 	}
 	// Resolve takes no other store
-	data := labelled{of.Store.(*prepared.Store), of.Train, of.Validate, of.Unlabelled}
+	data := labelled{Store: of.Store.(*prepared.Store), Train: of.Train, Validate: of.Validate,
+		Unlabelled: of.Unlabelled}
 	if err := c.checkUnlabelled(data); err != nil {
+		return summary, loaded, err
+	}
+	var taught []checkpoint.Scan
+	if data.soft, c.Predicted, taught, err = c.openTargets(data); err != nil {
 		return summary, loaded, err
 	}
 	settings, err := config.Marshal(&c)
@@ -76,6 +82,9 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	learnt, err := learntWith(data, init, o)
 	if err != nil {
 		return summary, loaded, err
+	}
+	if taught != nil { // what the teachers know, the student is told
+		learnt = learnt.After(checkpoint.Description{Learnt: checkpoint.Learnt{Scans: taught}})
 	}
 	l := learner{}
 	l.observer, _ = o.Observer.(CaseObserver)

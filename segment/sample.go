@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type sampler struct {
 	classes  [][]uint16 // labels of each class
 	table    []uint16   // class of each label; eval.Ignored: its voxels do not count
 	store    *prepared.Store
-	more     []string // unlabelled cases, if they are learnt from
+	more     []string // unlabelled cases, if a mean teacher learns from them
+	soft     []*soft  // label maps of teachers, if they are learnt from
 	train    []string // of very many cases few are opened before the first step
 	held     []*prepared.Case
 	notes    []string
@@ -38,6 +40,10 @@ func newSampler(c Config, data labelled, first, n int) (sampler, error) {
 	s := sampler{config: c, store: data.Store, train: data.Train, first: first, n: n}
 	if c.Unlabelled {
 		s.more = data.Unlabelled
+	}
+	for _, id := range slices.Sorted(maps.Keys(data.soft)) {
+		s.soft = append(s.soft, data.soft[id])
+		s.partial = s.partial || len(data.soft[id].Classes) > 0
 	}
 	var err error
 	if s.classes, err = parseClasses(c.Labels); err != nil {
@@ -171,40 +177,104 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 	b := &batch{images: make([]float32, s.n*values), targets: make([]float32, s.n*n)}
 	for item := range s.n {
 		number := uint64(s.first + item)
-		r := seed.Rand(s.config.Train.Seed, "crop", uint64(step), number)
-		c, err := s.store.Open(s.train[r.IntN(len(s.train))])
-		if err != nil {
-			return b, err
-		}
 		image, target := b.images[item*values:(item+1)*values], b.targets[item*n:(item+1)*n]
-		origin, err := s.origin(c, size, r)
+		r := seed.Rand(s.config.Train.Seed, "crop", uint64(step), number)
+		draw := s.labelledCrop
+		if s.isSoft(step, s.first+item) {
+			draw = s.softCrop
+		}
+		id, merged, err := draw(image, target, size, r, step, number)
 		if err != nil {
 			return b, err
-		}
-		if err := s.config.Augment.sample(image, target, c, origin, size, seed.Rand(s.config.Train.Seed, "augment",
-			uint64(step), number)); err != nil {
-			return b, err
-		}
-		for i, label := range target {
-			if class := s.table[int(label)]; class == eval.Ignored {
-				target[i] = -1 // does not count, see device.LossSpec
-			} else {
-				target[i] = float32(class)
-			}
 		}
 		if s.partial {
-			merged := make([]float32, 1+len(s.classes))
-			for _, class := range undrawnClasses(s.classes, c.Undrawn) {
-				merged[class] = 1
-			}
 			b.merged = append(b.merged, merged...)
 		}
-		b.cases = append(b.cases, c.ID)
+		b.cases = append(b.cases, id)
 	}
 	if len(s.more) > 0 {
 		return b, s.drawUnlabelled(b, step)
 	}
 	return b, nil
+}
+
+// isSoft says whether a crop of a batch is one of a scan that teachers have labelled: every second
+// of a training is, up to its last steps.
+func (s *sampler) isSoft(step, number int) bool {
+	last := s.config.LabelledLast
+	if last == 0 {
+		last = s.config.Train.Steps / 10
+	}
+	return len(s.soft) > 0 && step < s.config.Train.Steps-last && (step*s.config.Batch+number)%2 == 1
+}
+
+// labelledCrop draws a crop of a labelled case, and says of which, and which classes are merged into
+// its background.
+func (s *sampler) labelledCrop(image, target []float32, size [3]int, r *rand.Rand, step int, number uint64) (id string,
+	merged []float32, err error) {
+	c, err := s.store.Open(s.train[r.IntN(len(s.train))])
+	if err != nil {
+		return "", nil, err
+	}
+	origin, err := s.origin(c, size, r)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.config.Augment.sample(image, target, c, origin, size, s.augmenting(step, number)); err != nil {
+		return "", nil, err
+	}
+	for i, label := range target {
+		if class := s.table[int(label)]; class == eval.Ignored {
+			target[i] = -1 // does not count, see device.LossSpec
+		} else {
+			target[i] = float32(class)
+		}
+	}
+	merged = make([]float32, 1+len(s.classes))
+	if s.config.mergesUndrawn() {
+		for _, class := range undrawnClasses(s.classes, c.Undrawn) {
+			merged[class] = 1
+		}
+	}
+	return c.ID, merged, nil
+}
+
+// softCrop draws a crop of a scan that teachers have labelled, likewise.
+func (s *sampler) softCrop(image, target []float32, size [3]int, r *rand.Rand, step int, number uint64) (id string,
+	merged []float32, err error) {
+	of := s.soft[r.IntN(len(s.soft))]
+	c, err := s.store.Open(of.ID)
+	if err != nil {
+		return "", nil, err
+	}
+	var origin [3]int
+	if voxel, found := of.foreground(r); found && r.Float64() < s.config.Foreground {
+		origin = around(c, voxel, size, r)
+	} else if origin, err = sample.RandomOrigin(c, r, size, s.config.MaxAir); err != nil {
+		return "", nil, err
+	}
+	classes := of.draw(seed.Rand(s.config.Train.Seed, "soft target", uint64(step), number))
+	err = s.config.Augment.marked(image, target, c, classes, origin, size, s.augmenting(step, number))
+	merged = make([]float32, 1+len(s.classes))
+	for class, ignored := range of.ignored {
+		if ignored {
+			merged[class] = 1
+		}
+	}
+	return c.ID, merged, err
+}
+
+func (s *sampler) augmenting(step int, number uint64) *rand.Rand {
+	return seed.Rand(s.config.Train.Seed, "augment", uint64(step), number)
+}
+
+// around is the origin of a crop that shows a voxel at a random place.
+func around(c *prepared.Case, voxel, size [3]int, r *rand.Rand) [3]int {
+	// a voxel that has the chosen one at a random place around it becomes the centre
+	for axis, n := range size {
+		voxel[axis] += n/2 - r.IntN(n)
+	}
+	return sample.OriginAround(c, voxel, size)
 }
 
 // origin chooses where to take a crop: for the share Foreground of them, around a voxel of a class,
@@ -225,11 +295,7 @@ func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, e
 				return voxel, err
 			}
 			if found {
-				// a voxel that has the chosen one at a random place around it becomes the centre
-				for axis, n := range size {
-					voxel[axis] += n/2 - r.IntN(n)
-				}
-				return sample.OriginAround(c, voxel, size), nil
+				return around(c, voxel, size, r), nil
 			}
 		}
 	}

@@ -43,7 +43,8 @@ func compiled(t testing.TB, dev voxsaw.Device, c Config, data sample.Data, memor
 		return nil, err
 	}
 	var l learner
-	if err := l.open(c, labelled{data.Store.(*prepared.Store), data.Train, data.Validate, data.Unlabelled}, train.Group{}); err != nil {
+	if err := l.open(c, labelled{Store: data.Store.(*prepared.Store), Train: data.Train, Validate: data.Validate,
+		Unlabelled: data.Unlabelled}, train.Group{}); err != nil {
 		return nil, err
 	}
 	w := train.Workbench{Device: d, Params: nn.NewParams(d, c.Train.Seed), Memory: memory}

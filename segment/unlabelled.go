@@ -36,15 +36,22 @@ type unlabelledBatch struct{ plain, varied, from []float32 }
 
 // checkUnlabelled says what is wrong with the unlabelled cases of a run.
 func (c Config) checkUnlabelled(data labelled) error {
-	if !c.Unlabelled {
+	if !c.Unlabelled && c.Targets == "" {
+		if c.Predicted != "" {
+			return errors.New("predicted: the run learns from label maps of teachers, " +
+				"and no folder of them is given (targets)")
+		}
 		return nil
 	}
+	if len(data.Unlabelled) == 0 && c.Targets != "" {
+		return fmt.Errorf("targets: %s leaves no scan to learn from: scans.json there says why", c.Targets)
+	}
 	if len(data.Unlabelled) == 0 {
-		return errors.New("unlabelled: there are no scans without labels to learn from")
+		return errors.New("there are no scans without labels to learn from")
 	}
 	for _, id := range data.Unlabelled {
 		if slices.Contains(data.Train, id) || slices.Contains(data.Validate, id) {
-			return fmt.Errorf("unlabelled: case %s is among the labelled or held-out ones, too", safetext.Text(id))
+			return fmt.Errorf("without labels: case %s is among the labelled or held-out ones, too", safetext.Text(id))
 		}
 		if _, found := data.Store.Record(id); !found {
 			_, err := data.Store.Open(id) // says so

@@ -5,6 +5,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/segment"
 )
 
 // This file: what the initialisations cost. A difference counts only beside the compute that it
@@ -28,6 +29,28 @@ func (c *cost) add(folder string) error {
 	c.flops += s.FLOPs()
 	c.uncounted = c.uncounted || s.FLOPs() == 0
 	return nil
+}
+
+// addTeachers adds, to that of the trial that was added last, what its teachers took, and the label
+// maps that they made.
+func (c *cost) addTeachers(t Trial, n int, out string) error {
+	if n == 0 {
+		return nil
+	}
+	for k := range n {
+		s, err := train.ReadStatus(t.teacher(out, k))
+		if err != nil {
+			return err
+		}
+		c.steps += float64(s.Step)
+		c.flops += s.FLOPs()
+		c.uncounted = c.uncounted || s.FLOPs() == 0
+	}
+	targets, err := segment.ReadTargets(t.targets(out))
+	if err == nil {
+		c.flops += targets.FLOPs
+	}
+	return err
 }
 
 // cells are the mean steps and TFLOP of a run; empty where there is none, or nobody counted.
@@ -66,6 +89,9 @@ func (r *Result) Compute(out string) (table.Table, error) {
 				if err := finetuning.add(trial.Folder(out)); err != nil {
 					return t, err
 				}
+				if err := finetuning.addTeachers(trial, i.Teachers, out); err != nil {
+					return t, err
+				}
 			}
 		}
 		if finetuning.runs == 0 {
@@ -74,7 +100,7 @@ func (r *Result) Compute(out string) (table.Table, error) {
 		t.Rows = append(t.Rows, i.computeRow(pretraining, finetuning))
 	}
 	t.Notes = []string{
-		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and matrix products, forward and backward, as the direct formulas have them, whatever algorithm computed them; validation is not counted.",
+		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and matrix products, forward and backward, as the direct formulas have them, whatever algorithm computed them; validation is not counted. Fine-tuning counts the teachers of a run, and the label maps that they made.",
 	}
 	return t, nil
 }

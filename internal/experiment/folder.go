@@ -19,6 +19,7 @@ const (
 	splitsFile        = "splits_final.json"
 	trialsFolder      = "trials"
 	pretrainingFolder = "pretraining"
+	teachersFolder    = "teachers" // of trials that have some: their runs, and what they predicted
 )
 
 // What the command of an experiment makes of its results, in the same folder. A trial leaves the
@@ -33,7 +34,7 @@ const (
 // owner has the files of an experiment. What trials an earlier version has left in the folder,
 // [runner.record] looks at.
 var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
-	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile, train.Planned)}
+	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, ComputeFile, train.Planned)}
 
 // StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
 func StudyOf(run string) string {
@@ -42,7 +43,7 @@ func StudyOf(run string) string {
 		return ""
 	}
 	for up := filepath.Dir(path); up != filepath.Dir(up); up = filepath.Dir(up) {
-		if name := filepath.Base(up); name == trialsFolder || name == pretrainingFolder {
+		if name := filepath.Base(up); name == trialsFolder || name == pretrainingFolder || name == teachersFolder {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(up), planFile)); err == nil {
 				return filepath.Dir(up)
 			}

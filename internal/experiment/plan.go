@@ -84,6 +84,8 @@ type Initialisation struct {
 	Pretrain   config.Section `yaml:"pretrain,omitempty" help:"pretrain an encoder: settings that differ from those of the plan's section pretrain, {} for none"`
 	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
 	Encoder    string         `yaml:"encoder,omitempty" help:"name of another initialisation, whose encoders this one starts from, to compare settings of fine-tuning"`
+	Teachers   int            `yaml:"teachers,omitempty" help:"networks that are trained first, from the labels of each run alone, and label the scans that it has no labels of; the run learns from these label maps, too, as voxsaw selftrain does; 0: none"`
+	Agreement  float64        `yaml:"agreement,omitempty" help:"with teachers: a structure is ignored in a scan where pairs of them agree less (DSC); left out: 0.5"`
 	Finetune   config.Section `yaml:"finetune,omitempty" help:"settings of fine-tuning that differ from those of the plan's section finetune, such as a learning rate or more steps"`
 	// Published changes no result.
 	Published map[float64]float64 `yaml:"published,omitempty" help:"mean DSC in percent that others published, by the share of the training cases: shown in grey beside ours"`
@@ -162,6 +164,14 @@ func (p Plan) Check() error {
 			return fmt.Errorf("initialisation %s has the encoders of %s, and a checkpoint or settings to pretrain with as well: choose one", i.Name, i.Encoder)
 		case i.Name == Scratch && !i.random():
 			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or with settings to pretrain with", Scratch)
+		case i.Teachers < 0 || i.Teachers > 100 || !(i.Agreement >= 0 && i.Agreement <= 1):
+			return fmt.Errorf("initialisation %s: %d teachers with an agreement of %v: "+
+				"must be from 0 to 100, and from 0 to 1", i.Name, i.Teachers, i.Agreement)
+		case i.Agreement > 0 && i.Teachers < 2:
+			return fmt.Errorf("initialisation %s: agreement is that of several teachers, and there are %d", i.Name,
+				i.Teachers)
+		case i.Name == Scratch && i.Teachers > 0:
+			return fmt.Errorf("initialisation %s has no teachers: give another name to one with some", Scratch)
 		case i.Data != "" && !i.pretrains():
 			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}

@@ -440,9 +440,15 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err := r.atRoot(func() error { finished = train.Finished(folder); return nil }); err != nil {
 		return nil, err
 	}
+	unlabelled := t.Unlabelled
+	if r.plan.initialisation(t.Init).Teachers > 0 {
+		if c.Targets, unlabelled, err = r.taught(ctx, t, c, init, finished); err != nil {
+			return nil, err
+		}
+	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
 	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve,
-		Unlabelled: t.Unlabelled}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+		Unlabelled: unlabelled}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// This file: arms that learn from scans without labels, too (finetune.unlabelled).
+// This file: arms that learn from scans without labels, too: by a mean teacher
+// (finetune.unlabelled), or by what other networks predict for them (teachers).
 //
 // What a trial of such an arm has without labels: the training cases of its fold whose labels its
 // share leaves out, the cases set aside for pretraining, and the scans that never had labels. Never
@@ -32,8 +33,9 @@ func (p Plan) casesOf(cache *prepared.Store) (Cases, error) {
 
 // unlabelled says whether an arm learns from scans without labels.
 func (p Plan) unlabelled(name string) bool {
-	c, err := p.finetune(p.initialisation(name)) // which Check has looked at
-	return err == nil && c.Unlabelled
+	i := p.initialisation(name)
+	c, err := p.finetune(i) // which Check has looked at
+	return err == nil && (c.Unlabelled || i.Teachers > 0)
 }
 
 // unlabelled are the scans that a trial learns from without their labels.
@@ -50,7 +52,7 @@ func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
 		switch {
 		case !p.unlabelled(t.Init):
 		case ranks > 1:
-			return fmt.Errorf("initialisation %s: learning from scans without labels (finetune.unlabelled) "+
+			return fmt.Errorf("initialisation %s: learning from scans without labels (finetune.unlabelled, teachers) "+
 				"in %d ranks cannot be done yet: leave the ranks out, trials can run beside one another",
 				t.Init, ranks)
 		case len(t.Unlabelled) == 0:
@@ -58,7 +60,7 @@ func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
 		}
 	}
 	if len(empty) > 0 {
-		return fmt.Errorf("finetune.unlabelled: %s would have no scan without labels to learn from: %s: "+
+		return fmt.Errorf("finetune.unlabelled, teachers: %s would have no scan without labels to learn from: %s: "+
 			"leave the share out in which all training cases have labels, "+
 			"or prepare scans without labels into the same folder",
 			numbers.Count(len(empty), "trial"), safetext.List(empty))
@@ -109,6 +111,9 @@ func (p Plan) checkArms(cache *prepared.Store) error {
 	var failed []error
 	for _, i := range p.Inits {
 		c, err := p.finetune(i)
+		if err == nil && i.Teachers > 0 && c.Unlabelled {
+			err = errors.New("unlabelled and teachers are two ways to learn from scans without labels: choose one")
+		}
 		if err == nil {
 			_, err = c.Resolve(cache)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -130,9 +132,77 @@ func (w *watched) Validated(int, voxsaw.Validation, bool) {}
 func (w *watched) Saved(string, int)                      {}
 func (w *watched) Stepped(p voxsaw.Progress)              { w.step(w.trial, p.Step) }
 
+// A stop is after a step of a training whose name ends so.
+type stop struct {
+	name string
+	step int
+}
+
 // An arm that was stopped within a trial goes on to the bit; no test case has entered it.
 func TestTeacherArmResumes(t *testing.T) {
-	p, dev := teachers(t, ""), traintest.CPU(t)
+	armResumes(t, teachers(t, ""), stop{"/seed-1", 1}, stop{"/seed-1", 3}, stop{"/seed-1", 5})
+}
+
+// So does one whose runs have teachers of their own, in the middle of a teacher and of a student;
+// its teachers have learnt from the labelled cases of the trial alone, and their compute counts.
+func TestSelfTrainingArmResumes(t *testing.T) {
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}, {name: teacher, teachers: 2, "+
+		"agreement: 0.01}]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	r, out := armResumes(t, p, stop{", teacher 1", 3}, stop{", teacher 2", 2}, stop{"/seed-1", 1}, stop{"/seed-1", 4})
+	teaching := 0.0
+	for _, trial := range p.trials(r.Cases) {
+		if trial.Init == Scratch {
+			continue
+		}
+		var weights []string
+		for n := range 2 {
+			d, err := checkpoint.Read(train.Last(trial.teacher(out, n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, scan := range d.Learnt.Scans {
+				if !slices.Contains(trial.Train, scan.Name) {
+					t.Errorf("%s: teacher %d has learnt from %s", trial.Name(), n+1, scan.Name)
+				}
+			}
+			status, err := train.ReadStatus(trial.teacher(out, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			teaching += status.FLOPs()
+			digest, err := checkpoint.Digest(train.Last(trial.teacher(out, n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			weights = append(weights, digest)
+		}
+		if weights[0] == weights[1] {
+			t.Errorf("%s: its teachers are one", trial.Name())
+		}
+		targets, err := segment.ReadTargets(trial.targets(out))
+		if err != nil || !(targets.FLOPs > 0) || len(targets.Scans) != len(trial.Unlabelled) {
+			t.Fatal(targets, err)
+		}
+		teaching += targets.FLOPs
+	}
+	table, err := r.Compute(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuning := func(row int) float64 { return table.Rows[row][6].(float64) }
+	if steps := table.Rows[1][5].(float64); steps != 18 || math.Abs(tuning(1)-tuning(0)-teaching/2e12) > 1e-9*tuning(1) {
+		t.Errorf("%v steps, TFLOP %v and %v, the teachers' are %v", steps, tuning(0), tuning(1), teaching/2e12)
+	}
+}
+
+// armResumes runs a plan with an arm called teacher, stops it and lets it go on, and gives the
+// result and the folder of what ran through.
+func armResumes(t *testing.T, p Plan, stops ...stop) (*Result, string) {
+	t.Helper()
+	dev := traintest.CPU(t)
 	run := func(out string, stop func(trial string, step int, cancel func())) (*Result, *watched, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -149,15 +219,15 @@ func TestTeacherArmResumes(t *testing.T) {
 		func(s string) bool { return strings.HasPrefix(s, "learns from scans without labels") }) {
 		t.Errorf("%d runs, notes %q", len(r.Runs), w.notes)
 	}
-	for _, at := range []int{1, 3, 5} {
-		var stop *voxsaw.InterruptedError
+	for _, at := range stops {
+		var interrupted *voxsaw.InterruptedError
 		_, _, err := run(stopped, func(trial string, step int, cancel func()) {
-			if strings.HasPrefix(trial, "teacher/") && step == at {
+			if strings.HasPrefix(trial, "teacher/") && strings.HasSuffix(trial, at.name) && step == at.step {
 				cancel()
 			}
 		})
-		if !errors.As(err, &stop) {
-			t.Fatalf("stopped after step %d: %v", at, err)
+		if !errors.As(err, &interrupted) {
+			t.Fatalf("stopped after step %d of %s: %v", at.step, at.name, err)
 		}
 	}
 	again, _, err := run(stopped, func(string, int, func()) {})
@@ -189,6 +259,7 @@ func TestTeacherArmResumes(t *testing.T) {
 		fmt.Sprint(r.Runs[0].Scores) == fmt.Sprint(r.Runs[1].Scores) {
 		t.Error("scans without labels have changed nothing")
 	}
+	return r, whole
 }
 
 // What cannot be run is refused before anything is trained, by name.
@@ -197,10 +268,15 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		change, want string
 		ranks        int
 	}{
-		{"", "initialisation teacher: learning from scans without labels (finetune.unlabelled) " +
+		{"", "initialisation teacher: learning from scans without labels (finetune.unlabelled, teachers) " +
 			"in 2 ranks cannot be done yet", 2},
 		{"initialisations: [{name: scratch}, {name: teacher, finetune: {unlabelled: true}}]\n",
 			"initialisation teacher: finetune: unlabelled: the teacher is the moving average", 1},
+		{"initialisations: [{name: teacher, teachers: 2, finetune: {unlabelled: true, train: {average: 0.9}}}]\n",
+			"initialisation teacher: finetune: unlabelled and teachers are two ways", 1},
+		{"initialisations: [{name: teacher, teachers: 1, agreement: 0.4}]\n",
+			"initialisation teacher: agreement is that of several teachers, and there are 1", 1},
+		{"initialisations: [{name: scratch, teachers: 2}]\n", "initialisation scratch has no teachers", 1},
 	} {
 		p := teachers(t, "")
 		if c.change != "" {

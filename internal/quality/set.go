@@ -109,6 +109,18 @@ func NewSet(cases []Case) *Set {
 	return s
 }
 
+// NewSetFor makes the set that label maps of networks are held against: the labels that people drew,
+// or, where fewer than [Fewest] cases have some, the label maps themselves. Their agreement and DSC
+// are held against their own in both.
+func NewSetFor(maps, drawn []Case) *Set {
+	if len(drawn) < Fewest {
+		return NewSet(maps)
+	}
+	s := NewSet(drawn)
+	s.Networks(maps)
+	return s
+}
+
 // Networks makes cases those that the agreement and the DSC of others are held against: these may
 // be predictions, where the set is of labels that people drew.
 func (s *Set) Networks(cases []Case) {

@@ -37,6 +37,9 @@ func (s Structure) Key() string {
 	return "label " + strconv.Itoa(int(s.Label))
 }
 
+// KeyOf is the key of a label, given the names that a label map has.
+func KeyOf(label uint16, names map[uint16]string) string { return named(label, names).Key() }
+
 // named is a structure with its name. A number is none: files do not keep it.
 func named(label uint16, names map[uint16]string) Structure {
 	s := Structure{Label: label, Name: names[label]}

@@ -116,6 +116,12 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 // NetworkBytes is the memory of the network's program, beside its parameters.
 func (s *Inferer) NetworkBytes() int64 { return s.program.Bytes() }
 
+// WindowFLOPs is the arithmetic of the network on a window, its mirror images included.
+func (s *Inferer) WindowFLOPs() float64 {
+	forward, _ := s.program.FLOPs()
+	return forward / float64(s.Batch) * float64(int(1)<<len(s.Mirror))
+}
+
 // Close gives the memory back.
 func (s *Inferer) Close() { s.program.Close() }
 

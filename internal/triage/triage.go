@@ -125,11 +125,9 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		candidates = drawn
 	}
 	held := "the labels of " + numbers.Count(len(drawn), "case")
-	if r.set = quality.NewSet(drawn); len(drawn) < quality.Fewest {
-		r.set, held = quality.NewSet(candidates),
-			"each other, for fewer than "+fmt.Sprint(quality.Fewest)+" have labels"
+	if r.set = quality.NewSetFor(candidates, drawn); len(drawn) < quality.Fewest {
+		held = "each other, for fewer than " + fmt.Sprint(quality.Fewest) + " have labels"
 	}
-	r.set.Networks(candidates)
 	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
 	if !o.Drawn {
 		r.known = pick(known)

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+const selftrainVerb = "selftrain"
+
+type selftrainOptions struct {
+	finetuneOptions `yaml:",inline"`
+	Teacher         []string `yaml:"teacher,flow" help:"checkpoints of voxsaw finetune, or the folders of their runs (the best one of each), that label the scans: those of one fold, or they would know held-out cases"`
+	Agreement       float64  `yaml:"agreement" help:"a structure is ignored in a scan where pairs of teachers agree less: their mean DSC; 0: wherever" range:"[0,1]"`
+	Rounds          int      `yaml:"rounds" help:"how many students are trained, one after the other: each joins the teachers of the next" range:"[1,)"`
+	Same            float64  `yaml:"same" help:"a scan is left out whose label maps of two rounds have a lower DSC, in the mean over structures" range:"[0,1]"`
+}
+
+func newSelftrain() *cobra.Command {
+	defaults := selftrainOptions{finetuneOptions: finetuneOptions{Config: segment.DefaultConfig(),
+		Cases: dataset.DefaultSelection(), Machine: defaultDevice()}, Agreement: 0.5, Rounds: 1, Same: 0.8}
+	o, run := &selftrainOptions{}, &runFlags{}
+	*o = defaults
+	cmd := verb(selftrainVerb, "Train on scans without labels by the label maps of teachers",
+		`Asks teachers, networks that voxsaw finetune has trained on the labelled cases, what the scans without labels in the same folder show,
+and trains a student on both. What is kept of a label map is the mean of the teachers' probabilities. Structures are ignored in a scan
+where teachers disagree or where voxsaw next would doubt them: there they are one with the background, as what nobody drew is. Every
+second crop is of a labelled case, and so are all of the last tenth of the steps (--labelled-last).
+
+The settings are those of voxsaw finetune, and so is the training. In OUT/round-1 lie targets, the label maps with what became of them
+(scans.json), and student, the run. With --rounds 2 the student joins the teachers, and another one begins anew.
+
+Run it again to go on where it stopped, to the bit. To divide the training over ranks, use voxsaw finetune --targets OUT/round-1/targets.`,
+		`  voxsaw selftrain --data prepared --teacher runs/a,runs/b,runs/c --out runs/student`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSelftrain(cmd, o, run, defaults) })
+	run.bind(cmd)
+	run.local.bind(cmd)
+	return cmd
+}
+
+func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaults selftrainOptions) error {
+	switch {
+	case len(o.Teacher) == 0:
+		return withHint(usagef("no teachers to label the scans"),
+			"add --teacher CHECKPOINT,CHECKPOINT, as voxsaw finetune makes them: three of other seeds, for one")
+	case run.out == "":
+		return withHint(usagef("no folder for the rounds"), "add --out FOLDER")
+	case o.Data == "":
+		return withHint(usagef("no prepared cases"), "add --data FOLDER, as voxsaw prepare makes it")
+	case o.Unlabelled || o.Targets != "":
+		return usagef("selftrain makes label maps of its own: leave --unlabelled and --targets out")
+	case run.force:
+		return withHint(usagef("selftrain goes on with what is there, and starts nothing over"),
+			"choose another folder for --out")
+	}
+	stderr, out := cmd.ErrOrStderr(), run.out
+	teachers, err := checkpointsOf(stderr, o.Teacher)
+	if err != nil {
+		return err
+	}
+	before := ""
+	for round := range o.Rounds {
+		folder := filepath.Join(out, fmt.Sprintf("round-%d", round+1))
+		targets, student := filepath.Join(folder, "targets"), filepath.Join(folder, "student")
+		if o.Rounds > 1 {
+			say(stderr, "round %d of %d", round+1, o.Rounds)
+		}
+		if err := o.teach(cmd, teachers, targets, before); err != nil {
+			return err
+		}
+		// the student's settings are read as those of a run of finetune that may have begun
+		resume := "false"
+		if train.Begun(student) {
+			resume = "true"
+		}
+		if err := setFlags(cmd, "out", student, "resume", resume); err != nil {
+			return err
+		}
+		*o = defaults
+		if err := resolve(cmd, o); err != nil {
+			return err
+		}
+		if err := o.begin(cmd, *run, defaults.finetuneOptions, o); err != nil {
+			return err
+		}
+		o.Targets, run.again = targets, "the same command"
+		if err := runFinetune(cmd, o.finetuneOptions, *run); err != nil {
+			return err
+		}
+		if err := setFlags(cmd, "out", out, "resume", "false"); err != nil {
+			return err
+		}
+		teachers, before = append(teachers, train.Last(student)), targets
+	}
+	return nil
+}
+
+func setFlags(cmd *cobra.Command, values ...string) error {
+	for n := 0; n < len(values); n += 2 {
+		if err := cmd.Flags().Set(values[n], values[n+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// teach has the teachers label the scans without labels, and says which label maps are not believed.
+func (o *selftrainOptions) teach(cmd *cobra.Command, teachers []string, folder, before string) error {
+	stderr := cmd.ErrOrStderr()
+	store, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, training, held, err := o.choose(cmd, store)
+	if err != nil {
+		return err
+	}
+	_, plain := store.ForTraining()
+	scans := o.Cases.Patients.WithoutLabels(plain, training, held)
+	if len(scans) == 0 {
+		return withHint(usagef("there is no scan without labels to learn from in %s", o.Data),
+			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder")
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	targets, err := askTeachers(cmd.Context(), stderr, dev, teachers, store, folder, o.Memory, segment.TargetOptions{
+		Scans: scans, Drawn: training, Held: held, Agreement: o.Agreement, Before: before, Same: o.Same})
+	if err != nil {
+		return err
+	}
+	sayTargets(stderr, targets)
+	return nil
+}
+
+// askTeachers makes label maps of scans.
+func askTeachers(ctx context.Context, stderr io.Writer, dev voxsaw.Device, teachers []string, store *prepared.Store,
+	folder string, memory gibibytes, o segment.TargetOptions) (*segment.Targets, error) {
+	network, err := segment.NewPredictor(dev, teachers, segment.DefaultInference(), memory.planned())
+	if err != nil {
+		return nil, err
+	}
+	defer network.Close()
+	var progress terminal.Progress
+	o.Begin = func(id string, of int) {
+		if progress == nil {
+			progress = terminal.NewProgress(stderr, "label", of)
+		} else {
+			progress.Add(1)
+		}
+		progress.Describe(id)
+	}
+	targets, err := network.MakeTargets(ctx, store, folder, o)
+	if progress != nil {
+		progress.Finish()
+	}
+	return targets, err
+}
+
+// sayTargets says what became of the label maps.
+func sayTargets(stderr io.Writer, targets *segment.Targets) {
+	ignored := 0
+	for _, s := range targets.Scans {
+		if s.Dropped == "" {
+			ignored += len(s.Ignored)
+		}
+		for _, text := range s.Ignored {
+			say(stderr, "%s: ignored: %s", s.ID, text)
+		}
+		if s.Dropped != "" {
+			say(stderr, "%s: left out: %s", s.ID, s.Dropped)
+		}
+	}
+	say(stderr, "teachers have labelled %s: %d left out, %s ignored in the others",
+		numbers.Count(len(targets.Scans), "scan"), len(targets.Scans)-len(targets.Kept()),
+		numbers.Count(ignored, "structure"))
+}

@@ -1,0 +1,87 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/segment"
+)
+
+// This file: arms whose runs learn from what other networks predict for scans without labels
+// ([Initialisation].Teachers). A run has teachers of its own. They learn from its labelled cases
+// alone, so that they know nothing that the run may not know, and start as it does, from seeds that
+// follow from its own. They lie in OUT/teachers/TRIAL/1 and so on, their label maps in
+// OUT/teachers/TRIAL/targets.
+
+func (t Trial) teaching(out string) string {
+	return filepath.Join(out, teachersFolder, filepath.FromSlash(t.Name()))
+}
+
+// teacher is the folder of a trial's teacher, from 0.
+func (t Trial) teacher(out string, n int) string {
+	return filepath.Join(t.teaching(out), fmt.Sprint(n+1))
+}
+
+// targets is the folder of what its teachers predict.
+func (t Trial) targets(out string) string { return filepath.Join(t.teaching(out), "targets") }
+
+// taught trains the teachers of a trial and has them label scans, as far as that has not been done:
+// it gives the folder of these label maps, and the scans that are learnt from. A trial that is
+// finished does without.
+func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init string, done bool) (folder string,
+	scans []string, err error) {
+	if done {
+		return "", nil, nil
+	}
+	i := r.plan.initialisation(t.Init)
+	folder = t.targets(r.Out)
+	c.LabelledLast, c.Train.ValidateEvery = 0, 0
+	alone := t // with its labelled cases
+	alone.Curve, alone.Unlabelled = nil, nil
+	var teachers []string
+	for n := range i.Teachers {
+		path := t.teacher(r.Out, n)
+		c.Train.Seed = seed.Rand(t.Seed, "teacher", uint64(n)).Uint64() >> 32
+		resolved, err := r.plan.record(path, c, relative(r.Out, init), alone)
+		if err != nil {
+			return "", nil, err
+		}
+		name := fmt.Sprintf("%s, teacher %d", t.Name(), n+1)
+		_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train}, init,
+			r.options(path, resolved, r.Console.Training(name, "crops")))
+		r.Console.Trained()
+		if err != nil {
+			return "", nil, fmt.Errorf("teacher %d: %w", n+1, err)
+		}
+		teachers = append(teachers, train.Last(path))
+	}
+	_, errBefore := os.Stat(folder)
+	p, err := segment.NewPredictor(r.Device, teachers, segment.DefaultInference(), r.Memory)
+	if err != nil {
+		return "", nil, err
+	}
+	defer p.Close()
+	targets, err := p.MakeTargets(ctx, r.cache, folder, segment.TargetOptions{Scans: t.Unlabelled, Drawn: t.Train,
+		Held: slices.Concat(t.Test, t.Curve), Agreement: cmp.Or(i.Agreement, 0.5)})
+	if err != nil {
+		return "", nil, err
+	}
+	if errBefore != nil {
+		ignored := 0
+		for _, s := range targets.Scans {
+			ignored += len(s.Ignored)
+		}
+		r.Console.Note(fmt.Sprintf("%s: teachers have labelled %s: %d left out, %s ignored", t.Name(),
+			numbers.Count(len(targets.Scans), "scan"), len(targets.Scans)-len(targets.Kept()),
+			numbers.Count(ignored, "structure")))
+	}
+	return folder, targets.Kept(), nil
+}
