@@ -115,7 +115,8 @@ func setFlags(cmd *cobra.Command, values ...string) error {
 	return nil
 }
 
-// teach has the teachers label the scans without labels, and says which label maps are not believed.
+// teach has the teachers label the scans without labels, and says which label maps are not
+// believed.
 func (o *selftrainOptions) teach(cmd *cobra.Command, teachers []string, folder, before string) error {
 	stderr := cmd.ErrOrStderr()
 	store, err := openCache(o.Data)
@@ -166,6 +167,9 @@ func askTeachers(ctx context.Context, stderr io.Writer, dev voxsaw.Device, teach
 	}
 	targets, err := network.MakeTargets(ctx, store, folder, o)
 	if progress != nil {
+		if err == nil {
+			progress.Add(1)
+		}
 		progress.Finish()
 	}
 	return targets, err

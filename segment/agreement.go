@@ -92,8 +92,8 @@ func (p *Predictor) agreement(ctx context.Context, src sliding.Source, wanted sl
 	return p.alike(maps), nil
 }
 
-// alike is the mean DSC of each label over pairs of label maps, of classes. Labels that none has are
-// left out.
+// alike is the mean DSC of each label over pairs of label maps, of classes. Labels that none has
+// are left out.
 func (p *Predictor) alike(maps [][]uint16) map[uint16]float64 {
 	sum, pairs := make([]float64, len(p.labels)), make([]float64, len(p.labels))
 	for n, a := range maps {

@@ -208,8 +208,8 @@ func (s *sampler) isSoft(step, number int) bool {
 	return len(s.soft) > 0 && step < s.config.Train.Steps-last && (step*s.config.Batch+number)%2 == 1
 }
 
-// labelledCrop draws a crop of a labelled case, and says of which, and which classes are merged into
-// its background.
+// labelledCrop draws a crop of a labelled case, and says of which, and which classes are merged
+// into its background.
 func (s *sampler) labelledCrop(image, target []float32, size [3]int, r *rand.Rand, step int, number uint64) (id string,
 	merged []float32, err error) {
 	c, err := s.store.Open(s.train[r.IntN(len(s.train))])

@@ -66,11 +66,11 @@ func readMeasured(folder, id string, m *measured) error {
 	return err
 }
 
-// MakeTargets writes into a folder what the predictor, which has a checkpoint for each teacher, says
-// of prepared scans without labels: see [ReadTargets], which gives what it wrote. It goes on where it
-// was stopped, and makes no label map twice. It refuses a folder that holds targets of others, and
-// teachers of other classes, of scans prepared in another way, or that have learnt from the labels
-// of held-out cases.
+// MakeTargets writes into a folder what the predictor, which has a checkpoint for each teacher,
+// says of prepared scans without labels: see [ReadTargets], which gives what it wrote. It goes on
+// where it was stopped, and makes no label map twice. It refuses a folder that holds targets of
+// others, and teachers of other classes, of scans prepared in another way, or that have learnt from
+// the labels of held-out cases.
 func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder string, o TargetOptions) (*Targets,
 	error) {
 	store, ok := of.(*prepared.Store)
@@ -254,7 +254,8 @@ func (p *Predictor) predictSoft(ctx context.Context, store *prepared.Store, fold
 	if err := atomicfile.WriteBytes(filepath.Join(folder, id+softSuffix), bytes); err != nil {
 		return m, err
 	}
-	return m, atomicfile.WriteBytes(filepath.Join(folder, id+".json"), text) // it says that the first is there
+	// it says that the first is there
+	return m, atomicfile.WriteBytes(filepath.Join(folder, id+".json"), text)
 }
 
 // hardened is the label map of the most probable classes, and some voxels of each, evenly chosen.

@@ -36,9 +36,9 @@ import (
 // is ever validated on, tested on, or taken for a reference.
 //
 // A training draws the class of each voxel anew for each crop, the first with its share. The
-// cross-entropy of drawn classes is on average that with the probabilities themselves, and so is its
-// gradient, for both are linear in them; so is soft Dice but for what vanishes with many voxels. It
-// takes no other loss, and every device and any number of ranks do it.
+// cross-entropy of drawn classes is on average that with the probabilities themselves, and so is
+// its gradient, for both are linear in them; so is soft Dice but for what vanishes with many
+// voxels. It takes no other loss, and every device and any number of ranks do it.
 const (
 	targetsFile = "targets.json"
 	scansFile   = "scans.json"
@@ -58,8 +58,9 @@ type targetsRecord struct {
 	Scans       []string          `json:"scans"`
 	Agreement   float64           `json:"agreement"`
 	FLOPs       float64           `json:"flops"`
-	Before      string            `json:"before,omitempty"` // digest of the targets of the round before
-	Same        float64           `json:"same,omitempty"`
+	// digest of the targets of the round before
+	Before string  `json:"before,omitempty"`
+	Same   float64 `json:"same,omitempty"`
 }
 
 // A Target is what became of the label map that teachers predicted for a scan.
@@ -138,8 +139,8 @@ type soft struct {
 // softClass is some of the voxels of a class.
 type softClass struct{ samples []int32 }
 
-// openTargets gives the label maps that a fine-tuning learns from, by the names of scans, their digest,
-// and what their teachers have learnt from; nothing where it learns from none.
+// openTargets gives the label maps that a fine-tuning learns from, by the names of scans, their
+// digest, and what their teachers have learnt from; nothing where it learns from none.
 func (c Config) openTargets(data labelled) (all map[string]*soft, digest string, taught []checkpoint.Scan, err error) {
 	if c.Targets == "" {
 		return nil, "", nil, nil
@@ -295,8 +296,9 @@ func drawn(voxel []byte, r *rand.Rand) byte {
 	return voxel[0]
 }
 
-// soften writes the two most probable classes of each voxel, of probabilities (classes, voxels), and
-// the share of the first in both, which is at least a half. Of equals the lower class comes first.
+// soften writes the two most probable classes of each voxel, of probabilities (classes, voxels),
+// and the share of the first in both, which is at least a half. Of equals the lower class comes
+// first.
 func soften(p []float32, classes int) []byte {
 	voxels := len(p) / classes
 	out := make([]byte, softBytes*voxels)

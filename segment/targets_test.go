@@ -530,8 +530,8 @@ func poisoned(t *testing.T, yes bool) sample.Data {
 		Validate: []string{"b"}, Unlabelled: []string{"c", "d"}}
 }
 
-// Structures on which teachers do not agree are ignored, scans of which nothing is left are dropped,
-// and so are those whose label map changed since the round before; each with the reason.
+// Structures on which teachers do not agree are ignored, scans of which nothing is left are
+// dropped, and so are those whose label map changed since the round before; each with the reason.
 func TestWhatIsNotBelieved(t *testing.T) {
 	data := someLabelled(t)
 	c := taught(t, data)

@@ -109,9 +109,9 @@ func NewSet(cases []Case) *Set {
 	return s
 }
 
-// NewSetFor makes the set that label maps of networks are held against: the labels that people drew,
-// or, where fewer than [Fewest] cases have some, the label maps themselves. Their agreement and DSC
-// are held against their own in both.
+// NewSetFor makes the set that label maps of networks are held against: the labels that people
+// drew, or, where fewer than [Fewest] cases have some, the label maps themselves. Their agreement
+// and DSC are held against their own in both.
 func NewSetFor(maps, drawn []Case) *Set {
 	if len(drawn) < Fewest {
 		return NewSet(maps)
