@@ -29,6 +29,7 @@ var opens = map[string]string{
 	"puzzle2d/photos/verify.go":                  "pixels, one photograph at a time",
 	"puzzle2d/proposals.go":                      "millions of boxes, line by line",
 	"puzzle2d/propose.go":                        "millions of boxes, of which only gzip is kept",
+	"segment/targets.go":                         "label maps, a row at a time, and for their digest",
 	"volume/dicom/archive.go":                    "archives, by their parts, and the beginning of a file",
 	"volume/dicom/internal/element/file.go":      "slices, by their elements",
 	"volume/dicom/internal/grouping/copies.go":   "slices, for their digest",

@@ -182,7 +182,8 @@ func (o *finetuneOptions) target(training, held []string) ([]string, error) {
 	kept := targets.Kept()
 	if free := o.Cases.Patients.WithoutLabels(kept, training, held); len(free) < len(kept) {
 		return nil, withHint(usagef("%s has label maps of cases that are trained on or held out here, "+
-			"or of their patients", o.Targets), "hold the same cases out as when the label maps were made (--fold, --folds, --splits)")
+			"or of their patients", o.Targets),
+			"hold the same cases out as when the label maps were made (--fold, --folds, --splits)")
 	}
 	return kept, nil
 }

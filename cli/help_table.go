@@ -25,7 +25,7 @@ Run: out resume config`,
 	"selftrain": `
 Data: data labels fold folds fraction
 Teachers: teacher agreement rounds same
-Students: init network crop steps batch lr
+Students: init crop steps lr
 Run: out config`,
 	"crossval": `
 Experiment: data folds fractions seeds unlabelled
@@ -163,6 +163,10 @@ var shorts = []short{
 	{"labels that fit their scan", "", "mirrored labels (nih): refuse, mirror, do not look"},
 	{"solve puzzles of all cases", "", "cases that the checkpoint was trained on, too"},
 	{"checkpoint of voxsaw 2d pretrain, the", "RUN", "run of 2d pretrain, PyTorch's safetensors, or random"},
+	{"checkpoints of voxsaw finetune", "RUN,...", "runs of finetune that label the scans"},
+	{"a structure is ignored", "", "teachers' least DSC of a structure that counts"},
+	{"how many students", "", "students, each of which joins the next one's teachers"},
+	{"a scan is left out whose", "", "least DSC of a scan's label maps of two rounds"},
 	{"checkpoint of voxsaw finetune", "RUN,...", "run of finetune, or nnU-Net's; several are averaged"},
 	{"checkpoint of voxsaw", "RUN", "checkpoint, or the folder of its run (its best one)"},
 	{"size of the window", "", "window in voxels; 0: the training crop"},

@@ -33,15 +33,18 @@ func newSelftrain() *cobra.Command {
 	o, run := &selftrainOptions{}, &runFlags{}
 	*o = defaults
 	cmd := verb(selftrainVerb, "Train on scans without labels by the label maps of teachers",
-		`Asks teachers, networks that voxsaw finetune has trained on the labelled cases, what the scans without labels in the same folder show,
-and trains a student on both. What is kept of a label map is the mean of the teachers' probabilities. Structures are ignored in a scan
-where teachers disagree or where voxsaw next would doubt them: there they are one with the background, as what nobody drew is. Every
-second crop is of a labelled case, and so are all of the last tenth of the steps (--labelled-last).
+		`Asks teachers, networks that voxsaw finetune has trained on the labelled cases, what the scans without labels
+in the same folder show, and trains a student on both. What is kept of a label map is the mean of the
+teachers' probabilities. Structures are ignored in a scan where teachers disagree or where voxsaw next would
+doubt them: there they are one with the background, as what nobody drew is. Every second crop is of a labelled
+case, and so are all of the last tenth of the steps (--labelled-last).
 
-The settings are those of voxsaw finetune, and so is the training. In OUT/round-1 lie targets, the label maps with what became of them
-(scans.json), and student, the run. With --rounds 2 the student joins the teachers, and another one begins anew.
+The settings are those of voxsaw finetune, and so is the training. In OUT/round-1 lie targets, the label maps
+with what became of them (scans.json), and student, the run. With --rounds 2 the student joins the teachers,
+and another one begins anew.
 
-Run it again to go on where it stopped, to the bit. To divide the training over ranks, use voxsaw finetune --targets OUT/round-1/targets.`,
+Run it again to go on where it stopped, to the bit. To divide the training over ranks, use voxsaw finetune
+--targets OUT/round-1/targets.`,
 		`  voxsaw selftrain --data prepared --teacher runs/a,runs/b,runs/c --out runs/student`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSelftrain(cmd, o, run, defaults) })
 	run.bind(cmd)

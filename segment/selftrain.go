@@ -126,7 +126,8 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r targetsRecord, err error) {
 	switch {
 	case p.Preparation() != store.Preparation():
-		return r, errors.New("the cases were prepared in another way than those that the teachers were trained on: prepare the scans as these were, or take other teachers")
+		return r, errors.New("the cases were prepared in another way than those that the teachers were trained on: " +
+			"prepare the scans as these were, or take other teachers")
 	case len(o.Scans) == 0:
 		return r, errors.New("there are no scans without labels to learn from")
 	case p.config.Network.Classes > 256:
@@ -343,12 +344,9 @@ func (p *Predictor) compareRounds(store *prepared.Store, folder string, t *Targe
 	}
 	var maps [2][]uint16
 	for n, from := range []string{o.Before, folder} {
-		bytes, err := os.ReadFile(filepath.Join(from, t.ID+softSuffix))
+		bytes, err := readSoft(filepath.Join(from, t.ID+softSuffix), c.Len())
 		if errors.Is(err, fs.ErrNotExist) && n == 0 {
 			return nil // it was not among the scans then
-		}
-		if err == nil && len(bytes) != softBytes*c.Len() {
-			err = fmt.Errorf("%s is damaged: it is not what was written", filepath.Join(from, t.ID+softSuffix))
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -219,16 +220,27 @@ func openSoft(folder string, s Target, store *prepared.Store, classes int) (*sof
 		o.there[class].samples = samples
 	}
 	o.checked = sync.OnceValue(func() error {
-		data, err := os.ReadFile(o.path)
-		if err != nil {
-			return err
+		data, err := readSoft(o.path, record.Len())
+		if sum := sha256.Sum256(data); err == nil && hex.EncodeToString(sum[:]) != s.SHA256 {
+			err = fmt.Errorf("%s is damaged: it is not what was written", o.path)
 		}
-		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != s.SHA256 || len(data) != softBytes*record.Len() {
-			return fmt.Errorf("%s is damaged: it is not what was written", o.path)
-		}
-		return nil
+		return err
 	})
 	return o, nil
+}
+
+// readSoft reads a whole label map of so many voxels.
+func readSoft(path string, voxels int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, softBytes*int64(voxels)+1))
+	if err == nil && len(data) != softBytes*voxels {
+		err = fmt.Errorf("%s is damaged: it is not what was written", path)
+	}
+	return data, err
 }
 
 // foreground draws a voxel that shows a structure which is not ignored, each as likely as the
@@ -332,7 +344,8 @@ func checkTeachers(learnt []checkpoint.Scan, store *prepared.Store, held []strin
 		}
 	}
 	if len(told) > 0 {
-		return fmt.Errorf("teachers have learnt from the labels of cases that are held out here, and what they predict would tell of them: %s: take teachers of the same fold", safetext.List(told))
+		return fmt.Errorf("teachers have learnt from the labels of cases that are held out here, "+
+			"and what they predict would tell of them: %s: take teachers of the same fold", safetext.List(told))
 	}
 	return nil
 }

@@ -93,8 +93,8 @@ func TestDrawnClassesHaveTheSoftLossOfPyTorch(t *testing.T) {
 					}
 					target[v] = float32(class)
 				}
-				if err := errors.Join(p.Set("x", c.Logits), p.Set("merged", c.Merged), p.Set("target", target), p.Forward(),
-					p.Read("loss", one), p.Backward(), p.Read("grad:x", gradient)); err != nil {
+				if err := errors.Join(p.Set("x", c.Logits), p.Set("merged", c.Merged), p.Set("target", target),
+					p.Forward(), p.Read("loss", one), p.Backward(), p.Read("grad:x", gradient)); err != nil {
 					t.Fatal(err)
 				}
 				got.Loss += float64(one[0]) / float64(want.draws)
@@ -147,7 +147,8 @@ func teachersOf(t *testing.T, c Config, data sample.Data, n int) (paths []string
 	for k := range n {
 		c.Train.Seed = uint64(10 + k)
 		folder := filepath.Join(t.TempDir(), "teacher")
-		if _, _, err := Finetune(t.Context(), testDevice(t), c, data, "", voxsaw.RunOptions{Folder: folder}); err != nil {
+		if _, _, err := Finetune(t.Context(), testDevice(t), c, data, "",
+			voxsaw.RunOptions{Folder: folder}); err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, train.Last(folder))
@@ -192,7 +193,8 @@ func TestTargetsAreMadeAndGoOn(t *testing.T) {
 		var mean []float64
 		for _, teacher := range teachers {
 			alone := predictorOf(t, []string{teacher})
-			_, maps, err := alone.PredictMaps(t.Context(), volumeOf(t, scan), MapOptions{Probabilities: true, Prepared: true})
+			_, maps, err := alone.PredictMaps(t.Context(), volumeOf(t, scan),
+				MapOptions{Probabilities: true, Prepared: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +246,8 @@ func TestTargetsAreMadeAndGoOn(t *testing.T) {
 	if err != nil || again.Digest != whole.Digest {
 		t.Fatalf("digest %v, want %v, %v", again, whole.Digest, err)
 	}
-	if after, err := os.Stat(filepath.Join(stopped, "c"+softSuffix)); err != nil || !after.ModTime().Equal(first.ModTime()) {
+	if after, err := os.Stat(filepath.Join(stopped, "c"+softSuffix)); err != nil ||
+		!after.ModTime().Equal(first.ModTime()) {
 		t.Errorf("the first label map was made again, %v", err)
 	}
 	traintest.SameFiles(t, through, stopped, targetsFile, scansFile, "c.soft", "c.json", "d.soft", "d.json")
@@ -467,7 +470,8 @@ func TestSelfTrainedRunsResume(t *testing.T) {
 	without := filepath.Join(t.TempDir(), "without")
 	plain := data
 	plain.Unlabelled = nil
-	if _, _, err := Finetune(t.Context(), testDevice(t), alone, plain, "", voxsaw.RunOptions{Folder: without}); err != nil {
+	if _, _, err := Finetune(t.Context(), testDevice(t), alone, plain, "",
+		voxsaw.RunOptions{Folder: without}); err != nil {
 		t.Fatal(err)
 	}
 	a, b := tensors(t, train.Last(through)), tensors(t, train.Last(without))
@@ -494,7 +498,8 @@ func TestHeldOutLabelsChangeNothing(t *testing.T) {
 			teachers = teachersOf(t, c, sample.Data{Store: data.Store, Train: data.Train}, 2)
 		}
 		targets[n], folders[n] = filepath.Join(t.TempDir(), "targets"), filepath.Join(t.TempDir(), "run")
-		if _, err := predictorOf(t, teachers).MakeTargets(t.Context(), data.Store, targets[n], optionsOf(data)); err != nil {
+		if _, err := predictorOf(t, teachers).MakeTargets(t.Context(), data.Store, targets[n],
+			optionsOf(data)); err != nil {
 			t.Fatal(err)
 		}
 		c.Unlabelled, c.Train.Average, c.UnlabelledConfidence, c.UnlabelledRamp = false, 0, 0, 0
@@ -639,8 +644,9 @@ func TestTargetsRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := NewPredictor(testDevice(t), append(teachersOf(t, resolved(t, merged, data.Store.(*prepared.Store)), data, 1),
-		teachers...), DefaultInference(), 0); err == nil || !strings.Contains(err.Error(), "labels differ") {
+	others := teachersOf(t, resolved(t, merged, data.Store.(*prepared.Store)), data, 1)
+	if _, err := NewPredictor(testDevice(t), append(others, teachers...), DefaultInference(), 0); err == nil ||
+		!strings.Contains(err.Error(), "labels differ") {
 		t.Errorf("teachers of other classes: %v", err)
 	}
 	for want, change := range map[string]func(*Config, *sample.Data){
