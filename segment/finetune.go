@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,7 +28,8 @@ type labelled struct {
 	Store           *prepared.Store
 	Train, Validate []string
 	Unlabelled      []string
-	soft            map[string]*soft // label maps of teachers, of some of the latter
+	soft            map[string]*soft // label maps of teachers, of these
+	doubted         []string         // scans that are left out, for something is ignored in them
 }
 
 // A CaseObserver is a [voxsaw.Observer] that is given, too, what a validation makes of each
@@ -74,6 +76,11 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	var taught []checkpoint.Scan
 	if data.soft, c.Predicted, taught, err = c.openTargets(data); err != nil {
 		return summary, loaded, err
+	}
+	if data.soft != nil {
+		known := func(id string) bool { return data.soft[id] != nil }
+		data.doubted = slices.DeleteFunc(slices.Clone(data.Unlabelled), known)
+		data.Unlabelled = slices.Sorted(maps.Keys(data.soft))
 	}
 	settings, err := config.Marshal(&c)
 	if err != nil {

@@ -45,6 +45,10 @@ func newSampler(c Config, data labelled, first, n int) (sampler, error) {
 		s.soft = append(s.soft, data.soft[id])
 		s.partial = s.partial || len(data.soft[id].Classes) > 0
 	}
+	if len(data.doubted) > 0 {
+		s.notes = append(s.notes, "left out, for structures are ignored in them, and undrawn is background: "+
+			safetext.List(data.doubted))
+	}
 	var err error
 	if s.classes, err = parseClasses(c.Labels); err != nil {
 		return s, err

@@ -484,6 +484,21 @@ func TestSelfTrainedRunsResume(t *testing.T) {
 	}
 	c.Train.ValidateEvery = 0
 	twoRanks(t, data, c)
+	// where nothing is merged, the scan goes in which something is ignored
+	c.Undrawn = UndrawnBackground
+	said := &observer{}
+	folder = filepath.Join(t.TempDir(), "background")
+	if _, _, err := Finetune(t.Context(), testDevice(t), c, data, "", voxsaw.RunOptions{Folder: folder,
+		Observer: said}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = checkpoint.Read(train.Last(folder)); err != nil || len(d.Learnt.Scans) != 2 ||
+		d.Learnt.Scans[1].Name != "c" {
+		t.Errorf("learnt from %v, %v", d.Learnt.Scans, err)
+	}
+	if !strings.Contains(strings.Join(said.notes, "\n"), "undrawn is background: d") {
+		t.Errorf("said %q", said.notes)
+	}
 }
 
 // Nothing of the labels of held-out cases is used: other labels there leave every byte of the
