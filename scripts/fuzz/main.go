@@ -1,6 +1,6 @@
 // Command fuzz runs all fuzz targets of the repository, one after the other, for a time in all.
 //
-//	go run ./scripts/fuzz --for 1m           # what CI does
+//	go run ./scripts/fuzz --for 20s --part 2/3    # what CI does: every third target
 //	go run ./scripts/fuzz --for 1h --keep    # by hand; then commit what is new in testdata/fuzz
 //	go run ./scripts/fuzz --list
 //
@@ -38,6 +38,7 @@ func main() {
 	total := flag.Duration("for", time.Minute, "time in all, without that of compiling")
 	workers := flag.Int("workers", 1, "processes at once")
 	keep := flag.Bool("keep", false, "keep the core of what was found in testdata/fuzz")
+	part := flag.String("part", "1/1", "K/N: every Nth target alone, from the Kth one on")
 	only := flag.String("run", "", "regular expression: targets such as volume/dicom.FuzzFile to run; empty: all")
 	list := flag.Bool("list", false, "list the targets")
 	flag.Parse()
@@ -52,6 +53,10 @@ func main() {
 		os.Exit(2)
 	}
 	targets = slices.DeleteFunc(targets, func(t target) bool { return !chosen.MatchString(t.folder + "." + t.name) })
+	if targets, err = ofPart(targets, *part); err != nil {
+		fmt.Fprintln(os.Stderr, "fuzz: --part:", err)
+		os.Exit(2)
+	}
 	each := *total / time.Duration(max(len(targets), 1))
 	work, err := os.MkdirTemp("", "voxsaw-fuzz-")
 	if err != nil {
@@ -96,6 +101,18 @@ func find() (targets []target, err error) {
 		}
 	}
 	return targets, err
+}
+
+// ofPart are the targets of a part K/N: all parts together have each target once.
+func ofPart(targets []target, part string) (some []target, err error) {
+	var first, every int
+	if n, err := fmt.Sscanf(part+"\n", "%d/%d\n", &first, &every); err != nil || n != 2 || first < 1 || first > every {
+		return nil, fmt.Errorf("%q is no part such as 2/3", part)
+	}
+	for i := first - 1; i < len(targets); i += every {
+		some = append(some, targets[i])
+	}
+	return some, nil
 }
 
 // programs are the tests of packages, compiled for fuzzing: once for all targets of a package.

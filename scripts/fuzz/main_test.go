@@ -22,6 +22,31 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// The parts have each target once; what is no part is refused.
+func TestParts(t *testing.T) {
+	targets := []target{{"p", "A"}, {"p", "B"}, {"q", "C"}, {"q", "D"}, {"r", "E"}}
+	count := map[target]int{}
+	for _, part := range []string{"1/3", "2/3", "3/3"} {
+		some, err := ofPart(targets, part)
+		if err != nil || len(some) < 1 || len(some) > 2 {
+			t.Errorf("part %s: %v, %v", part, some, err)
+		}
+		for _, s := range some {
+			count[s]++
+		}
+	}
+	for _, s := range targets {
+		if count[s] != 1 {
+			t.Errorf("%v is in %d parts", s, count[s])
+		}
+	}
+	for _, part := range []string{"", "1", "0/3", "4/3", "1/0", "-1/3", "1/3x", "a/b"} {
+		if some, err := ofPart(targets, part); err == nil {
+			t.Errorf("part %q: %v", part, some)
+		}
+	}
+}
+
 // The core of a corpus is what reaches code that nothing smaller reaches.
 func TestSmallest(t *testing.T) {
 	dir := t.TempDir()
