@@ -205,14 +205,14 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 	}
 }
 
-// Every arm of the committed plans can be run: two steps of pretraining, then two of fine-tuning
-// with what they have left, on a made-up patient with a thin network. Those of the ablations are
+// Every arm of the committed plans can be run: a step of pretraining, then one of fine-tuning with
+// what they have left, on a made-up patient with a thin network. Those of the ablations are
 // prepared for their first step, but do not take it: they vary the same tasks.
 func TestLeaderboardRuns(t *testing.T) {
 	store, dev, seen := traintest.Phantoms(t, 1, [3]int{80, 72, 80}), traintest.CPU(t), map[string]bool{}
 	thin := func(n *voxsaw.Network, o *voxsaw.Training) {
 		n.Channels, n.Groups = 2, 2
-		o.Steps, o.Warmup, o.ValidateEvery = 2, 0, 0
+		o.Steps, o.Warmup, o.ValidateEvery = 1, 0, 0
 	}
 	for _, name := range []string{"leaderboard.yaml", "leaderboard-claim.yaml", "leaderboard-ablations.yaml"} {
 		p := committed(t, name)
@@ -243,7 +243,7 @@ func TestLeaderboardRuns(t *testing.T) {
 			}
 			summary, loaded, err := segment.Finetune(t.Context(), dev, c,
 				sample.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
-			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded,
+			if err != nil || summary.Step != 1 || settings != nil && !slices.Contains(loaded.Loaded,
 				"encoder.4.conv2.weight") {
 				t.Errorf("%s: %s: %+v, %v, %v", name, i.Name, summary, loaded, err)
 			}

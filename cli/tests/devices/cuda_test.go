@@ -60,7 +60,7 @@ func losses(t *testing.T, folder string) []float64 {
 	return v
 }
 
-// TestTrainOnGPU: ten steps of a small network, of puzzles and of segmentation, on the CPU and on
+// TestTrainOnGPU: six steps of a small network, of puzzles and of segmentation, on the CPU and on
 // the simulated GPU. Losses of fp32 agree within 1e-4, of bf16 within 2e-2. A run that one of them
 // began goes on on the other, and predictions of both are the same but for ties.
 func TestTrainOnGPU(t *testing.T) {
@@ -80,12 +80,12 @@ func TestTrainOnGPU(t *testing.T) {
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
 	// VOXSAW_TEST_LONG: as many voxels as make every kernel work in several blocks
-	grid, crop, patch := "2x2x2", "8x8x8", "4x4x4"
+	grid, crop, patch, steps := "2x2x2", "8x8x8", "4x4x4", 6
 	if os.Getenv("VOXSAW_TEST_LONG") != "" {
-		crop, patch = "16x16x16", "8x8x8"
+		crop, patch, steps = "16x16x16", "8x8x8", 10
 	}
 	network := []string{"--data", in("prepared"), "--channels", "16", "--levels", "1", "--batch", "1", "--warmup", "0",
-		"--seed", "3", "--validate-every", "0", "--validate-cases", "1"}
+		"--seed", "3", "--validate-every", "0", "--validate-cases", "1", "--steps", strconv.Itoa(steps)}
 	for verb, flags := range map[string][]string{
 		"pretrain": {"--grid", grid, "--crop", crop, "--patch", patch, "--features", "32", "--hidden", "16", "--rounds",
 			"1"},
@@ -97,12 +97,12 @@ func TestTrainOnGPU(t *testing.T) {
 			voxsaw(append(append(arguments, "--out", in(out)), more...)...)
 			return losses(t, in(out))
 		}
-		// fast transforms of the CPU round differently, and ten steps make much of that
-		cpu := train(verb+"-cpu", "--steps", "10", "--conv", "direct")
+		// fast transforms of the CPU round differently, and a few steps make much of that
+		cpu := train(verb+"-cpu", "--conv", "direct")
 		for precision, tolerance := range map[string]float64{"fp32": 1e-4, "bf16": 2e-2} {
-			gpu := train(verb+"-"+precision, "--steps", "10", "--device", "cuda", "--precision", precision)
-			if len(gpu) != 10 || len(cpu) != 10 {
-				t.Fatalf("%s: %d losses on the CPU, %d on the GPU, want 10", verb, len(cpu), len(gpu))
+			gpu := train(verb+"-"+precision, "--device", "cuda", "--precision", precision)
+			if len(gpu) != steps || len(cpu) != steps {
+				t.Fatalf("%s: %d losses on the CPU, %d on the GPU, want %d", verb, len(cpu), len(gpu), steps)
 			}
 			for i := range cpu {
 				if e := math.Abs(gpu[i]-cpu[i]) / math.Abs(cpu[i]); !(e <= tolerance) {
@@ -117,7 +117,7 @@ func TestTrainOnGPU(t *testing.T) {
 	for from, to := range map[string]string{"cpu": "cuda", "cuda": "cpu"} {
 		out := in("moved-from-" + from)
 		arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0",
-			"--labels", "2,3", "--steps", "10", "--validate-every", "3", "--conv", "direct", "--out", out)
+			"--labels", "2,3", "--validate-every", "3", "--conv", "direct", "--out", out)
 		stopped := commandtest.PauseAt(io.Discard, `after step 3\b`)
 		go func() {
 			for !stopped.Paused() {
@@ -134,8 +134,8 @@ func TestTrainOnGPU(t *testing.T) {
 			t.Errorf("a run that moves from %s to %s does not say so:\n%s", from, to, text)
 		}
 		moved, straight := losses(t, out), losses(t, in("finetune-cpu"))
-		if begun == 0 || begun == 10 || len(moved) != 10 {
-			t.Fatalf("%d steps on %s, %d in all, want some of 10, and 10", begun, from, len(moved))
+		if begun == 0 || begun == steps || len(moved) != steps {
+			t.Fatalf("%d steps on %s, %d in all, want some of %d, and %[4]d", begun, from, len(moved), steps)
 		}
 		for i := range straight {
 			if e := math.Abs(moved[i]-straight[i]) / math.Abs(straight[i]); !(e <= 1e-4) {

@@ -64,7 +64,7 @@ func TestDevice(t *testing.T) {
 				t.Parallel()
 				c := suite(library, p, seed, "")
 				if testing.Short() && p != bf16 {
-					c.Env = append(c.Env, fmt.Sprint(someVariable, "=", turn(t)+n))
+					c.Env = append(c.Env, fmt.Sprint(someVariable, "=", devicetest.Turn(t)+n))
 				}
 				text, err := c.CombinedOutput()
 				if err != nil {
@@ -74,19 +74,6 @@ func TestDevice(t *testing.T) {
 			})
 		}
 	}
-}
-
-// turn is a number that changes with what is tested: a short test leaves out other parts then.
-func turn(t *testing.T) int {
-	text := os.Getenv("VOXSAW_TEST_TURN")
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		t.Fatalf("VOXSAW_TEST_TURN is %q, no number", text)
-	}
-	return int(n)
 }
 
 // suite is a process that runs the suite, or those of its tests that match a pattern. With the

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 )
 
 // A fault is an edit of a kernel that makes it wrong, often only by luck: the suite on the
@@ -245,7 +247,7 @@ var faults = []fault{
 // TestPlantedFaults plants each of the faults; in a short test every thirtieth, as the turn has it.
 func TestPlantedFaults(t *testing.T) {
 	for n, f := range faults {
-		if testing.Short() && n%30 != turn(t)%30 {
+		if testing.Short() && n%30 != devicetest.Turn(t)%30 {
 			continue
 		}
 		t.Run(f.what, func(t *testing.T) {

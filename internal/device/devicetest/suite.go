@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -138,6 +140,27 @@ const (
 	convTolerance  = 6e-5
 	lossyTolerance = 2e-5 // differences of sums of many terms: gradients through a norm
 )
+
+// Turn is a number that changes with what is tested, VOXSAW_TEST_TURN: of what is too much for every
+// run a test takes another part each time. With VOXSAW_TEST_LONG=1 it takes all.
+func Turn(t testing.TB) int {
+	t.Helper()
+	text := os.Getenv("VOXSAW_TEST_TURN")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		t.Fatalf("VOXSAW_TEST_TURN is %q, no number", text)
+	}
+	return int(n)
+}
+
+// InTurn says whether the nth part of several has its turn.
+func InTurn(t testing.TB, n, parts int) bool {
+	t.Helper()
+	return os.Getenv("VOXSAW_TEST_LONG") != "" || n%parts == Turn(t)%parts
+}
 
 // A Chooser is a device that takes only some of the convolutions that cost most, by their number.
 type Chooser interface{ Takes(i int) bool }
