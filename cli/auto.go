@@ -128,12 +128,19 @@ func machineFlags(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
+// stageKey is the key of what the context of a command says that is a stage of a job.
+type stageKey struct{}
+
+// isStage tells whether a command is a stage of a job, which knows by itself what comes next.
+func isStage(ctx context.Context) bool { return ctx.Value(stageKey{}) != nil }
+
 // carryOut carries out a command as if it had been typed.
 func carryOut(ctx context.Context, cmd *cobra.Command, args []string) error {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(cmd.OutOrStdout())
 	root.SetErr(cmd.ErrOrStderr())
+	ctx = context.WithValue(ctx, stageKey{}, true)
 	defer debug.FreeOSMemory() // the next stage plans with what is free
 	return root.ExecuteContext(ctx)
 }

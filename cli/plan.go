@@ -92,6 +92,9 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		Rows: rows, Remarks: true}); err != nil {
 		return err
 	}
+	if isStage(cmd.Context()) {
+		return nil
+	}
 	say(cmd.ErrOrStderr(), "%s", strings.Join(nextSteps(p, f, from, paths, o.Out), "\n  "))
 	return nil
 }

@@ -8,8 +8,10 @@
 // The time is divided so: what scans take to be prepared they take. Of the rest nine tenths are for
 // the trainings: the pretraining first, where the plan has one, and the fine-tunings alike. What is
 // left is for the quality list and the report. The first fine-tuning is given its part as a time,
-// from which the number of its steps follows; the others have the same number, or fewer where they
-// would not fit, but not fewer than half of them: then there is one network less.
+// from which the number of its steps follows. By what it took, each of the others has the steps
+// that fit into its part of what is left then, more or fewer: but a small reserve, which is said,
+// all of the time is used. Where it would have fewer than half as many there is one network less,
+// and a training that does not end in time is stopped and saved: no job takes longer than its time.
 package auto
 
 import (
@@ -58,9 +60,12 @@ const (
 
 // The parts of the time.
 const (
-	trainings = 0.9  // of what is left when the scans are prepared
-	listing   = 0.5  // of the rest, at most, is for the quality list
-	slower    = 1.03 // a training that takes so many times its part costs the later ones steps
+	trainings = 0.9  // of what is left when the scans are prepared, until a fine-tuning is done
+	reserved  = 0.03 // of all, from then on, for trainings slower than the first, and the end
+	ending    = 0.01 // of all is for the report: by then trainings are stopped
+	listing   = 0.8  // of the rest, at most, is what the quality list is thought to take
+	mostList  = 0.07 // of all, at most, is kept for it
+	slower    = 1.03 // of the steps that others have, more or fewer are as many
 )
 
 // mostFolds is how many fine-tunings there are, in a time that is long enough.
@@ -82,6 +87,7 @@ type Job struct {
 	Say func(format string, args ...any)
 
 	state state
+	bare  int // prepared cases without labels
 }
 
 // A Score is how well a structure is found in scans that its network has not seen.
@@ -162,7 +168,7 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.state.Labelled = labelled
+	j.state.Labelled, j.bare = labelled, bare
 	plan, err := j.plan(ctx, data, patients)
 	if err != nil {
 		return nil, err
@@ -231,8 +237,9 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 // tellTime says how the time is divided, before anything is known of the scans.
 func (j *Job) tellTime() {
 	j.Say("time: %s in all, of which %s are left; preparing the scans takes what it takes; of the rest, %.0f %% are "+
-		"for trainings, %.0f %% for the plan, the quality list and the report", terminal.Duration(j.within()),
-		terminal.Duration(j.left()), 100*trainings, 100*(1-trainings))
+		"for trainings, %.0f %% for the plan, the quality list and the report; once a network is trained, later ones "+
+		"have what it has left, and %s are kept", terminal.Duration(j.within()), terminal.Duration(j.left()),
+		100*trainings, 100*(1-trainings), terminal.Duration(j.share(reserved)))
 }
 
 // tellSplit says how long the trainings may take, once the plan is there.
@@ -274,7 +281,12 @@ func (j *Job) inTime(name string) error {
 	if j.state.find(name) != nil || j.left() > 0 {
 		return nil
 	}
-	return hint.Addf(fmt.Errorf("before %s: the %g h of the job are used up", name, j.Hours),
+	return j.usedUp("before " + name)
+}
+
+// usedUp is the error of a job whose time is used up.
+func (j *Job) usedUp(where string) error {
+	return hint.Addf(fmt.Errorf("%s: the %g h of the job %w", where, j.Hours, errTime),
 		"voxsaw auto --resume --out %s --hours MORE goes on", hint.Word(j.Out))
 }
 
@@ -332,8 +344,23 @@ func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error
 	return carryOut(againStage, 2)
 }
 
-// forTraining is the part of the time that trainings have, when the scans are prepared.
-func (j *Job) forTraining() time.Duration { return time.Duration(float64(j.left()) * trainings) }
+// share is a part of the time of the whole job.
+func (j *Job) share(part float64) time.Duration { return time.Duration(part * float64(j.within())) }
+
+// forTraining is the part of the time that is left which trainings have, when the scans are
+// prepared: once a fine-tuning is done it is known what the quality list will take, and how long a
+// training takes here.
+func (j *Job) forTraining() time.Duration {
+	if j.state.Folds == nil || !slices.ContainsFunc(j.state.Folds.names(), j.done) {
+		return time.Duration(float64(j.left()) * trainings)
+	}
+	kept := j.share(reserved)
+	if each, err := j.listTakes(j.bare); err == nil {
+		all := float64(each) / listing * float64(len(j.state.Folds.names()))
+		kept += min(time.Duration(all), j.share(mostList))
+	}
+	return max(j.left()-kept, 0)
+}
 
 // pretrain solves puzzles, where the plan has them. It gives the folder of the run.
 func (j *Job) pretrain(ctx context.Context, p *plan) (runs []string, err error) {
@@ -368,21 +395,28 @@ func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) 
 		out, args := j.at(name), slices.Concat(base, held)
 		within := j.forTraining() / time.Duration(len(names)-n)
 		var steps []string
-		switch took := j.state.find(names[0]).took(); {
-		case j.state.find(name) != nil: // it goes on as it began
+		switch {
+		case j.begun(name): // it goes on as it began
 		case n == 0 && p.Steps() >= planning.Most: // more steps gain nothing
 			within = 0
-		case n > 0 && within < took/2:
-			j.Say("%s: none, for in %s it would have fewer than half of the steps that %s has; more --hours and "+
-				"--resume train it, too", name, terminal.Duration(within), names[0])
-			continue
 		case n > 0:
-			if steps, err = j.likeFirst(names[0], within); err != nil {
+			c, to, err := j.likeFirst(names[0], filepath.Base(runs[len(runs)-1]), within)
+			if err != nil {
 				return nil, err
 			}
-			within = 0
+			if to < 0.5 {
+				j.Say("%s: none, for in %s it would have fewer than half of the steps that %s has; more --hours and "+
+					"--resume train it, too", name, terminal.Duration(within), names[0])
+				continue
+			}
+			steps, within = c.flags(), 0
 		}
-		if err := j.training(ctx, name, args, steps, within, out); err != nil {
+		switch err := j.training(ctx, name, args, steps, within, out); {
+		case errors.Is(err, errTime) && len(runs) > 0:
+			j.Say("%s: stopped, for the time is used up: %s instead of %d; voxsaw auto --resume --out %s --hours MORE "+
+				"goes on with it", name, numbers.Count(len(runs), "network"), len(names), hint.Word(j.Out))
+			return runs, nil
+		case err != nil:
 			return nil, err
 		}
 		if err := j.member(ctx, name); err != nil {
@@ -393,20 +427,62 @@ func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) 
 	return runs, nil
 }
 
-// likeFirst are the flags that give a fine-tuning the steps of the first one, or those of them that
-// fit into its part of the time.
-func (j *Job) likeFirst(first string, share time.Duration) ([]string, error) {
-	c, err := settingsOf(j.at(first))
+// likeFirst are the settings of the first fine-tuning, with the steps that fit into a share of the
+// time as fast as the last one was that is finished, and how many times as many these are. Of steps
+// that differ by little there are as many, and no more than gain something.
+func (j *Job) likeFirst(first, last string, share time.Duration) (c settings, to float64, err error) {
+	if c, err = settingsOf(j.at(first)); err != nil {
+		return c, 0, err
+	}
+	before, err := settingsOf(j.at(last))
 	if err != nil {
-		return nil, err
+		return c, 0, err
 	}
-	if took := j.state.find(first).took(); took > time.Duration(float64(share)*slower) {
-		before := c.Steps
-		c.shrink(float64(share) / float64(took))
-		j.Say("%s took %s, and %s are left for each further one: it has %s instead of %d", first,
-			terminal.Duration(took), terminal.Duration(share), numbers.Count(c.Steps, "step"), before)
+	took, steps := j.state.find(last).took(), float64(max(c.Steps, 1))
+	to = float64(share) / max(float64(took), 1) * float64(before.Steps) / steps
+	to = min(to, max(planning.Most/steps, 1))
+	if to > 1/slower && to < slower {
+		return c, 1, nil
 	}
-	return c.flags(), nil
+	if to < 0.5 {
+		return c, to, nil
+	}
+	n := c.Steps
+	c.scale(to)
+	j.Say("%s took %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, and %s "+
+		"has %d", last, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
+		terminal.Duration(j.left()-j.forTraining()), numbers.Count(c.Steps, "step"), first, n)
+	return c, to, nil
+}
+
+// begun tells whether a training has begun to write, by when its steps are chosen: one that was
+// stopped before that has the time that there is now.
+func (j *Job) begun(name string) bool {
+	return j.state.find(name) != nil && (j.done(name) || train.Begun(j.at(name)))
+}
+
+// errTime ends a training when the time is used up.
+var errTime = errors.New("are used up")
+
+// late tells whether nothing but the end may be carried out any more.
+func (j *Job) late() bool { return j.left() <= j.share(ending) }
+
+// until is a context that ends when the time is used up, but for that of the end.
+func (j *Job) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := train.Now().Add(j.left() - j.share(ending))
+	go func() {
+		const often = time.Second / 10 // the clock may be another one than the timer's
+		for left := end.Sub(train.Now()); left > 0; left = end.Sub(train.Now()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(min(left, often)):
+			}
+		}
+		cancel(errTime)
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // training carries out a training, or goes on with it: with the steps that the flags say, or those
@@ -415,19 +491,24 @@ func (j *Job) training(ctx context.Context, name string, args, steps []string, w
 	if err := j.inTime(name); err != nil {
 		return err
 	}
+	if !j.done(name) && j.late() {
+		return j.usedUp("before " + name)
+	}
 	args = slices.Concat(args, j.Machine)
 	tail := []string{"--out", out}
 	asked := slices.Concat(args, steps, tail)
 	if within > 0 {
 		asked = slices.Concat(args, []string{"--hours", hoursOf(within)}, tail)
 	}
-	if r := j.state.find(name); r != nil {
-		asked = r.Command // the share of the time was another one then
+	if j.begun(name) {
+		asked = j.state.find(name).Command // the share of the time was another one then
 	}
 	if !j.done(name) { // what is made of the networks is another one then
 		j.state.forget(listStage, reportStage)
 	}
-	return j.stage(ctx, name, asked, func() ([]string, error) {
+	timed, cancel := j.until(ctx)
+	defer cancel()
+	err := j.stage(timed, name, asked, func() ([]string, error) {
 		c, err := settingsOf(out)
 		if err != nil {
 			return nil, err
@@ -435,6 +516,11 @@ func (j *Job) training(ctx context.Context, name string, args, steps []string, w
 		return slices.Concat(without(asked, slices.Concat(c.flags(), []string{"--hours", "", "--out", ""})), c.flags(),
 			tail), nil
 	})
+	stopped := errors.Is(err, context.Canceled) || errors.Is(err, errTime)
+	if stopped && ctx.Err() == nil && context.Cause(timed) == errTime {
+		return j.usedUp(name)
+	}
+	return err
 }
 
 // without leaves flags, each with a value after it, out of a command.
@@ -487,7 +573,7 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 			return err
 		}
 		members := j.state.members()
-		room := time.Duration(float64(j.left()) * listing)
+		room := time.Duration(float64(max(j.left()-j.share(ending), 0)) * listing)
 		fit := int(room / max(each, 1))
 		switch all := j.at(modelFolder); {
 		case each == 0:

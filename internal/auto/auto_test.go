@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
@@ -30,9 +32,53 @@ type verbs struct {
 	solve int    // steps of puzzles
 	calls []string
 	// cut ends a call early: the number of the call, and whether its work is done by then
+	lock   sync.Mutex // of the clock
 	cut    int
 	whole  bool
 	before func(args []string)
+	// takes, where it is there, says how long a command takes by the clock, which goes on by that;
+	// end is when a job is to have ended.
+	takes func(args []string) time.Duration
+	now   time.Time
+	end   time.Time
+}
+
+// clock makes the jobs' clock the one of the commands.
+func (v *verbs) clock(hours float64) {
+	now := train.Now
+	v.t.Cleanup(func() { train.Now = now })
+	v.now = time.Unix(1e9, 0)
+	v.end = v.now.Add(time.Duration(hours * float64(time.Hour)))
+	train.Now = func() time.Time {
+		v.lock.Lock()
+		defer v.lock.Unlock()
+		return v.now
+	}
+}
+
+// pass lets the time of a command go by. A training that would not end within the job's is stopped
+// before that.
+func (v *verbs) pass(ctx context.Context, args []string) error {
+	takes := v.takes(args)
+	until := v.now.Add(takes)
+	late := until.After(v.end)
+	if late {
+		until = v.end.Add(-time.Second)
+	}
+	v.lock.Lock()
+	v.now = until
+	v.lock.Unlock()
+	if !late || args[0] != "finetune" {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		v.begin(args)
+		return &voxsaw.InterruptedError{Cause: context.Cause(ctx)}
+	case <-time.After(time.Minute):
+		v.t.Errorf("%v would take %v, more than is left, and is not stopped", args, takes)
+		return nil
+	}
 }
 
 func (v *verbs) run(ctx context.Context, args []string) error {
@@ -47,6 +93,11 @@ func (v *verbs) run(ctx context.Context, args []string) error {
 	if cut && !v.whole {
 		v.begin(args) // a training has its folder then
 		return errCut
+	}
+	if v.takes != nil {
+		if err := v.pass(ctx, args); err != nil {
+			return err
+		}
 	}
 	v.work(args)
 	if cut {
@@ -76,10 +127,9 @@ func (v *verbs) begin(args []string) {
 			steps = "700" // as --hours has chosen them
 		}
 		if slices.Contains(args, "--resume") {
-			if _, err := os.Stat(train.ConfigOf(out)); err != nil {
-				v.t.Errorf("%v: nothing to resume", args)
+			if _, err := os.Stat(train.ConfigOf(out)); err == nil {
+				return
 			}
-			return
 		}
 		v.write(train.ConfigOf(out), "train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
 			"validate_every: 200, checkpoint_every: 100}\n")
@@ -150,7 +200,8 @@ func (v *verbs) job(out string, say func(string, ...any)) *Job {
 }
 
 // Wherever a job is cut off, it goes on with the command that was cut off, repeats none that had
-// ended, and makes the same.
+// ended, and makes the same. Here trainings take no time, so the first one leaves the later ones
+// as many steps as gain something.
 func TestGoesOn(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())
@@ -161,12 +212,12 @@ func TestGoesOn(t *testing.T) {
 	}{
 		{"folds", 3000, 1200, []string{"inspect scans", "prepare scans --spacing 1x1x2", "plan job/prepared --hours 0.",
 			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --hours 0.",
-			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --steps 700 --warmup 30",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --steps 10000 --warmup 429",
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
 		{"one and all", 100, 0, []string{"inspect scans", "prepare", "plan", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --hours ",
-			"finetune --config job/plan.yaml --hold-out 0 --steps 700 --warmup 30 --step-size 90 --tooth 9 " +
-				"--validate-every 200 --checkpoint-every 100",
+			"finetune --config job/plan.yaml --hold-out 0 --steps 10000 --warmup 429 --step-size 1286 --tooth 129 " +
+				"--validate-every 2857 --checkpoint-every 1429",
 			"next", "report job/fold1 job/all"}},
 		{"no need of more steps", planning.Most, 0, []string{"inspect", "prepare", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --out", "finetune", "finetune", "finetune", "finetune",
@@ -262,12 +313,14 @@ func TestLate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	v := &verbs{t: t, store: store, steps: 3000}
 	j := v.job("job", func(string, ...any) {})
-	j.Hours = 1.0 / 3600
-	v.before = func(args []string) {
+	v.takes = func(args []string) time.Duration {
 		if flagOf(args, "--fold") == "1" {
-			time.Sleep(500 * time.Millisecond) // of a second, 180 ms are its part
+			return 30 * time.Minute // of an hour, 10.8 are its part
 		}
+		steps, _ := strconv.Atoi(flagOf(args, "--steps"))
+		return time.Duration(steps) * 30 * time.Minute / 700
 	}
+	v.clock(1)
 	r, err := j.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -291,13 +344,14 @@ func TestLate(t *testing.T) {
 	}
 
 	// With more time the others are trained, too, and what is made of all is made again.
-	v.calls = nil
+	v.calls, v.takes = nil, nil
 	j = v.job("job", func(string, ...any) {})
+	j.Hours = 10
 	if r, err = j.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(v.calls) != 4-late+2 || r.Folds != 5 || !strings.HasPrefix(v.calls[len(v.calls)-1], "report") {
-		t.Errorf("with an hour: %q", v.calls)
+		t.Errorf("with ten hours: %q", v.calls)
 	}
 }
 
@@ -509,5 +563,114 @@ func TestFolderOfJobs(t *testing.T) {
 	_, err := v.job("runs", say).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "holds other files") {
 		t.Errorf("the folder around a job: %v", err)
+	}
+}
+
+// A job takes no longer than its time, whatever its machine does, and most of it where that is
+// steady: what the first training does not use of its part the later ones have. Times are by a
+// clock that goes on by what each command takes.
+func TestTheTimeIsUsed(t *testing.T) {
+	store := cases(t, 6)
+	for name, test := range map[string]struct {
+		steps  int
+		begins float64       // part of its time that the first training takes
+		drift  float64       // how many times slower later ones are
+		least  time.Duration // of the hour that is used
+		most   int           // networks that are finished
+	}{
+		"as planned":              {3000, 1, 1, 56 * time.Minute, 5},
+		"faster than planned":     {3000, 0.83, 1, 56 * time.Minute, 5},
+		"two, faster":             {100, 0.83, 1, 56 * time.Minute, 2},
+		"two, the second slower":  {100, 0.83, 1.02, 56 * time.Minute, 2},
+		"two, the second crawls":  {100, 0.83, 3, 56 * time.Minute, 1},
+		"slower than planned":     {3000, 1.3, 1, 54 * time.Minute, 5},
+		"slower and slower":       {3000, 1.3, 1.5, 50 * time.Minute, 4},
+		"the first takes it all":  {3000, 9, 1, 56 * time.Minute, 0},
+		"no steps to be had more": {planning.Most, 0.1, 1, 0, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			v := &verbs{t: t, store: store, steps: test.steps}
+			each := 0.0
+			v.takes = func(args []string) time.Duration {
+				switch args[0] {
+				case "prepare", "plan", "next", "report":
+					return 15 * time.Second
+				case "finetune":
+				default:
+					return 0
+				}
+				steps, _ := strconv.ParseFloat(flagOf(args, "--steps"), 64)
+				if steps == 0 {
+					hours, _ := strconv.ParseFloat(flagOf(args, "--hours"), 64)
+					if hours == 0 {
+						hours = 0.18
+					}
+					steps = 700
+					each = hours * test.begins / steps
+					return time.Duration(steps * each * float64(time.Hour))
+				}
+				return time.Duration(steps * each * test.drift * float64(time.Hour))
+			}
+			v.clock(1)
+			var said []string
+			say := func(f string, a ...any) { said = append(said, fmt.Sprintf(f, a...)) }
+			_, err := v.job("job", say).Run(t.Context())
+			if (err != nil) != (test.most == 0) {
+				t.Fatal(err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "fold1: the 1 h of the job are used up") {
+				t.Error(err)
+			}
+			used := v.now.Sub(time.Unix(1e9, 0))
+			if used > time.Hour || used < test.least {
+				t.Errorf("%v of an hour are used", used)
+			}
+			members, _ := train.Ensemble("job/model")
+			if len(members) != test.most {
+				t.Errorf("%d networks: %q", len(members), v.calls)
+			}
+			t.Logf("%v used, %d networks\n%s", used, len(members), strings.Join(said, "\n"))
+			if test.most == 1 { // the other one goes on when it has time
+				calls := len(v.calls)
+				if _, err := v.job("job", quiet).Run(t.Context()); err != nil || len(v.calls) != calls {
+					t.Errorf("again: %v, %q", err, v.calls[calls:])
+				}
+				v.takes = nil
+				j := v.job("job", quiet)
+				j.Hours = 3
+				if _, err := j.Run(t.Context()); err != nil || len(v.calls) != calls+3 ||
+					!strings.HasSuffix(v.calls[calls], "--resume") {
+					t.Errorf("with three hours: %v, %q", err, v.calls[calls:])
+				}
+			}
+		})
+	}
+}
+
+// A training that was stopped before it chose its steps has the time that there is when it goes on.
+func TestStoppedBeforeTheSteps(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: cases(t, 6), steps: 3000}
+	ctx, cancel := context.WithCancel(t.Context())
+	v.before = func(args []string) {
+		if args[0] == "finetune" {
+			cancel()
+		}
+	}
+	if _, err := v.job("job", quiet).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	first := len(v.calls) - 1
+	v.before = nil
+	j := v.job("job", quiet)
+	j.Hours = 10
+	if _, err := j.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	was, _ := strconv.ParseFloat(flagOf(strings.Fields(v.calls[first]), "--hours"), 64)
+	is, _ := strconv.ParseFloat(flagOf(strings.Fields(v.calls[first+1]), "--hours"), 64)
+	if was <= 0 || is < 9*was {
+		t.Errorf("%q goes on as %q", v.calls[first], v.calls[first+1])
 	}
 }

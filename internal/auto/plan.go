@@ -65,8 +65,8 @@ func settingsOf(folder string) (settings, error) {
 	return c.Train, config.Unmarshal(path, text, &c)
 }
 
-// shrink makes a training shorter, and what counts its steps with it.
-func (s *settings) shrink(to float64) {
+// scale makes a training shorter or longer, and what counts its steps with it.
+func (s *settings) scale(to float64) {
 	for _, n := range []*int{&s.Steps, &s.Warmup, &s.StepSize, &s.Tooth, &s.ValidateEvery,
 		&s.CheckpointEvery} {
 		if *n > 0 {

@@ -304,14 +304,14 @@ func (j *Job) carryOut(ctx context.Context, name string, as record, do func(begu
 		return err
 	}
 	j.Say("%s: %s", name, r.line(hint.Words))
-	began := time.Now()
+	began := train.Now()
 	counted := j.count(r, before, began)
 	err := do(begun)
 	err = errors.Join(err, counted())
 	if err == nil && again != nil {
 		r.Command, err = again()
 	}
-	r.Seconds, r.Done = before+time.Since(began).Seconds(), err == nil
+	r.Seconds, r.Done = before+train.Now().Sub(began).Seconds(), err == nil
 	return errors.Join(err, j.save())
 }
 
@@ -329,7 +329,7 @@ func (j *Job) count(r *record, before float64, began time.Time) (end func() erro
 				done <- err
 				return
 			case <-tick.C:
-				r.Seconds = before + time.Since(began).Seconds()
+				r.Seconds = before + train.Now().Sub(began).Seconds()
 				err = errors.Join(err, j.save())
 			}
 		}

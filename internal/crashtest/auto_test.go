@@ -49,9 +49,9 @@ func TestAuto(t *testing.T) {
 		}
 	}
 	var members []string
-	for _, hours := range []string{"0.003", "0.02", "0.1"} { // a machine that is busy needs more
+	for _, hours := range []string{"0.003", "0.012", "0.04"} { // a machine that is busy needs more
 		cmd, text := command(program, "auto", "--resume", "--out", "job", "--hours", hours)
-		if err := cmd.Run(); err != nil {
+		if err := cmd.Run(); err != nil && !strings.Contains(text.String(), "of the job are used up") {
 			t.Fatalf("after %d kills: %v\n%s", killed, err, text)
 		}
 		var err error
