@@ -15,10 +15,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
-// Look draws how the weights of a checkpoint of [Pretrain] or [TrainClassifier] do what they learnt,
-// on the first of the photographs that are held out; where none is, on the first to train on. The
-// caption says what is drawn, and how much of it is right. Errors name the checkpoint, or the
-// photograph.
+// Look draws how the weights of a checkpoint of [Pretrain] or [TrainClassifier] do what they
+// learnt, on the first of the photographs that are held out; where none is, on the first to train
+// on. The caption says what is drawn, and how much of it is right. Errors name the checkpoint, or
+// the photograph.
 //
 // Of a puzzle this is [Play.Picture]. Of rotations it is the photograph, turned in all ways; of
 // positions, its patches around that in the middle; of labels, up to eight photographs, spread

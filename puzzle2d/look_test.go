@@ -20,7 +20,8 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		c.Train = small().Train
 		c.Train.Steps, c.Train.ValidateEvery, c.Train.LR = 2, 2, 0.02
 		if task != Labels {
-			for k, first := 0, data.Validate[0]; k < 8; k++ { // the class goes round by the place in the list
+			// the class goes round by the place in the list
+			for k, first := 0, data.Validate[0]; k < 8; k++ {
 				data.Validate = append(data.Validate[:k], first)
 			}
 		}
