@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -58,7 +59,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			benchTiming: defaultBenchTiming()}
 		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o,
 			func(cmd *cobra.Command, _ []string) error {
-				return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
+				return runBench(cmd, task, *o)
 			}))
 	}
 	cmd.AddCommand(newBench2D(), newBenchLayers(), newBenchPhotos())
@@ -86,7 +87,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 
 // benchNetwork is the network that is timed: by default the paper's VNet, as in the peers.
 type benchNetwork struct {
-	Kind     string `yaml:"kind" flag:"network" help:"kind of network"`
+	Kind     string `yaml:"kind" flag:"network" help:"kind of network, or plans.json of nnU-Net"`
 	Channels int    `yaml:"channels" help:"channels of the first stage; 0: the network's own"`
 	Norm     string `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
 	Preset   string `yaml:"preset" help:"vnet: paper, caffe or monai"`
@@ -96,10 +97,16 @@ func defaultBenchNetwork() benchNetwork {
 	return benchNetwork{Kind: backbone.Default, Norm: "none"}
 }
 
-func (b benchNetwork) network() voxsaw.Network {
+// network is the one that the flags say, with its plan where nnU-Net planned it: then it has its
+// own norm.
+func (b benchNetwork) network() (voxsaw.Network, *nnunet.Plan, error) {
 	n := voxsaw.DefaultNetwork()
 	n.Kind, n.Channels, n.Norm, n.Preset = b.Kind, b.Channels, b.Norm, b.Preset
-	return n
+	p, err := planned(&n, "")
+	if p != nil && n.Norm == defaultBenchNetwork().Norm {
+		n.Norm = backbone.NormInstance
+	}
+	return n, p, err
 }
 
 // benchTiming is how a step is timed.
@@ -185,17 +192,26 @@ type benchLine struct {
 	AMP   string `json:"amp"`
 	Norm  string `json:"norm"`
 
-	Inputs int `json:"inputs,omitempty"` // where a scan has several channels
+	Inputs int   `json:"inputs,omitempty"` // where a scan has several channels
+	Patch  []int `json:"patch,omitempty"`  // of nnU-Net's plan, (D, H, W), in place of a crop
 	timedStep
 }
 
-func runBench(w, log io.Writer, task string, o benchOptions) error {
-	network := o.network()
+func runBench(cmd *cobra.Command, task string, o benchOptions) error {
+	network, plan, err := o.network()
+	if err != nil {
+		return err
+	}
 	network.Inputs = o.Inputs
-	step := bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer",
+	crop := cube(o.Crop)
+	var patch []int
+	if cropOfPlan(cmd, plan, &crop); plan != nil {
+		o.Norm, o.Crop, patch = network.Norm, 0, []int{crop[2], crop[1], crop[0]}
+	}
+	step := bench.Network{Settings: network, Crop: crop, Batch: o.Batch, Infer: task == "infer",
 		Memory: o.Memory.limitAll()}.Run
 	if task == "pretrain" {
-		patch, ok := map[int]int{2: 48, 3: 32}[o.Grid]
+		side, ok := map[int]int{2: 48, 3: 32}[o.Grid]
 		if !ok {
 			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
 		}
@@ -207,17 +223,17 @@ func runBench(w, log io.Writer, task string, o benchOptions) error {
 		game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Shuffles: 1,
 			Puzzle: voxsaw.Puzzle{Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1,
 				Distance: 2, Batch: o.Batch}}
-		step = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)},
+		step = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(side)},
 			Memory: o.Memory.limitAll()}.Run
 	}
-	t, err := o.time(log, bench.Options{}, func(d device.Device, b bench.Options) (bench.Timing, error) {
+	t, err := o.time(cmd.ErrOrStderr(), bench.Options{}, func(d device.Device, b bench.Options) (bench.Timing, error) {
 		return step(d, o.Warmup, o.Steps, b)
 	})
 	if t.Device == "" {
 		return err
 	}
-	return errors.Join(printJSONLine(w, benchLine{"voxsaw " + voxsaw.Version(), task, o.Grid, o.Crop, o.Batch,
-		o.Machine.amp(), o.Norm, o.Inputs, t}), err)
+	return errors.Join(printJSONLine(cmd.OutOrStdout(), benchLine{"voxsaw " + voxsaw.Version(), task, o.Grid, o.Crop,
+		o.Batch, o.Machine.amp(), o.Norm, o.Inputs, patch, t}), err)
 }
 
 func cube(n int) [3]int { return [3]int{n, n, n} }
@@ -312,7 +328,15 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 		return err
 	}
 	windows := sliding.Options{Size: o.Inference.Window, Batch: o.Inference.Batch, Overlap: o.Inference.Overlap}
-	b := bench.Windows{Settings: o.network(), Options: windows, Limit: o.Windows, Memory: o.Memory.limitAll()}
+	network, plan, err := o.network()
+	if err != nil {
+		return err
+	}
+	if plan != nil {
+		return usagef("--network %s: windows of a whole scan are timed with networks of our own; "+
+			"voxsaw bench infer takes plans of nnU-Net", o.Kind)
+	}
+	b := bench.Windows{Settings: network, Options: windows, Limit: o.Windows, Memory: o.Memory.limitAll()}
 	t, err := b.Run(cmd.Context(), d, sliding.Hold(scan, prepared.Volume, how.Intensities(prepared.Levels)), scan.Len())
 	if err != nil {
 		return err

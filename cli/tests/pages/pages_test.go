@@ -77,6 +77,9 @@ var pages = []page{
 		commandtest.Must(t, os.Rename("imagesTr/case_1", "series"))
 		commandtest.Must(t, miniature.Scans(".", miniature.ScanOptions{Cases: 1, Format: "nii"}))
 		commandtest.Must(t, os.Rename("imagesTr/case_1.nii", "ct.nii"))
+		plans, err := os.ReadFile(filepath.Join(repository, "testdata", "nnunet", "thick", "plans.json"))
+		commandtest.Must(t, err)
+		commandtest.Must(t, os.WriteFile("plans.json", plans, 0o644))
 	}},
 	{file: "docs/photographs.md", given: func(t *testing.T) {
 		commandtest.Type(t, "2d prepare PHOTOS --size 72x72 --out LABELLED")

@@ -52,7 +52,8 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())
 		if isFlat(s) {
 			points = float64(tile.Points() * tile.Points())
-			size[0] = 1 // 1 tile, whatever its outputs
+			tiles *= float64(size[0])
+			size[0] = 1 // a plane, whatever a tile's outputs
 		}
 		for _, n := range size {
 			tiles *= float64((n + tile.Outputs - 1) / tile.Outputs)

@@ -123,8 +123,9 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		r := t.Taps
 		flat := isFlat(s) && s.Kernel == [3]int{1, r, r}
 		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} && !flat ||
-			// costs of photographs were fitted without this tile
-			flat && t == (toomcook.Tile{Outputs: 3, Taps: 5}) || ofGroup.In == 1 || ofGroup.Out == 1 {
+			// costs of photographs were fitted without these tiles
+			onePlane(&g) && (t == (toomcook.Tile{Outputs: 3, Taps: 5}) || t == largest) ||
+			flat && kind == Weights && t == largest || ofGroup.In == 1 || ofGroup.Out == 1 {
 			continue
 		}
 		cost, tiles := winogradCost(t, &g)
@@ -135,7 +136,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		}
 		// Transforming all activations before any weights, or all weights before any activations.
 		name := fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
-		few := tiles <= fewTiles || tiles <= 2*g.out.channels && ofGroup.In*ofGroup.Out*points > slabElements
+		few := tiles <= fewTiles || tiles <= 2*g.out.channels && ofGroup.In*ofGroup.Out*points > manyWeights
 		few = few && g.out.blocks >= c.opt.Threads
 		if kind == Weights {
 			// the activations' points take less memory than sums of all weights' points for each
@@ -176,6 +177,12 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 // more where the points of the weights do not stay in a third-level cache.
 const fewTiles = 64
 
+// largest is the tile of the most outputs. For gradients of weights in a plane it is not faster.
+var largest = toomcook.Tile{Outputs: 6, Taps: 3}
+
+// manyWeights is how many points of weights are too many to be read again for every block of tiles.
+const manyWeights = 3 << 20
+
 // The costs are in multiplications of vectors, 12 a nanosecond on two cores, and were fitted to
 // times measured where the weights have to come from memory, as they do in a training step.
 const (
@@ -184,6 +191,9 @@ const (
 	readCost      = 35
 	writeCost     = 20  // of one that is a gradient
 	transformCost = 5.5 // of one that a transform of weights writes
+	// times what is estimated, for F(6,3) in three dimensions: its weights lie in more distant
+	// caches than those of F(4,3)
+	largestTile = 1.2
 )
 
 // winogradCost estimates a Winograd convolution, and says how many tiles it has. Weights are
@@ -193,6 +203,9 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	for _, n := range g.out.size {
 		tiles *= (n + t.Outputs - 1) / t.Outputs
 	}
+	if t == largest {
+		defer func() { cost *= largestTile }()
+	}
 	r, p := float64(t.Taps), float64(t.Points())
 	weights := readCost*r*r*r + transformCost*p*(r*r+r*p+p*p)
 	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) +
@@ -201,7 +214,7 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 
 // flatWinogradCost is winogradCost of a convolution with one tap along z.
 func flatWinogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
-	tiles = g.out.n
+	tiles = g.out.n * g.out.size[0]
 	for _, n := range g.out.size[1:] {
 		tiles *= (n + t.Outputs - 1) / t.Outputs
 	}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bufio"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,5 +109,68 @@ func TestCostModelChoosesFastAlgorithms(t *testing.T) {
 	})
 	if chosen > overall*fastest {
 		t.Errorf("the chosen algorithms took %.1f ms together, the fastest %.1f", chosen, fastest)
+	}
+}
+
+// ms are milliseconds by algorithm.
+type ms map[string]float64
+
+// What kernels of the networks that nnU-Net plans took on one core of an Emerald Rapids (AVX-512):
+// the fastest of 5 to 9 runs, all algorithms of a layer in turns.
+var plannedTimes = []struct {
+	in, out int
+	size    [3]int
+	kernelZ int
+	times   ms
+}{
+	{32, 32, [3]int{64, 128, 128}, 3, ms{"Winograd F(6,3) by tiles": 113, "Winograd F(4,3) by tiles": 127,
+		"Winograd F(3,3) by tiles": 171, "Winograd F(6,3) by channels": 225, "direct": 418}},
+	{64, 32, [3]int{64, 128, 128}, 3, ms{"Winograd F(6,3) by tiles": 230, "Winograd F(4,3) by tiles": 265,
+		"Winograd F(6,3) by channels": 382, "Winograd F(4,3) by channels": 483}},
+	{64, 64, [3]int{32, 64, 64}, 3, ms{"Winograd F(6,3) by tiles": 50, "Winograd F(4,3) by tiles": 52,
+		"Winograd F(6,3) by channels": 77, "Winograd F(4,3) by channels": 78}},
+	{128, 64, [3]int{32, 64, 64}, 3, ms{"Winograd F(6,3) by tiles": 107, "Winograd F(4,3) by tiles": 100,
+		"Winograd F(6,3) by channels": 138, "Winograd F(4,3) by channels": 132}},
+	{128, 128, [3]int{16, 32, 32}, 3, ms{"Winograd F(6,3) by tiles": 40, "Winograd F(4,3) by tiles": 29,
+		"Winograd F(6,3) by channels": 30, "Winograd F(4,3) by channels": 20}},
+	{256, 128, [3]int{16, 32, 32}, 3, ms{"Winograd F(6,3) by tiles": 77, "Winograd F(4,3) by tiles": 50,
+		"Winograd F(6,3) by channels": 60, "Winograd F(4,3) by channels": 50}},
+	{128, 128, [3]int{18, 24, 24}, 3, ms{"Winograd F(6,3) by tiles": 17.8, "Winograd F(4,3) by tiles": 17.5,
+		"Winograd F(6,3) by channels": 10.1, "Winograd F(4,3) by channels": 14.3}},
+	{256, 256, [3]int{8, 16, 16}, 3, ms{"Winograd F(6,3) by tiles": 76, "Winograd F(4,3) by tiles": 30,
+		"Winograd F(6,3) by channels": 16.5, "Winograd F(4,3) by channels": 12.1}},
+	{512, 256, [3]int{8, 16, 16}, 3, ms{"Winograd F(6,3) by tiles": 143, "Winograd F(4,3) by tiles": 64,
+		"Winograd F(6,3) by channels": 32.4, "Winograd F(4,3) by channels": 23.6}},
+	{320, 320, [3]int{6, 12, 12}, 3, ms{"Winograd F(6,3) by tiles": 91, "Winograd F(4,3) by tiles": 47,
+		"Winograd F(6,3) by channels": 11.2, "Winograd F(4,3) by channels": 14.4, "Winograd F(3,3) by channels": 13.2,
+		"Winograd F(2,3) by channels": 19.7, "direct": 33}},
+	{32, 32, [3]int{32, 192, 160}, 1, ms{"Winograd F(6,3) by tiles": 66, "Winograd F(4,3) by tiles": 85,
+		"Winograd F(3,3) by tiles": 109, "Winograd F(6,3) by channels": 147, "direct": 140}},
+	{64, 64, [3]int{32, 96, 80}, 1, ms{"Winograd F(6,3) by tiles": 62, "Winograd F(4,3) by tiles": 80,
+		"Winograd F(3,3) by tiles": 74, "Winograd F(6,3) by channels": 87, "direct": 170}},
+}
+
+// In the networks that nnU-Net plans, thick slices among them, the model chooses what was measured
+// to be fast.
+func TestCostModelForPlannedNetworks(t *testing.T) {
+	c := newTestCPU(t, Options{Threads: 1}, genericKernels())
+	for _, l := range plannedTimes {
+		s := device.ConvSpec{N: 1, In: l.in, Out: l.out, Size: l.size, Kernel: [3]int{l.kernelZ, 3, 3},
+			Stride: [3]int{1, 1, 1}, Pad: [3]int{l.kernelZ / 2, 1, 1}, Bias: true}
+		names, err := c.Candidates(s, Forward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := l.times[names[0]]
+		for name, took := range l.times {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s is no candidate for %s", name, ChoiceKey(s, Forward))
+			}
+			least = min(least, took)
+		}
+		if took, ok := l.times[names[0]]; !ok || took > 1.2*least {
+			t.Errorf("%s: the model chooses %s, which took %v ms; the fastest took %v", ChoiceKey(s, Forward), names[0],
+				took, least)
+		}
 	}
 }

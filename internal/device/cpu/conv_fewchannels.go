@@ -10,7 +10,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // fewChannels says whether this is such a layer.
 func fewChannels(s device.ConvSpec) bool {
 	in := s.OfGroup().In
-	return isFlat(s) && s.Kernel[2] > 1 && in > 1 && in <= 4
+	return isFlat(s) && s.Size[0] == 1 && s.Kernel[2] > 1 && in > 1 && in <= 4
 }
 
 // newFewChannels is the convolution as it is written, without the lanes that hold no channel.

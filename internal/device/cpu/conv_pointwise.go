@@ -17,7 +17,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 
 // isPointwise says whether this is such a convolution. Maps of one voxel may be those of a volume.
 func isPointwise(s device.ConvSpec) bool {
-	return isFlat(s) && s.Size[1]*s.Size[2] > 1 && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} &&
+	return s.Size[0] == 1 && s.Size[1]*s.Size[2] > 1 && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} &&
 		min(s.OfGroup().In, s.OfGroup().Out) > 1
 }
 

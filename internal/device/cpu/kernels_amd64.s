@@ -8082,6 +8082,414 @@ vector:
 	VZEROUPPER
 	RET
 
+// func dataF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dataF6x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c21over4<>+0(SB), Z0
+	VBROADCASTSS c17over4<>+0(SB), Z1
+	VBROADCASTSS c1over2<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	VBROADCASTSS c5over2<>+0(SB), Z4
+	VBROADCASTSS c5over4<>+0(SB), Z5
+	VBROADCASTSS c2<>+0(SB), Z6
+	VBROADCASTSS c4<>+0(SB), Z7
+	VBROADCASTSS c5<>+0(SB), Z8
+
+vector:
+	VMOVUPS      (R8), Z9
+	VMOVUPS      (R8)(CX*1), Z10
+	VMOVUPS      (R8)(CX*2), Z11
+	VMOVUPS      (R8)(DI*1), Z12
+	VMOVUPS      (R9), Z13
+	VMOVUPS      (R9)(CX*1), Z14
+	VMOVUPS      (R9)(CX*2), Z15
+	VMOVUPS      (R9)(DI*1), Z16
+	VSUBPS       Z9, Z15, Z9
+	VFMADD231PS  Z0, Z11, Z9
+	VFNMADD231PS Z0, Z13, Z9
+	VMOVUPS      Z9, (BX)
+	VADDPS       Z11, Z15, Z9
+	VFNMADD231PS Z1, Z13, Z9
+	VADDPS       Z10, Z14, Z17
+	VFNMADD231PS Z1, Z12, Z17
+	VADDPS       Z17, Z9, Z18
+	VMOVUPS      Z18, (BX)(AX*1)
+	VSUBPS       Z17, Z9, Z9
+	VMOVUPS      Z9, (BX)(AX*2)
+	VMOVAPS      Z15, Z9
+	VFMADD231PS  Z3, Z11, Z9
+	VFNMADD231PS Z5, Z13, Z9
+	VMULPS       Z2, Z10, Z17
+	VFNMADD231PS Z4, Z12, Z17
+	VFMADD231PS  Z6, Z14, Z17
+	VADDPS       Z17, Z9, Z18
+	VMOVUPS      Z18, (BX)(DX*1)
+	VSUBPS       Z17, Z9, Z9
+	VMOVUPS      Z9, (SI)
+	VMOVAPS      Z15, Z9
+	VFMADD231PS  Z7, Z11, Z9
+	VFNMADD231PS Z8, Z13, Z9
+	VMULPS       Z6, Z10, Z11
+	VFNMADD231PS Z4, Z12, Z11
+	VFMADD231PS  Z2, Z14, Z11
+	VADDPS       Z11, Z9, Z13
+	VMOVUPS      Z13, (SI)(AX*1)
+	VSUBPS       Z11, Z9, Z9
+	VMOVUPS      Z9, (SI)(AX*2)
+	VSUBPS       Z10, Z16, Z9
+	VFMADD231PS  Z0, Z12, Z9
+	VFNMADD231PS Z0, Z14, Z9
+	VMOVUPS      Z9, (SI)(DX*1)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func gradF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gradF6x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	VBROADCASTSS c16<>+0(SB), Z3
+	VBROADCASTSS c32<>+0(SB), Z4
+	VBROADCASTSS c1over2<>+0(SB), Z5
+	VBROADCASTSS c1over4<>+0(SB), Z6
+	VBROADCASTSS c1over8<>+0(SB), Z7
+	VBROADCASTSS c1over16<>+0(SB), Z8
+	VBROADCASTSS c1over32<>+0(SB), Z9
+
+vector:
+	VMOVUPS     (R8), Z10
+	VMOVUPS     (R8)(CX*1), Z11
+	VMOVUPS     (R8)(CX*2), Z12
+	VMOVUPS     (R8)(DI*1), Z13
+	VMOVUPS     (R9), Z14
+	VMOVUPS     (R9)(CX*1), Z15
+	VMOVAPS     Z10, Z16
+	VMOVUPS     Z16, (BX)
+	VADDPS      Z12, Z14, Z16
+	VADDPS      Z10, Z16, Z16
+	VADDPS      Z13, Z15, Z17
+	VADDPS      Z11, Z17, Z17
+	VADDPS      Z17, Z16, Z18
+	VMOVUPS     Z18, (BX)(AX*1)
+	VSUBPS      Z17, Z16, Z16
+	VMOVUPS     Z16, (BX)(AX*2)
+	VMOVAPS     Z10, Z16
+	VFMADD231PS Z1, Z12, Z16
+	VFMADD231PS Z3, Z14, Z16
+	VMULPS      Z0, Z11, Z17
+	VFMADD231PS Z2, Z13, Z17
+	VFMADD231PS Z4, Z15, Z17
+	VADDPS      Z17, Z16, Z18
+	VMOVUPS     Z18, (BX)(DX*1)
+	VSUBPS      Z17, Z16, Z16
+	VMOVUPS     Z16, (SI)
+	VMOVAPS     Z10, Z10
+	VFMADD231PS Z6, Z12, Z10
+	VFMADD231PS Z8, Z14, Z10
+	VMULPS      Z5, Z11, Z11
+	VFMADD231PS Z7, Z13, Z11
+	VFMADD231PS Z9, Z15, Z11
+	VADDPS      Z11, Z10, Z12
+	VMOVUPS     Z12, (SI)(AX*1)
+	VSUBPS      Z11, Z10, Z10
+	VMOVUPS     Z10, (SI)(AX*2)
+	VMOVAPS     Z15, Z10
+	VMOVUPS     Z10, (SI)(DX*1)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+DATA c16<>+0(SB)/4, $0x41800000
+DATA c16<>+4(SB)/4, $0x41800000
+DATA c16<>+8(SB)/4, $0x41800000
+DATA c16<>+12(SB)/4, $0x41800000
+DATA c16<>+16(SB)/4, $0x41800000
+DATA c16<>+20(SB)/4, $0x41800000
+DATA c16<>+24(SB)/4, $0x41800000
+DATA c16<>+28(SB)/4, $0x41800000
+GLOBL c16<>(SB), RODATA|NOPTR, $32
+
+DATA c32<>+0(SB)/4, $0x42000000
+DATA c32<>+4(SB)/4, $0x42000000
+DATA c32<>+8(SB)/4, $0x42000000
+DATA c32<>+12(SB)/4, $0x42000000
+DATA c32<>+16(SB)/4, $0x42000000
+DATA c32<>+20(SB)/4, $0x42000000
+DATA c32<>+24(SB)/4, $0x42000000
+DATA c32<>+28(SB)/4, $0x42000000
+GLOBL c32<>(SB), RODATA|NOPTR, $32
+
+DATA c1over16<>+0(SB)/4, $0x3d800000
+DATA c1over16<>+4(SB)/4, $0x3d800000
+DATA c1over16<>+8(SB)/4, $0x3d800000
+DATA c1over16<>+12(SB)/4, $0x3d800000
+DATA c1over16<>+16(SB)/4, $0x3d800000
+DATA c1over16<>+20(SB)/4, $0x3d800000
+DATA c1over16<>+24(SB)/4, $0x3d800000
+DATA c1over16<>+28(SB)/4, $0x3d800000
+GLOBL c1over16<>(SB), RODATA|NOPTR, $32
+
+DATA c1over32<>+0(SB)/4, $0x3d000000
+DATA c1over32<>+4(SB)/4, $0x3d000000
+DATA c1over32<>+8(SB)/4, $0x3d000000
+DATA c1over32<>+12(SB)/4, $0x3d000000
+DATA c1over32<>+16(SB)/4, $0x3d000000
+DATA c1over32<>+20(SB)/4, $0x3d000000
+DATA c1over32<>+24(SB)/4, $0x3d000000
+DATA c1over32<>+28(SB)/4, $0x3d000000
+GLOBL c1over32<>(SB), RODATA|NOPTR, $32
+
+// func weightsF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightsF6x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c2over9<>+0(SB), Z0
+	VBROADCASTSS c1over90<>+0(SB), Z1
+	VBROADCASTSS c1over45<>+0(SB), Z2
+	VBROADCASTSS c2over45<>+0(SB), Z3
+	VBROADCASTSS c32over45<>+0(SB), Z4
+	VBROADCASTSS c16over45<>+0(SB), Z5
+	VBROADCASTSS c8over45<>+0(SB), Z6
+
+vector:
+	VMOVUPS      (DI), Z7
+	VMOVUPS      (DI)(CX*1), Z8
+	VMOVUPS      (DI)(CX*2), Z9
+	VPXORD       Z10, Z10, Z10
+	VSUBPS       Z7, Z10, Z10
+	VMOVUPS      Z10, (BX)
+	VPXORD       Z11, Z11, Z11
+	VFNMADD231PS Z0, Z7, Z11
+	VFNMADD231PS Z0, Z9, Z11
+	VPXORD       Z12, Z12, Z12
+	VFNMADD231PS Z0, Z8, Z12
+	VADDPS       Z12, Z11, Z13
+	VMOVUPS      Z13, (BX)(AX*1)
+	VSUBPS       Z12, Z11, Z11
+	VMOVUPS      Z11, (BX)(AX*2)
+	VMULPS       Z1, Z7, Z13
+	VFMADD231PS  Z3, Z9, Z13
+	VMULPS       Z2, Z8, Z14
+	VADDPS       Z14, Z13, Z15
+	VMOVUPS      Z15, (BX)(DX*1)
+	VSUBPS       Z14, Z13, Z13
+	VMOVUPS      Z13, (SI)
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z6, Z9, Z7
+	VMULPS       Z5, Z8, Z8
+	VADDPS       Z8, Z7, Z13
+	VMOVUPS      Z13, (SI)(AX*1)
+	VSUBPS       Z8, Z7, Z7
+	VMOVUPS      Z7, (SI)(AX*2)
+	VMOVAPS      Z9, Z7
+	VMOVUPS      Z7, (SI)(DX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightGradF6x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2over9<>+0(SB), Z0
+	VBROADCASTSS c1over90<>+0(SB), Z1
+	VBROADCASTSS c32over45<>+0(SB), Z2
+	VBROADCASTSS c1over45<>+0(SB), Z3
+	VBROADCASTSS c16over45<>+0(SB), Z4
+	VBROADCASTSS c2over45<>+0(SB), Z5
+	VBROADCASTSS c8over45<>+0(SB), Z6
+
+vector:
+	VMOVUPS      (SI), Z7
+	VMOVUPS      (SI)(CX*1), Z8
+	VMOVUPS      (SI)(CX*2), Z9
+	VMOVUPS      (SI)(BX*1), Z10
+	VMOVUPS      (DI), Z11
+	VMOVUPS      (DI)(CX*1), Z12
+	VMOVUPS      (DI)(CX*2), Z13
+	VMOVUPS      (DI)(BX*1), Z14
+	VADDPS       Z9, Z8, Z15
+	VSUBPS       Z9, Z8, Z8
+	VADDPS       Z11, Z10, Z9
+	VSUBPS       Z11, Z10, Z10
+	VADDPS       Z13, Z12, Z11
+	VSUBPS       Z13, Z12, Z12
+	VPXORD       Z16, Z16, Z16
+	VSUBPS       Z7, Z16, Z16
+	VFNMADD231PS Z0, Z15, Z16
+	VFMADD231PS  Z1, Z9, Z16
+	VFMADD231PS  Z2, Z11, Z16
+	VMOVUPS      Z16, (DX)
+	VPXORD       Z17, Z17, Z17
+	VFNMADD231PS Z0, Z8, Z17
+	VFMADD231PS  Z3, Z10, Z17
+	VFMADD231PS  Z4, Z12, Z17
+	VMOVUPS      Z17, (DX)(AX*1)
+	VMOVAPS      Z14, Z7
+	VFNMADD231PS Z0, Z15, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z6, Z11, Z7
+	VMOVUPS      Z7, (DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, AVX512F
+TEXT ·outputF6x3AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c1over2<>+0(SB), Z1
+	VBROADCASTSS c4<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	VBROADCASTSS c8<>+0(SB), Z4
+	VBROADCASTSS c1over8<>+0(SB), Z5
+	VBROADCASTSS c16<>+0(SB), Z6
+	VBROADCASTSS c1over16<>+0(SB), Z7
+	VBROADCASTSS c32<>+0(SB), Z8
+	VBROADCASTSS c1over32<>+0(SB), Z9
+	MOVQ         bias+56(FP), R12
+	VMOVUPS      (R12), Z10
+
+vector:
+	VMOVUPS     (R8), Z11
+	VMOVUPS     (R8)(CX*1), Z12
+	VMOVUPS     (R8)(CX*2), Z13
+	VMOVUPS     (R8)(DI*1), Z14
+	VMOVUPS     (R9), Z15
+	VMOVUPS     (R9)(CX*1), Z16
+	VMOVUPS     (R9)(CX*2), Z17
+	VMOVUPS     (R9)(DI*1), Z18
+	VADDPS      Z13, Z12, Z19
+	VSUBPS      Z13, Z12, Z12
+	VADDPS      Z15, Z14, Z13
+	VSUBPS      Z15, Z14, Z14
+	VADDPS      Z17, Z16, Z15
+	VSUBPS      Z17, Z16, Z16
+	VADDPS      Z13, Z15, Z17
+	VADDPS      Z19, Z17, Z17
+	VADDPS      Z11, Z17, Z17
+	VADDPS      Z10, Z17, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVAPS     Z12, Z11
+	VFMADD231PS Z0, Z14, Z11
+	VFMADD231PS Z1, Z16, Z11
+	VADDPS      Z10, Z11, Z11
+	VMOVUPS     Z11, (BX)(AX*1)
+	VMOVAPS     Z19, Z11
+	VFMADD231PS Z2, Z13, Z11
+	VFMADD231PS Z3, Z15, Z11
+	VADDPS      Z10, Z11, Z11
+	VMOVUPS     Z11, (BX)(AX*2)
+	VMOVAPS     Z12, Z11
+	VFMADD231PS Z4, Z14, Z11
+	VFMADD231PS Z5, Z16, Z11
+	VADDPS      Z10, Z11, Z11
+	VMOVUPS     Z11, (BX)(DX*1)
+	VMOVAPS     Z19, Z11
+	VFMADD231PS Z6, Z13, Z11
+	VFMADD231PS Z7, Z15, Z11
+	VADDPS      Z10, Z11, Z11
+	VMOVUPS     Z11, (SI)
+	VADDPS      Z12, Z18, Z11
+	VFMADD231PS Z8, Z14, Z11
+	VFMADD231PS Z9, Z16, Z11
+	VADDPS      Z10, Z11, Z11
+	VMOVUPS     Z11, (SI)(AX*1)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
 // func dataF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF4x3AVX512(SB), NOSPLIT, $0-56
@@ -11844,6 +12252,519 @@ vector:
 	ADDQ        R8, DX
 	ADDQ        R9, SI
 	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func dataF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·dataF6x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R8)(DI*1), Y3
+	VMOVUPS      (R9), Y4
+	VMOVUPS      (R9)(CX*1), Y5
+	VMOVUPS      (R9)(CX*2), Y6
+	VMOVUPS      (R9)(DI*1), Y7
+	VSUBPS       Y0, Y6, Y0
+	VFMADD231PS  c21over4<>+0(SB), Y2, Y0
+	VFNMADD231PS c21over4<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (BX)
+	VADDPS       Y2, Y6, Y0
+	VFNMADD231PS c17over4<>+0(SB), Y4, Y0
+	VADDPS       Y1, Y5, Y8
+	VFNMADD231PS c17over4<>+0(SB), Y3, Y8
+	VADDPS       Y8, Y0, Y9
+	VMOVUPS      Y9, (BX)(AX*1)
+	VSUBPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (BX)(AX*2)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c1over4<>+0(SB), Y2, Y0
+	VFNMADD231PS c5over4<>+0(SB), Y4, Y0
+	VMULPS       c1over2<>+0(SB), Y1, Y8
+	VFNMADD231PS c5over2<>+0(SB), Y3, Y8
+	VFMADD231PS  c2<>+0(SB), Y5, Y8
+	VADDPS       Y8, Y0, Y9
+	VMOVUPS      Y9, (BX)(DX*1)
+	VSUBPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c4<>+0(SB), Y2, Y0
+	VFNMADD231PS c5<>+0(SB), Y4, Y0
+	VMULPS       c2<>+0(SB), Y1, Y2
+	VFNMADD231PS c5over2<>+0(SB), Y3, Y2
+	VFMADD231PS  c1over2<>+0(SB), Y5, Y2
+	VADDPS       Y2, Y0, Y4
+	VMOVUPS      Y4, (SI)(AX*1)
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VSUBPS       Y1, Y7, Y0
+	VFMADD231PS  c21over4<>+0(SB), Y3, Y0
+	VFNMADD231PS c21over4<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (SI)(DX*1)
+	VMOVUPS      32(R8), Y0
+	VMOVUPS      32(R8)(CX*1), Y1
+	VMOVUPS      32(R8)(CX*2), Y2
+	VMOVUPS      32(R8)(DI*1), Y3
+	VMOVUPS      32(R9), Y4
+	VMOVUPS      32(R9)(CX*1), Y5
+	VMOVUPS      32(R9)(CX*2), Y6
+	VMOVUPS      32(R9)(DI*1), Y7
+	VSUBPS       Y0, Y6, Y0
+	VFMADD231PS  c21over4<>+0(SB), Y2, Y0
+	VFNMADD231PS c21over4<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(BX)
+	VADDPS       Y2, Y6, Y0
+	VFNMADD231PS c17over4<>+0(SB), Y4, Y0
+	VADDPS       Y1, Y5, Y8
+	VFNMADD231PS c17over4<>+0(SB), Y3, Y8
+	VADDPS       Y8, Y0, Y9
+	VMOVUPS      Y9, 32(BX)(AX*1)
+	VSUBPS       Y8, Y0, Y0
+	VMOVUPS      Y0, 32(BX)(AX*2)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c1over4<>+0(SB), Y2, Y0
+	VFNMADD231PS c5over4<>+0(SB), Y4, Y0
+	VMULPS       c1over2<>+0(SB), Y1, Y8
+	VFNMADD231PS c5over2<>+0(SB), Y3, Y8
+	VFMADD231PS  c2<>+0(SB), Y5, Y8
+	VADDPS       Y8, Y0, Y9
+	VMOVUPS      Y9, 32(BX)(DX*1)
+	VSUBPS       Y8, Y0, Y0
+	VMOVUPS      Y0, 32(SI)
+	VMOVAPS      Y6, Y0
+	VFMADD231PS  c4<>+0(SB), Y2, Y0
+	VFNMADD231PS c5<>+0(SB), Y4, Y0
+	VMULPS       c2<>+0(SB), Y1, Y2
+	VFNMADD231PS c5over2<>+0(SB), Y3, Y2
+	VFMADD231PS  c1over2<>+0(SB), Y5, Y2
+	VADDPS       Y2, Y0, Y4
+	VMOVUPS      Y4, 32(SI)(AX*1)
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	VSUBPS       Y1, Y7, Y0
+	VFMADD231PS  c21over4<>+0(SB), Y3, Y0
+	VFNMADD231PS c21over4<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(SI)(DX*1)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func gradF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·gradF6x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS     (R8), Y0
+	VMOVUPS     (R8)(CX*1), Y1
+	VMOVUPS     (R8)(CX*2), Y2
+	VMOVUPS     (R8)(DI*1), Y3
+	VMOVUPS     (R9), Y4
+	VMOVUPS     (R9)(CX*1), Y5
+	VMOVAPS     Y0, Y6
+	VMOVUPS     Y6, (BX)
+	VADDPS      Y2, Y4, Y6
+	VADDPS      Y0, Y6, Y6
+	VADDPS      Y3, Y5, Y7
+	VADDPS      Y1, Y7, Y7
+	VADDPS      Y7, Y6, Y8
+	VMOVUPS     Y8, (BX)(AX*1)
+	VSUBPS      Y7, Y6, Y6
+	VMOVUPS     Y6, (BX)(AX*2)
+	VMOVAPS     Y0, Y6
+	VFMADD231PS c4<>+0(SB), Y2, Y6
+	VFMADD231PS c16<>+0(SB), Y4, Y6
+	VMULPS      c2<>+0(SB), Y1, Y7
+	VFMADD231PS c8<>+0(SB), Y3, Y7
+	VFMADD231PS c32<>+0(SB), Y5, Y7
+	VADDPS      Y7, Y6, Y8
+	VMOVUPS     Y8, (BX)(DX*1)
+	VSUBPS      Y7, Y6, Y6
+	VMOVUPS     Y6, (SI)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c1over4<>+0(SB), Y2, Y0
+	VFMADD231PS c1over16<>+0(SB), Y4, Y0
+	VMULPS      c1over2<>+0(SB), Y1, Y1
+	VFMADD231PS c1over8<>+0(SB), Y3, Y1
+	VFMADD231PS c1over32<>+0(SB), Y5, Y1
+	VADDPS      Y1, Y0, Y2
+	VMOVUPS     Y2, (SI)(AX*1)
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y0, (SI)(AX*2)
+	VMOVAPS     Y5, Y0
+	VMOVUPS     Y0, (SI)(DX*1)
+	VMOVUPS     32(R8), Y0
+	VMOVUPS     32(R8)(CX*1), Y1
+	VMOVUPS     32(R8)(CX*2), Y2
+	VMOVUPS     32(R8)(DI*1), Y3
+	VMOVUPS     32(R9), Y4
+	VMOVUPS     32(R9)(CX*1), Y5
+	VMOVAPS     Y0, Y6
+	VMOVUPS     Y6, 32(BX)
+	VADDPS      Y2, Y4, Y6
+	VADDPS      Y0, Y6, Y6
+	VADDPS      Y3, Y5, Y7
+	VADDPS      Y1, Y7, Y7
+	VADDPS      Y7, Y6, Y8
+	VMOVUPS     Y8, 32(BX)(AX*1)
+	VSUBPS      Y7, Y6, Y6
+	VMOVUPS     Y6, 32(BX)(AX*2)
+	VMOVAPS     Y0, Y6
+	VFMADD231PS c4<>+0(SB), Y2, Y6
+	VFMADD231PS c16<>+0(SB), Y4, Y6
+	VMULPS      c2<>+0(SB), Y1, Y7
+	VFMADD231PS c8<>+0(SB), Y3, Y7
+	VFMADD231PS c32<>+0(SB), Y5, Y7
+	VADDPS      Y7, Y6, Y8
+	VMOVUPS     Y8, 32(BX)(DX*1)
+	VSUBPS      Y7, Y6, Y6
+	VMOVUPS     Y6, 32(SI)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c1over4<>+0(SB), Y2, Y0
+	VFMADD231PS c1over16<>+0(SB), Y4, Y0
+	VMULPS      c1over2<>+0(SB), Y1, Y1
+	VFMADD231PS c1over8<>+0(SB), Y3, Y1
+	VFMADD231PS c1over32<>+0(SB), Y5, Y1
+	VADDPS      Y1, Y0, Y2
+	VMOVUPS     Y2, 32(SI)(AX*1)
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y0, 32(SI)(AX*2)
+	VMOVAPS     Y5, Y0
+	VMOVUPS     Y0, 32(SI)(DX*1)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func weightsF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightsF6x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (DI)(CX*1), Y1
+	VMOVUPS      (DI)(CX*2), Y2
+	VXORPS       Y3, Y3, Y3
+	VSUBPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c2over9<>+0(SB), Y0, Y3
+	VFNMADD231PS c2over9<>+0(SB), Y2, Y3
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS c2over9<>+0(SB), Y1, Y4
+	VADDPS       Y4, Y3, Y5
+	VMOVUPS      Y5, (BX)(AX*1)
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (BX)(AX*2)
+	VMULPS       c1over90<>+0(SB), Y0, Y3
+	VFMADD231PS  c2over45<>+0(SB), Y2, Y3
+	VMULPS       c1over45<>+0(SB), Y1, Y4
+	VADDPS       Y4, Y3, Y5
+	VMOVUPS      Y5, (BX)(DX*1)
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (SI)
+	VMULPS       c32over45<>+0(SB), Y0, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y2, Y0
+	VMULPS       c16over45<>+0(SB), Y1, Y1
+	VADDPS       Y1, Y0, Y3
+	VMOVUPS      Y3, (SI)(AX*1)
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (SI)(AX*2)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (SI)(DX*1)
+	VMOVUPS      32(DI), Y0
+	VMOVUPS      32(DI)(CX*1), Y1
+	VMOVUPS      32(DI)(CX*2), Y2
+	VXORPS       Y3, Y3, Y3
+	VSUBPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 32(BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c2over9<>+0(SB), Y0, Y3
+	VFNMADD231PS c2over9<>+0(SB), Y2, Y3
+	VXORPS       Y4, Y4, Y4
+	VFNMADD231PS c2over9<>+0(SB), Y1, Y4
+	VADDPS       Y4, Y3, Y5
+	VMOVUPS      Y5, 32(BX)(AX*1)
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(BX)(AX*2)
+	VMULPS       c1over90<>+0(SB), Y0, Y3
+	VFMADD231PS  c2over45<>+0(SB), Y2, Y3
+	VMULPS       c1over45<>+0(SB), Y1, Y4
+	VADDPS       Y4, Y3, Y5
+	VMOVUPS      Y5, 32(BX)(DX*1)
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(SI)
+	VMULPS       c32over45<>+0(SB), Y0, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y2, Y0
+	VMULPS       c16over45<>+0(SB), Y1, Y1
+	VADDPS       Y1, Y0, Y3
+	VMOVUPS      Y3, 32(SI)(AX*1)
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(SI)(AX*2)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, 32(SI)(DX*1)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightGradF6x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), SI
+	LEAQ (SI)(CX*4), DI
+
+vector:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      (SI)(CX*1), Y1
+	VMOVUPS      (SI)(CX*2), Y2
+	VMOVUPS      (SI)(BX*1), Y3
+	VMOVUPS      (DI), Y4
+	VMOVUPS      (DI)(CX*1), Y5
+	VMOVUPS      (DI)(CX*2), Y6
+	VMOVUPS      (DI)(BX*1), Y7
+	VADDPS       Y2, Y1, Y8
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VADDPS       Y6, Y5, Y4
+	VSUBPS       Y6, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VSUBPS       Y0, Y6, Y6
+	VFNMADD231PS c2over9<>+0(SB), Y8, Y6
+	VFMADD231PS  c1over90<>+0(SB), Y2, Y6
+	VFMADD231PS  c32over45<>+0(SB), Y4, Y6
+	VMOVUPS      Y6, (DX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c2over9<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over45<>+0(SB), Y3, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVAPS      Y7, Y0
+	VFNMADD231PS c2over9<>+0(SB), Y8, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y2, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, (DX)(AX*2)
+	VMOVUPS      32(SI), Y0
+	VMOVUPS      32(SI)(CX*1), Y1
+	VMOVUPS      32(SI)(CX*2), Y2
+	VMOVUPS      32(SI)(BX*1), Y3
+	VMOVUPS      32(DI), Y4
+	VMOVUPS      32(DI)(CX*1), Y5
+	VMOVUPS      32(DI)(CX*2), Y6
+	VMOVUPS      32(DI)(BX*1), Y7
+	VADDPS       Y2, Y1, Y8
+	VSUBPS       Y2, Y1, Y1
+	VADDPS       Y4, Y3, Y2
+	VSUBPS       Y4, Y3, Y3
+	VADDPS       Y6, Y5, Y4
+	VSUBPS       Y6, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VSUBPS       Y0, Y6, Y6
+	VFNMADD231PS c2over9<>+0(SB), Y8, Y6
+	VFMADD231PS  c1over90<>+0(SB), Y2, Y6
+	VFMADD231PS  c32over45<>+0(SB), Y4, Y6
+	VMOVUPS      Y6, 32(DX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c2over9<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over45<>+0(SB), Y3, Y0
+	VFMADD231PS  c16over45<>+0(SB), Y5, Y0
+	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVAPS      Y7, Y0
+	VFNMADD231PS c2over9<>+0(SB), Y8, Y0
+	VFMADD231PS  c2over45<>+0(SB), Y2, Y0
+	VFMADD231PS  c8over45<>+0(SB), Y4, Y0
+	VMOVUPS      Y0, 32(DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·outputF6x3AVX2(SB), NOSPLIT, $0-64
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    dstNext+32(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    srcNext+40(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), R8
+	LEAQ    (BX)(AX*4), SI
+	LEAQ    (R8)(CX*4), R9
+	MOVQ    bias+56(FP), R12
+	VMOVUPS (R12), Y0
+	VMOVUPS 32(R12), Y1
+
+vector:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     (R8)(CX*1), Y3
+	VMOVUPS     (R8)(CX*2), Y4
+	VMOVUPS     (R8)(DI*1), Y5
+	VMOVUPS     (R9), Y6
+	VMOVUPS     (R9)(CX*1), Y7
+	VMOVUPS     (R9)(CX*2), Y8
+	VMOVUPS     (R9)(DI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVUPS     Y8, (BX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VFMADD231PS c1over2<>+0(SB), Y7, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(AX*1)
+	VMOVAPS     Y10, Y2
+	VFMADD231PS c4<>+0(SB), Y4, Y2
+	VFMADD231PS c1over4<>+0(SB), Y6, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(AX*2)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VFMADD231PS c1over8<>+0(SB), Y7, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (BX)(DX*1)
+	VMOVAPS     Y10, Y2
+	VFMADD231PS c16<>+0(SB), Y4, Y2
+	VFMADD231PS c1over16<>+0(SB), Y6, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)
+	VADDPS      Y3, Y9, Y2
+	VFMADD231PS c32<>+0(SB), Y5, Y2
+	VFMADD231PS c1over32<>+0(SB), Y7, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (SI)(AX*1)
+	VMOVUPS     32(R8), Y2
+	VMOVUPS     32(R8)(CX*1), Y3
+	VMOVUPS     32(R8)(CX*2), Y4
+	VMOVUPS     32(R8)(DI*1), Y5
+	VMOVUPS     32(R9), Y6
+	VMOVUPS     32(R9)(CX*1), Y7
+	VMOVUPS     32(R9)(CX*2), Y8
+	VMOVUPS     32(R9)(DI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVUPS     Y8, 32(BX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VFMADD231PS c1over2<>+0(SB), Y7, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(AX*1)
+	VMOVAPS     Y10, Y2
+	VFMADD231PS c4<>+0(SB), Y4, Y2
+	VFMADD231PS c1over4<>+0(SB), Y6, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(AX*2)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c8<>+0(SB), Y5, Y2
+	VFMADD231PS c1over8<>+0(SB), Y7, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(BX)(DX*1)
+	VMOVAPS     Y10, Y2
+	VFMADD231PS c16<>+0(SB), Y4, Y2
+	VFMADD231PS c1over16<>+0(SB), Y6, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)
+	VADDPS      Y3, Y9, Y2
+	VFMADD231PS c32<>+0(SB), Y5, Y2
+	VFMADD231PS c1over32<>+0(SB), Y7, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(SI)(AX*1)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
 	DECQ        n+48(FP)
 	JNZ         vector
 	VZEROUPPER

@@ -266,6 +266,69 @@ func weightGradF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// dataF6x3NEON is a transformFunc of the matrix
+//
+//	-1       0    21/4       0   -21/4       0       1       0
+//	 0       1       1   -17/4   -17/4       1       1       0
+//	 0      -1       1    17/4   -17/4      -1       1       0
+//	 0     1/2     1/4    -5/2    -5/4       2       1       0
+//	 0    -1/2     1/4     5/2    -5/4      -2       1       0
+//	 0       2       4    -5/2      -5     1/2       1       0
+//	 0      -2       4     5/2      -5    -1/2       1       0
+//	 0      -1       0    21/4       0   -21/4       0       1
+//
+//go:noescape
+func dataF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// gradF6x3NEON is a transformFunc of the matrix
+//
+//	1       0       0       0       0       0
+//	1       1       1       1       1       1
+//	1      -1       1      -1       1      -1
+//	1       2       4       8      16      32
+//	1      -2       4      -8      16     -32
+//	1     1/2     1/4     1/8    1/16    1/32
+//	1    -1/2     1/4    -1/8    1/16   -1/32
+//	0       0       0       0       0       1
+//
+//go:noescape
+func gradF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF6x3NEON is a transformFunc of the matrix
+//
+//	   -1       0       0
+//	 -2/9    -2/9    -2/9
+//	 -2/9     2/9    -2/9
+//	 1/90    1/45    2/45
+//	 1/90   -1/45    2/45
+//	32/45   16/45    8/45
+//	32/45  -16/45    8/45
+//	    0       0       1
+//
+//go:noescape
+func weightsF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF6x3NEON is a transformFunc of the matrix
+//
+//	-1    -2/9    -2/9    1/90    1/90   32/45   32/45       0
+//	 0    -2/9     2/9    1/45   -1/45   16/45  -16/45       0
+//	 0    -2/9    -2/9    2/45    2/45    8/45    8/45       1
+//
+//go:noescape
+func weightGradF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF6x3NEON is an outputFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       0
+//	0       1       1      16      16    1/16    1/16       0
+//	0       1      -1      32     -32    1/32   -1/32       1
+//
+//go:noescape
+func outputF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
 // dataF4x3NEON is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0

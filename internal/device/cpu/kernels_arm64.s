@@ -152,12 +152,28 @@ DATA constants<>+576(SB)/4, $0x3f2aaaab
 DATA constants<>+580(SB)/4, $0x3f2aaaab
 DATA constants<>+584(SB)/4, $0x3f2aaaab
 DATA constants<>+588(SB)/4, $0x3f2aaaab
-DATA constants<>+592(SB)/4, $0x40400000
-DATA constants<>+596(SB)/4, $0x40400000
-DATA constants<>+600(SB)/4, $0x40400000
-DATA constants<>+604(SB)/4, $0x40400000
+DATA constants<>+592(SB)/4, $0x41800000
+DATA constants<>+596(SB)/4, $0x41800000
+DATA constants<>+600(SB)/4, $0x41800000
+DATA constants<>+604(SB)/4, $0x41800000
+DATA constants<>+608(SB)/4, $0x42000000
+DATA constants<>+612(SB)/4, $0x42000000
+DATA constants<>+616(SB)/4, $0x42000000
+DATA constants<>+620(SB)/4, $0x42000000
+DATA constants<>+624(SB)/4, $0x3d800000
+DATA constants<>+628(SB)/4, $0x3d800000
+DATA constants<>+632(SB)/4, $0x3d800000
+DATA constants<>+636(SB)/4, $0x3d800000
+DATA constants<>+640(SB)/4, $0x3d000000
+DATA constants<>+644(SB)/4, $0x3d000000
+DATA constants<>+648(SB)/4, $0x3d000000
+DATA constants<>+652(SB)/4, $0x3d000000
+DATA constants<>+656(SB)/4, $0x40400000
+DATA constants<>+660(SB)/4, $0x40400000
+DATA constants<>+664(SB)/4, $0x40400000
+DATA constants<>+668(SB)/4, $0x40400000
 
-GLOBL constants<>(SB), RODATA|NOPTR, $608
+GLOBL constants<>(SB), RODATA|NOPTR, $672
 
 // func product1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 TEXT ·product1x1NEON(SB), NOSPLIT, $0-121
@@ -5375,6 +5391,986 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func dataF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·dataF6x3NEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R21
+	LSL $2, R21, R21
+	MOVD srcNext+40(FP), R20
+	LSL $2, R20, R20
+	MOVD dst+0(FP), R19
+	MOVD src+8(FP), R15
+	ADD R2<<0, R19, R14
+	ADD R2<<0, R14, R13
+	ADD R2<<0, R13, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R2<<0, R9, R8
+	ADD R1<<0, R15, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ (R0), (F18, F17)
+	FLDPQ 32(R0), (F16, F15)
+	FLDPQ 64(R0), (F14, F13)
+	FLDPQ 96(R0), (F12, F11)
+	FMOVQ 128(R0), F10
+
+vector:
+	FMOVQ (R15), F0
+	FMOVQ (R7), F9
+	FMOVQ (R6), F8
+	FMOVQ (R5), F7
+	FMOVQ (R4), F6
+	FMOVQ (R3), F5
+	FMOVQ (R2), F4
+	FMOVQ (R1), F3
+	WORD $0x4ea0d480 // fsub v0.4s, v4.4s, v0.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4eb2ccc0 // fmls v0.4s, v6.4s, v18.4s
+	FMOVQ F0, (R19)
+	WORD $0x4e28d482 // fadd v2.4s, v4.4s, v8.4s
+	WORD $0x4eb1ccc2 // fmls v2.4s, v6.4s, v17.4s
+	WORD $0x4e29d4a1 // fadd v1.4s, v5.4s, v9.4s
+	WORD $0x4eb1cce1 // fmls v1.4s, v7.4s, v17.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R14)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R13)
+	WORD $0x4ea41c82 // mov v2.16b, v4.16b
+	WORD $0x4e2fcd02 // fmla v2.4s, v8.4s, v15.4s
+	WORD $0x4eadccc2 // fmls v2.4s, v6.4s, v13.4s
+	WORD $0x6e30dd21 // fmul v1.4s, v9.4s, v16.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e2ccca1 // fmla v1.4s, v5.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R11)
+	WORD $0x4e2bcd04 // fmla v4.4s, v8.4s, v11.4s
+	WORD $0x4eaaccc4 // fmls v4.4s, v6.4s, v10.4s
+	WORD $0x6e2cdd21 // fmul v1.4s, v9.4s, v12.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	FMOVQ F0, (R10)
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	FMOVQ F4, (R9)
+	WORD $0x4ea9d460 // fsub v0.4s, v3.4s, v9.4s
+	WORD $0x4e32cce0 // fmla v0.4s, v7.4s, v18.4s
+	WORD $0x4eb2cca0 // fmls v0.4s, v5.4s, v18.4s
+	FMOVQ F0, (R8)
+	FMOVQ 16(R15), F0
+	FMOVQ 16(R7), F9
+	FMOVQ 16(R6), F8
+	FMOVQ 16(R5), F7
+	FMOVQ 16(R4), F6
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F4
+	FMOVQ 16(R1), F3
+	WORD $0x4ea0d480 // fsub v0.4s, v4.4s, v0.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4eb2ccc0 // fmls v0.4s, v6.4s, v18.4s
+	FMOVQ F0, 16(R19)
+	WORD $0x4e28d482 // fadd v2.4s, v4.4s, v8.4s
+	WORD $0x4eb1ccc2 // fmls v2.4s, v6.4s, v17.4s
+	WORD $0x4e29d4a1 // fadd v1.4s, v5.4s, v9.4s
+	WORD $0x4eb1cce1 // fmls v1.4s, v7.4s, v17.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R14)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R13)
+	WORD $0x4ea41c82 // mov v2.16b, v4.16b
+	WORD $0x4e2fcd02 // fmla v2.4s, v8.4s, v15.4s
+	WORD $0x4eadccc2 // fmls v2.4s, v6.4s, v13.4s
+	WORD $0x6e30dd21 // fmul v1.4s, v9.4s, v16.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e2ccca1 // fmla v1.4s, v5.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R11)
+	WORD $0x4e2bcd04 // fmla v4.4s, v8.4s, v11.4s
+	WORD $0x4eaaccc4 // fmls v4.4s, v6.4s, v10.4s
+	WORD $0x6e2cdd21 // fmul v1.4s, v9.4s, v12.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	FMOVQ F4, 16(R9)
+	WORD $0x4ea9d460 // fsub v0.4s, v3.4s, v9.4s
+	WORD $0x4e32cce0 // fmla v0.4s, v7.4s, v18.4s
+	WORD $0x4eb2cca0 // fmls v0.4s, v5.4s, v18.4s
+	FMOVQ F0, 16(R8)
+	FMOVQ 32(R15), F0
+	FMOVQ 32(R7), F9
+	FMOVQ 32(R6), F8
+	FMOVQ 32(R5), F7
+	FMOVQ 32(R4), F6
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F4
+	FMOVQ 32(R1), F3
+	WORD $0x4ea0d480 // fsub v0.4s, v4.4s, v0.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4eb2ccc0 // fmls v0.4s, v6.4s, v18.4s
+	FMOVQ F0, 32(R19)
+	WORD $0x4e28d482 // fadd v2.4s, v4.4s, v8.4s
+	WORD $0x4eb1ccc2 // fmls v2.4s, v6.4s, v17.4s
+	WORD $0x4e29d4a1 // fadd v1.4s, v5.4s, v9.4s
+	WORD $0x4eb1cce1 // fmls v1.4s, v7.4s, v17.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R14)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R13)
+	WORD $0x4ea41c82 // mov v2.16b, v4.16b
+	WORD $0x4e2fcd02 // fmla v2.4s, v8.4s, v15.4s
+	WORD $0x4eadccc2 // fmls v2.4s, v6.4s, v13.4s
+	WORD $0x6e30dd21 // fmul v1.4s, v9.4s, v16.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e2ccca1 // fmla v1.4s, v5.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R11)
+	WORD $0x4e2bcd04 // fmla v4.4s, v8.4s, v11.4s
+	WORD $0x4eaaccc4 // fmls v4.4s, v6.4s, v10.4s
+	WORD $0x6e2cdd21 // fmul v1.4s, v9.4s, v12.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	FMOVQ F4, 32(R9)
+	WORD $0x4ea9d460 // fsub v0.4s, v3.4s, v9.4s
+	WORD $0x4e32cce0 // fmla v0.4s, v7.4s, v18.4s
+	WORD $0x4eb2cca0 // fmls v0.4s, v5.4s, v18.4s
+	FMOVQ F0, 32(R8)
+	FMOVQ 48(R15), F0
+	FMOVQ 48(R7), F9
+	FMOVQ 48(R6), F8
+	FMOVQ 48(R5), F7
+	FMOVQ 48(R4), F6
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F4
+	FMOVQ 48(R1), F3
+	WORD $0x4ea0d480 // fsub v0.4s, v4.4s, v0.4s
+	WORD $0x4e32cd00 // fmla v0.4s, v8.4s, v18.4s
+	WORD $0x4eb2ccc0 // fmls v0.4s, v6.4s, v18.4s
+	FMOVQ F0, 48(R19)
+	WORD $0x4e28d482 // fadd v2.4s, v4.4s, v8.4s
+	WORD $0x4eb1ccc2 // fmls v2.4s, v6.4s, v17.4s
+	WORD $0x4e29d4a1 // fadd v1.4s, v5.4s, v9.4s
+	WORD $0x4eb1cce1 // fmls v1.4s, v7.4s, v17.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R14)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R13)
+	WORD $0x4ea41c82 // mov v2.16b, v4.16b
+	WORD $0x4e2fcd02 // fmla v2.4s, v8.4s, v15.4s
+	WORD $0x4eadccc2 // fmls v2.4s, v6.4s, v13.4s
+	WORD $0x6e30dd21 // fmul v1.4s, v9.4s, v16.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e2ccca1 // fmla v1.4s, v5.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R11)
+	WORD $0x4e2bcd04 // fmla v4.4s, v8.4s, v11.4s
+	WORD $0x4eaaccc4 // fmls v4.4s, v6.4s, v10.4s
+	WORD $0x6e2cdd21 // fmul v1.4s, v9.4s, v12.4s
+	WORD $0x4eaecce1 // fmls v1.4s, v7.4s, v14.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	FMOVQ F4, 48(R9)
+	WORD $0x4ea9d460 // fsub v0.4s, v3.4s, v9.4s
+	WORD $0x4e32cce0 // fmla v0.4s, v7.4s, v18.4s
+	WORD $0x4eb2cca0 // fmls v0.4s, v5.4s, v18.4s
+	FMOVQ F0, 48(R8)
+	ADD R21, R19, R19
+	ADD R21, R14, R14
+	ADD R21, R13, R13
+	ADD R21, R12, R12
+	ADD R21, R11, R11
+	ADD R21, R10, R10
+	ADD R21, R9, R9
+	ADD R21, R8, R8
+	ADD R20, R15, R15
+	ADD R20, R7, R7
+	ADD R20, R6, R6
+	ADD R20, R5, R5
+	ADD R20, R4, R4
+	ADD R20, R3, R3
+	ADD R20, R2, R2
+	ADD R20, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func gradF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·gradF6x3NEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R19
+	LSL $2, R19, R19
+	MOVD srcNext+40(FP), R15
+	LSL $2, R15, R15
+	MOVD dst+0(FP), R14
+	MOVD src+8(FP), R13
+	ADD R2<<0, R14, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R2<<0, R9, R8
+	ADD R2<<0, R8, R7
+	ADD R2<<0, R7, R6
+	ADD R1<<0, R13, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 96(R0), (F18, F17)
+	FMOVQ 144(R0), F16
+	FLDPQ 592(R0), (F15, F14)
+	FLDPQ 32(R0), (F13, F12)
+	FMOVQ 160(R0), F11
+	FLDPQ 624(R0), (F10, F9)
+
+vector:
+	FMOVQ (R13), F8
+	FMOVQ (R5), F7
+	FMOVQ (R4), F6
+	FMOVQ (R3), F5
+	FMOVQ (R2), F4
+	FMOVQ (R1), F3
+	FMOVQ F8, (R14)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R11)
+	WORD $0x4ea81d02 // mov v2.16b, v8.16b
+	WORD $0x4e31ccc2 // fmla v2.4s, v6.4s, v17.4s
+	WORD $0x4e2fcc82 // fmla v2.4s, v4.4s, v15.4s
+	WORD $0x6e32dce1 // fmul v1.4s, v7.4s, v18.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e2ecc61 // fmla v1.4s, v3.4s, v14.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R10)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R9)
+	WORD $0x4e2cccc8 // fmla v8.4s, v6.4s, v12.4s
+	WORD $0x4e2acc88 // fmla v8.4s, v4.4s, v10.4s
+	WORD $0x6e2ddce0 // fmul v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	WORD $0x4e29cc60 // fmla v0.4s, v3.4s, v9.4s
+	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
+	FMOVQ F1, (R8)
+	WORD $0x4ea0d508 // fsub v8.4s, v8.4s, v0.4s
+	FMOVQ F8, (R7)
+	FMOVQ F3, (R6)
+	FMOVQ 16(R13), F8
+	FMOVQ 16(R5), F7
+	FMOVQ 16(R4), F6
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F4
+	FMOVQ 16(R1), F3
+	FMOVQ F8, 16(R14)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R11)
+	WORD $0x4ea81d02 // mov v2.16b, v8.16b
+	WORD $0x4e31ccc2 // fmla v2.4s, v6.4s, v17.4s
+	WORD $0x4e2fcc82 // fmla v2.4s, v4.4s, v15.4s
+	WORD $0x6e32dce1 // fmul v1.4s, v7.4s, v18.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e2ecc61 // fmla v1.4s, v3.4s, v14.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R9)
+	WORD $0x4e2cccc8 // fmla v8.4s, v6.4s, v12.4s
+	WORD $0x4e2acc88 // fmla v8.4s, v4.4s, v10.4s
+	WORD $0x6e2ddce0 // fmul v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	WORD $0x4e29cc60 // fmla v0.4s, v3.4s, v9.4s
+	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
+	FMOVQ F1, 16(R8)
+	WORD $0x4ea0d508 // fsub v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 16(R7)
+	FMOVQ F3, 16(R6)
+	FMOVQ 32(R13), F8
+	FMOVQ 32(R5), F7
+	FMOVQ 32(R4), F6
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F4
+	FMOVQ 32(R1), F3
+	FMOVQ F8, 32(R14)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R11)
+	WORD $0x4ea81d02 // mov v2.16b, v8.16b
+	WORD $0x4e31ccc2 // fmla v2.4s, v6.4s, v17.4s
+	WORD $0x4e2fcc82 // fmla v2.4s, v4.4s, v15.4s
+	WORD $0x6e32dce1 // fmul v1.4s, v7.4s, v18.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e2ecc61 // fmla v1.4s, v3.4s, v14.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R9)
+	WORD $0x4e2cccc8 // fmla v8.4s, v6.4s, v12.4s
+	WORD $0x4e2acc88 // fmla v8.4s, v4.4s, v10.4s
+	WORD $0x6e2ddce0 // fmul v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	WORD $0x4e29cc60 // fmla v0.4s, v3.4s, v9.4s
+	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
+	FMOVQ F1, 32(R8)
+	WORD $0x4ea0d508 // fsub v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 32(R7)
+	FMOVQ F3, 32(R6)
+	FMOVQ 48(R13), F8
+	FMOVQ 48(R5), F7
+	FMOVQ 48(R4), F6
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F4
+	FMOVQ 48(R1), F3
+	FMOVQ F8, 48(R14)
+	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
+	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R11)
+	WORD $0x4ea81d02 // mov v2.16b, v8.16b
+	WORD $0x4e31ccc2 // fmla v2.4s, v6.4s, v17.4s
+	WORD $0x4e2fcc82 // fmla v2.4s, v4.4s, v15.4s
+	WORD $0x6e32dce1 // fmul v1.4s, v7.4s, v18.4s
+	WORD $0x4e30cca1 // fmla v1.4s, v5.4s, v16.4s
+	WORD $0x4e2ecc61 // fmla v1.4s, v3.4s, v14.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R9)
+	WORD $0x4e2cccc8 // fmla v8.4s, v6.4s, v12.4s
+	WORD $0x4e2acc88 // fmla v8.4s, v4.4s, v10.4s
+	WORD $0x6e2ddce0 // fmul v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	WORD $0x4e29cc60 // fmla v0.4s, v3.4s, v9.4s
+	WORD $0x4e20d501 // fadd v1.4s, v8.4s, v0.4s
+	FMOVQ F1, 48(R8)
+	WORD $0x4ea0d508 // fsub v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 48(R7)
+	FMOVQ F3, 48(R6)
+	ADD R19, R14, R14
+	ADD R19, R12, R12
+	ADD R19, R11, R11
+	ADD R19, R10, R10
+	ADD R19, R9, R9
+	ADD R19, R8, R8
+	ADD R19, R7, R7
+	ADD R19, R6, R6
+	ADD R15, R13, R13
+	ADD R15, R5, R5
+	ADD R15, R4, R4
+	ADD R15, R3, R3
+	ADD R15, R2, R2
+	ADD R15, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func weightsF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·weightsF6x3NEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R13
+	LSL $2, R13, R13
+	MOVD srcNext+40(FP), R12
+	LSL $2, R12, R12
+	MOVD dst+0(FP), R11
+	MOVD src+8(FP), R10
+	ADD R2<<0, R11, R9
+	ADD R2<<0, R9, R8
+	ADD R2<<0, R8, R7
+	ADD R2<<0, R7, R6
+	ADD R2<<0, R6, R5
+	ADD R2<<0, R5, R4
+	ADD R2<<0, R4, R3
+	ADD R1<<0, R10, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 176(R0), (F12, F11)
+	FLDPQ 208(R0), (F10, F9)
+	FLDPQ 272(R0), (F8, F7)
+	FMOVQ 256(R0), F6
+
+vector:
+	FMOVQ (R10), F5
+	FMOVQ (R2), F4
+	FMOVQ (R1), F3
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	FMOVQ F0, (R11)
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x4eaccca2 // fmls v2.4s, v5.4s, v12.4s
+	WORD $0x4eaccc62 // fmls v2.4s, v3.4s, v12.4s
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x4eaccc81 // fmls v1.4s, v4.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R9)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R8)
+	WORD $0x6e2bdca2 // fmul v2.4s, v5.4s, v11.4s
+	WORD $0x4e29cc62 // fmla v2.4s, v3.4s, v9.4s
+	WORD $0x6e2adc81 // fmul v1.4s, v4.4s, v10.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, (R7)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, (R6)
+	WORD $0x6e28dca0 // fmul v0.4s, v5.4s, v8.4s
+	WORD $0x4e26cc60 // fmla v0.4s, v3.4s, v6.4s
+	WORD $0x6e27dc82 // fmul v2.4s, v4.4s, v7.4s
+	WORD $0x4e22d401 // fadd v1.4s, v0.4s, v2.4s
+	FMOVQ F1, (R5)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	FMOVQ F0, (R4)
+	FMOVQ F3, (R3)
+	FMOVQ 16(R10), F5
+	FMOVQ 16(R2), F4
+	FMOVQ 16(R1), F3
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x4eaccca2 // fmls v2.4s, v5.4s, v12.4s
+	WORD $0x4eaccc62 // fmls v2.4s, v3.4s, v12.4s
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x4eaccc81 // fmls v1.4s, v4.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R8)
+	WORD $0x6e2bdca2 // fmul v2.4s, v5.4s, v11.4s
+	WORD $0x4e29cc62 // fmla v2.4s, v3.4s, v9.4s
+	WORD $0x6e2adc81 // fmul v1.4s, v4.4s, v10.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 16(R7)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 16(R6)
+	WORD $0x6e28dca0 // fmul v0.4s, v5.4s, v8.4s
+	WORD $0x4e26cc60 // fmla v0.4s, v3.4s, v6.4s
+	WORD $0x6e27dc82 // fmul v2.4s, v4.4s, v7.4s
+	WORD $0x4e22d401 // fadd v1.4s, v0.4s, v2.4s
+	FMOVQ F1, 16(R5)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 16(R4)
+	FMOVQ F3, 16(R3)
+	FMOVQ 32(R10), F5
+	FMOVQ 32(R2), F4
+	FMOVQ 32(R1), F3
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x4eaccca2 // fmls v2.4s, v5.4s, v12.4s
+	WORD $0x4eaccc62 // fmls v2.4s, v3.4s, v12.4s
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x4eaccc81 // fmls v1.4s, v4.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R8)
+	WORD $0x6e2bdca2 // fmul v2.4s, v5.4s, v11.4s
+	WORD $0x4e29cc62 // fmla v2.4s, v3.4s, v9.4s
+	WORD $0x6e2adc81 // fmul v1.4s, v4.4s, v10.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 32(R7)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 32(R6)
+	WORD $0x6e28dca0 // fmul v0.4s, v5.4s, v8.4s
+	WORD $0x4e26cc60 // fmla v0.4s, v3.4s, v6.4s
+	WORD $0x6e27dc82 // fmul v2.4s, v4.4s, v7.4s
+	WORD $0x4e22d401 // fadd v1.4s, v0.4s, v2.4s
+	FMOVQ F1, 32(R5)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 32(R4)
+	FMOVQ F3, 32(R3)
+	FMOVQ 48(R10), F5
+	FMOVQ 48(R2), F4
+	FMOVQ 48(R1), F3
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea5d400 // fsub v0.4s, v0.4s, v5.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x4eaccca2 // fmls v2.4s, v5.4s, v12.4s
+	WORD $0x4eaccc62 // fmls v2.4s, v3.4s, v12.4s
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x4eaccc81 // fmls v1.4s, v4.4s, v12.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R8)
+	WORD $0x6e2bdca2 // fmul v2.4s, v5.4s, v11.4s
+	WORD $0x4e29cc62 // fmla v2.4s, v3.4s, v9.4s
+	WORD $0x6e2adc81 // fmul v1.4s, v4.4s, v10.4s
+	WORD $0x4e21d440 // fadd v0.4s, v2.4s, v1.4s
+	FMOVQ F0, 48(R7)
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 48(R6)
+	WORD $0x6e28dca0 // fmul v0.4s, v5.4s, v8.4s
+	WORD $0x4e26cc60 // fmla v0.4s, v3.4s, v6.4s
+	WORD $0x6e27dc82 // fmul v2.4s, v4.4s, v7.4s
+	WORD $0x4e22d401 // fadd v1.4s, v0.4s, v2.4s
+	FMOVQ F1, 48(R5)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 48(R4)
+	FMOVQ F3, 48(R3)
+	ADD R13, R11, R11
+	ADD R13, R9, R9
+	ADD R13, R8, R8
+	ADD R13, R7, R7
+	ADD R13, R6, R6
+	ADD R13, R5, R5
+	ADD R13, R4, R4
+	ADD R13, R3, R3
+	ADD R12, R10, R10
+	ADD R12, R2, R2
+	ADD R12, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func weightGradF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+TEXT ·weightGradF6x3NEON(SB), NOSPLIT, $0-56
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R13
+	LSL $2, R13, R13
+	MOVD srcNext+40(FP), R12
+	LSL $2, R12, R12
+	MOVD dst+0(FP), R11
+	MOVD src+8(FP), R10
+	ADD R2<<0, R11, R9
+	ADD R2<<0, R9, R8
+	ADD R1<<0, R10, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FLDPQ 176(R0), (F15, F14)
+	FMOVQ 272(R0), F13
+	FMOVQ 208(R0), F12
+	FMOVQ 288(R0), F11
+	FMOVQ 224(R0), F10
+	FMOVQ 256(R0), F9
+
+vector:
+	FMOVQ (R10), F8
+	FMOVQ (R7), F7
+	FMOVQ (R6), F2
+	FMOVQ (R5), F6
+	FMOVQ (R4), F1
+	FMOVQ (R3), F5
+	FMOVQ (R2), F0
+	FMOVQ (R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4eafcc60 // fmls v0.4s, v3.4s, v15.4s
+	WORD $0x4e2ecc40 // fmla v0.4s, v2.4s, v14.4s
+	WORD $0x4e2dcc20 // fmla v0.4s, v1.4s, v13.4s
+	FMOVQ F0, (R11)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4eafcce0 // fmls v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	FMOVQ F0, (R9)
+	WORD $0x4eafcc64 // fmls v4.4s, v3.4s, v15.4s
+	WORD $0x4e2acc44 // fmla v4.4s, v2.4s, v10.4s
+	WORD $0x4e29cc24 // fmla v4.4s, v1.4s, v9.4s
+	FMOVQ F4, (R8)
+	FMOVQ 16(R10), F8
+	FMOVQ 16(R7), F7
+	FMOVQ 16(R6), F2
+	FMOVQ 16(R5), F6
+	FMOVQ 16(R4), F1
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F0
+	FMOVQ 16(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4eafcc60 // fmls v0.4s, v3.4s, v15.4s
+	WORD $0x4e2ecc40 // fmla v0.4s, v2.4s, v14.4s
+	WORD $0x4e2dcc20 // fmla v0.4s, v1.4s, v13.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4eafcce0 // fmls v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4eafcc64 // fmls v4.4s, v3.4s, v15.4s
+	WORD $0x4e2acc44 // fmla v4.4s, v2.4s, v10.4s
+	WORD $0x4e29cc24 // fmla v4.4s, v1.4s, v9.4s
+	FMOVQ F4, 16(R8)
+	FMOVQ 32(R10), F8
+	FMOVQ 32(R7), F7
+	FMOVQ 32(R6), F2
+	FMOVQ 32(R5), F6
+	FMOVQ 32(R4), F1
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F0
+	FMOVQ 32(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4eafcc60 // fmls v0.4s, v3.4s, v15.4s
+	WORD $0x4e2ecc40 // fmla v0.4s, v2.4s, v14.4s
+	WORD $0x4e2dcc20 // fmla v0.4s, v1.4s, v13.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4eafcce0 // fmls v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4eafcc64 // fmls v4.4s, v3.4s, v15.4s
+	WORD $0x4e2acc44 // fmla v4.4s, v2.4s, v10.4s
+	WORD $0x4e29cc24 // fmla v4.4s, v1.4s, v9.4s
+	FMOVQ F4, 32(R8)
+	FMOVQ 48(R10), F8
+	FMOVQ 48(R7), F7
+	FMOVQ 48(R6), F2
+	FMOVQ 48(R5), F6
+	FMOVQ 48(R4), F1
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F0
+	FMOVQ 48(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4eafcc60 // fmls v0.4s, v3.4s, v15.4s
+	WORD $0x4e2ecc40 // fmla v0.4s, v2.4s, v14.4s
+	WORD $0x4e2dcc20 // fmla v0.4s, v1.4s, v13.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x4eafcce0 // fmls v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e2bcca0 // fmla v0.4s, v5.4s, v11.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4eafcc64 // fmls v4.4s, v3.4s, v15.4s
+	WORD $0x4e2acc44 // fmla v4.4s, v2.4s, v10.4s
+	WORD $0x4e29cc24 // fmla v4.4s, v1.4s, v9.4s
+	FMOVQ F4, 48(R8)
+	ADD R13, R11, R11
+	ADD R13, R9, R9
+	ADD R13, R8, R8
+	ADD R12, R10, R10
+	ADD R12, R7, R7
+	ADD R12, R6, R6
+	ADD R12, R5, R5
+	ADD R12, R4, R4
+	ADD R12, R3, R3
+	ADD R12, R2, R2
+	ADD R12, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func outputF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+TEXT ·outputF6x3NEON(SB), NOSPLIT, $0-64
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R19
+	LSL $2, R19, R19
+	MOVD srcNext+40(FP), R15
+	LSL $2, R15, R15
+	MOVD dst+0(FP), R14
+	MOVD src+8(FP), R13
+	ADD R2<<0, R14, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R2<<0, R9, R8
+	ADD R1<<0, R13, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	ADD R1<<0, R2, R1
+	FMOVQ 96(R0), F22
+	FMOVQ 32(R0), F21
+	FMOVQ 112(R0), F20
+	FMOVQ 48(R0), F19
+	FLDPQ 144(R0), (F18, F17)
+	FMOVQ 592(R0), F16
+	FMOVQ 624(R0), F15
+	FMOVQ 608(R0), F14
+	FMOVQ 640(R0), F13
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F12, F11)
+	FLDPQ 32(R0), (F10, F9)
+
+vector:
+	FMOVQ (R13), F8
+	FMOVQ (R7), F7
+	FMOVQ (R6), F2
+	FMOVQ (R5), F6
+	FMOVQ (R4), F1
+	FMOVQ (R3), F5
+	FMOVQ (R2), F0
+	FMOVQ (R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R14)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e36ccc0 // fmla v0.4s, v6.4s, v22.4s
+	WORD $0x4e35cca0 // fmla v0.4s, v5.4s, v21.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e34cc40 // fmla v0.4s, v2.4s, v20.4s
+	WORD $0x4e33cc20 // fmla v0.4s, v1.4s, v19.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e32ccc0 // fmla v0.4s, v6.4s, v18.4s
+	WORD $0x4e31cca0 // fmla v0.4s, v5.4s, v17.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R10)
+	WORD $0x4e30cc43 // fmla v3.4s, v2.4s, v16.4s
+	WORD $0x4e2fcc23 // fmla v3.4s, v1.4s, v15.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, (R9)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R8)
+	FMOVQ 16(R13), F8
+	FMOVQ 16(R7), F7
+	FMOVQ 16(R6), F2
+	FMOVQ 16(R5), F6
+	FMOVQ 16(R4), F1
+	FMOVQ 16(R3), F5
+	FMOVQ 16(R2), F0
+	FMOVQ 16(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R14)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e36ccc0 // fmla v0.4s, v6.4s, v22.4s
+	WORD $0x4e35cca0 // fmla v0.4s, v5.4s, v21.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e34cc40 // fmla v0.4s, v2.4s, v20.4s
+	WORD $0x4e33cc20 // fmla v0.4s, v1.4s, v19.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e32ccc0 // fmla v0.4s, v6.4s, v18.4s
+	WORD $0x4e31cca0 // fmla v0.4s, v5.4s, v17.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R10)
+	WORD $0x4e30cc43 // fmla v3.4s, v2.4s, v16.4s
+	WORD $0x4e2fcc23 // fmla v3.4s, v1.4s, v15.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R9)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R8)
+	FMOVQ 32(R13), F8
+	FMOVQ 32(R7), F7
+	FMOVQ 32(R6), F2
+	FMOVQ 32(R5), F6
+	FMOVQ 32(R4), F1
+	FMOVQ 32(R3), F5
+	FMOVQ 32(R2), F0
+	FMOVQ 32(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R14)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e36ccc0 // fmla v0.4s, v6.4s, v22.4s
+	WORD $0x4e35cca0 // fmla v0.4s, v5.4s, v21.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e34cc40 // fmla v0.4s, v2.4s, v20.4s
+	WORD $0x4e33cc20 // fmla v0.4s, v1.4s, v19.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e32ccc0 // fmla v0.4s, v6.4s, v18.4s
+	WORD $0x4e31cca0 // fmla v0.4s, v5.4s, v17.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R10)
+	WORD $0x4e30cc43 // fmla v3.4s, v2.4s, v16.4s
+	WORD $0x4e2fcc23 // fmla v3.4s, v1.4s, v15.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 32(R9)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R8)
+	FMOVQ 48(R13), F8
+	FMOVQ 48(R7), F7
+	FMOVQ 48(R6), F2
+	FMOVQ 48(R5), F6
+	FMOVQ 48(R4), F1
+	FMOVQ 48(R3), F5
+	FMOVQ 48(R2), F0
+	FMOVQ 48(R1), F4
+	WORD $0x4e22d4e3 // fadd v3.4s, v7.4s, v2.4s
+	WORD $0x4ea2d4e7 // fsub v7.4s, v7.4s, v2.4s
+	WORD $0x4e21d4c2 // fadd v2.4s, v6.4s, v1.4s
+	WORD $0x4ea1d4c6 // fsub v6.4s, v6.4s, v1.4s
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R14)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e36ccc0 // fmla v0.4s, v6.4s, v22.4s
+	WORD $0x4e35cca0 // fmla v0.4s, v5.4s, v21.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea31c60 // mov v0.16b, v3.16b
+	WORD $0x4e34cc40 // fmla v0.4s, v2.4s, v20.4s
+	WORD $0x4e33cc20 // fmla v0.4s, v1.4s, v19.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea71ce0 // mov v0.16b, v7.16b
+	WORD $0x4e32ccc0 // fmla v0.4s, v6.4s, v18.4s
+	WORD $0x4e31cca0 // fmla v0.4s, v5.4s, v17.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R10)
+	WORD $0x4e30cc43 // fmla v3.4s, v2.4s, v16.4s
+	WORD $0x4e2fcc23 // fmla v3.4s, v1.4s, v15.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	FMOVQ F3, 48(R9)
+	WORD $0x4e27d480 // fadd v0.4s, v4.4s, v7.4s
+	WORD $0x4e2eccc0 // fmla v0.4s, v6.4s, v14.4s
+	WORD $0x4e2dcca0 // fmla v0.4s, v5.4s, v13.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R8)
+	ADD R19, R14, R14
+	ADD R19, R12, R12
+	ADD R19, R11, R11
+	ADD R19, R10, R10
+	ADD R19, R9, R9
+	ADD R19, R8, R8
+	ADD R15, R13, R13
+	ADD R15, R7, R7
+	ADD R15, R6, R6
+	ADD R15, R5, R5
+	ADD R15, R4, R4
+	ADD R15, R3, R3
+	ADD R15, R2, R2
+	ADD R15, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func dataF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·dataF4x3NEON(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R0
@@ -6476,7 +7472,7 @@ TEXT ·dataF3x3NEON(SB), NOSPLIT, $0-56
 	ADD R1<<0, R3, R2
 	ADD R1<<0, R2, R1
 	FMOVQ 96(R0), F7
-	FMOVQ 592(R0), F6
+	FMOVQ 656(R0), F6
 
 vector:
 	FMOVQ (R9), F5

@@ -81,6 +81,13 @@ func avx512Kernels() *kernels {
 			weightGrad: weightGradF2x5AVX512,
 			output:     outputF2x5AVX512,
 		},
+		{Outputs: 6, Taps: 3}: {
+			data:       dataF6x3AVX512,
+			grad:       gradF6x3AVX512,
+			weights:    weightsF6x3AVX512,
+			weightGrad: weightGradF6x3AVX512,
+			output:     outputF6x3AVX512,
+		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3AVX512,
 			grad:       gradF4x3AVX512,
@@ -146,6 +153,13 @@ func avx2Kernels() *kernels {
 			weights:    weightsF2x5AVX2,
 			weightGrad: weightGradF2x5AVX2,
 			output:     outputF2x5AVX2,
+		},
+		{Outputs: 6, Taps: 3}: {
+			data:       dataF6x3AVX2,
+			grad:       gradF6x3AVX2,
+			weights:    weightsF6x3AVX2,
+			weightGrad: weightGradF6x3AVX2,
+			output:     outputF6x3AVX2,
 		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3AVX2,

@@ -45,6 +45,13 @@ func neonKernels() *kernels {
 			weightGrad: weightGradF2x5NEON,
 			output:     outputF2x5NEON,
 		},
+		{Outputs: 6, Taps: 3}: {
+			data:       dataF6x3NEON,
+			grad:       gradF6x3NEON,
+			weights:    weightsF6x3NEON,
+			weightGrad: weightGradF6x3NEON,
+			output:     outputF6x3NEON,
+		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3NEON,
 			grad:       gradF4x3NEON,

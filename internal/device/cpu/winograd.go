@@ -12,14 +12,21 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 //
 //	transform z: all the points in z, for the voxels of the block           [operand.transformZ]
 //	for each point in z:
-//		transform y, then x: (m+r-1)^2 points                               [operand.transformYX]
-//		multiply: for each point, tiles x channels times channels x channels
-//		transform back: x, y                                                [result.transformXY]
+//		transform y                                                         [operand.transformY]
+//		for each point in y:
+//			transform x: m+r-1 points                                       [operand.transformX]
+//			multiply: for each point, tiles x channels times channels x channels
+//			transform back: x                                               [result.transformX]
+//		transform back: y                                                   [result.transformY]
 //	transform back: z                                                       [result.transformZ]
 //
-// A flat convolution has one tap along z. It has one point and one output there: voxels are copied
-// instead of transformed along z, and outputs written where they belong as soon as y is transformed
-// back [result.transformFlat].
+// A flat convolution has one tap along z, so that each plane is an image of its own. It has one
+// point and one output there: voxels are copied instead of transformed along z, and outputs written
+// where they belong as soon as y is transformed back [result.transformPlanes].
+//
+// Where all weights cannot be transformed before the activations, or sums of all points are made, a
+// point in z is transformed along y and x at once [operand.transformYX, result.transformXY,
+// result.transformFlat].
 //
 // The planes of points lie an odd number of cache lines apart: at powers of two they would fall
 // into the same few sets of the cache.
@@ -34,10 +41,12 @@ type tiling struct {
 	tiles  [3]int // of an image
 	images int
 
-	layers, rows int // of a block: layers (one image, one z) and rows of tiles in each of them
-	perLayer     int // blocks in a layer, 1 where a block has several layers
-	blocks       int
-	most         int // tiles in the largest block
+	// of a block: layers (one image, one z), and rows and columns of tiles in each of them
+	layers, rows, columns int
+	// blocks along y in a layer, 1 where a block has several layers, and along x
+	perLayer, perRow int
+	blocks           int
+	most             int // tiles in the largest block
 }
 
 // newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where
@@ -61,22 +70,45 @@ func newTiling(tile toomcook.Tile, flat bool, images int, size [3]int, want, atL
 	t.rows = (t.tiles[1] + t.perLayer - 1) / t.perLayer
 	t.perLayer = (t.tiles[1] + t.rows - 1) / t.rows
 	t.blocks = (layers + t.layers - 1) / t.layers * t.perLayer
-	t.most = t.layers * t.rows * t.tiles[2]
+	t.columns, t.perRow = t.tiles[2], 1
+	t.most = t.layers * t.rows * t.columns
 	return t
+}
+
+// cutRows makes blocks of at most want tiles of rows that are a third longer than that, or more. It
+// is for kernels to whom it does not matter which tiles are together in a block.
+func (t *tiling) cutRows(want int) {
+	if 3*t.tiles[2] <= 4*want {
+		return
+	}
+	t.layers, t.rows, t.perLayer = 1, 1, t.tiles[1]
+	t.columns, t.perRow = even(t.tiles[2], (t.tiles[2]+want-1)/want)
+	t.blocks = t.images * t.tiles[0] * t.perLayer * t.perRow
+	t.most = t.columns
+}
+
+// even cuts n into at most so many parts, and returns how large these are and how many.
+func even(n, parts int) (size, count int) {
+	size = (n + parts - 1) / parts
+	return size, (n + size - 1) / size
 }
 
 // tileBlock is one block.
 type tileBlock struct {
-	layer, layers int // first layer, number of them
-	row, rows     int // first row of tiles, number of them
-	tiles         int
+	layer, layers   int // first layer, number of them
+	row, rows       int // first row of tiles, number of them
+	column, columns int // first column of tiles, number of them
+	tiles           int
 }
 
 func (t *tiling) block(i int) tileBlock {
-	b := tileBlock{layer: i / t.perLayer * t.layers, row: i % t.perLayer * t.rows}
+	b := tileBlock{column: i % t.perRow * t.columns}
+	i /= t.perRow
+	b.layer, b.row = i/t.perLayer*t.layers, i%t.perLayer*t.rows
 	b.layers = min(t.layers, t.images*t.tiles[0]-b.layer)
 	b.rows = min(t.rows, t.tiles[1]-b.row)
-	b.tiles = b.layers * b.rows * t.tiles[2]
+	b.columns = min(t.columns, t.tiles[2]-b.column)
+	b.tiles = b.layers * b.rows * b.columns
 	return b
 }
 
@@ -86,10 +118,10 @@ func oddLines(n int) int { return ((n+block-1)/block | 1) * block }
 // all is the block of all tiles.
 func (t *tiling) all() tileBlock {
 	n := t.images * t.tiles[0]
-	return tileBlock{layers: n, rows: t.tiles[1], tiles: n * t.tiles[1] * t.tiles[2]}
+	return tileBlock{layers: n, rows: t.tiles[1], columns: t.tiles[2], tiles: n * t.tiles[1] * t.tiles[2]}
 }
 
-// first is the number of tiles before a block's first one.
+// first is the number of tiles before a block's first one, where blocks have whole rows.
 func (t *tiling) first(b tileBlock) int { return (b.layer*t.tiles[1] + b.row) * t.tiles[2] }
 
 // operand is an activation that is transformed to points: the inputs of a convolution, by BT, or
@@ -108,6 +140,7 @@ type operand struct {
 
 	zPlane      int // [z point][channel block][layer][row][column][16], at 0
 	yAt, yPlane int // [y point][column][16]
+	ysPlane     int // of rows that are transformed along y apart from x, from one point to the next
 	// [input][column][16]: rows with the planes of zeros that are missing; elements of all
 	stageAt, size int
 	// of the points, [y and x point][tile][channel]: channels, and elements from one point to the
@@ -121,10 +154,11 @@ func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [
 		o.inputsZ = 1
 	}
 	o.rows = t.rows*t.m + inputs - t.m
-	o.columns = t.tiles[2]*t.m + inputs - t.m
+	o.columns = t.columns*t.m + inputs - t.m
 	o.depth = blocks * block
 	o.zPlane = oddLines(blocks * t.layers * o.rows * o.columns * block)
 	o.yPlane = oddLines(o.columns * block)
+	o.ysPlane = oddLines(blocks * t.layers * t.rows * o.columns * block)
 	o.plane = oddLines(t.most * o.depth)
 	o.yAt = t.pz * o.zPlane
 	o.stageAt = o.yAt + t.points*o.yPlane
@@ -135,15 +169,17 @@ func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [
 // transformZ transforms the voxels of a block along z, for the channel blocks from the given one.
 func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 	t := o.t
-	left := o.lead[2]
-	width := min(o.l.size[2], o.columns-left)
-	rowSize, planeSize := o.columns*block, o.l.size[1]*o.l.size[2]*block
+	first := b.column*t.m - o.lead[2]
+	left := max(0, -first)
+	first += left
+	rowSize, planeSize := (b.columns*t.m+o.inputs-t.m)*block, o.l.size[1]*o.l.size[2]*block
+	width := max(0, min(o.l.size[2]-first, rowSize/block-left))
 	for cb := range o.blocks {
 		for l := range b.layers {
 			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz-o.lead[0]
 			image := src[o.l.plane(n, channels+cb):][:o.l.voxels*block]
 			for row := range b.rows*t.m + o.inputs - t.m {
-				dst := work[((cb*t.layers+l)*o.rows+row)*rowSize:]
+				dst := work[((cb*t.layers+l)*o.rows+row)*o.columns*block:]
 				y := b.row*t.m - o.lead[1] + row
 				if y < 0 || y >= o.l.size[1] {
 					for p := range t.pz {
@@ -155,13 +191,16 @@ func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 					clear(dst[p*o.zPlane:][:left*block])
 					clear(dst[p*o.zPlane+(left+width)*block:][:rowSize-(left+width)*block])
 				}
+				if width == 0 {
+					continue
+				}
+				from := (y*o.l.size[2] + first) * block
 				if t.flat {
-					copy(dst[left*block:][:width*block], image[z*planeSize+y*o.l.size[2]*block:])
+					copy(dst[left*block:][:width*block], image[z*planeSize+from:])
 					continue
 				}
 				if z >= 0 && z+o.inputsZ <= o.l.size[0] {
-					o.f(&dst[left*block], &image[z*planeSize+y*o.l.size[2]*block], o.zPlane, planeSize, block, block,
-						width)
+					o.f(&dst[left*block], &image[z*planeSize+from], o.zPlane, planeSize, block, block, width)
 					continue
 				}
 				stage := work[o.stageAt:]
@@ -170,7 +209,7 @@ func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 					if z+i < 0 || z+i >= o.l.size[0] {
 						clear(to)
 					} else {
-						copy(to, image[(z+i)*planeSize+y*o.l.size[2]*block:])
+						copy(to, image[(z+i)*planeSize+from:])
 					}
 				}
 				o.f(&dst[left*block], &stage[0], o.zPlane, rowSize, block, block, width)
@@ -203,6 +242,35 @@ func (o *operand) transformYX(points, work []float32, z int, b tileBlock) {
 	}
 }
 
+// transformY transforms one point in z along y, into
+// [y point][channel block][layer][row][column][16].
+func (o *operand) transformY(ys, work []float32, z int, b tileBlock) {
+	t := o.t
+	for cb := range o.blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				src := work[z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
+				o.f(&ys[((cb*t.layers+l)*t.rows+row)*o.columns*block], &src[0], o.ysPlane, o.columns*block, block, block,
+					b.columns*t.m+o.inputs-t.m)
+			}
+		}
+	}
+}
+
+// transformX transforms one point in y of those along x, into points: [x point][tile][channel].
+func (o *operand) transformX(points, ys []float32, y int, b tileBlock) {
+	t := o.t
+	for cb := range o.blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				src := ys[y*o.ysPlane+((cb*t.layers+l)*t.rows+row)*o.columns*block:]
+				o.f(&points[(l*b.rows+row)*b.columns*o.depth+cb*block], &src[0], o.plane, block, o.depth, t.m*block,
+					b.columns)
+			}
+		}
+	}
+}
+
 // result is an activation that is transformed back from points: the outputs of a convolution, by
 // AT.
 type result struct {
@@ -215,6 +283,7 @@ type result struct {
 
 	zPlane      int // [z point][channel block][layer][row][column][16], at 0
 	yAt, yPlane int // [y point][column][16]
+	ysPlane     int // of rows that are transformed along x apart from y, from one point to the next
 	// [plane][column][16]: rows with the planes that are not outputs; elements of all
 	stageAt, size int
 	// of the points, [y and x point][tile][channel]: channels, and elements from one point to the
@@ -223,17 +292,26 @@ type result struct {
 }
 
 func newResult(t *tiling, l layout, f outputFunc, blocks int) *result {
-	r := &result{t: t, l: l, f: f, blocks: blocks, columns: t.tiles[2] * t.m}
+	r := &result{t: t, l: l, f: f, blocks: blocks, columns: t.columns * t.m}
 	r.depth = blocks * block
 	r.plane = oddLines(t.most * r.depth)
-	if !t.flat {
-		r.zPlane = oddLines(blocks * t.layers * t.rows * t.m * r.columns * block)
-	}
 	r.yPlane = oddLines(r.columns * block)
+	r.ysPlane = oddLines(blocks * t.layers * t.rows * r.columns * block)
+	zPlane := 0
+	if !t.flat {
+		zPlane = oddLines(blocks * t.layers * t.rows * t.m * r.columns * block)
+	}
+	r.setPlane(zPlane)
+	return r
+}
+
+// setPlane puts the points in z so far apart.
+func (r *result) setPlane(zPlane int) {
+	t := r.t
+	r.zPlane = zPlane
 	r.yAt = t.pz * r.zPlane
 	r.stageAt = r.yAt + t.points*r.yPlane
 	r.size = r.stageAt + t.m*r.columns*block
-	return r
 }
 
 // transformXY transforms the products of one point in z back along x and y.
@@ -243,7 +321,7 @@ func (r *result) transformXY(work, points []float32, z, blocks int, b tileBlock)
 	for cb := range blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				r.transformX(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
+				r.transformRow(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
 				to := work[z*r.zPlane+((cb*t.layers+l)*t.rows+row)*t.m*r.columns*block:]
 				r.f(&to[0], &ys[0], r.columns*block, r.yPlane, block, block, r.columns, &zeros[0])
 			}
@@ -251,8 +329,8 @@ func (r *result) transformXY(work, points []float32, z, blocks int, b tileBlock)
 	}
 }
 
-// transformX transforms the products of one row of tiles back along x: [y point][column][16].
-func (r *result) transformX(ys, from []float32) {
+// transformRow transforms the products of one row of tiles back along x: [y point][column][16].
+func (r *result) transformRow(ys, from []float32) {
 	t := r.t
 	if t.tiles[2] >= t.points {
 		for y := range t.points {
@@ -265,28 +343,78 @@ func (r *result) transformX(ys, from []float32) {
 	}
 }
 
-// transformFlat transforms the products of a block back along x and y, into the outputs, for
-// channel blocks from the given one: where there is one point in z.
+// transformFlat transforms the products of a block of whole rows back along x and y, into the
+// outputs, for channel blocks from the given one: where there is one point in z.
 func (r *result) transformFlat(dst, work, points, bias []float32, channels, blocks int, b tileBlock) {
-	t, width := r.t, r.l.size[2]
-	ys, stage := work[r.yAt:], work[r.stageAt:]
+	t := r.t
+	ys := work[r.yAt:]
 	for cb := range blocks {
-		bias := &bias[(channels+cb)*block]
 		for l := range b.layers {
-			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]
-			plane := dst[r.l.plane(n, channels+cb)+z*r.l.size[1]*width*block:]
 			for row := range b.rows {
-				r.transformX(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
-				first := (b.row + row) * t.m
-				to := plane[first*width*block:]
-				if rows := min(t.m, r.l.size[1]-first); rows < t.m {
-					r.f(&stage[0], &ys[0], width*block, r.yPlane, block, block, width, bias)
-					copy(to[:rows*width*block], stage)
-				} else {
-					r.f(&to[0], &ys[0], width*block, r.yPlane, block, block, width, bias)
-				}
+				r.transformRow(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
+				r.writeRow(dst, work, ys, r.yPlane, bias, channels+cb, l, row, b)
 			}
 		}
+	}
+}
+
+// transformX transforms the products of one point in y back along x, into
+// [y point][channel block][layer][row][column][16].
+func (r *result) transformX(ys, points []float32, y int, b tileBlock) {
+	t := r.t
+	for cb := range r.blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				to := ys[y*r.ysPlane+((cb*t.layers+l)*t.rows+row)*r.columns*block:]
+				r.f(&to[0], &points[(l*b.rows+row)*b.columns*r.depth+cb*block], block, r.plane, t.m*block, r.depth,
+					b.columns, &zeros[0])
+			}
+		}
+	}
+}
+
+// transformY transforms all points in y of one point in z back.
+func (r *result) transformY(work, ys []float32, z int, b tileBlock) {
+	t := r.t
+	for cb := range r.blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				to := work[z*r.zPlane+((cb*t.layers+l)*t.rows+row)*t.m*r.columns*block:]
+				r.f(&to[0], &ys[((cb*t.layers+l)*t.rows+row)*r.columns*block], r.columns*block, r.ysPlane, block, block,
+					b.columns*t.m, &zeros[0])
+			}
+		}
+	}
+}
+
+// transformPlanes transforms all points in y back, into the outputs: where there is one point in z.
+func (r *result) transformPlanes(dst, work, ys, bias []float32, b tileBlock) {
+	t := r.t
+	for cb := range r.blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				r.writeRow(dst, work, ys[((cb*t.layers+l)*t.rows+row)*r.columns*block:], r.ysPlane, bias, cb, l, row, b)
+			}
+		}
+	}
+}
+
+// writeRow transforms one row of tiles of a block's layer back along y, into the outputs of a
+// channel block.
+func (r *result) writeRow(dst, work, ys []float32, plane int, bias []float32, channels, layer, row int, b tileBlock) {
+	t, width := r.t, r.l.size[2]
+	n, z := (b.layer+layer)/t.tiles[0], (b.layer+layer)%t.tiles[0]
+	y, x := (b.row+row)*t.m, b.column*t.m
+	to := dst[r.l.plane(n, channels)+((z*r.l.size[1]+y)*width+x)*block:]
+	rows, columns := min(t.m, r.l.size[1]-y), min(b.columns*t.m, width-x)
+	if rows == t.m {
+		r.f(&to[0], &ys[0], width*block, plane, block, block, columns, &bias[channels*block])
+		return
+	}
+	stage := work[r.stageAt:]
+	r.f(&stage[0], &ys[0], columns*block, plane, block, block, columns, &bias[channels*block])
+	for i := range rows {
+		copy(to[i*width*block:][:columns*block], stage[i*columns*block:])
 	}
 }
 
@@ -294,6 +422,8 @@ func (r *result) transformFlat(dst, work, points, bias []float32, channels, bloc
 // one.
 func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b tileBlock) {
 	t, width, planeSize := r.t, r.l.size[2], r.l.size[1]*r.l.size[2]*block
+	x := b.column * t.m
+	columns := min(b.columns*t.m, width-x)
 	for cb := range blocks {
 		bias := &bias[(channels+cb)*block]
 		for l := range b.layers {
@@ -301,15 +431,15 @@ func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b t
 			planes := min(t.mz, r.l.size[0]-z)
 			for row := range min(b.rows*t.m, r.l.size[1]-b.row*t.m) {
 				from := &work[((cb*t.layers+l)*t.rows*t.m+row)*r.columns*block]
-				to := dst[r.l.plane(n, channels+cb)+z*planeSize+(b.row*t.m+row)*width*block:]
+				to := dst[r.l.plane(n, channels+cb)+z*planeSize+((b.row*t.m+row)*width+x)*block:]
 				if planes == t.mz {
-					r.f(&to[0], from, planeSize, r.zPlane, block, block, width, bias)
+					r.f(&to[0], from, planeSize, r.zPlane, block, block, columns, bias)
 					continue
 				}
 				stage := work[r.stageAt:]
-				r.f(&stage[0], from, width*block, r.zPlane, block, block, width, bias)
+				r.f(&stage[0], from, columns*block, r.zPlane, block, block, columns, bias)
 				for i := range planes {
-					copy(to[i*planeSize:][:width*block], stage[i*width*block:])
+					copy(to[i*planeSize:][:columns*block], stage[i*columns*block:])
 				}
 			}
 		}

@@ -16,15 +16,16 @@ type winograd struct {
 	weights *pointWeights
 	bias    bool
 
-	// points of inputs and of outputs in a worker's scratch, after in's and out's own
-	inAt, outAt                 int
-	biasAt, workAt, work, total int
-	y, x, w, scratch            Slice
+	// in a worker's scratch, in's own being at 0: out's own, inputs transformed along z and y, and
+	// along x too, products, and those transformed back along x
+	ownAt, inYAt, inAt, outAt, outYAt int
+	biasAt, workAt, work, total       int
+	y, x, w, scratch                  Slice
 }
 
-// isFlat says whether a convolution has one tap along z, and one plane: then transforms along y and
-// x are all.
-func isFlat(s device.ConvSpec) bool { return s.Kernel[0] == 1 && s.Size[0] == 1 && s.Pad[0] == 0 }
+// isFlat says whether a convolution has one tap along z, and no padding there: then each plane is
+// an image of its own, and transforms along y and x are all.
+func isFlat(s device.ConvSpec) bool { return s.Kernel[0] == 1 && s.Pad[0] == 0 }
 
 // winogradGeometry is what a convolution and the adjoint of one have in common.
 type winogradGeometry struct {
@@ -47,14 +48,24 @@ func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
 func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winograd {
 	k := &winograd{cpu: c, bias: s.Bias}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
-	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, blockTiles(g.in.blocks, g.out.blocks), 2*c.opt.Threads)
+	want := blockTiles(g.in.blocks, g.out.blocks)
+	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, want, 2*c.opt.Threads)
 	t := &k.t
+	t.cutRows(want)
 	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
 	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
-	k.inAt = aligned(k.in.size + k.out.size)
-	k.outAt = k.inAt + t.points*t.points*k.in.plane
-	k.work = aligned(max(k.outAt+t.points*t.points*k.out.plane, k.weights.work))
+	if !t.flat && k.out.zPlane <= k.in.zPlane {
+		// a point in z of the inputs has been used up when that of the outputs takes its place
+		k.out.setPlane(k.in.zPlane)
+	} else {
+		k.ownAt = k.in.size
+	}
+	k.inYAt = aligned(max(k.in.size, k.ownAt+k.out.size))
+	k.inAt = k.inYAt + t.points*k.in.ysPlane
+	k.outAt = k.inAt + t.points*k.in.plane
+	k.outYAt = k.outAt + t.points*k.out.plane
+	k.work = aligned(max(k.outYAt+t.points*k.out.ysPlane, k.weights.work))
 	k.biasAt = k.weights.size
 	k.workAt = k.biasAt + g.out.blocks*block
 	k.total = k.workAt + k.work*c.opt.Threads
@@ -100,32 +111,42 @@ func (k *winogradWeights) do(worker, item int) {
 
 var oneTerm = []term{{0, 0}}
 
-// do computes the outputs of one block of tiles.
+// do computes the outputs of one block of tiles. It takes one point in y after the other through
+// all that is done with it: its points along x, of inputs and of products, stay in a first-level
+// cache.
 func (k *winograd) do(worker, item int) {
 	t, in, out := &k.t, k.in, k.out
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
-	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
-	b := t.block(item)
-	in.transformZ(inWork, k.x, b, 0)
+	inY, inPoints, outPoints, outY := work[k.inYAt:k.inAt], work[k.inAt:k.outAt], work[k.outAt:k.outYAt], work[k.outYAt:]
+	own, bias, b := work[k.ownAt:k.inYAt], k.scratch[k.biasAt:], t.block(item)
+	in.transformZ(work, k.x, b, 0)
 	for z := range t.pz {
-		in.transformYX(inPoints, inWork, z, b)
-		for p := range t.points * t.points {
-			weights := k.scratch[(z*t.points*t.points+p)*k.weights.plane:]
-			for g := 0; 2*g < out.blocks; g++ {
-				vectors := k.weights.vectors(2 * g)
-				by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block,
-					bv: block, cs: out.depth, cv: block}
-				k.cpu.kernels.rowsProduct(&by, inPoints[p*in.plane:], weights[k.weights.columns(g):],
-					outPoints[p*out.plane+2*g*block:], oneTerm)
-			}
+		in.transformY(inY, work, z, b)
+		for y := range t.points {
+			in.transformX(inPoints, inY, y, b)
+			k.multiply(outPoints, inPoints, z*t.points+y, b)
+			out.transformX(outY, outPoints, y, b)
 		}
 		if !t.flat {
-			out.transformXY(outWork, outPoints, z, out.blocks, b)
+			out.transformY(own, outY, z, b)
 		}
 	}
 	if t.flat {
-		out.transformFlat(k.y, outWork, outPoints, k.scratch[k.biasAt:], 0, out.blocks, b)
+		out.transformPlanes(k.y, own, outY, bias, b)
 		return
 	}
-	out.transformZ(k.y, outWork, k.scratch[k.biasAt:], 0, out.blocks, b)
+	out.transformZ(k.y, own, bias, 0, out.blocks, b)
+}
+
+// multiply multiplies the points along x of one point in z and y.
+func (k *winograd) multiply(outPoints, inPoints []float32, zy int, b tileBlock) {
+	t, in, out := &k.t, k.in, k.out
+	each := repeats{t.points, in.plane, k.weights.plane, out.plane}
+	for g := 0; 2*g < out.blocks; g++ {
+		vectors := k.weights.vectors(2 * g)
+		by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block, bv: block,
+			cs: out.depth, cv: block}
+		k.cpu.kernels.pointsProduct(&by, each, inPoints, k.scratch[zy*t.points*k.weights.plane+k.weights.columns(g):],
+			outPoints[2*g*block:], oneTerm)
+	}
 }

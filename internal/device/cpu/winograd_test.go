@@ -21,7 +21,7 @@ func winogradMakers(c *CPU, tile toomcook.Tile) makers {
 // The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured
 // errors are a third of these.
 var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 3, Taps: 5}: 2e-5,
-	{Outputs: 2, Taps: 5}: 1.5e-5,
+	{Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 6, Taps: 3}: 3e-5,
 	{Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6, {Outputs: 3, Taps: 3}: 1e-5}
 
 var winogradCases = []device.ConvSpec{
@@ -45,6 +45,18 @@ var winogradCases = []device.ConvSpec{
 	flat(40, 48, 80, 4, 4, 5, 2),
 	{N: 1, In: 32, Out: 32, Size: [3]int{5, 8, 40}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
 		Pad: [3]int{1, 0, 2}},
+	// thick slices: each plane is an image
+	{N: 2, In: 20, Out: 33, Size: [3]int{5, 13, 19}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{0, 1, 1}},
+	{N: 1, In: 16, Out: 40, Size: [3]int{3, 9, 7}, Kernel: [3]int{1, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{0, 2, 1}},
+	// rows of so many tiles that blocks have parts of them
+	{N: 1, In: 20, Out: 17, Size: [3]int{3, 5, 207}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{1, 1, 1}},
+	{N: 2, In: 16, Out: 48, Size: [3]int{2, 4, 211}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{0, 1, 0}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{4, 3, 137}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+		Pad: [3]int{2, 2, 4}},
 }
 
 // flat is a convolution of photographs.

@@ -34,7 +34,7 @@ type transforms struct {
 
 // winogradTiles are the tiles that there are kernels for.
 var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 3, Taps: 5}, {Outputs: 2, Taps: 5},
-	{Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}}
+	{Outputs: 6, Taps: 3}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}, {Outputs: 3, Taps: 3}}
 
 func genericTransforms(m toomcook.Matrices) *transforms {
 	return &transforms{
