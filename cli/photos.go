@@ -272,7 +272,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw 2d pretrain --data photos --grid 3x3 --cell 43 --patch 32 --width 0.5 --head kway --classes 1000 --out runs/kway`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if orders != "" {
-				puzzles, ok := o.Task.Value().(*photostudy.Puzzles)
+				puzzles, ok := o.Task.Value().(*puzzle2d.Config)
 				if !ok || puzzles.Head != puzzle2d.HeadKWay {
 					return usagef("--orders is for --head kway")
 				}
@@ -292,12 +292,12 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		if preset == "" {
 			return nil
 		}
-		puzzles := o.Task.Option("jigsaw").(*photostudy.Puzzles)
-		c, choices, err := puzzle2d.Paper(puzzles.Config, preset)
+		puzzles := o.Task.Option("jigsaw").(*puzzle2d.Config)
+		c, choices, err := puzzle2d.Paper(*puzzles, preset)
 		if err != nil {
 			return &usageError{err}
 		}
-		puzzles.Config = c
+		*puzzles = c
 		printChoices(cmd.ErrOrStderr(), preset, choices)
 		return nil
 	}
@@ -320,13 +320,12 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	defer store.Close()
 	data := puzzle2d.Split(store)
-	task := o.Task.Value().(photostudy.Task)
-	from := task.Shared().Checkpoint
+	task := photostudy.TaskOf(o.Task.Value())
+	from := task.Checkpoint
 	if *from, err = startFrom(cmd.ErrOrStderr(), *from, run); err != nil {
 		return err
 	}
-	items, score := task.Names()
-	batch := newAutoBatch(task.Shared().Batch, items, 1)
+	batch := newAutoBatch(task.Batch, task.Items, 1)
 	if err := task.Resolve(data); err != nil {
 		return &usageError{err}
 	}
@@ -336,7 +335,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	defer closeDevice()
 	return run.pretrain(cmd, trainingRun{
-		verb: "pretrain", items: items, batch: batch, settings: &o, training: task.Shared().Train,
+		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: task.Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "pretraining on %s, %d held out", numbers.Count(len(data.Train), "photograph"),
 				len(data.Validate))
@@ -344,9 +343,9 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
 			defer run.pictureTask(options.Folder, onPhotographs(data))()
-			return task.Train(ctx, dev, data, options)
+			return task.Run(ctx, dev, data, options)
 		},
-	}, score)
+	}, task.Score)
 }
 
 // openPhotos opens prepared photographs, with a hint where there are none.

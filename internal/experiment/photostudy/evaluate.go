@@ -36,12 +36,11 @@ func (e *solving) settings() (kind string, all map[string]string, err error) {
 }
 
 func (*solving) done(result *Result, n network) bool {
-	_, puzzles := n.task.(*Puzzles)
-	return n.checkpoint == "" || !puzzles || result.Solved != nil || len(n.data.Validate) == 0
+	return n.checkpoint == "" || n.puzzles == nil || result.Solved != nil || len(n.data.Validate) == 0
 }
 
 func (e *solving) evaluate(ctx context.Context, result *Result, n network) error {
-	c := n.task.(*Puzzles).Config
+	c := n.puzzles
 	result.Solved = map[string]puzzle2d.Evaluation{}
 	rounds := 1
 	if len(e.plan.Rounds) > 0 {
@@ -98,8 +97,7 @@ func (e *transferring) done(result *Result, _ network) bool { return e.place < l
 
 func (e *transferring) evaluate(ctx context.Context, result *Result, n network) error {
 	width, height := e.data.Photos.Size()
-	of := n.task.Shared()
-	o := puzzle2d.FeatureOptions{Random: *of.Network, Seed: result.Seed, Input: *of.Input, Layer: e.Layer, Side: e.Side,
+	o := puzzle2d.FeatureOptions{Random: *n.task.Network, Seed: result.Seed, Input: *n.task.Input, Layer: e.Layer, Side: e.Side,
 		Memory: e.Memory}
 	if o.Side == 0 {
 		o.Side = min(width, height)

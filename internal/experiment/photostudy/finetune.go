@@ -143,7 +143,7 @@ func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) er
 	task := chosen.Value().(puzzle2d.Finetuning)
 	settings := task.Settings()
 	dropout := settings.Network.Dropout
-	settings.Network = *n.task.Shared().Network
+	settings.Network = *n.task.Network
 	settings.Network.Dropout = dropout
 	source, err := puzzle2d.ReadSource(n.checkpoint, settings.Network)
 	if err != nil {

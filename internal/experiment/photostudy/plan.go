@@ -121,7 +121,7 @@ func (p Plan) network(a Arm) puzzle2d.Network {
 	if err != nil {
 		return puzzle2d.Network{} // Check has said so
 	}
-	return *chosen.Value().(Task).Shared().Network
+	return *TaskOf(chosen.Value()).Network
 }
 
 // randomFor is the arm of random weights that an arm is compared with: of its own network, where

@@ -31,8 +31,8 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r experiment.Reh
 			store.Close()
 		}
 	}()
-	err = p.rehearse(ctx, dev, func(_ Arm, task Task) (puzzle2d.Data, error) {
-		store, err := madeUp(folder, side(task))
+	err = p.rehearse(ctx, dev, func(_ Arm, settings any) (puzzle2d.Data, error) {
+		store, err := madeUp(folder, side(settings))
 		if err != nil {
 			return puzzle2d.Data{}, err
 		}
@@ -55,7 +55,7 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, er
 		return n, err
 	}
 	defer r.close()
-	err = p.rehearse(ctx, dev, func(arm Arm, _ Task) (puzzle2d.Data, error) { return r.own[arm.Photos], nil },
+	err = p.rehearse(ctx, dev, func(arm Arm, _ any) (puzzle2d.Data, error) { return r.own[arm.Photos], nil },
 		func(_ Task, _ puzzle2d.Data, need cluster.Needs) error {
 			n.Memory, n.FLOPs = max(n.Memory, need.Memory), max(n.FLOPs, need.FLOPs)
 			return nil
@@ -64,23 +64,23 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, er
 }
 
 // rehearse learns what the training of each arm needs, on data for it, and calls each with that.
-func (p Plan) rehearse(ctx context.Context, dev voxsaw.Device, of func(Arm, Task) (puzzle2d.Data, error),
+func (p Plan) rehearse(ctx context.Context, dev voxsaw.Device, of func(Arm, any) (puzzle2d.Data, error),
 	each func(Task, puzzle2d.Data, cluster.Needs) error) error {
 	one := func(arm Arm) error {
 		chosen, err := p.settings(arm)
 		if err != nil {
 			return err
 		}
-		task := chosen.Value().(Task)
-		data, err := of(arm, task)
+		task := TaskOf(chosen.Value())
+		data, err := of(arm, chosen.Value())
 		if err == nil {
 			err = task.Resolve(data)
 		}
 		if err != nil {
 			return err
 		}
-		need, err := experiment.Rehearse(task.Shared().Train.Steps, func(o voxsaw.RunOptions) error {
-			_, err := task.Train(ctx, dev, data, o)
+		need, err := experiment.Rehearse(task.Train.Steps, func(o voxsaw.RunOptions) error {
+			_, err := task.Run(ctx, dev, data, o)
 			return err
 		})
 		if err != nil {
@@ -101,27 +101,26 @@ func (p Plan) rehearse(ctx context.Context, dev voxsaw.Device, of func(Arm, Task
 
 // rateOf times a few small steps. It changes the settings of the task.
 func rateOf(ctx context.Context, dev voxsaw.Device, task Task, data puzzle2d.Data) (float64, error) {
-	of := task.Shared()
-	t := of.Train
-	*of.Batch, t.Steps, t.Accumulate, t.ValidateEvery, t.CheckpointEvery = min(*of.Batch, 2), experiment.RateSteps,
+	t := task.Train
+	*task.Batch, t.Steps, t.Accumulate, t.ValidateEvery, t.CheckpointEvery = min(*task.Batch, 2), experiment.RateSteps,
 		0, 0, 0
 	data.Validate = nil
 	if err := task.Resolve(data); err != nil {
 		return 0, err
 	}
 	return experiment.RateOf(func(o voxsaw.RunOptions) error {
-		_, err := task.Train(ctx, dev, data, o)
+		_, err := task.Run(ctx, dev, data, o)
 		return err
 	})
 }
 
-// side is the width and height of the photographs that a task looks at.
-func side(task Task) int {
-	switch t := task.(type) {
-	case *Puzzles:
-		return max(t.Grid[0], t.Grid[1]) * t.Cell
-	case *Classes:
-		return max(t.Crop, 3*t.Cell)
+// side is the width and height of the photographs that a task of these settings looks at.
+func side(settings any) int {
+	switch c := settings.(type) {
+	case *puzzle2d.Config:
+		return max(c.Grid[0], c.Grid[1]) * c.Cell
+	case *puzzle2d.Classification:
+		return max(c.Crop, 3*c.Cell)
 	}
 	return 255
 }

@@ -222,8 +222,8 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if err != nil {
 		return Result{}, err
 	}
-	task := chosen.Value().(Task)
-	task.Shared().Train.Seed = seed
+	task := TaskOf(chosen.Value())
+	task.Train.Seed = seed
 	if err := task.Resolve(r.own[arm.Photos]); err != nil {
 		return Result{}, err
 	}
@@ -245,6 +245,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
 	}
 	n := network{task: task, data: r.own[arm.Photos], folder: folder}
+	n.puzzles, _ = chosen.Value().(*puzzle2d.Config)
 	if !arm.Random {
 		result.Task = chosen.Chosen
 		if n.checkpoint, err = r.train(ctx, n, &result); err != nil {
@@ -365,17 +366,17 @@ func readResult(path string) (result Result, err error) {
 
 // A network is that of an arm with a seed.
 type network struct {
-	task       Task          // with its settings, which are resolved
-	data       puzzle2d.Data // that it is trained on
-	checkpoint string        // empty: random weights, which are those of the network and the seed
-	folder     string        // of the arm with the seed
+	task       Task             // with its settings, which are resolved
+	puzzles    *puzzle2d.Config // those settings, where the task is to solve puzzles; else nil
+	data       puzzle2d.Data    // that it is trained on
+	checkpoint string           // empty: random weights, which are those of the network and the seed
+	folder     string           // of the arm with the seed
 }
 
 // train trains an arm, from where an earlier run has stopped.
 func (r *runner) train(ctx context.Context, n network, result *Result) (checkpoint string, err error) {
-	items, _ := n.task.Names()
-	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
-	summary, err := n.task.Train(ctx, r.Device, n.data, voxsaw.RunOptions{Folder: n.folder, Mode: voxsaw.ModeResume,
+	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), n.task.Items)
+	summary, err := n.task.Run(ctx, r.Device, n.data, voxsaw.RunOptions{Folder: n.folder, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: r.Memory})
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
