@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"io"
 	"strings"
 
@@ -446,10 +447,11 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	if encode == nil {
 		return err
 	}
+	var picture image.Image
 	play, wrong := player.Play(store, chosen[0])
 	if wrong == nil {
 		play.All = &e
-		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) })
+		picture = play.Picture()
 	}
-	return errors.Join(err, withoutPicture(wrong))
+	return errors.Join(err, savePicture(cmd.ErrOrStderr(), o.Picture, encode, picture, wrong))
 }

@@ -130,18 +130,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	picture, wrong := evaluator.Picture(cases[0])
-	if wrong == nil {
-		wrong = savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, picture.Image) })
-	}
-	return errors.Join(err, withoutPicture(wrong))
-}
-
-// withoutPicture says of a picture that failed that the figures are there.
-func withoutPicture(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("the picture: %w (the figures are printed)", err)
+	return errors.Join(err, savePicture(stderr, o.Picture, encode, picture.Image, wrong))
 }
 
 // sameSolving makes sure that all ranks are about to solve the same puzzles with the same network.
@@ -180,13 +169,18 @@ func openSolving(stderr io.Writer, maker string, path *string,
 	return encode, spare(picture, aPicture)
 }
 
-// savePicture writes a picture, and says so.
-func savePicture(stderr io.Writer, path string, write func(io.Writer) error) error {
-	err := writeFile(path, write)
+// savePicture writes a picture, unless drawing it failed, and says so. The figures are printed by
+// then, and an error says that.
+func savePicture(stderr io.Writer, path string, encode func(io.Writer, image.Image) error, drawn image.Image,
+	err error) error {
 	if err == nil {
-		say(stderr, "picture: %s", path)
+		err = writeFile(path, func(w io.Writer) error { return encode(w, drawn) })
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("the picture: %w (the figures are printed)", err)
+	}
+	say(stderr, "picture: %s", path)
+	return nil
 }
 
 // printRecord prints an evaluation for a program: its own keys, and on how many of the cases the

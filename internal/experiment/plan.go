@@ -150,13 +150,12 @@ func (p Plan) Check() error {
 	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
 		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
 	}
-	seen := map[string]bool{}
+	seen := Names{}
 	for _, i := range p.Inits {
+		if err := seen.Add("initialisation", "initialisations", i.Name); err != nil {
+			return err
+		}
 		switch {
-		case CheckName("initialisation", i.Name) != nil:
-			return CheckName("initialisation", i.Name)
-		case seen[i.Name]:
-			return fmt.Errorf("there are two initialisations %q", i.Name)
 		case i.Checkpoint != "" && i.pretrains():
 			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one",
 				i.Name)
@@ -175,7 +174,6 @@ func (p Plan) Check() error {
 		case i.Data != "" && !i.pretrains():
 			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}
-		seen[i.Name] = true
 	}
 	if err := p.checkSources(); err != nil {
 		return err
@@ -197,13 +195,19 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// CheckName says what is wrong with the name of an initialisation, an arm or whatever else of a
-// plan has a folder of its own.
-func CheckName(what, name string) error {
+// Names are those of a plan's initialisations, arms or whatever else has a folder of its own.
+type Names map[string]bool
+
+// Add adds a name, or says what is wrong with it. what is what has it, and several are its plural.
+func (n Names) Add(what, several, name string) error {
 	if name == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
 		return fmt.Errorf("%s %q: its name becomes a folder's, and must not be empty, contain a slash "+
 			"or begin with a dot", what, name)
 	}
+	if n[name] {
+		return fmt.Errorf("there are two %s %q", several, name)
+	}
+	n[name] = true
 	return nil
 }
 

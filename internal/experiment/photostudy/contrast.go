@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
 // A Contrast is a claim of the plan: that one arm is better than another.
@@ -15,10 +16,10 @@ type Contrast struct {
 	Against string `yaml:"against" help:"the arm to compare with"`
 }
 
-// A measurement is one number of a result, in percent; ok says whether the result has it.
+// A measurement is a number of a result that arms are compared by.
 type measurement struct {
 	on string // what is measured, as it is called in the tables
-	of func(Result) (percent float64, ok bool)
+	of number
 	// chance is what blind guessing gives: only results that have the same are compared; may be nil
 	chance func(Result) float64
 }
@@ -31,35 +32,46 @@ var said = map[string]string{"unary": "unary terms", "binary": "with binary term
 func measurements(plan Plan) []measurement {
 	var all []measurement
 	for k, t := range plan.Transfer {
-		all = append(all, measurement{on: t.Name, of: func(r Result) (float64, bool) {
-			if k >= len(r.Transfer) || len(r.Transfer[k].Draws) == 0 {
-				return 0, false
-			}
-			return classMean(r.Transfer[k]), true
-		}})
+		all = append(all, measurement{on: t.Name,
+			of: told(k, func(d puzzle2d.Draw) float64 { return d.ClassMean })})
 	}
 	for _, way := range ways {
 		all = append(all, measurement{
-			on: "patches in place, " + said[way],
-			of: func(r Result) (float64, bool) {
-				e, ok := r.Solved[way]
-				if !ok || len(e.Rounds) == 0 {
-					return 0, false
-				}
-				return 100 * e.Rounds[len(e.Rounds)-1].Patches, true
-			},
+			on:     "patches in place, " + said[way],
+			of:     solved(func(m puzzle2d.Metrics) float64 { return m.Patches }, way),
 			chance: func(r Result) float64 { return r.Solved[way].Chance.Patches },
 		})
 	}
 	return all
 }
 
-// classMean is the mean over classes and draws of what is told right, in percent.
-func classMean(m Measured) (mean float64) {
-	for _, d := range m.Draws {
-		mean += 100 * d.ClassMean / float64(len(m.Draws))
+// A number is one number of a result, in percent; ok says whether the result has it.
+type number func(Result) (percent float64, ok bool)
+
+// told is what a machine on the features for target k tells right, the mean over draws.
+func told(k int, pick func(puzzle2d.Draw) float64) number {
+	return func(r Result) (percent float64, ok bool) {
+		if k >= len(r.Transfer) {
+			return 0, false
+		}
+		draws := r.Transfer[k].Draws
+		for _, d := range draws {
+			percent += 100 * pick(d) / float64(len(draws))
+		}
+		return percent, len(draws) > 0
 	}
-	return mean
+}
+
+// solved is how puzzles were solved after the last round, by the first of the ways that there is.
+func solved(pick func(puzzle2d.Metrics) float64, ways ...string) number {
+	return func(r Result) (float64, bool) {
+		for _, way := range ways {
+			if e, ok := r.Solved[way]; ok && len(e.Rounds) > 0 {
+				return 100 * pick(e.Final()), true
+			}
+		}
+		return 0, false
+	}
 }
 
 // A difference is a contrast by one measurement: arm minus against for each seed.

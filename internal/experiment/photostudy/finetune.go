@@ -44,9 +44,7 @@ func Finetunings() config.OneOf {
 
 // task is the task with its settings.
 func (f Finetune) task() (config.OneOf, error) {
-	holder := struct {
-		config.OneOf `yaml:",inline"`
-	}{Finetunings()}
+	holder := experiment.Pretrain{OneOf: Finetunings()}
 	err := f.Settings.Apply("finetune "+f.Name+": settings", &holder)
 	if d, ok := holder.Value().(*puzzle2d.Detection); ok && err == nil {
 		d.Proposals = f.Proposals
@@ -65,17 +63,14 @@ func (f Finetune) on() string {
 
 // checkFinetune says what is wrong with the plan's tasks of fine-tuning.
 func (p Plan) checkFinetune() error {
-	seen := map[string]bool{}
+	seen := experiment.Names{}
 	for _, f := range p.Finetune {
-		switch {
-		case experiment.CheckName("finetune", f.Name) != nil:
-			return experiment.CheckName("finetune", f.Name)
-		case seen[f.Name]:
-			return fmt.Errorf("there are two tasks of finetune %q", f.Name)
-		case f.Data == "":
+		if err := seen.Add("finetune", "tasks of finetune", f.Name); err != nil {
+			return err
+		}
+		if f.Data == "" {
 			return fmt.Errorf("finetune %s: data: name the folder of prepared photographs", f.Name)
 		}
-		seen[f.Name] = true
 		if _, err := f.task(); err != nil {
 			return err
 		}
@@ -105,7 +100,7 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 			}
 		}
 	}
-	if all, err = leaves("", &Pretrain{chosen}); err != nil {
+	if all, err = leaves("", &experiment.Pretrain{OneOf: chosen}); err != nil {
 		return "", nil, err
 	}
 	all["data"], all["train_on"], all["name"] = e.marked.Photos.Fingerprint(), e.on(), e.Name

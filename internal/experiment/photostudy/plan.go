@@ -16,14 +16,14 @@ import (
 
 // Plan is a comparison. One YAML file holds it.
 type Plan struct {
-	Photos   string   `yaml:"photos" help:"folder of prepared photographs to train on"`
-	Seeds    []uint64 `yaml:"seeds,flow" help:"of the trainings"`
-	Rounds   []int    `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted" range:"[1,)"`
-	Only     int      `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
-	Solve    int      `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
-	Pretrain Pretrain `yaml:"pretrain" flag:"pretrain"`
-	Arms     []Arm    `yaml:"arms" help:"what is compared"`
-	Transfer []Target `yaml:"transfer" help:"what the features are measured on"`
+	Photos   string              `yaml:"photos" help:"folder of prepared photographs to train on"`
+	Seeds    []uint64            `yaml:"seeds,flow" help:"of the trainings"`
+	Rounds   []int               `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted" range:"[1,)"`
+	Only     int                 `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
+	Solve    int                 `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
+	Pretrain experiment.Pretrain `yaml:"pretrain" flag:"pretrain"`
+	Arms     []Arm               `yaml:"arms" help:"what is compared"`
+	Transfer []Target            `yaml:"transfer" help:"what the features are measured on"`
 	// Finetune is what whole networks are fine-tuned for.
 	Finetune []Finetune `yaml:"finetune,omitempty" help:"tasks of Pascal VOC that the network of each arm is fine-tuned for"`
 	// Published and Sources change no result.
@@ -31,11 +31,6 @@ type Plan struct {
 	Sources   []experiment.Source `yaml:"sources,omitempty" help:"the data sets that the prepared photographs are made of, which --data-root looks for"`
 	// Contrasts change no result: they may be added to a comparison that is finished
 	Contrasts []Contrast `yaml:"contrasts,omitempty" help:"claims to look at: one arm against another"`
-}
-
-// Pretrain is a task with its settings.
-type Pretrain struct {
-	config.OneOf `yaml:",inline"`
 }
 
 // An Arm is a way to come to a network: by a training, or at random.
@@ -63,7 +58,7 @@ type Target struct {
 
 // DefaultPlan has the paper's settings and no data.
 func DefaultPlan() Plan {
-	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: Pretrain{Tasks()},
+	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: experiment.Pretrain{OneOf: Tasks()},
 		Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
 }
 
@@ -80,18 +75,15 @@ func (p Plan) Check() error {
 			return fmt.Errorf("rounds: %d, must be at least 1", r)
 		}
 	}
-	seen := map[string]bool{}
+	seen := experiment.Names{}
 	random := false
 	for _, a := range p.Arms {
-		switch {
-		case experiment.CheckName("arm", a.Name) != nil:
-			return experiment.CheckName("arm", a.Name)
-		case seen[a.Name]:
-			return fmt.Errorf("there are two arms %q", a.Name)
-		case !a.Random && a.Pretrain.IsZero():
+		if err := seen.Add("arm", "arms", a.Name); err != nil {
+			return err
+		}
+		if random = random || a.Random; !a.Random && a.Pretrain.IsZero() {
 			return fmt.Errorf("arm %s: say either random: true, or what is trained (pretrain: {} for the plan's settings)", a.Name)
 		}
-		seen[a.Name], random = true, random || a.Random
 		if _, err := p.settings(a); err != nil {
 			return err
 		}

@@ -297,7 +297,7 @@ func (r *runner) same(old, now map[string]string, task string) bool {
 	}
 	defaults := Tasks()
 	defaults.Chosen = task
-	known, err := leaves("pretrain.", &Pretrain{defaults})
+	known, err := leaves("pretrain.", &experiment.Pretrain{OneOf: defaults})
 	if err != nil {
 		return false
 	}
@@ -327,7 +327,7 @@ func leaves(prefix string, cfg any) (map[string]string, error) {
 // settings are what a result depends on, by their dotted keys: the arm's, how it is evaluated, and
 // the data.
 func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
-	all, err := leaves("pretrain.", &Pretrain{*chosen})
+	all, err := leaves("pretrain.", &experiment.Pretrain{OneOf: *chosen})
 	if err != nil {
 		return nil, err
 	}

@@ -18,22 +18,12 @@ const (
 // A score is a column of the summary.
 type score struct {
 	key, title string
-	of         func(Result) (percent float64, ok bool)
+	of         number
 }
 
 // scores are the columns of the summary: puzzles after the last round, by binary terms where there
 // are any, then what features and fine-tuned networks are worth.
 func (p Plan) scores() []score {
-	solved := func(pick func(puzzle2d.Metrics) float64, ways ...string) func(Result) (float64, bool) {
-		return func(r Result) (float64, bool) {
-			for _, way := range ways {
-				if e, ok := r.Solved[way]; ok && len(e.Rounds) > 0 {
-					return 100 * pick(e.Final()), true
-				}
-			}
-			return 0, false
-		}
-	}
 	correct := func(m puzzle2d.Metrics) float64 { return m.Correct }
 	all := []score{
 		{publishedCorrect, "Correct", solved(correct, "binary", "unary")},
@@ -51,15 +41,8 @@ func (p Plan) scores() []score {
 		}})
 	}
 	for k, t := range p.Transfer {
-		all = append(all, score{t.Name, t.Name + ", SVM", func(r Result) (percent float64, ok bool) {
-			if k >= len(r.Transfer) || len(r.Transfer[k].Draws) == 0 {
-				return 0, false
-			}
-			for _, d := range r.Transfer[k].Draws {
-				percent += 100 * d.Accuracy / float64(len(r.Transfer[k].Draws))
-			}
-			return percent, true
-		}})
+		all = append(all, score{t.Name, t.Name + ", SVM",
+			told(k, func(d puzzle2d.Draw) float64 { return d.Accuracy })})
 	}
 	return all
 }
