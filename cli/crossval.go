@@ -190,11 +190,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 
 // write writes the script that runs the experiment on a cluster.
 func (o crossvalOptions) write(cmd *cobra.Command, f crossvalFlags) error {
-	j := cluster.Job{Ranks: f.together(), Paths: [][2]string{{"data", o.Data}, {"splits", o.Splits}}}
-	for _, i := range o.Inits {
-		j.Paths = append(j.Paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint},
-			[2]string{"data of initialisation " + i.Name, i.Data})
-	}
+	j := cluster.Job{Ranks: f.together(), Paths: o.Paths().Named()}
 	preview, err := experiment.Look(o.Plan, f.out)
 	if err != nil {
 		return err

@@ -388,7 +388,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) er
 		return err
 	}
 	if f.write != "" {
-		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: o.Plan.Paths()}
+		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: o.Plan.Paths().Named()}
 		return f.writeCluster(cmd, &o, o.Machine, o.Memory, j, o.Plan.Needs)
 	}
 	dev, closeDevice, err := o.Machine.open()

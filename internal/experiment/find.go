@@ -105,12 +105,30 @@ func (of Finder) Find(ctx context.Context, root string, sources []Source) (all [
 	return all, nil
 }
 
-// CheckSources says which source a plan does not use, or has twice; used are the paths of data that
-// it names, own says what a source of its kind lacks.
-func CheckSources(sources []Source, used []string, own func(Source) error) error {
+// A Path is one that a plan names: of data that a source may have, or of something else.
+type Path struct {
+	What string // such as "data of initialisation puzzles"
+	At   *string
+	Else bool
+}
+
+// Paths are those that a plan names.
+type Paths []Path
+
+// Named lists what each is, and the path.
+func (all Paths) Named() (named [][2]string) {
+	for _, p := range all {
+		named = append(named, [2]string{p.What, *p.At})
+	}
+	return named
+}
+
+// CheckSources says which source a plan does not use, or has twice; own says what a source of its
+// kind lacks.
+func (all Paths) CheckSources(sources []Source, own func(Source) error) error {
 	for n, s := range sources {
 		switch {
-		case !slices.Contains(used, s.Data):
+		case !slices.ContainsFunc(all, func(p Path) bool { return !p.Else && *p.At == s.Data }):
 			return fmt.Errorf("sources: data is %q, which the plan has nowhere else", s.Data)
 		case slices.ContainsFunc(sources[:n], func(other Source) bool { return other.Data == s.Data }):
 			return fmt.Errorf("sources: there are two for %s", s.Data)
@@ -122,11 +140,14 @@ func CheckSources(sources []Source, used []string, own func(Source) error) error
 	return nil
 }
 
-// Below puts a folder before paths that are relative.
-func Below(root string, paths ...*string) {
-	for _, path := range paths {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(root, *path)
+// Below puts a folder before the paths that are relative, and those of sources.
+func (all Paths) Below(root string, sources []Source) {
+	for n := range sources {
+		all = append(all, Path{At: &sources[n].Data})
+	}
+	for _, p := range all {
+		if *p.At != "" && !filepath.IsAbs(*p.At) {
+			*p.At = filepath.Join(root, *p.At)
 		}
 	}
 }

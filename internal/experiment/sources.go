@@ -29,22 +29,23 @@ import (
 // Below puts a folder before the plan's relative paths of data, splits and checkpoints.
 func (p *Plan) Below(root string) {
 	p.Sources, p.Inits = slices.Clone(p.Sources), slices.Clone(p.Inits)
-	for n := range p.Sources {
-		Below(root, &p.Sources[n].Data)
-	}
+	p.Paths().Below(root, p.Sources)
+}
+
+// Paths are those that the plan names.
+func (p *Plan) Paths() Paths {
+	all := Paths{{What: "data", At: &p.Data}, {What: "splits", At: &p.Splits, Else: true}}
 	for n := range p.Inits {
-		Below(root, &p.Inits[n].Data, &p.Inits[n].Checkpoint)
+		i := &p.Inits[n]
+		all = append(all, Path{"checkpoint of initialisation " + i.Name, &i.Checkpoint, true},
+			Path{"data of initialisation " + i.Name, &i.Data, false})
 	}
-	Below(root, &p.Data, &p.Splits)
+	return all
 }
 
 // checkSources says what is wrong with the plan's sources.
 func (p Plan) checkSources() error {
-	used := []string{p.Data}
-	for _, i := range p.Inits {
-		used = append(used, i.Data)
-	}
-	return CheckSources(p.Sources, used, func(s Source) error {
+	return p.Paths().CheckSources(p.Sources, func(s Source) error {
 		if s.Photos != 0 || len(s.Holds) > 0 || !s.Propose.IsZero() {
 			return errors.New("holds, photos and propose are of photographs: scans have a layout and cases")
 		}

@@ -15,54 +15,33 @@ import (
 func (p *Plan) Below(root string) {
 	p.Sources, p.Arms = slices.Clone(p.Sources), slices.Clone(p.Arms)
 	p.Transfer, p.Finetune = slices.Clone(p.Transfer), slices.Clone(p.Finetune)
-	for n := range p.Sources {
-		experiment.Below(root, &p.Sources[n].Data)
-	}
-	for _, d := range p.data() {
-		experiment.Below(root, d.path)
-	}
+	p.Paths().Below(root, p.Sources)
 }
 
-// A named is a path of data that a plan names, and what it is.
-type named struct {
-	what string
-	path *string
-}
-
-// data are the paths that the plan names.
-func (p *Plan) data() []named {
-	all := []named{{"photos", &p.Photos}}
+// Paths are those of data that the plan names.
+func (p *Plan) Paths() experiment.Paths {
+	var all experiment.Paths
+	add := func(what string, at *string) { all = append(all, experiment.Path{What: what, At: at}) }
+	add("photos", &p.Photos)
 	for n := range p.Transfer {
 		t := &p.Transfer[n]
-		all = append(all, named{"data of transfer " + t.Name, &t.Data})
+		add("data of transfer "+t.Name, &t.Data)
 	}
 	for n := range p.Finetune {
 		f := &p.Finetune[n]
-		all = append(all, named{"data of finetune " + f.Name, &f.Data},
-			named{"proposals of finetune " + f.Name, &f.Proposals})
+		add("data of finetune "+f.Name, &f.Data)
+		add("proposals of finetune "+f.Name, &f.Proposals)
 	}
 	for n := range p.Arms {
 		a := &p.Arms[n]
-		all = append(all, named{"photos of arm " + a.Name, &a.Photos})
-	}
-	return all
-}
-
-// Paths are the paths of data that the plan names: what each is, and the path.
-func (p Plan) Paths() (all [][2]string) {
-	for _, d := range p.data() {
-		all = append(all, [2]string{d.what, *d.path})
+		add("photos of arm "+a.Name, &a.Photos)
 	}
 	return all
 }
 
 // checkSources says what is wrong with the plan's sources.
 func (p Plan) checkSources() error {
-	var used []string
-	for _, d := range p.data() {
-		used = append(used, *d.path)
-	}
-	return experiment.CheckSources(p.Sources, used, func(s experiment.Source) error {
+	return p.Paths().CheckSources(p.Sources, func(s experiment.Source) error {
 		if s.Layout != "" || s.Cases != 0 {
 			return errors.New("layout and cases are of scans: photographs have holds and photos")
 		}
