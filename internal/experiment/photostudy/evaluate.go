@@ -97,8 +97,8 @@ func (e *transferring) done(result *Result, _ network) bool { return e.place < l
 
 func (e *transferring) evaluate(ctx context.Context, result *Result, n network) error {
 	width, height := e.data.Photos.Size()
-	o := puzzle2d.FeatureOptions{Random: *n.task.Network, Seed: result.Seed, Input: *n.task.Input, Layer: e.Layer, Side: e.Side,
-		Memory: e.Memory}
+	o := puzzle2d.FeatureOptions{Random: *n.task.Network, Seed: result.Seed, Input: *n.task.Input, Layer: e.Layer,
+		Side: e.Side, Memory: e.Memory}
 	if o.Side == 0 {
 		o.Side = min(width, height)
 	}

@@ -16,11 +16,12 @@ import (
 
 // Plan is a comparison. One YAML file holds it.
 type Plan struct {
-	Photos   string              `yaml:"photos" help:"folder of prepared photographs to train on"`
-	Seeds    []uint64            `yaml:"seeds,flow" help:"of the trainings"`
-	Rounds   []int               `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted" range:"[1,)"`
-	Only     int                 `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
-	Solve    int                 `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
+	Photos string   `yaml:"photos" help:"folder of prepared photographs to train on"`
+	Seeds  []uint64 `yaml:"seeds,flow" help:"of the trainings"`
+	Rounds []int    `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted" range:"[1,)"`
+	Only   int      `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
+	Solve  int      `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
+
 	Pretrain experiment.Pretrain `yaml:"pretrain" flag:"pretrain"`
 	Arms     []Arm               `yaml:"arms" help:"what is compared"`
 	Transfer []Target            `yaml:"transfer" help:"what the features are measured on"`

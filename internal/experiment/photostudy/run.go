@@ -367,9 +367,9 @@ func readResult(path string) (result Result, err error) {
 // A network is that of an arm with a seed.
 type network struct {
 	task       Task             // with its settings, which are resolved
-	puzzles    *puzzle2d.Config // those settings, where the task is to solve puzzles; else nil
+	puzzles    *puzzle2d.Config // those settings, where the task is puzzles; else nil
 	data       puzzle2d.Data    // that it is trained on
-	checkpoint string           // empty: random weights, which are those of the network and the seed
+	checkpoint string           // empty: random weights, those of the network and the seed
 	folder     string           // of the arm with the seed
 }
 
