@@ -9,8 +9,13 @@
 // the readings of nibabel, pydicom and dcm2niix; expected.py makes it. Files are taken from the
 // commit, so that the clone's work tree does not count, and a bare clone will do.
 //
+// With --volumes, it makes a folder of the volumes of another list, scripts/publicct/list.yaml,
+// from clones, and compares each with its digest; without --clones, it looks at the folder alone:
+//
+//	go run ./scripts/corpus --volumes scripts/publicct/list.yaml --out SCANS --clones FOLDER
+//
 // A line for each file or series says whether it was right, refused as it should be, or wrong; a
-// table follows. The exit code is 1 if anything was wrong or missing. Start at [run].
+// table follows. The exit code is 1 if anything was wrong or missing. Start at [run] and [gather].
 package main
 
 import (
@@ -27,12 +32,20 @@ func main() {
 	clones := flag.String("clones", "", "folder of git clones, owner/name each")
 	list := flag.String("list", "scripts/corpus", "folder that holds list.yaml and expected.jsonl")
 	only := flag.String("only", "", "only repositories and paths that contain this")
+	volumes := flag.String("volumes", "", "list of volumes that --out is to hold, instead of --list")
+	folder := flag.String("out", "", "folder of the volumes of --volumes")
 	flag.Parse()
-	if *clones == "" || flag.NArg() > 0 {
+	if *clones == "" && *volumes == "" || (*volumes == "") != (*folder == "") || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	bad, err := run(os.Stdout, *clones, *list, *only)
+	var bad int
+	var err error
+	if *volumes != "" {
+		bad, err = gather(os.Stdout, *clones, *volumes, *folder, *only)
+	} else {
+		bad, err = run(os.Stdout, *clones, *list, *only)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "corpus:", err)
 	}
