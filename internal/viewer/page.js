@@ -55,49 +55,103 @@ const layer = (name) => nv.volumes.findIndex((v) => v.name === name);
 const outlines = { mixed: ["reference"], true: ["reference", "prediction"], false: [] };
 const isOutlined = (name) => outlines[$("outline").getAttribute("aria-pressed")].includes(name);
 
-// outlineOf has of each label the voxels that are beside another one in their axial slice, as the
-// pictures in reports.
-function outlineOf(v) {
-  const size = v.hdr.dims.slice(1, 4), step = [1, size[0], size[0] * size[1]];
-  const axial = [0, 1, 2].filter((axis) => axis !== Math.abs(v.permRAS[2]) - 1);
-  const edge = new v.img.constructor(v.img.length);
-  v.img.forEach((label, n) => {
-    if (label && axial.some((axis) => {
-      const at = Math.floor(n / step[axis]) % size[axis];
-      return at === 0 || at === size[axis] - 1 || v.img[n - step[axis]] !== label || v.img[n + step[axis]] !== label;
-    })) edge[n] = label;
-  });
-  return edge;
+// Slices have their label maps from here, not from NiiVue, which would show one outline in all planes: a fragment
+// shader reads the voxels under a pixel, and an outline is where the voxels beside it in the plane have another label.
+// layers are the maps by name: number of their texture, what makes their colours lighter, and how a filled one covers.
+const layers = { prediction: { unit: 14, light: 0, filled: 0.45 }, reference: { unit: 15, light: 0.75, filled: 0.7 } };
+const glsl = `
+void main() {
+	ofNiivue();
+	vec3 dx = 1.5 * dFdx(texPos), dy = 1.5 * dFdy(texPos);` + Object.keys(layers).map((name) => `
+	paint(${name}Map, ${name}At, ${name}Shown, ${name}Light, dx, dy);`).join("") + `
+}`;
+const glslBefore = Object.keys(layers).map((name) => `
+uniform highp usampler3D ${name}Map;
+uniform mat4 ${name}At;
+uniform vec2 ${name}Shown;
+uniform float ${name}Light;`).join("") + `
+const vec3 inks[${inks.length}] = vec3[](${inks.map((rgb) => `vec3(${rgb.map((x) => (x / 255).toFixed(4))})`)});
+uint labelAt(highp usampler3D map, mat4 at, vec3 where) {
+	ivec3 voxel = ivec3(round((at * vec4(where, 1.0)).xyz));
+	if (any(lessThan(voxel, ivec3(0))) || any(greaterThanEqual(voxel, textureSize(map, 0)))) return 0u;
+	return texelFetch(map, voxel, 0).r;
+}
+void paint(highp usampler3D map, mat4 at, vec2 shown, float light, vec3 dx, vec3 dy) {
+	uint label = labelAt(map, at, texPos);
+	if (shown.y == 0.0 || label == 0u) return;
+	if (shown.x > 0.0 && labelAt(map, at, texPos + dx) == label && labelAt(map, at, texPos - dx) == label &&
+		labelAt(map, at, texPos + dy) == label && labelAt(map, at, texPos - dy) == label) return;
+	color.rgb = mix(color.rgb, mix(inks[(label - 1u) % ${inks.length}u], vec3(1.0), light), shown.y);
+	color.a = 1.0;
+}
+`;
+
+// customShader adds the label maps to NiiVue's shader of slices, which draws the scan.
+function customShader() {
+  const { gl } = nv, shaders = gl.getAttachedShaders(nv.sliceMMShader.program);
+  const source = gl.getShaderSource(shaders.find((s) => gl.getShaderParameter(s, gl.SHADER_TYPE) === gl.FRAGMENT_SHADER));
+  nv.setCustomSliceShader(source
+    .replace("uniform float overlays;", "uniform float overlays;\n#define overlays 0.0") // NiiVue's own are left out
+    .replace("void main()", glslBefore + "void ofNiivue()") + glsl);
 }
 
-// A layer that is outlined keeps its voxels, for the text under the crosshair, and is drawn with
-// those of the outline, which NiiVue would fade.
-const drawLayer = nv.refreshLayers.bind(nv);
-nv.refreshLayers = (v, layer) => {
-  if (!layer || !v.opacity || !isOutlined(v.name)) return drawLayer(v, layer);
-  const whole = v.img;
-  v.img = v.outline ??= outlineOf(v);
-  nv.opts.atlasOutline = 1;
-  try {
-    drawLayer(v, layer);
-  } finally {
-    v.img = whole;
-    nv.opts.atlasOutline = 0;
+// labelTexture has the voxels of a label map, as they lie in its file.
+function labelTexture(v) {
+  const { gl } = nv, bytes = v.img.BYTES_PER_ELEMENT;
+  const [format, type] = bytes === 1 ? [gl.R8UI, gl.UNSIGNED_BYTE] : [gl.R16UI, gl.UNSIGNED_SHORT];
+  gl.deleteTexture(layers[v.name].texture);
+  gl.activeTexture(gl.TEXTURE0 + layers[v.name].unit);
+  gl.bindTexture(gl.TEXTURE_3D, layers[v.name].texture = gl.createTexture());
+  for (const [what, how] of [[gl.TEXTURE_MIN_FILTER, gl.NEAREST], [gl.TEXTURE_MAG_FILTER, gl.NEAREST],
+    [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE], [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE], [gl.TEXTURE_WRAP_R, gl.CLAMP_TO_EDGE]]) {
+    gl.texParameteri(gl.TEXTURE_3D, what, how);
   }
-};
+  const alignment = gl.getParameter(gl.UNPACK_ALIGNMENT), [, i, j, k] = v.hdr.dims;
+  gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
+  gl.texImage3D(gl.TEXTURE_3D, 0, format, i, j, k, 0, gl.RED_INTEGER, type, v.img);
+  gl.pixelStorei(gl.UNPACK_ALIGNMENT, alignment);
+  layers[v.name].at = voxelOf(v);
+}
 
-// Between slices and voxels the scan is interpolated; labels are not, of which a line would fade.
-const filter = nv.updateInterpolation.bind(nv);
-nv.updateInterpolation = (layer, linear) => {
-  nv.opts.isNearestInterpolation = layer > 0;
-  filter(layer, linear);
-  nv.opts.isNearestInterpolation = false;
+// voxelOf is the matrix, column by column, from a place in the scan, as NiiVue's shaders have it, to a voxel of a label
+// map.
+function voxelOf(v) {
+  const [a, b, c] = v.hdr.affine, det = (m, x, y, z) => m[0][x] * (m[1][y] * m[2][z] - m[1][z] * m[2][y]) -
+    m[0][y] * (m[1][x] * m[2][z] - m[1][z] * m[2][x]) + m[0][z] * (m[1][x] * m[2][y] - m[1][y] * m[2][x]);
+  const all = det([a, b, c], 0, 1, 2);
+  const voxel = (frac) => { // Cramer's rule
+    const mm = nv.frac2mm(frac, 0, true), d = [a, b, c].map((row, n) => [...row.slice(0, 3), mm[n] - row[3]]);
+    return [det(d, 3, 1, 2), det(d, 0, 3, 2), det(d, 0, 1, 3)].map((x) => x / all);
+  };
+  const zero = voxel([0, 0, 0]);
+  const columns = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map((frac) => voxel(frac).map((x, n) => x - zero[n]));
+  return new Float32Array([...columns.flatMap((column) => [...column, 0]), ...zero, 1]);
+}
+
+const drawSlice = nv.draw2D.bind(nv);
+nv.draw2D = (...how) => {
+  const { gl, customSliceShader: shader } = nv;
+  if (shader) {
+    shader.use(gl);
+    for (const [name, { unit, light, filled, texture, at }] of Object.entries(layers)) {
+      const uniform = (what) => gl.getUniformLocation(shader.program, name + what);
+      const there = layer(name) > 0 && texture;
+      gl.activeTexture(gl.TEXTURE0 + unit);
+      gl.bindTexture(gl.TEXTURE_3D, there ? texture : null);
+      gl.uniform1i(uniform("Map"), unit);
+      gl.uniform1f(uniform("Light"), light);
+      const outlined = isOutlined(name), covers = outlined ? 1 : filled;
+      gl.uniform2f(uniform("Shown"), outlined ? 1 : 0, there && pressed(name) ? covers : 0);
+      if (there) gl.uniformMatrix4fv(uniform("At"), false, at);
+    }
+  }
+  return drawSlice(...how);
 };
 
 function paint() {
-  for (const [id, filled] of [["prediction", 0.45], ["reference", 0.7]]) {
+  for (const [id, { filled }] of Object.entries(layers)) { // as the view in three dimensions shows them
     const at = layer(id);
-    if (at > 0) nv.setOpacity(at, !pressed(id) ? 0 : isOutlined(id) ? 1 : filled);
+    if (at > 0) nv.setOpacity(at, pressed(id) ? filled : 0);
   }
   nv.updateGLVolume();
 }
@@ -121,7 +175,10 @@ async function show(n) {
     if (mine !== loading) return;
     nv.volumes.forEach((v) => { v.name = v.name.replace(/\.nii$/, ""); });
     if (c.window[0] !== c.window[1]) [nv.volumes[0].cal_min, nv.volumes[0].cal_max] = c.window;
-    for (const v of nv.volumes.slice(1)) v.setColormapLabel(labelColors(v, c.labels));
+    for (const v of nv.volumes.slice(1)) {
+      v.setColormapLabel(labelColors(v, c.labels));
+      labelTexture(v);
+    }
     paint();
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
@@ -184,6 +241,7 @@ document.addEventListener("keydown", (event) => {
 (async () => {
   for (const [id, act] of Object.entries(actions)) $(id).onclick = () => { act(); $(id).blur(); };
   await nv.attachToCanvas($("view"));
+  customShader();
   nv.setSliceType(nv.sliceTypeMultiplanar);
   site = await (await fetch("site.json")).json();
   document.title = $("title").textContent = site.title;
