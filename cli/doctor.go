@@ -139,6 +139,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
 	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.Weights, s.Steps,
 		s.FLOPs/1e9, s.Parameters
 	d.Velocity = s.Total - d.Arena - d.Weights

@@ -259,7 +259,7 @@ func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []pairin
 			continue
 		}
 		scores = append(scores, s.Scores...)
-		wanted.Add(pairs[i].Name, s.Unknown)
+		wanted.Add(pairs[i].Name, s)
 	}
 	progress.Finish()
 	switch {

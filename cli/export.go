@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,6 +100,9 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	for _, note := range s.Notes {
 		say(stderr, "%s", note)
 	}
+	if name := filepath.Base(o.Out); !ofNNUNet.MatchString(name) {
+		say(stderr, "nnU-Net finds data sets by the names of their folders, such as Dataset001_Organs: call %s so before", name)
+	}
 	var names []string
 	for n := range len(s.Labels) {
 		names = append(names, fmt.Sprintf("%d %s", n+1, s.Labels[uint16(n+1)]))
@@ -106,3 +111,6 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		s.Unlabelled, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
 	return err
 }
+
+// ofNNUNet is how nnU-Net wants a data set's folder to be called.
+var ofNNUNet = regexp.MustCompile(`^Dataset\d{3}_.`)

@@ -74,8 +74,10 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 			return err
 		}
 	}
-	for _, note := range once(notes) {
-		say(cmd.ErrOrStderr(), "%s", note)
+	if len(entries) > 0 || o.JSON { // an error says it otherwise
+		for _, note := range once(notes) {
+			say(cmd.ErrOrStderr(), "%s", note)
+		}
 	}
 	if o.JSON {
 		if entries == nil {

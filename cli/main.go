@@ -52,17 +52,35 @@ func Run(args []string, toOut, toErr io.Writer) int {
 	return j.end(ctx, root.ExecuteContext(ctx))
 }
 
-// complaint is an error in words for the user, and a hint what to do. It is empty where the reader
-// of the results has closed the pipe.
+// complaint is an error in words for the user, and a hint what to do. It does not say that the
+// reader of the results has closed the pipe.
 func complaint(err error) (text, advice string) {
-	if err == nil || errors.Is(err, syscall.EPIPE) {
+	left := withoutPipe(err)
+	if left == nil {
 		return "", ""
 	}
 	var hinted interface{ Advice() string }
 	if errors.As(err, &hinted) {
 		advice = hinted.Advice()
 	}
-	return message(err), advice
+	return message(left), advice
+}
+
+// withoutPipe is what else went wrong than that the reader of the results has closed the pipe.
+func withoutPipe(err error) error {
+	if err == nil || !errors.Is(err, syscall.EPIPE) {
+		return err
+	}
+	var left []error
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			left = append(left, withoutPipe(one))
+		}
+	case interface{ Unwrap() error }:
+		left = append(left, withoutPipe(e.Unwrap()))
+	}
+	return errors.Join(left...)
 }
 
 // complain writes a complaint.

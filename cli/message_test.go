@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 	"testing"
 )
 
@@ -20,6 +21,26 @@ func TestLineEndsInMessages(t *testing.T) {
 	} {
 		if got := message(&usageError{err}); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A closed pipe is not complained of, what else went wrong is.
+func TestComplaintsBesideAPipe(t *testing.T) {
+	pipe := fmt.Errorf("writing: %w", syscall.EPIPE)
+	for _, c := range []struct {
+		err          error
+		text, advice string
+	}{
+		{pipe, "", ""},
+		{errors.Join(pipe, pipe), "", ""},
+		{errors.Join(pipe, errors.New("a scan is broken")), "a scan is broken", ""},
+		{withHint(errors.Join(errors.New("a scan is broken"), pipe), "mend it"), "a scan is broken", "mend it"},
+		{withHint(errors.New("a scan is broken"), "mend it"), "a scan is broken", "mend it"},
+		{nil, "", ""},
+	} {
+		if text, advice := complaint(c.err); text != c.text || advice != c.advice {
+			t.Errorf("%v: %q, %q, want %q, %q", c.err, text, advice, c.text, c.advice)
 		}
 	}
 }

@@ -355,7 +355,11 @@ func openPhotos(dir string) (*photos.Store, error) {
 		return nil, withHint(usagef("no prepared photographs"),
 			"add --data FOLDER, as voxsaw 2d prepare PHOTOS --out FOLDER makes it")
 	}
-	return photos.Open(dir)
+	store, err := photos.Open(dir)
+	if errors.Is(err, photos.ErrNotPrepared) {
+		err = notPrepared(err, dir, "photographs", "voxsaw 2d prepare", "photos")
+	}
+	return store, err
 }
 
 // openPhotos opens prepared photographs to train on.

@@ -160,6 +160,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	var stopped *predict.StoppedError
 	var other *predict.RefusedError
+	var failed *predict.FailedError
 	switch {
 	case errors.As(err, &other):
 		return refused(err)
@@ -167,6 +168,8 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(err, "the same command goes on from there")
 	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then the same command goes on from there")
+	case errors.As(err, &failed):
+		return withHint(err, "once what is said above of these is put right, the same command does what is missing")
 	}
 	return err
 }

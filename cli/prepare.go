@@ -246,6 +246,8 @@ func explainPrepare(ctx context.Context, err error, summary *prepare.Summary, d 
 	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed,
 		func(r prepare.Result) bool { return atomicfile.NoRoom(r.Err) }):
 		return withHint(err, "make room; then the same command goes on from there")
+	case summary != nil && len(summary.Failed) > 0:
+		return withHint(err, "put these scans right, or take them away; the same command does what is missing")
 	}
 	return err
 }

@@ -127,6 +127,9 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
 			if err := resolve(cmd, cfg); err != nil {
 				return err
 			}
+			if err := checkOut(cmd); err != nil {
+				return err
+			}
 			return run(cmd, a)
 		},
 	}

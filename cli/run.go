@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -276,7 +278,24 @@ func openCache(dir string) (*prepared.Store, error) {
 		return nil, withHint(usagef("no prepared cases"),
 			"add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
-	return prepared.Open(dir)
+	store, err := prepared.Open(dir)
+	if errors.Is(err, prepared.ErrNotPrepared) {
+		err = notPrepared(err, dir, "scans", "voxsaw prepare", "prepared")
+	}
+	return store, err
+}
+
+// notPrepared says of a folder that holds nothing prepared what to do: which command prepares such
+// things, and what its folder may be called.
+func notPrepared(err error, dir, things, command, out string) error {
+	if _, gone := os.Stat(dir); gone != nil {
+		return withHint(fmt.Errorf("%w (there is no such folder)", err), "%s %s --out %s makes it", command,
+			strings.ToUpper(things), hint.Word(dir))
+	}
+	if outdir.Remark(dir) != "" { // which the error has
+		return err
+	}
+	return withHint(err, "if these are %s: %s %s --out %s", things, command, hint.Word(dir), out)
 }
 
 // labelledIn lists the labelled cases that a run may use.

@@ -90,6 +90,14 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	} else if how != store.Preparation() {
 		prepared := store.Preparation()
+		if a, b := max(how.Inputs(), 1), max(prepared.Inputs(), 1); a != b {
+			names := ""
+			if b > 1 {
+				names = " (" + strings.Join(prepared.ChannelNames(), ", ") + ")"
+			}
+			return fmt.Errorf("%s was trained on scans of %s, and those of %s have %d%s: prepare the same channels",
+				o.Checkpoint, numbers.Count(a, "channel"), o.Data, b, names)
+		}
 		say(stderr, "the cases were prepared in another way than those that the network was trained on: %s",
 			config.Unlike(&prepared, &how))
 	}

@@ -6,7 +6,14 @@ import (
 	"fmt"
 	"image"
 	"io/fs"
+	"os"
+	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
@@ -48,4 +55,29 @@ func spare(path string, kind spared) error {
 		err = withHint(fmt.Errorf("%s %s, and would be written over", path, kind.no), "%s", kind.hint)
 	}
 	return err
+}
+
+// checkOut says, before a verb begins, why what it makes could not be written where --out says: a
+// mistake that would show once all is computed.
+func checkOut(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("out")
+	if flag == nil || flag.Value.String() == "" {
+		return nil
+	}
+	path := flag.Value.String()
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() && forFolder(flag) {
+		return withHint(usagef("%s is a file, and --out names a folder", path), "choose another --out")
+	}
+	err = atomicfile.CanMake(path)
+	if errors.Is(err, atomicfile.ErrFile) {
+		err = &usageError{err}
+	}
+	return withHint(err, "choose another --out")
+}
+
+// forFolder says whether a flag names a folder, and not a file or either of them.
+func forFolder(flag *pflag.Flag) bool {
+	words := strings.Fields(flag.Usage)
+	return slices.Contains(words[:min(2, len(words))], "folder") && !strings.Contains(flag.Usage, "one file")
 }

@@ -75,6 +75,9 @@ func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *plann
 func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, machine deviceOptions, memory gibibytes,
 	hours float64) (*planning.Plan, []byte, error) {
 	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, f, memory, hours)
+	if errors.Is(err, context.Canceled) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, nil, withHint(fmt.Errorf("planning for %g h: %w", hours, err),
 			"say the sizes by flags or --config; voxsaw %s --help lists them", cmd.Name())
@@ -180,7 +183,7 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *crossvalFlags) error {
 	case isThere(experiment.PlanOf(f.out)): // it began with the defaults
 		return nil
 	default:
-		store, err := prepared.Open(o.Data)
+		store, err := openCache(o.Data)
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func lookAtClasses(dev voxsaw.Device, path, task string, data Data) (image.Image
 }
 
 // photoTask is what checkpoints of a [Classification] are called.
-func photoTask(task string) string { return "photo-" + task }
+func photoTask(task string) string { return checkpoint.OnPhotographs + task }
 
 // drawClasses draws items of a classification, and which of them answer, which is given what the
 // network looks at, tells right.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -11,7 +12,7 @@ import (
 )
 
 // kind is what checkpoints of puzzles of photographs are called.
-const kind = "photo-jigsaw"
+const kind = checkpoint.OnPhotographs + "jigsaw"
 
 // Pretrain trains the network and a head to solve puzzles. The configuration is a resolved one
 // ([Config.Resolve]). The score of a validation is the share of patches in their place after the

@@ -19,7 +19,7 @@ const Random = "random"
 
 // converted is the kind of checkpoints that [FromPyTorch] makes: a network that another program has
 // trained.
-const converted = "photo-weights"
+const converted = checkpoint.OnPhotographs + "weights"
 
 // imageNet is how torchvision's networks see pixels: less the mean of ImageNet's colours. They are
 // divided by 0.229, 0.224 and 0.225 of 255 there; [pixelScale] is the mean of these.

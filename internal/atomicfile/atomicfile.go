@@ -134,7 +134,8 @@ func create(path string) (*os.File, error) {
 	}
 }
 
-// MakeFolder makes a folder, and those that it lies in, where they are not there.
+// MakeFolder makes a folder, and those that it lies in, where they are not there. Where that fails,
+// the error says what is in the way.
 func MakeFolder(path string) error {
 	var parents []string
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
@@ -144,7 +145,10 @@ func MakeFolder(path string) error {
 		parents = append(parents, filepath.Dir(dir))
 	}
 	if err := os.MkdirAll(path, 0o777); err != nil {
-		return err
+		if blocked := CanMake(path); blocked != nil {
+			return blocked
+		}
+		return &blockedError{path, err}
 	}
 	for _, dir := range parents {
 		if err := syncFolder(dir); err != nil {
@@ -152,6 +156,50 @@ func MakeFolder(path string) error {
 		}
 	}
 	return nil
+}
+
+// ErrFile says that a file is where a folder is wanted.
+var ErrFile = errors.New("is a file, not a folder")
+
+// A blockedError is a folder that cannot be made.
+type blockedError struct {
+	path string
+	err  error
+}
+
+func (e *blockedError) Unwrap() error { return e.err }
+
+func (e *blockedError) Error() string {
+	text, path := e.err.Error(), e.path
+	if failed, ok := errors.AsType[*fs.PathError](e.err); ok {
+		if text = failed.Err.Error(); filepath.Clean(failed.Path) != filepath.Clean(path) {
+			text = failed.Path + ": " + text
+		}
+	}
+	return fmt.Sprintf("%s cannot be made: %s", path, text)
+}
+
+// CanMake says why nothing can be made at a path where nothing is: what it would lie in is a file,
+// or a folder that this process may not write into. It makes nothing; nil promises nothing.
+func CanMake(path string) error {
+	path = filepath.Clean(path)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &blockedError{path, &fs.PathError{Op: "mkdir", Path: dir, Err: ErrFile}}
+		case err == nil:
+			if err := writable(dir); err != nil {
+				return &blockedError{path, &fs.PathError{Op: "mkdir", Path: dir, Err: err}}
+			}
+			return nil
+		case dir == filepath.Dir(dir):
+			return nil
+		}
+	}
 }
 
 // Remove removes a file, if there is one.

@@ -220,14 +220,32 @@ func (d Description) Parse(cfg any) error {
 	return config.Stored(d.path+": settings", []byte(d.Settings), cfg)
 }
 
+// OnPhotographs begins the kinds of checkpoints that were trained on photographs.
+const OnPhotographs = "photo-"
+
+// ofScans says that a checkpoint is not of scans.
+func (d Description) ofScans() error {
+	if strings.HasPrefix(d.Kind, OnPhotographs) {
+		return fmt.Errorf("%s is a checkpoint of kind %q, which has learnt from photographs: with scans goes one of voxsaw pretrain or finetune",
+			d.path, d.Kind)
+	}
+	return nil
+}
+
 // Network is the network whose weights the checkpoint holds.
 func (d Description) Network() (n voxsaw.Network, err error) {
+	if err := d.ofScans(); err != nil {
+		return n, err
+	}
 	n.Dropout = -1 // what a file leaves out is the network's own
 	return n, config.Part(d.path+": settings", []byte(d.Settings), "network", &n)
 }
 
 // Preparation is how the cases were prepared that were trained on.
 func (d Description) Preparation() (p volume.Preparation, err error) {
+	if err := d.ofScans(); err != nil {
+		return p, err
+	}
 	return p, config.Part(d.path+": settings", []byte(d.Settings), "preparation", &p)
 }
 

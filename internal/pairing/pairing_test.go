@@ -139,15 +139,21 @@ func TestCaseNames(t *testing.T) {
 // A label that some cases do not know is noted, one that none knows is an error.
 func TestWanted(t *testing.T) {
 	w := NewWanted([]string{"liver", "spleen"})
-	w.Add("a", nil)
-	w.Add("b", map[string]string{"liver": "no liver"})
+	w.Add("a", Scores{Absent: []uint16{4}})
+	w.Add("b", Scores{Unknown: map[string]string{"liver": "no liver"}})
 	notes, err := w.Settle()
 	if err != nil || len(notes) != 1 || notes[0] != "no label is called liver in 1 case, which it is not scored in: b" {
 		t.Errorf("%q, %v", notes, err)
 	}
 	w = NewWanted([]string{"liver"})
-	w.Add("a", map[string]string{"liver": "no liver"})
+	w.Add("a", Scores{Unknown: map[string]string{"liver": "no liver"}})
 	if _, err := w.Settle(); err == nil || err.Error() != "no liver" || advice(err) == "" {
 		t.Error(err)
+	}
+	w = NewWanted([]string{"4", "9"})
+	w.Add("a", Scores{Absent: []uint16{4, 9}})
+	w.Add("b", Scores{Absent: []uint16{9}})
+	if notes, err := w.Settle(); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "has a label 9:") {
+		t.Errorf("%q, %v", notes, err)
 	}
 }

@@ -3,6 +3,8 @@ package pairing
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/hint"
@@ -17,6 +19,8 @@ type Scores struct {
 	Notes  []string
 	// the labels that the case does not know, and what is to be said of each
 	Unknown map[string]string
+	// the labels that were asked for by a number which neither map has, nor a name for
+	Absent []uint16
 	// Failed says why the pair could not be compared; "" where it was.
 	Failed string
 	// Stopped says that somebody interrupted the work before the pair's turn.
@@ -46,12 +50,17 @@ func Compare(name string, prediction, reference *volume.LabelMap, o eval.Options
 		return s, nil
 	}
 	s.Scores, err = eval.Compare(name, prediction, reference, o)
+	for _, score := range s.Scores {
+		if len(wanted) > 0 && score.Outcome() == eval.Absent && score.Name == "" {
+			s.Absent = append(s.Absent, score.Label)
+		}
+	}
 	return s, err
 }
 
 // NewWanted has counted no case yet.
 func NewWanted(labels []string) *Wanted {
-	return &Wanted{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{}}
+	return &Wanted{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{}, absent: map[uint16]int{}}
 }
 
 // Wanted are the labels to compare. Not every case must have one of each name.
@@ -59,18 +68,23 @@ type Wanted struct {
 	labels  []string
 	lacking map[string][]string // the cases that know no such name
 	unknown map[string]string   // what is to be said of it
+	absent  map[uint16]int      // how many cases have none of such a number
 	cases   int
 }
 
-// Add counts a case that does not know some of the labels.
-func (w *Wanted) Add(name string, unknown map[string]string) {
+// Add counts the scores of a case, which may not know some of the labels.
+func (w *Wanted) Add(name string, s Scores) {
 	w.cases++
-	for label, message := range unknown {
+	for _, label := range s.Absent {
+		w.absent[label]++
+	}
+	for label, message := range s.Unknown {
 		w.lacking[label], w.unknown[label] = append(w.lacking[label], name), message
 	}
 }
 
-// Settle says which cases do not know a label. One that no case knows is an error.
+// Settle says which cases do not know a label. A name that no case knows is an error; a number that
+// none has is said, as the structure may be in none of these scans.
 func (w *Wanted) Settle() (notes []string, err error) {
 	for _, label := range w.labels {
 		switch lacking := w.lacking[label]; {
@@ -80,6 +94,12 @@ func (w *Wanted) Settle() (notes []string, err error) {
 		case len(lacking) > 0:
 			notes = append(notes, fmt.Sprintf("no label is called %s in %s, which it is not scored in: %s",
 				safetext.Text(label), numbers.Count(len(lacking), "case"), safetext.List(lacking)))
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(w.absent)) {
+		if w.absent[label] == w.cases {
+			notes = append(notes, fmt.Sprintf("WARNING: no label map has a label %d: nothing was compared for it (voxsaw inspect FILE shows the labels of a file)",
+				label))
 		}
 	}
 	return notes, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/internal/quality"
@@ -306,7 +307,7 @@ func (b *Batch) keepApart(paths []string) error {
 		if err != nil || !stat.IsDir() || len(b.targets) == 0 || !folders.Within(filepath.Dir(b.targets[0]), path) {
 			continue
 		}
-		return refuse("choose a folder outside of it, such as --out "+besideFolder(path),
+		return refuse("choose a folder outside of it, such as --out "+hint.Word(besideFolder(path)),
 			"label maps in %s would lie among the scans of %s", filepath.Dir(b.targets[0]), path)
 	}
 	return nil

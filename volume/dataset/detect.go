@@ -180,6 +180,8 @@ func (d *Dataset) clash(a, b Case, folders, byFolder bool) error {
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of the folders another name", err)
 	case folders:
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
+	default:
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of them another name", err)
 	}
 	return clashError{err}
 }

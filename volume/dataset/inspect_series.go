@@ -43,7 +43,8 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 			e.Kind = KindUnknown
 		}
 		if p.What == dicom.NotDICOM && p.StandsIn == "" {
-			e.problem("neither NIfTI nor DICOM")
+			e.Unreadable = !stat.IsDir() // somebody named it
+			e.problem("neither NIfTI, NRRD, MetaImage nor DICOM")
 		} else {
 			e.problem("%s", describe(p))
 		}

@@ -70,7 +70,7 @@ func Referable(s *stack.Stack) error {
 		}
 		if len(missing) > 0 {
 			return &volume.UnsupportedError{Path: one.Image.Path, Problem: "has no " + strings.Join(missing, ", no ") +
-				": a DICOM SEG could not refer to it"}
+				": a DICOM SEG could not refer to it: write NIfTI instead"}
 		}
 	}
 	return nil
