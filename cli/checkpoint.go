@@ -42,8 +42,8 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		return "", withHint(usagef("%s is not the folder of a model of nnU-Net", path), "that holds plans.json: %s",
 			safetext.List(near))
 	}
-	return "", withHint(usagef("%s is a folder without a checkpoint%s", path, outdir.Remark(path)), "%s", hintOfRuns(path,
-		"name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
+	return "", withHint(usagef("%s is a folder without a checkpoint%s", path, outdir.Remark(path)), "%s",
+		hintOfRuns(path, "name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them"))
 }
 
 // checkpointsOf are the checkpoints that a user means who may name several: of each path the one of

@@ -54,7 +54,8 @@ func TestTake(t *testing.T) {
 // A folder that is given where another is wanted is told by who wrote it, but not by its owner.
 func TestRemark(t *testing.T) {
 	dir := t.TempDir()
-	prepare, study := Owner{Name: "voxsaw prepare", Files: []string{"cases"}}, Owner{Name: "voxsaw crossval", Files: []string{"trials"}}
+	prepare := Owner{Name: "voxsaw prepare", Files: []string{"cases"}}
+	study := Owner{Name: "voxsaw crossval", Files: []string{"trials"}}
 	for _, o := range []Owner{prepare, study} {
 		if got := o.Remark(dir) + Remark(dir); got != "" && o.Name == prepare.Name {
 			t.Errorf("an empty folder: %q", got)
