@@ -359,6 +359,9 @@ func (c Config) Check() error {
 		return errors.New("unlabelled_weight and unlabelled_ramp must be from 0, unlabelled_confidence from 0 to 1")
 	case c.LabelledLast < 0:
 		return fmt.Errorf("labelled_last is %d, must be a number of steps from 0", c.LabelledLast)
+	case c.Targets != "" && c.Train.Steps > 0 && c.LabelledLast >= c.Train.Steps:
+		return fmt.Errorf("labelled_last is %d of %d steps: nothing would be learnt from the label maps of teachers",
+			c.LabelledLast, c.Train.Steps)
 	case c.Unlabelled && (c.Targets != "" || c.Predicted != ""):
 		return errors.New("unlabelled and targets are two ways to learn from scans without labels: choose one")
 	case c.Batch < 1 || c.Batch > 1<<16:

@@ -287,9 +287,8 @@ func (c Config) agrees(o Config) error {
 	switch {
 	case !c.Network.Equal(o.Network):
 		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
-	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
-		return fmt.Errorf("their labels differ: %s and %s", c.DescribeLabels(strings.Join(c.Labels, ",")),
-			o.DescribeLabels(strings.Join(o.Labels, ",")))
+	case !slices.Equal(c.Labels, o.Labels) || !slices.EqualFunc(c.classes(), o.classes(), class.is):
+		return fmt.Errorf("their labels differ: %s and %s", c.shownClasses(), o.shownClasses())
 	}
 	var differ []string
 	for _, d := range o.Preparation.Differences(c.Preparation) {

@@ -163,7 +163,7 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 		return r, err
 	}
 	r = targetsRecord{Teachers: p.Provenance(), Learnt: learnt.Scans, Fingerprint: store.Fingerprint(),
-		Labels: p.config.Labels, Drawn: o.Drawn, Scans: o.Scans, Agreement: o.Agreement,
+		Labels: p.config.Labels, Names: p.config.Names, Drawn: o.Drawn, Scans: o.Scans, Agreement: o.Agreement,
 		FLOPs: float64(windows*len(p.lessons)) * p.windows.WindowFLOPs()}
 	if o.Before != "" {
 		before, err := ReadTargets(o.Before)

@@ -55,6 +55,7 @@ type targetsRecord struct {
 	Learnt      []checkpoint.Scan `json:"learnt"` // what the teachers have learnt from
 	Fingerprint string            `json:"data"`
 	Labels      []string          `json:"labels"` // classes, as those of a configuration
+	Names       []string          `json:"names"`  // and what they are
 	Drawn       []string          `json:"drawn"`  // labelled cases that volumes are held against
 	Scans       []string          `json:"scans"`
 	Agreement   float64           `json:"agreement"`
@@ -155,9 +156,10 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 		return nil, "", nil, fmt.Errorf("targets: %s holds other label maps than the run has begun with", c.Targets)
 	case t.record.Fingerprint != data.Store.Fingerprint():
 		return nil, "", nil, fmt.Errorf("targets: %s is of other prepared cases: make label maps of these", c.Targets)
-	case !slices.Equal(t.record.Labels, c.Labels):
-		return nil, "", nil, fmt.Errorf("targets: the teachers of %s tell apart %s, and this run is to tell apart %s",
-			c.Targets, strings.Join(t.record.Labels, ", "), strings.Join(c.Labels, ", "))
+	}
+	taughtBy := Config{Labels: t.record.Labels, Names: t.record.Names}
+	if err := c.sameClasses(taughtBy); err != nil {
+		return nil, "", nil, fmt.Errorf("targets: the teachers of %s %w", c.Targets, err)
 	}
 	if err := checkTeachers(t.record.Learnt, data.Store, data.Validate); err != nil {
 		return nil, "", nil, fmt.Errorf("targets: %s: %w", c.Targets, err)
@@ -187,6 +189,28 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 			c.Targets)
 	}
 	return all, t.Digest, t.record.Learnt, nil
+}
+
+// sameClasses says how the classes that teachers tell apart differ from those of a run, in what they
+// are, their numbers or their order.
+func (c Config) sameClasses(teachers Config) error {
+	if slices.Equal(teachers.Labels, c.Labels) && slices.EqualFunc(teachers.classes(), c.classes(), class.is) {
+		return nil
+	}
+	return fmt.Errorf("tell apart %s, and this run is to tell apart %s", teachers.shownClasses(), c.shownClasses())
+}
+
+// shownClasses are the classes with their numbers, for people.
+func (c Config) shownClasses() string {
+	var all []string
+	for n, class := range c.classes() {
+		shown := c.Labels[n]
+		if class.names != nil {
+			shown += " " + class.shown
+		}
+		all = append(all, shown)
+	}
+	return strings.Join(all, ", ")
 }
 
 // openSoft opens the label map of a scan. Its voxels are compared with their digest when the first

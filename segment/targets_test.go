@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -668,7 +669,8 @@ func TestTargetsRefusals(t *testing.T) {
 		"two ways":                func(c *Config, _ *sample.Data) { c.Unlabelled, c.Train.Average = true, 0.9 },
 		"no label map of e":       func(_ *Config, d *sample.Data) { d.Unlabelled = []string{"e"} },
 		"other label maps than":   func(c *Config, _ *sample.Data) { c.Predicted = "0123" },
-		"is to tell apart 2+3, 4": func(c *Config, _ *sample.Data) { c.Labels = []string{"2+3", "4"} },
+		"is to tell apart 2+3":    func(c *Config, _ *sample.Data) { c.Labels = []string{"2+3", "4"} },
+		"nothing would be learnt": func(c *Config, _ *sample.Data) { c.LabelledLast = c.Train.Steps },
 		"of other prepared":       func(_ *Config, d *sample.Data) { d.Store = elsewhereStore(t) },
 		"holds no label maps":     func(c *Config, _ *sample.Data) { c.Targets = t.TempDir() },
 		"no folder of them":       func(c *Config, _ *sample.Data) { c.Targets, c.Predicted = "", "0123" },
@@ -681,6 +683,29 @@ func TestTargetsRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	// teachers of structures that have the same numbers
+	record := filepath.Join(folder, targetsFile)
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolvedNames := resolved(t, c, data.Store.(*prepared.Store)).Names
+	organ := "another organ"
+	changed := strings.Replace(string(text), strconv.Quote(resolvedNames[0]), strconv.Quote(organ), 1)
+	if changed == string(text) {
+		t.Fatalf("%q is not in %s", resolvedNames[0], text)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(record, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(changed)
+	if _, _, err := Finetune(t.Context(), testDevice(t), c, data, "", voxsaw.RunOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "tell apart 2 "+organ) {
+		t.Errorf("teachers of another organ: %v", err)
+	}
+	write(string(text))
 	// a label map that was changed
 	path := filepath.Join(folder, "c"+softSuffix)
 	bytes, err := os.ReadFile(path)

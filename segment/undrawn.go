@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -14,6 +16,17 @@ import (
 
 // mergesUndrawn says whether undrawn classes are one with the background of a case.
 func (c Config) mergesUndrawn() bool { return c.Undrawn != UndrawnBackground }
+
+// CheckTargets says whether a device can learn from label maps of teachers: what is ignored in them
+// is merged into the background, as what is undrawn.
+func CheckTargets(dev voxsaw.Device, c Config) error {
+	d, err := device.From(dev)
+	if err != nil || !c.mergesUndrawn() {
+		return err
+	}
+	_, err = device.MergeKernelsOf(d)
+	return err
+}
 
 // UndrawnLearnt says for a person what becomes of structures in training cases where nobody drew
 // them.

@@ -11,7 +11,8 @@
 // from which the number of its steps follows. By what it took, each of the others has the steps
 // that fit into its part of what is left then, more or fewer: but a small reserve, which is said,
 // all of the time is used. Where it would have fewer than half as many there is one network less,
-// and a training that does not end in time is stopped and saved: no job takes longer than its time.
+// and a training that does not end in time is stopped and saved. Preparing, plans and the quality
+// list are not stopped: a job takes longer than its time where these do.
 package auto
 
 import (
@@ -503,9 +504,10 @@ func (j *Job) training(ctx context.Context, name string, args, steps []string, w
 	if j.begun(name) {
 		asked = j.state.find(name).Command // the share of the time was another one then
 	}
-	if !j.done(name) { // what is made of the networks is another one then
-		j.state.forget(listStage, reportStage)
+	if j.done(name) {
+		return j.stage(ctx, name, asked, nil) // says that it is there, however late it is
 	}
+	j.state.forget(listStage, reportStage) // what is made of the networks is another one then
 	timed, cancel := j.until(ctx)
 	defer cancel()
 	err := j.stage(timed, name, asked, func() ([]string, error) {

@@ -193,11 +193,14 @@ func (r *runner) fitting() error {
 				return err
 			}
 		}
-		if i.Checkpoint == "" {
+		if i.Checkpoint == "" && i.Teachers == 0 {
 			continue
 		}
 		c, err := r.plan.finetune(i)
-		if err == nil {
+		if err == nil && i.Teachers > 0 {
+			err = segment.CheckTargets(r.Device, c)
+		}
+		if err == nil && i.Checkpoint != "" {
 			err = segment.CheckInit(r.Device, c, i.Checkpoint)
 		}
 		if err != nil {
