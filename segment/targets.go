@@ -191,8 +191,8 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 	return all, t.Digest, t.record.Learnt, nil
 }
 
-// sameClasses says how the classes that teachers tell apart differ from those of a run, in what they
-// are, their numbers or their order.
+// sameClasses says how the classes that teachers tell apart differ from those of a run, in what
+// they are, their numbers or their order.
 func (c Config) sameClasses(teachers Config) error {
 	if slices.Equal(teachers.Labels, c.Labels) && slices.EqualFunc(teachers.classes(), c.classes(), class.is) {
 		return nil
