@@ -57,6 +57,7 @@ CUDA_TEST = """
 [ "$1" = -test.list ] && { echo TestDevice; exit; }
 for a; do case $a in ^TestDevice*) family=${a##*/^}; family=${family%$}; echo "    --- PASS: TestDevice/$family (0.1s)" ;; esac; done
 echo "layer	bf16	1 ms"
+echo "weights of a step: old 2 ms, new 1 ms"
 echo "--- PASS: TestMoments (0.1s)"
 echo "--- PASS: TestLayers (0.1s)"
 """
@@ -115,6 +116,7 @@ class Check(unittest.TestCase):
         self.assertEqual(self.run_parts("first", "second", "compiled"), 0, "\n" + str(getattr(self, "figures", "")))
         self.assertIn("pretrain3: 1.50 times as fast as the best of PyTorch's 4 variants (torch-compile), 0.50 of the memory", self.figures)
         self.assertIn("growth, 64 puzzles in a step", self.figures)
+        self.assertIn("weights of a step: old 2 ms, new 1 ms", self.figures)
         self.assertIn("ten-finetune: left out: no scans were packed", self.figures)
         self.assertNotIn("FAILED", self.figures)
         self.assertEqual({p.name for p in (self.folder / "out").iterdir()}, {"figures.txt", "first.log", "second.log", "compiled.log", "bench.jsonl", "tuning.yaml"})

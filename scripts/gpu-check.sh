@@ -261,6 +261,7 @@ tensteps() { # VERB
   figures losses "ten steps, $1" "runs/$1-cpu" "runs/$1-fp32" 1e-4 "runs/$1-bf16" 2e-2
 }
 
+weights() { VOXSAW_TEST_PATCHES=$1 ./cuda.test -test.v -test.run '^TestWeightsTimed$'; }
 layers() { VOXSAW_TEST_PATCHES=$1 ./cuda.test -test.v -test.run '^TestLayers$'; }
 
 # tuned FLAGS...: measures a network's convolutions; the file has those of earlier calls, too
@@ -423,6 +424,9 @@ first() {
   if [ -n "$simulated" ]; then # the whole suite runs in the tests
     most=400 wanted=(Activate Optimiser Blend Elementwise)
   fi
+  # Old and new gradients of weights, compared and timed; no shape asks for the new ones until a GPU has timed both.
+  if [ -n "$simulated" ]; then call weights $most '^weights of a step' weights 0; else call weights 60 '^weights of a step' weights 432; fi
+  keep weights '^weights'
   # An illegal address makes a context useless: each family has a process of its own, and bf16, which
   # training takes, comes first.
   each_family bf16
@@ -454,7 +458,7 @@ each_family() { # PRECISION
   done
 }
 
-kernels() { ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord)$'; }
+kernels() { ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord|TestGroupWeights)$'; }
 
 second() {
   local b

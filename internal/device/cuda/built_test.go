@@ -24,7 +24,7 @@ var emulated = regexp.MustCompile(`^((abs|add|and|bfi|cvt|cvta|div|ex2|fma|mad|m
 	`|cp\.async\.(cg\.shared\.global|commit_group|wait_group)` +
 	`|ldmatrix\.sync\.aligned\.m8n8\.(x4(\.trans)?|x2\.trans)\.shared\.b16` +
 	`|fence\.proxy\.async\.shared::cta` +
-	`|wgmma\.((fence|commit_group|wait_group)\.sync\.aligned|mma_async\.sync\.aligned\.m64n(32|64)k16\.f32\.bf16\.bf16)` +
+	`|wgmma\.((fence|commit_group|wait_group)\.sync\.aligned|mma_async\.sync\.aligned\.m64n(32|64|96|160)k16\.f32\.bf16\.bf16)` +
 	`|mma\.sync\.aligned\.(m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32|m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32))$`)
 
 // instruction is a PTX instruction in a line: after a brace or a predicate, if there is one.
@@ -112,7 +112,7 @@ func TestSmallerGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := suite(library, bf16, 1, "/^Conv$")
+	c := suite(library, bf16, 1, "^TestDevice$/^Conv$")
 	c.Env = append(c.Env, "VOXSAW_SIM_SHARED=101376")
 	text, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(text), "--- PASS: TestDevice/Conv") {

@@ -44,6 +44,11 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 				slices.Reverse(list)
 			}
 		}
+		// No GPU has timed it: it is one that tune measures, and none that a shape asks for.
+		if a, ok := d.groupWeightsFor(s); ok {
+			list = append(list, variant{"warpgroups",
+				func(k *kernel, o convOperands) { k.groupWeights(s, a, o.to, o.a, o.b) }})
+		}
 		if oneWeights(s) {
 			list = append(list, variant{"one channel",
 				func(k *kernel, o convOperands) { k.oneWeights(s, o.to, o.a, o.b) }})

@@ -62,7 +62,7 @@ func TestDevice(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, seed %d", p, seed), func(t *testing.T) {
 				t.Parallel()
-				c := suite(library, p, seed, "")
+				c := suite(library, p, seed, "^TestDevice$")
 				if testing.Short() && p != bf16 {
 					c.Env = append(c.Env, fmt.Sprint(someVariable, "=", devicetest.Turn(t)+n))
 				}
@@ -76,11 +76,11 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// suite is a process that runs the suite, or those of its tests that match a pattern. With the
+// suite is a process that runs the tests of a pattern, such as the suite or a part of it. With the
 // first seed the GPU has so many multiprocessors that each block makes one tile; with the others so
 // few that it makes several.
 func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
-	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestDevice$"+pattern)...)
+	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run="+pattern)...)
 	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library,
 		fmt.Sprint("VOXSAW_SIM_SEED=", seed), fmt.Sprint("VOXSAW_SIM_PROCESSORS=", [...]int{132, 2, 1}[seed-1]))
 	return c

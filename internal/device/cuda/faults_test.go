@@ -17,7 +17,7 @@ import (
 type fault struct {
 	what, file, old, new string
 	precision            precision
-	tests                string // of the suite
+	tests                string // of the suite, or a test of its own
 }
 
 // rowsFault are convolutions whose weights' gradient is made row by row: of several images, of
@@ -31,6 +31,9 @@ const oneFault = "Conv$/1x1-20@.*"
 // groupsFault are convolutions that are made by products of four warps: of neighbours in a row, of
 // several images, of several stages of x.
 const groupsFault = "Conv$/(2x32-32@.9.*|9x32-64@.*|2x64-32@.*|1x32-32@.2_20.*)"
+
+// groupWeightsFault are gradients of weights by products of four warps, which no shape asks for.
+const groupWeightsFault = "TestGroupWeights"
 
 var faults = []fault{
 	{"no barrier when a stage has arrived", "conv.cu",
@@ -132,6 +135,49 @@ var faults = []fault{
 	{"pairs of planes past the last image", "rows_weights.cu", "pair < pairs && y", "y", bf16, rowsFault},
 	{"a second bundle with the rows of the first", "rows_weights.cu", "(a.bundles > 1 ? other * bundle : 0)", "0", bf16,
 		rowsFault},
+	{"no wait for rows of four warps", "group_weights.cu",
+		"    if (early == 1)\n      waitAsync<0>();\n    else if (early == 2)\n" +
+			"      waitAsync<1>();\n    else\n      waitAsync<2>();\n",
+		"", bf16, groupWeightsFault},
+	{"products read rows that they may not see yet", "group_weights.cu",
+		"    fenceProducts();\n",
+		"", bf16, groupWeightsFault},
+	{"no barrier when rows of four warps have arrived", "group_weights.cu",
+		"    barrier(); // this stage is there, and nobody multiplies the one before the last any more\n",
+		"", bf16, groupWeightsFault},
+	{"no wait for products of weights", "group_weights.cu",
+		"      waitProducts<1>();\n",
+		"", bf16, groupWeightsFault},
+	{"no wait for the last products of weights", "group_weights.cu",
+		"  waitProducts<0>();\n",
+		"", bf16, groupWeightsFault},
+	{"rows are fetched to where some are multiplied", "group_weights.cu",
+		"stage + early < a.ring ? stage + early : stage + early - a.ring",
+		"stage", bf16, groupWeightsFault},
+	{"a row of dy above the image", "group_weights.cu",
+		"p >= 0 && y >= 0 && y < H && w < W",
+		"p >= 0 && y < H && w < W", bf16, groupWeightsFault},
+	{"a column of x left of the image", "group_weights.cu",
+		"y < H && w >= 0 && w < W",
+		"y < H && w < W", bf16, groupWeightsFault},
+	{"a copy of x that is not shifted", "group_weights.cu",
+		"parts * groupX - 1",
+		"parts * groupX", bf16, groupWeightsFault},
+	{"the plane of x that dy lies in", "group_weights.cu",
+		"(p + shift) * H",
+		"p * H", bf16, groupWeightsFault},
+	{"a second slab with the rows above of the first", "group_weights.cu",
+		"? 0 : between",
+		"? 0 : 0", bf16, groupWeightsFault},
+	{"taps upside down", "group_weights.cu",
+		"K - 1 - b",
+		"b", bf16, groupWeightsFault},
+	{"a slab past the last image", "group_weights.cu",
+		"pair < pairs ?",
+		"pair >= 0 ?", bf16, groupWeightsFault},
+	{"slabs of planes of another image", "group_weights.cu",
+		"a.byLive[away]) * away",
+		"a.byLive[away]) * 0", bf16, groupWeightsFault},
 	{"no barrier before the next tile is loaded", "rows_weights.cu",
 		"    barrier(); // nobody reads the tile before any more\n", "", bf16, "Conv$/1x1-32@.*"},
 	{"no wait for a tile", "rows_weights.cu", "    waitAsync<1>();\n", "", bf16, "Conv$/1x1-32@.*"},
@@ -256,10 +302,14 @@ func TestPlantedFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			pattern := "^TestDevice$/^" + f.tests + "$"
+			if strings.HasPrefix(f.tests, "Test") {
+				pattern = "^" + f.tests + "$"
+			}
 			for seed := 1; seed <= 3; seed++ {
-				text, err := suite(library, f.precision, seed, "/^"+f.tests+"$", "-test.failfast").CombinedOutput()
+				text, err := suite(library, f.precision, seed, pattern, "-test.failfast").CombinedOutput()
 				if err != nil {
-					if !strings.Contains(string(text), "=== RUN   TestDevice/") {
+					if !strings.Contains(string(text), "=== RUN   Test") {
 						t.Fatalf("the suite did not start: %v\n%s", err, text)
 					}
 					reason, _, _ := strings.Cut(strings.TrimSpace(failures(string(text))), "\n")

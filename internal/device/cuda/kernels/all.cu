@@ -6,6 +6,7 @@
 #include "conv_groups.cu"
 #include "conv_weights.cu"
 #include "rows_weights.cu"
+#include "group_weights.cu"
 #include "patches.cu"
 #include "matrix.cu"
 #include "loss.cu"

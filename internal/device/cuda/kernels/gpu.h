@@ -106,6 +106,25 @@ FN void multiplyGroup(float (&low)[4][4], float (&high)[4][4], SharedMatrix a, S
                : F4(low[0]), F4(low[1]), F4(low[2]), F4(low[3]), F4(high[0]), F4(high[1]), F4(high[2]), F4(high[3])
                : "r"(a.start), "r"(a.stride), "r"(b.start), "r"(b.stride));
 }
+// d (64 x 32 K) += a^T b for matrices whose pieces are 8 k of 8 rows: each piece turned, and leading and stride as above
+#define F16(v) F4(v[0]), F4(v[1]), F4(v[2]), F4(v[3])
+FN void multiplyTurned(float (&d)[3][4][4], SharedMatrix a, SharedMatrix b) {
+  asm volatile("{.reg .pred p;.reg .b64 a, b;setp.eq.u32 p, 0, 0;mov.b64 a, {%48, %49};mov.b64 b, {%50, %51};wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47}, "
+               "a, b, p, 1, 1, 1, 1;}"
+               : F16(d[0]), F16(d[1]), F16(d[2])
+               : "r"(a.start), "r"(a.stride), "r"(b.start), "r"(b.stride));
+}
+FN void multiplyTurned(float (&d)[5][4][4], SharedMatrix a, SharedMatrix b) {
+  asm volatile("{.reg .pred p;.reg .b64 a, b;setp.eq.u32 p, 0, 0;mov.b64 a, {%80, %81};mov.b64 b, {%82, %83};wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+               "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+               "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}, "
+               "a, b, p, 1, 1, 1, 1;}"
+               : F16(d[0]), F16(d[1]), F16(d[2]), F16(d[3]), F16(d[4])
+               : "r"(a.start), "r"(a.stride), "r"(b.start), "r"(b.stride));
+}
 #endif
 FN uint32_t highProduct(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 FN float reciprocalRoot(float x) { return rsqrtf(x); }

@@ -44,6 +44,9 @@ def launch(name):
         return 512, 2 * ((16 + 4) * 32 + 64) * 48
     if m := re.fullmatch(r"rowsWeights_(\d)", name):  # 16^3: rows of 16 voxels of 16 planes, of dy and of x; a list of them
         return 128 * int(m[1]), (3 + int(m[1]) // 2) * 2 * 16 * (16 * 64 + 16) + 8 * 2 * 16 * 16
+    if m := re.fullmatch(r"groupWeights_(\d)", name):  # 16^3: stages of 16 rows of x, twice, and of dy
+        k, ring = int(m[1]), {5: 3, 3: 4}[int(m[1])]
+        return 128 * ((k + 1) // 2), ring * 16 * 4 * (16 * 2 * (15 + k + (2 if k == 5 else 0)) + (15 + k) * 18)
     if name == "sumWeights":  # 32 channels by 32 taps
         return 256, 4 * 32 * 33
     if name == "oneWeights":
@@ -147,7 +150,7 @@ def cost(name):
     if m := re.fullmatch(r"direct(Rows|Spread)_(\d)|directHead|fewIn_(\d)", name):
         rows, depth, columns = (432 * 16**3, 32 * int(m[2]), 32 if m[1] == "Rows" else 128) if m[1] else (2 * 128**3, int(m[3] or 32), 32 if m[3] else 2)
         return 2 * rows * depth * columns, 2 * rows * (depth + columns) + 2 * depth * columns, "fp32" if m[3] else "bf16"
-    if m := re.fullmatch(r"rowsWeights_(\d)|oneWeights", name):
+    if m := re.fullmatch(r"(?:rows|group)Weights_(\d)|oneWeights", name):
         i, o, side = (32, 32, 16) if m[1] else (1, 16, 32)
         voxels, taps = 432 * side**3, int(m[1] or 5) ** 3
         return 2 * voxels * i * o * taps, 2 * voxels * (i + o) + 4 * i * o * taps * (52 if m[1] else 264), "bf16"

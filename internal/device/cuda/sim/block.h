@@ -56,7 +56,8 @@ enum class Meeting : uint8_t { Warp, Block, End };
 struct Product {
   uint64_t a, b; // matrices in shared memory
   int columns;
-  float *results[2][32]; // of the lanes, for 32 columns each
+  bool turned;           // both matrices
+  float *results[5][32]; // of the lanes, for 32 columns each
   uint32_t group;
 };
 

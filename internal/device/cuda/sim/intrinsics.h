@@ -117,23 +117,27 @@ inline void executeMmaTf32(Warp &w) {
 }
 
 // A wgmma's matrix: where its piece of 8 rows and 8 k lies, in bytes of shared memory.
-inline const uint16_t *pieceOf(uint64_t matrix, int row, int k) {
+inline const uint16_t *pieceAt(uint64_t matrix, int row, int k) {
   size_t at = (matrix & 0x3fff) * 16 + (matrix >> 16 & 0x3fff) * 16 * (k / 8) + (matrix >> 32 & 0x3fff) * 16 * (row / 8);
   if (at + 128 > block.sharedBytes) fail("wgmma: byte %zu of %zu bytes of shared memory", at + 128, block.sharedBytes);
-  return reinterpret_cast<const uint16_t *>(block.shared + at) + row % 8 * 8;
+  return reinterpret_cast<const uint16_t *>(block.shared + at);
+}
+// the 8 elements of a row from k on: neighbours, or, of a matrix that is turned, 8 elements apart
+inline void load8(float *to, uint64_t matrix, int row, int k, bool turned) {
+  const uint16_t *piece = pieceAt(matrix, row, k);
+  for (int i = 0; i < 8; i++) to[i] = value(uint32_t(turned ? piece[8 * i + row % 8] : piece[row % 8 * 8 + i]) << 16);
 }
 
 inline void compute(Warp &w, const Product &p) {
   if (lanesPassed) fail("wgmma: %d threads copied to shared memory without fenceProducts before the barrier", lanesPassed);
   const int first = (w.lanes[0].thread.x / 32) % 4 * 16;
   for (int row = 0; row < 16; row++) {
-    float a[16], sum[64] = {};
-    for (int k = 0; k < 16; k += 8)
-      for (int i = 0; i < 8; i++) a[k + i] = value(uint32_t(pieceOf(p.a, first + row, k)[i]) << 16);
+    float a[16], b[8], sum[160] = {};
+    for (int k = 0; k < 16; k += 8) load8(a + k, p.a, first + row, k, p.turned);
     for (int column = 0; column < p.columns; column++)
       for (int k = 0; k < 16; k += 8) {
-        const uint16_t *b = pieceOf(p.b, column, k);
-        for (int i = 0; i < 8; i++) sum[column] += a[k + i] * value(uint32_t(b[i]) << 16);
+        load8(b, p.b, column, k, p.turned);
+        for (int i = 0; i < 8; i++) sum[column] += a[k + i] * b[i];
       }
     for (int column = 0; column < p.columns; column++)
       p.results[column / 32][4 * (row % 8) + column % 8 / 2][4 * (column % 32 / 8) + 2 * (row / 8) + column % 2] += sum[column];
@@ -148,14 +152,16 @@ inline void finishProducts(Warp &w, int left) {
   w.productCount = left;
 }
 
-template <int columns> inline void executeProduct(Warp &w) {
+template <int columns, bool turned = false> inline void executeProduct(Warp &w) {
   if (w.productCount == productMost) fail("wgmma: more than %d products are under way", productMost);
   Product &p = w.products[w.productCount++];
-  p.a = w.lanes[0].matrices[0], p.b = w.lanes[0].matrices[1], p.columns = columns, p.group = w.group;
+  p.a = w.lanes[0].matrices[0], p.b = w.lanes[0].matrices[1], p.columns = columns, p.turned = turned;
+  p.group = w.group;
   for (int l = 0; l < 32; l++) {
     if (w.lanes[l].matrices[0] != p.a || w.lanes[l].matrices[1] != p.b) fail("wgmma: lanes have different matrices");
     p.results[0][l] = static_cast<float *>(w.lanes[l].result);
     p.results[1][l] = static_cast<float *>(const_cast<void *>(w.lanes[l].operand[0]));
+    for (int i = 1; turned && i < columns / 32; i++) p.results[i][l] = p.results[0][l] + 16 * i; // in one piece
   }
   if (random() % 4 == 0) finishProducts(w, 0); // most are computed as late as they may
 }
@@ -296,6 +302,10 @@ FN void multiplyGroup(float (&d)[4][4], SharedMatrix a, SharedMatrix b, LINE) {
 FN void multiplyGroup(float (&low)[4][4], float (&high)[4][4], SharedMatrix a, SharedMatrix b, LINE) {
   sim::self->matrices[0] = uint64_t(a.stride) << 32 | a.start, sim::self->matrices[1] = uint64_t(b.stride) << 32 | b.start;
   together(low, high, nullptr, "wgmma", line, sim::executeProduct<64>);
+}
+template <int K> FN void multiplyTurned(float (&d)[K][4][4], SharedMatrix a, SharedMatrix b, LINE) {
+  sim::self->matrices[0] = uint64_t(a.stride) << 32 | a.start, sim::self->matrices[1] = uint64_t(b.stride) << 32 | b.start;
+  together(d, d, nullptr, "wgmma", line, sim::executeProduct<32 * K, true>);
 }
 
 // rounded to nearest, ties away from zero
