@@ -71,7 +71,7 @@ func (a *groupWeights) share(k, channelTiles, processors int) int {
 	const (
 		waves      = 4        // of blocks, at most
 		partsBytes = 96 << 20 // of all parts, at most
-		start, sum = 6, 8     // what a block takes besides, in stages, and the share of its parts' sums
+		start, sum = 6, 8     // what a block takes besides, in stages; the share of its parts' sums
 	)
 	across, down := a.along()
 	var r, best rowsWeights // whose way to count this is, too
