@@ -9,11 +9,11 @@ import (
 // Of the verbs that save what they are at when they are stopped, and of no others, Ctrl-C says that
 // a second one ends without saving.
 func TestWhoSavesWhenStopped(t *testing.T) {
-	want := "2d compare, 2d finetune, 2d pretrain, auto, crossval, demo, finetune, pretrain"
+	want := "2d compare, 2d finetune, 2d pretrain, auto, crossval, demo, finetune, pretrain, selftrain"
 	var got []string
 	for _, cmd := range verbs(newRoot()) {
 		if saves(cmd) {
-			got = append(got, section(cmd))
+			got = append(got, strings.TrimPrefix(cmd.CommandPath(), "voxsaw "))
 		}
 	}
 	slices.Sort(got)
