@@ -101,7 +101,8 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		say(stderr, "%s", note)
 	}
 	if name := filepath.Base(o.Out); !ofNNUNet.MatchString(name) {
-		say(stderr, "nnU-Net finds data sets by the names of their folders, such as Dataset001_Organs: call %s so before", name)
+		say(stderr, "nnU-Net finds data sets by the names of their folders, such as Dataset001_Organs: call %s so before",
+			name)
 	}
 	var names []string
 	for n := range len(s.Labels) {

@@ -251,6 +251,10 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 					"or leave --unlabelled out")
 		}
 	}
+	if o.Targets == "" && o.LabelledLast > 0 {
+		return withHint(usagef("--labelled-last counts steps without the label maps of teachers, and there are none"),
+			"add --targets FOLDER, or leave --labelled-last out")
+	}
 	if o.Targets != "" {
 		if data.Unlabelled, err = o.target(training, held); err != nil {
 			return err
@@ -266,7 +270,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 				if o.Targets != "" {
 					how = "that teachers have labelled"
 				}
-				say(stderr, "and on %s %s (%s)", numbers.Count(len(data.Unlabelled), "scan"), how, list(data.Unlabelled))
+				say(stderr, "and on %s %s (%s)", numbers.Count(len(data.Unlabelled), "scan"), how,
+					list(data.Unlabelled))
 			}
 			if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
 				return err

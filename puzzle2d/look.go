@@ -48,7 +48,8 @@ func Look(dev voxsaw.Device, path string, data Data) (picture image.Image, capti
 	if err != nil {
 		return nil, "", err
 	}
-	return play.Picture(), fmt.Sprintf("A puzzle of %s, shuffled and after each round: %d of %d patches are misplaced at the end, and have a red frame.",
+	return play.Picture(), fmt.Sprintf("A puzzle of %s, shuffled and after each round: %d of %d patches are "+
+		"misplaced at the end, and have a red frame.",
 		play.Photo, play.Misplaced(len(play.Arrangements)-1), len(play.Arrangements[0])), nil
 }
 
@@ -154,14 +155,17 @@ func drawClasses(w work, answer func(images []float32) (int, error)) (image.Imag
 	name := w.data.Photos.Name(photographs[0])
 	switch w.Task {
 	case Rotation:
-		return page.RGBA, fmt.Sprintf("%s, turned by 0, 90, 180 and 270 degrees: %d are told right. A red frame marks the others.",
+		return page.RGBA, fmt.Sprintf("%s, turned by 0, 90, 180 and 270 degrees: %d are told right. "+
+			"A red frame marks the others.",
 			name, right), nil
 	case Position:
 		page.Frame(place(middle), 3, tiles.Right)
-		return page.RGBA, fmt.Sprintf("The 8 neighbours of the patch in the middle (green frame) of %s: of %d the network says where they lie. A red frame marks the others.",
+		return page.RGBA, fmt.Sprintf("The 8 neighbours of the patch in the middle (green frame) of %s: "+
+			"of %d the network says where they lie. A red frame marks the others.",
 			name, right), nil
 	}
-	return page.RGBA, fmt.Sprintf("%d photographs, of which the class of %d is told right. A red frame marks the others.",
+	return page.RGBA, fmt.Sprintf("%d photographs, of which the class of %d is told right. "+
+		"A red frame marks the others.",
 		items, right), nil
 }
 

@@ -98,6 +98,19 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 	if _, err := os.Stat(filepath.Join(folder, scansFile)); err == nil {
 		return ReadTargets(folder)
 	}
+	for _, id := range o.Scans { // before teachers have worked for hours
+		c, err := store.Open(id)
+		if err != nil {
+			return nil, err
+		}
+		of := sliding.Case{Case: c}
+		mean := 4 * int64(len(p.labels)) * int64(c.Len())
+		if p.windows.Fits(of.Size(), of.Bytes()+mean, sliding.Wanted{Probabilities: true}) != nil {
+			return nil, fmt.Errorf("case %s: to average the probabilities of %d classes takes more memory than there "+
+				"is: give more, leave the scan out, or prepare scans at a coarser spacing", safetext.Text(id),
+				len(p.labels))
+		}
+	}
 	all := make([]measured, len(o.Scans))
 	for n, id := range o.Scans {
 		if o.Begin != nil {

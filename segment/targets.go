@@ -114,7 +114,8 @@ func ReadTargets(folder string) (*Targets, error) {
 		case errors.Is(err, fs.ErrNotExist) && part.name == scansFile:
 			return nil, fmt.Errorf("%s is not finished: the command that made it goes on with it", folder)
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s holds no label maps of teachers, as voxsaw selftrain makes them: %w", folder, err)
+			return nil, fmt.Errorf("%s holds no label maps of teachers, as voxsaw selftrain makes them: %w", folder,
+				err)
 		case err != nil:
 			return nil, err
 		}
@@ -189,6 +190,20 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 			c.Targets)
 	}
 	return all, t.Digest, t.record.Learnt, nil
+}
+
+// LearntTargets is the digest of the label maps of teachers that the run of a checkpoint learns
+// from, "" where it learns from none or there is no checkpoint yet.
+func LearntTargets(path string) (string, error) {
+	d, err := checkpoint.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	var c Config
+	if err == nil {
+		err = d.Parse(&c)
+	}
+	return c.Predicted, err
 }
 
 // sameClasses says how the classes that teachers tell apart differ from those of a run, in what

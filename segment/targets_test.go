@@ -647,7 +647,8 @@ func TestTargetsRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := sample.Data{Store: traintest.Store(t, how, prepared.Input{ID: "c", Image: scan}), Unlabelled: []string{"c"}}
+	other := sample.Data{Store: traintest.Store(t, how, prepared.Input{ID: "c", Image: scan}),
+		Unlabelled: []string{"c"}}
 	for want, err := range map[string]error{
 		"other teachers":             make(data, teachers[:1], nil),
 		"labels of cases that are h": make(data, teachersOf(t, plain, held, 1), nil),

@@ -450,8 +450,8 @@ func (j *Job) likeFirst(first, last string, share time.Duration) (c settings, to
 	}
 	n := c.Steps
 	c.scale(to)
-	j.Say("%s took %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, and %s "+
-		"has %d", last, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
+	j.Say("%s took %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, "+
+		"and %s has %d", last, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
 		terminal.Duration(j.left()-j.forTraining()), numbers.Count(c.Steps, "step"), first, n)
 	return c, to, nil
 }

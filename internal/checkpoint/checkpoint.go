@@ -226,7 +226,8 @@ const OnPhotographs = "photo-"
 // ofScans says that a checkpoint is not of scans.
 func (d Description) ofScans() error {
 	if strings.HasPrefix(d.Kind, OnPhotographs) {
-		return fmt.Errorf("%s is a checkpoint of kind %q, which has learnt from photographs: with scans goes one of voxsaw pretrain or finetune",
+		return fmt.Errorf("%s is a checkpoint of kind %q, which has learnt from photographs: "+
+			"with scans goes one of voxsaw pretrain or finetune",
 			d.path, d.Kind)
 	}
 	return nil

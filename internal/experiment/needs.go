@@ -41,6 +41,7 @@ func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, ranks int) (n cluste
 		}
 		seen[t.Init] = true
 		tuning, err := p.finetuningNeeds(ctx, dev, ranks, t, cache)
+		tuning.FLOPs *= float64(1 + p.initialisation(t.Init).Teachers)
 		if err != nil {
 			return n, fmt.Errorf("initialisation %s: finetune: %w", t.Init, err)
 		}

@@ -71,6 +71,8 @@ type trialRecord[I any] struct {
 	Test           []string     `yaml:"test,flow"`
 	Inference      I            `yaml:"inference"`
 	Metrics        eval.Options `yaml:"metrics"`
+	Teachers       int          `yaml:"teachers,omitempty"`
+	Agreement      float64      `yaml:"agreement,omitempty"`
 }
 
 // earlierInference is the settings of inference under the keys of earlier versions.
@@ -88,8 +90,9 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 // record is what decides the result of a trial, for its folder. A run that an earlier version began
 // there keeps the keys of that version.
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
+	i := p.initialisation(t.Init)
 	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve,
-		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics}
+		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement}
 	path := train.ConfigOf(folder)
 	if !config.Gives(path, "", "inference.largest_component") {
 		return now.text()
@@ -102,7 +105,7 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
 	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
-		p.Metrics}.text()
+		p.Metrics, i.Teachers, i.Agreement}.text()
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of

@@ -448,6 +448,10 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		if c.Targets, unlabelled, err = r.taught(ctx, t, c, init, finished); err != nil {
 			return nil, err
 		}
+		// a student that has begun goes on with the label maps that it began with
+		if c.Predicted, err = segment.LearntTargets(train.Last(folder)); err != nil {
+			return nil, err
+		}
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
 	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve,

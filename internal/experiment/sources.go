@@ -181,7 +181,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 			return r, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err)
 		}
 		trials := folds * len(p.Fractions) * len(p.Seeds)
-		r.Of("fine-tuning").Add(trials, one.FLOPs)
+		r.Of("fine-tuning").Add(trials*(1+i.Teachers), one.FLOPs)
 		if !i.pretrains() {
 			continue
 		}

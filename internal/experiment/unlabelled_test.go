@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -193,8 +194,54 @@ func TestSelfTrainingArmResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	tuning := func(row int) float64 { return table.Rows[row][6].(float64) }
-	if steps := table.Rows[1][5].(float64); steps != 18 || math.Abs(tuning(1)-tuning(0)-teaching/2e12) > 1e-9*tuning(1) {
+	off := math.Abs(tuning(1) - tuning(0) - teaching/2e12)
+	if steps := table.Rows[1][5].(float64); steps != 18 || off > 1e-9*tuning(1) {
 		t.Errorf("%v steps, TFLOP %v and %v, the teachers' are %v", steps, tuning(0), tuning(1), teaching/2e12)
+	}
+}
+
+// A student that was stopped does not go on with other label maps than it has begun with.
+func TestStudentKeepsItsLabelMaps(t *testing.T) {
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("initialisations: [{name: teacher, teachers: 1}]\nfolds: 2\nrun_folds: [1]\n"+
+		"seeds: [1]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	run := func(last int) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &watched{step: func(trial string, step int) {
+			if strings.HasSuffix(trial, "/seed-1") && step == last {
+				cancel()
+			}
+		}}
+		_, err := Run(ctx, p, Setting{Out: out, Device: traintest.CPU(t), Console: w})
+		return err
+	}
+	var interrupted *voxsaw.InterruptedError
+	if err := run(2); !errors.As(err, &interrupted) {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(out, "teachers", "*", "*", "*", "*", "targets", "scans.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(found[0], append(text, '\n'), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(-1); err == nil || !strings.Contains(err.Error(), "other label maps than the run has begun with") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(found[0], text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(-1); err != nil {
+		t.Error(err)
 	}
 }
 

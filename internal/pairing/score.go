@@ -60,7 +60,8 @@ func Compare(name string, prediction, reference *volume.LabelMap, o eval.Options
 
 // NewWanted has counted no case yet.
 func NewWanted(labels []string) *Wanted {
-	return &Wanted{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{}, absent: map[uint16]int{}}
+	return &Wanted{labels: labels, lacking: map[string][]string{}, unknown: map[string]string{},
+		absent: map[uint16]int{}}
 }
 
 // Wanted are the labels to compare. Not every case must have one of each name.
@@ -98,7 +99,8 @@ func (w *Wanted) Settle() (notes []string, err error) {
 	}
 	for _, label := range slices.Sorted(maps.Keys(w.absent)) {
 		if w.absent[label] == w.cases {
-			notes = append(notes, fmt.Sprintf("WARNING: no label map has a label %d: nothing was compared for it (voxsaw inspect FILE shows the labels of a file)",
+			notes = append(notes, fmt.Sprintf("WARNING: no label map has a label %d: nothing was compared for it "+
+				"(voxsaw inspect FILE shows the labels of a file)",
 				label))
 		}
 	}

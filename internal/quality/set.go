@@ -60,9 +60,13 @@ type Set struct {
 	Cases      int
 	structures map[string]*ranges
 	pairs      map[string]Range // log of the left one's volume over its partner's, by its key
+	// SeldomDrawn are structures of a set for label maps ([NewSetFor]) that are held against the
+	// label maps themselves, for too few cases have them drawn; in the order of their keys.
+	SeldomDrawn []string
 }
 
 type ranges struct {
+	of                int // cases that could have it: nobody left it undrawn there
 	logVolume, height Range
 	pieces            []int // components, ascending
 	agreement, dsc    Range
@@ -105,18 +109,38 @@ func NewSet(cases []Case) *Set {
 	for key, v := range ratios {
 		s.pairs[key] = RangeOf(v)
 	}
+	for key, r := range s.structures {
+		for _, c := range cases {
+			if !slices.Contains(c.Undrawn, key) {
+				r.of++
+			}
+		}
+	}
 	s.Networks(cases)
 	return s
 }
 
 // NewSetFor makes the set that label maps of networks are held against: the labels that people
-// drew, or, where fewer than [Fewest] cases have some, the label maps themselves. Their agreement
-// and DSC are held against their own in both.
+// drew, or, of a structure that was drawn in fewer than [Fewest] cases, the label maps themselves.
+// Their agreement and DSC are held against their own in both.
 func NewSetFor(maps, drawn []Case) *Set {
+	own := NewSet(maps)
 	if len(drawn) < Fewest {
-		return NewSet(maps)
+		return own
 	}
 	s := NewSet(drawn)
+	for key, r := range own.structures {
+		if of := s.structures[key]; of == nil || of.logVolume.N < Fewest {
+			s.structures[key] = r
+			s.SeldomDrawn = append(s.SeldomDrawn, key)
+		}
+	}
+	slices.Sort(s.SeldomDrawn)
+	for key, r := range own.pairs {
+		if s.pairs[key].N < Fewest {
+			s.pairs[key] = r
+		}
+	}
 	s.Networks(maps)
 	return s
 }
@@ -239,7 +263,7 @@ func (s *Set) Judge(c Case) []Finding {
 		}
 	}
 	for _, key := range s.Missing(c) {
-		add(key, certain, "missing, and %d of %d others have it", s.Has(key), s.Cases)
+		add(key, certain, "missing, and %d of %d others have it", s.Has(key), s.structures[key].of)
 	}
 	slices.SortFunc(found, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Unusual, x.Unusual), strings.Compare(x.Key, y.Key),
@@ -248,11 +272,12 @@ func (s *Set) Judge(c Case) []Finding {
 	return found
 }
 
-// Missing lists the structures that nine tenths of the set have and this case does not.
+// Missing lists the structures that this case does not have, and nine tenths of the set have: of
+// the cases in which nobody left them undrawn.
 func (s *Set) Missing(c Case) (keys []string) {
 	for key, r := range s.structures {
 		here := slices.ContainsFunc(c.Structures, func(one Structure) bool { return one.Key() == key })
-		if n := r.logVolume.N; !here && n >= Fewest && 10*n >= 9*s.Cases && !slices.Contains(c.Undrawn, key) {
+		if n := r.logVolume.N; !here && n >= Fewest && 10*n >= 9*r.of && !slices.Contains(c.Undrawn, key) {
 			keys = append(keys, key)
 		}
 	}

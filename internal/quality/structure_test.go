@@ -220,3 +220,46 @@ func TestJudge(t *testing.T) {
 		t.Errorf("pieces: %v", found)
 	}
 }
+
+// Where a structure was drawn in few cases, label maps are held against each other; where it was
+// left undrawn in some, a map without it still misses it.
+func TestJudgePartlyDrawn(t *testing.T) {
+	// of every sixth case the cord alone is left undrawn, the pancreas is drawn in six of twenty
+	var drawn, maps []Case
+	for n := range 60 {
+		of := func(label uint16, name string) Structure {
+			return Structure{Label: label, Name: name, Volume: 25 + float64(n*int(label)%7),
+				Height: 50 + float64(n%5), Components: 1}
+		}
+		maps = append(maps, Case{Structures: []Structure{of(1, "Cord"), of(2, "Pancreas")}})
+		if n >= 20 {
+			continue
+		}
+		c := Case{Structures: []Structure{of(1, "Cord")}, Undrawn: []string{"Pancreas"}}
+		switch {
+		case n < 6:
+			c = Case{Structures: []Structure{of(1, "Cord"), of(2, "Pancreas")}}
+		case n >= 16:
+			c = Case{Undrawn: []string{"Cord", "Pancreas"}}
+		}
+		drawn = append(drawn, c)
+	}
+	set := NewSetFor(maps, drawn)
+	if got := strings.Join(set.SeldomDrawn, ", "); got != "Pancreas" {
+		t.Errorf("seldom drawn: %q", got)
+	}
+	if found := set.Judge(maps[3]); len(found) > 0 {
+		t.Errorf("a usual map: %v", found)
+	}
+	huge := maps[3]
+	huge.Structures = slices.Clone(huge.Structures)
+	huge.Structures[1].Volume = 400
+	if found := set.Judge(huge); len(found) != 1 || found[0].Key != "Pancreas" {
+		t.Errorf("a huge pancreas: %v", found)
+	}
+	without := Case{Structures: maps[3].Structures[1:]}
+	found := set.Judge(without)
+	if len(found) != 1 || !strings.HasPrefix(found[0].String(), "Cord: missing, and 16 of 16") {
+		t.Errorf("no cord: %v", found)
+	}
+}

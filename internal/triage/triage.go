@@ -129,6 +129,10 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		held = "each other, for fewer than " + fmt.Sprint(quality.Fewest) + " have labels"
 	}
 	r.Notes = append(r.Notes, "volumes and heights are held against "+held)
+	if !o.Drawn && len(r.set.SeldomDrawn) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("those of %s against each other, for fewer than %d cases have it drawn",
+			safetext.List(r.set.SeldomDrawn), quality.Fewest))
+	}
 	if !o.Drawn {
 		r.known = pick(known)
 		r.estimate = quality.NewEstimator(r.known)

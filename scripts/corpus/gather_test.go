@@ -63,7 +63,8 @@ func TestGather(t *testing.T) {
 	}
 	commit := commitAll(t, work)
 	const (
-		// find ct -type f -printf '%P\n' | LC_ALL=C sort | (cd ct && xargs -d '\n' sha256sum) | sha256sum
+		// cd ct
+		// find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum
 		ofFolder = "0fe2f27a7f6ab426b60c000942ea0886dced3767b7f9029eecaa5cb9b95c2f73"
 		// sha256sum scan.nii
 		ofFile = "222b0bd51fcef7e65c2e62db2ed65457013bab56be6fafeb19ee11d453153c80"

@@ -250,7 +250,8 @@ func (o *operand) transformY(ys, work []float32, z int, b tileBlock) {
 		for l := range b.layers {
 			for row := range b.rows {
 				src := work[z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
-				o.f(&ys[((cb*t.layers+l)*t.rows+row)*o.columns*block], &src[0], o.ysPlane, o.columns*block, block, block,
+				to := &ys[((cb*t.layers+l)*t.rows+row)*o.columns*block]
+				o.f(to, &src[0], o.ysPlane, o.columns*block, block, block,
 					b.columns*t.m+o.inputs-t.m)
 			}
 		}

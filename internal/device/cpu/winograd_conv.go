@@ -117,7 +117,8 @@ var oneTerm = []term{{0, 0}}
 func (k *winograd) do(worker, item int) {
 	t, in, out := &k.t, k.in, k.out
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
-	inY, inPoints, outPoints, outY := work[k.inYAt:k.inAt], work[k.inAt:k.outAt], work[k.outAt:k.outYAt], work[k.outYAt:]
+	inY, inPoints := work[k.inYAt:k.inAt], work[k.inAt:k.outAt]
+	outPoints, outY := work[k.outAt:k.outYAt], work[k.outYAt:]
 	own, bias, b := work[k.ownAt:k.inYAt], k.scratch[k.biasAt:], t.block(item)
 	in.transformZ(work, k.x, b, 0)
 	for z := range t.pz {

@@ -33,7 +33,8 @@ type Task struct {
 func TaskOf(settings any) Task {
 	switch c := settings.(type) {
 	case *puzzle2d.Config:
-		return on(c, puzzle2d.Pretrain, Task{"puzzles", "patches of held-out photographs in place", &c.Network, &c.Train,
+		return on(c, puzzle2d.Pretrain, Task{"puzzles",
+			"patches of held-out photographs in place", &c.Network, &c.Train,
 			&c.Input, &c.Checkpoint, &c.Batch, &c.ValidatePhotos, nil, nil})
 	case *puzzle2d.Classification:
 		return on(c, puzzle2d.TrainClassifier, Task{"photographs", "held-out photographs answered right", &c.Network,
