@@ -69,7 +69,10 @@ func TestPostprocessingIsSettled(t *testing.T) {
 func TestRecordsOfEarlierTrials(t *testing.T) {
 	var now, later Plan
 	now.Inference, later.Inference = segment.DefaultInference(), segment.DefaultInference()
-	trial := func(curve ...string) Trial { return Trial{Train: []string{"a"}, Test: []string{"b"}, Curve: curve} }
+	now.Inits, later.Inits = []Initialisation{{Name: Scratch}}, []Initialisation{{Name: Scratch}}
+	trial := func(curve ...string) Trial {
+		return Trial{Init: Scratch, Train: []string{"a"}, Test: []string{"b"}, Curve: curve}
+	}
 	for _, c := range []struct {
 		keys, components string
 		trial            Trial
