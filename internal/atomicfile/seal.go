@@ -288,6 +288,15 @@ func digest(path string, want string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("is not a file any more")}
 	}
+	sum, err := SHA256(path)
+	if err != nil {
+		return "", err
+	}
+	return sum + size, nil
+}
+
+// SHA256 is that of a file, which may hold gigabytes, in hexadecimal digits.
+func SHA256(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -297,7 +306,7 @@ func digest(path string, want string) (string, error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.Sum(nil)) + size, nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func readSums(dir string) (map[string]string, error) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // source is an entry of a list of volumes: volumes of one repository under one licence.
@@ -167,7 +169,7 @@ func digestOf(path string) (digest string, files int, err error) {
 		return "", 0, err
 	}
 	if !info.IsDir() {
-		digest, err = digestOfFile(path)
+		digest, err = atomicfile.SHA256(path)
 		return digest, 1, err
 	}
 	var lines []string
@@ -175,7 +177,7 @@ func digestOf(path string) (digest string, files int, err error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		one, err := digestOfFile(p)
+		one, err := atomicfile.SHA256(p)
 		if err != nil {
 			return err
 		}
@@ -190,17 +192,4 @@ func digestOf(path string) (digest string, files int, err error) {
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
 	return hex.EncodeToString(sum[:]), len(lines), nil
-}
-
-func digestOfFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -2,15 +2,12 @@ package photostudy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -95,7 +92,7 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 	digest := ""
 	if d, ok := chosen.Value().(*puzzle2d.Detection); ok {
 		if d.Proposals = ""; e.Proposals != "" {
-			if digest, err = digestOf(e.Proposals); err != nil {
+			if digest, err = atomicfile.SHA256(e.Proposals); err != nil {
 				return "", nil, err
 			}
 		}
@@ -116,18 +113,6 @@ func (e *finetuning) done(result *Result, _ network) bool {
 
 // digestKey is the setting that tells proposals from others, wherever the file lies.
 const digestKey = "proposals_digest"
-
-// digestOf is the SHA-256 of a file of proposals, which may hold gigabytes.
-func digestOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return hex.EncodeToString(sum.Sum(nil)), err
-}
 
 // evaluate fine-tunes the network of an arm and scores it, from where an earlier run has stopped.
 func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) error {
