@@ -175,6 +175,9 @@ func askTeachers(ctx context.Context, stderr io.Writer, dev voxsaw.Device, teach
 		}
 		progress.Finish()
 	}
+	if err != nil && ctx.Err() != nil {
+		err = withHint(err, "the same command goes on from there")
+	}
 	return targets, err
 }
 
