@@ -106,9 +106,9 @@ type rankRun struct {
 	took           time.Duration
 }
 
-// ended says whether the job has an exit code of its ranks. MPICH's launcher ends the ranks that are
-// left once it sees that one has gone, and if it does so before they have ended by themselves, its
-// own code has the bits of theirs and of KILL.
+// ended says whether the job has an exit code of its ranks. MPICH's launcher ends the ranks that
+// are left once it sees that one has gone, and if it does so before they have ended by themselves,
+// its own code has the bits of theirs and of KILL.
 func (r rankRun) ended(code int) bool {
 	return r.code == code || code != 0 && r.launcher == launchers["MPICH"][0] && r.code == code|9
 }
