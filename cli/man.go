@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/voxsaw/voxsaw"
 )
 
 // The verb man writes manual pages. It is built for that alone, so that no other program has what
@@ -20,8 +22,10 @@ func init() {
 			}
 			root := cmd.Root()
 			eachCommand(root, func(c *cobra.Command) { c.DisableAutoGenTag = true })
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "VOXSAW", Section: "1", Source: root.Version,
-				Manual: "Voxsaw"}, args[0])
+			// Archives for all platforms hold the same pages: these do not tell what this program
+			// was built for.
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "VOXSAW", Section: "1",
+				Source: "voxsaw " + voxsaw.Version(), Manual: "Voxsaw"}, args[0])
 		},
 	})
 }

@@ -40,6 +40,11 @@ esac
 for file in $program $bash $man/man1/voxsaw.1.gz $man/man1/voxsaw-predict.1.gz $files; do
   [ -s "$root/$file" ] || { echo "$archive lacks $file" >&2; exit 1; }
 done
+# All archives hold the pages that one platform's program made.
+if zgrep -lE '(linux|darwin|windows)/(amd64|arm64)' "$root/$man"/man1/*; then
+  echo "$archive: the manual pages above name a platform" >&2
+  exit 1
+fi
 # Beside README.md there is nothing that a relative link could lead to.
 if [ -e "$root/README.md" ] && grep -oE '\]\([^)]*\)' "$root/README.md" | grep -vE '^\]\((https?:|mailto:|#)'; then
   echo "$archive: README.md has the relative links above" >&2
