@@ -98,7 +98,7 @@ class Check(unittest.TestCase):
         (tools / "torch").mkdir(parents=True)
         (tools / "torch/__init__.py").write_text("")
         (self.folder / "commit.txt").write_text("0 a commit\n")
-        (self.folder / "gpu-peer.py").write_text(PEER)
+        (self.folder / "peer_vnet.py").write_text(PEER)
         for path, name, body in ((self.folder / "voxsaw", "VOXSAW", VOXSAW), (self.folder / "cuda.test", "CUDA", CUDA_TEST), (tools / "compute-sanitizer", "SANITIZER", SANITIZER),
                                  (tools / "nvidia-smi", "SMI", "echo 'GPU 0: a GPU'\n"), (tools / "ncu", "NCU", "echo Duration\n")):
             path.write_text(STUB % {"name": name, "body": body})
@@ -211,12 +211,13 @@ class Pack(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.root)
-        scripts, tools, stubs, data, temporary = (self.root / name for name in ("repository/scripts", "tools", "stubs", "data", "temporary"))
-        for folder in (scripts, tools / "torch", stubs, data / "openkbp/imagesTr", data / "openkbp/labelsTr", temporary):
+        scripts, peers = self.root / "repository/scripts", self.root / "repository/docs/peers"
+        tools, stubs, data, temporary = (self.root / name for name in ("tools", "stubs", "data", "temporary"))
+        for folder in (scripts, peers, tools / "torch", stubs, data / "openkbp/imagesTr", data / "openkbp/labelsTr", temporary):
             folder.mkdir(parents=True)
         for name in ("gpu-check.sh", "gpu-figures.py"):
             shutil.copy(SCRIPTS / name, scripts)
-        (scripts / "gpu-peer.py").write_text(PEER)
+        (peers / "peer_vnet.py").write_text(PEER)
         (scripts / "cuda-toolchain.py").write_text("print('-I/nowhere')\n")
         (tools / "torch/__init__.py").write_text("")
         for i in range(5):
@@ -245,7 +246,7 @@ class Pack(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"pack.tar.xz: [\d.]+ MiB, with the repository's files [\d.]+ of 64 MiB that travel")
         names = set(subprocess.run(["tar", "-tJf", self.output], check=True, capture_output=True, text=True).stdout.split())
-        self.assertLessEqual({"./" + name for name in ("voxsaw", "cuda.test", "gpu-check.sh", "gpu-figures.py", "gpu-peer.py", "commit.txt", "scan.nii.gz", "prepared/pt_0.nii.gz",
+        self.assertLessEqual({"./" + name for name in ("voxsaw", "cuda.test", "gpu-check.sh", "gpu-figures.py", "peer_vnet.py", "commit.txt", "scan.nii.gz", "prepared/pt_0.nii.gz",
                                                        "runs/finetune-cpu/metrics.csv", "runs/pretrain-cpu/metrics.csv")}, names)
         self.assertFalse([name for name in names if name.startswith("./scans")])
 

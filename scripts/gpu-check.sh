@@ -51,7 +51,7 @@ pack() { # FILE [small]
   made "the program" "$folder/voxsaw" go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
   made "the device's tests" "$folder/cuda.test" go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
   [ "$("$folder/cuda.test" -test.list '^TestDevice$')" = TestDevice ] || refuse "the device's tests" "they do not list TestDevice"
-  cp scripts/gpu-check.sh scripts/gpu-figures.py scripts/gpu-peer.py "$folder" && git log -1 --format='%H %s' >"$folder/commit.txt" || exit 1
+  cp scripts/gpu-check.sh scripts/gpu-figures.py docs/peers/peer_vnet.py "$folder" && git log -1 --format='%H %s' >"$folder/commit.txt" || exit 1
   data=$(realpath "${VOXSAW_DATA:-../shared/data}")
   if [ -d "$data/openkbp/imagesTr" ]; then
     mkdir -p "$folder/scans/imagesTr" "$folder/scans/labelsTr"
@@ -299,7 +299,7 @@ peer() { # NAME VARIANT TASK FLAGS...
   [ -n "$simulated" ] && device=(--device cpu) # there is no PyTorch on the simulated GPU
   case $variant in *channels-last*) flags+=(--channels-last) ;; esac
   case $variant in *compile*) flags+=(--compile) ;; esac
-  python3 gpu-peer.py "$task" --norm $norm "${device[@]}" "${steps[@]}" "${flags[@]}" "$@" | figures record "$name" "$variant" "$task" --norm $norm "$@"
+  python3 peer_vnet.py "$task" --norm $norm "${device[@]}" "${steps[@]}" "${flags[@]}" "$@" | figures record "$name" "$variant" "$task" --norm $norm "$@"
 }
 
 # beside NAME SECONDS TASK FLAGS...: ours and PyTorch's eager step in the layout of tensor cores
@@ -329,7 +329,7 @@ code() {
   torch_there || { echo "no PyTorch here"; return 77; }
   [ -n "$simulated" ] && device=(--device cpu)
   case $variant in *channels-last*) flags+=(--channels-last) ;; esac
-  python3 gpu-peer.py "$task" --norm $norm "${device[@]}" --steps 1 --warmup 1 "${flags[@]}" "$@"
+  python3 peer_vnet.py "$task" --norm $norm "${device[@]}" --steps 1 --warmup 1 "${flags[@]}" "$@"
 }
 
 # compiling NAME TASK FLAGS...: PyTorch's compiler takes a minute of the processor for each variant, which is

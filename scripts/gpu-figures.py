@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What scripts/gpu-check.sh makes of its checks' figures. Standard library only.
 
-    gpu-figures.py record NAME VARIANT TASK [FLAGS]   reads a line of voxsaw bench or of gpu-peer.py from standard input,
+    gpu-figures.py record NAME VARIANT TASK [FLAGS]   reads a line of voxsaw bench or of peer_vnet.py from standard input,
                                                       compares it with what was asked for, and adds it to bench.jsonl
     gpu-figures.py ratio NAME                         ours beside every variant of PyTorch's, where all of them finished
     gpu-figures.py growth                             puzzles a second by the number of puzzles in a step
@@ -58,7 +58,7 @@ def lines(name):
 
 
 def asked(flags):
-    """What the flags of voxsaw bench and of gpu-peer.py ask for, of what their lines say."""
+    """What the flags of voxsaw bench and of peer_vnet.py ask for, of what their lines say."""
     want, rest = {}, list(flags)
     while rest:
         flag = rest.pop(0)

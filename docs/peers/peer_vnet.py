@@ -105,9 +105,12 @@ def loss_seg(o, y):
     return ce + 1 - (2 * (p * t).sum() + 1e-5) / ((p * p).sum() + t.sum() + 1e-5)
 
 
-def flops(net, x):
-    """Multiply-adds x 2 of one forward pass, counted by hooks on the convolutions and linear maps."""
+def flops(make, shape):
+    """Multiply-adds x 2 of one forward pass, counted by hooks on the convolutions and linear maps of a
+    network on the meta device: nothing is computed, and no memory is taken, which would count as the peer's."""
     total = [0]
+    with torch.device("meta"):
+        net, x = make(), torch.empty(shape)
 
     def hook(m, i, o):
         if isinstance(m, nn.Linear):
@@ -150,13 +153,14 @@ def main():
     fmt = torch.channels_last_3d if a.channels_last else torch.contiguous_format
     if a.task == "pretrain":
         side = {2: 48, 3: 32}[a.grid]
-        net, x = Puzzle(a.norm, a.grid, side, a.channels), torch.randn(a.batch * a.grid ** 3, 1, side, side, side)
+        make, shape = lambda: Puzzle(a.norm, a.grid, side, a.channels), (a.batch * a.grid ** 3, 1, side, side, side)
         y = torch.cat([torch.randperm(a.grid ** 3) for _ in range(a.batch)])
     else:
-        net, x = VNet(a.norm, a.channels), torch.randn(a.batch, 1, a.crop, a.crop, a.crop)
+        make, shape = lambda: VNet(a.norm, a.channels), (a.batch, 1, a.crop, a.crop, a.crop)
         y = (torch.rand(a.batch, a.crop, a.crop, a.crop) > 0.9).long()
-    net, x, y = net.to(a.device, memory_format=fmt), x.to(a.device, memory_format=fmt), y.to(a.device)
-    fwd = flops(net, x)
+    fwd = flops(make, shape)
+    net, x, y = make().to(a.device, memory_format=fmt), torch.randn(shape), y.to(a.device)
+    x = x.to(a.device, memory_format=fmt)
     opt = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
     run = torch.compile(net) if a.compile else net
     sync = torch.cuda.synchronize if a.device == "cuda" else (lambda: None)
