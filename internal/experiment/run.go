@@ -444,8 +444,11 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	unlabelled := t.Unlabelled
-	if r.plan.initialisation(t.Init).Teachers > 0 {
-		if c.Targets, unlabelled, err = r.taught(ctx, t, c, init, finished); err != nil {
+	switch taught := r.plan.initialisation(t.Init).Teachers > 0; {
+	case taught && finished:
+		unlabelled = nil // nothing is learnt any more
+	case taught:
+		if c.Targets, unlabelled, err = r.taught(ctx, t, c, init); err != nil {
 			return nil, err
 		}
 		// a student that has begun goes on with the label maps that it began with

@@ -34,13 +34,9 @@ func (t Trial) teacher(out string, n int) string {
 func (t Trial) targets(out string) string { return filepath.Join(t.teaching(out), "targets") }
 
 // taught trains the teachers of a trial and has them label scans, as far as that has not been done:
-// it gives the folder of these label maps, and the scans that are learnt from. A trial that is
-// finished does without.
-func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init string, done bool) (folder string,
+// it gives the folder of these label maps, and the scans that are learnt from.
+func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init string) (folder string,
 	scans []string, err error) {
-	if done {
-		return "", nil, nil
-	}
 	i := r.plan.initialisation(t.Init)
 	folder = t.targets(r.Out)
 	c.LabelledLast, c.Train.ValidateEvery = 0, 0

@@ -277,12 +277,18 @@ func armResumes(t *testing.T, p Plan, stops ...stop) (*Result, string) {
 			t.Fatalf("stopped after step %d of %s: %v", at.step, at.name, err)
 		}
 	}
-	again, _, err := run(stopped, func(string, int, func()) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := fmt.Sprint(r.Runs), fmt.Sprint(again.Runs); a != b {
-		t.Errorf("scores differ:\n%s\n%s", a, b)
+	for _, how := range []string{"taken up again", "finished"} { // and then run once more
+		again, _, err := run(stopped, func(trial string, step int, _ func()) {
+			if how == "finished" {
+				t.Errorf("%s: step %d of a study that is finished", trial, step)
+			}
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		if a, b := fmt.Sprint(r.Runs), fmt.Sprint(again.Runs); a != b {
+			t.Errorf("%s: scores differ:\n%s\n%s", how, a, b)
+		}
 	}
 	for _, trial := range p.trials(r.Cases) {
 		traintest.SameFiles(t, trial.Folder(whole), trial.Folder(stopped), "last.safetensors", ScoresFile)
