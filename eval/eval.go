@@ -64,6 +64,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -76,7 +77,7 @@ type Options struct {
 	//
 	// Labels are numbers or names; see [Find].
 	Labels []string `yaml:"labels"`
-	// score all labels above 0 as one
+	// score all labels above 0 as one, or those that labels lists
 	Merge bool `yaml:"merge"`
 	// NSD: how far a surface may be off, in mm
 	Tolerance float64 `yaml:"tolerance"`
@@ -227,23 +228,31 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	if ignored := volume.IgnoredLabels(reference.Names); len(ignored) > 0 {
 		p, r = leaveOut(p, r, ignored)
 	}
-	if o.Merge {
-		p, r = merged(p), merged(r)
-	}
 	labels, err := o.find(prediction, reference)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", name, err)
+	}
+	parts := labels // of the one that is scored, with Merge; nil: all
+	if o.Merge {
+		p, r = merged(p, parts), merged(r, parts)
+		if len(parts) > 0 {
+			labels = []int{1}
+		}
 	}
 	found, err := tally(p, r, reference.Shape, labels)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", name, err)
 	}
 	for n, g := range found {
-		_, undrawn := slices.BinarySearch(reference.Undrawn, g.label)
-		found[n].undrawn = undrawn || o.Merge && len(reference.Undrawn) > 0
-		if !o.Merge { // all labels together have lost nothing
-			_, found[n].emptied = slices.BinarySearch(reference.Emptied, g.label)
+		if !o.Merge {
+			found[n].undrawn = slices.Contains(reference.Undrawn, g.label)
+			found[n].emptied = slices.Contains(reference.Emptied, g.label)
+			continue
 		}
+		among := func(l uint16) bool { return len(parts) == 0 || slices.Contains(parts, int(l)) }
+		found[n].undrawn = slices.ContainsFunc(reference.Undrawn, among)
+		// some labels together have lost nothing but to others; all have nobody to lose to
+		found[n].emptied = len(parts) > 0 && g.reference == 0 && slices.ContainsFunc(reference.Emptied, among)
 	}
 	// the label maps are held; what is left, labels that are measured at the same time share
 	room := max(memory.Allowed()-2*int64(len(prediction.Labels)+len(reference.Labels)), 0)
@@ -276,16 +285,23 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 		scores[n].Case = name
 		scores[n].Name = cmp.Or(reference.Names[scores[n].Label], prediction.Names[scores[n].Label])
 		if o.Merge {
-			scores[n].Name = "all labels"
+			scores[n].Name = cmp.Or(strings.Join(o.Labels, "+"), "all labels")
 		}
 	}
 	return scores, nil
 }
 
-func merged(labels []uint16) []uint16 {
+// merged is 1 where a label is one of parts, or, where there are none, any but 0.
+func merged(labels []uint16, parts []int) []uint16 {
+	var part [math.MaxUint16 + 1]bool
+	for _, l := range parts {
+		part[l] = true
+	}
 	m := make([]uint16, len(labels))
 	for n, l := range labels {
-		m[n] = min(l, 1)
+		if part[l] || len(parts) == 0 && l > 0 {
+			m[n] = 1
+		}
 	}
 	return m
 }

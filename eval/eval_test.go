@@ -83,6 +83,21 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 	if s := one(t, p, r, Options{Merge: true}); s.DSC != 6./7 || s.Predicted != 4*2./1000 {
 		t.Errorf("merged: got %+v", s)
 	}
+	for _, c := range []struct {
+		some []string
+		want float64
+	}{{[]string{"1", "9"}, 2. / 4}, {[]string{"liver", "2"}, 6. / 6}, {[]string{"spleen", "9"}, 2. / 4}} {
+		some, want := c.some, c.want
+		s := one(t, p, r, Options{Merge: true, Labels: some})
+		if s.DSC != want || s.Name != strings.Join(some, "+") {
+			t.Errorf("%v merged: got %+v, want %v", some, s, want)
+		}
+	}
+	lost := labels(0, 0, 0, 0, 3)
+	lost.Emptied = []uint16{1}
+	if s := one(t, p, lost, Options{Merge: true, Labels: []string{"1", "2"}}); s.Outcome() != Emptied {
+		t.Errorf("merged of what lost its voxels: got %+v", s)
+	}
 	for _, label := range []string{"2", "Spleen", " SPLEEN_"} {
 		if s := one(t, p, r, Options{Labels: []string{label}}); s.Label != 2 {
 			t.Errorf("one of them, %q: got %+v", label, s)

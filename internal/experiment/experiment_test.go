@@ -144,6 +144,9 @@ func TestCheckRefuses(t *testing.T) {
 		"at least one fraction":                  func(p *Plan) { p.Fractions = nil },
 		"at least one fraction, one seed":        func(p *Plan) { p.Seeds = nil },
 		"one initialisation":                     func(p *Plan) { p.Inits = nil },
+		"seeds has 1 twice":                      func(p *Plan) { p.Seeds = []uint64{1, 2, 1} },
+		"fractions has 0.5 twice":                func(p *Plan) { p.Fractions = []float64{0.5, 0.5} },
+		"run_folds has 2 twice":                  func(p *Plan) { p.RunFolds = []int{2, 1, 2} },
 		"unlabelled is 1":                        func(p *Plan) { p.Unlabelled = 1 },
 		"unlabelled is -0.1":                     func(p *Plan) { p.Unlabelled = -0.1 },
 		`initialisation ""`:                      func(p *Plan) { p.Inits[1].Name = "" },
@@ -283,11 +286,17 @@ func preparedCases(t *testing.T, sources map[string]string) string {
 // A scan in another file and of another name is known by its voxels.
 func TestCopiesOfTestCasesAreKnown(t *testing.T) {
 	tested := []prepared.Record{{ID: "a", Scan: "1", Sources: []prepared.Source{{Path: "a.nii", Hash: "x"}}},
-		{ID: "old"}}
-	others := []prepared.Record{{ID: "copy", Scan: "1", Sources: []prepared.Source{{Path: "b.nii.gz", Hash: "y"}}},
-		{ID: "other", Scan: "2"}, {ID: "earlier"}, {ID: "old", Scan: "3"}}
+		{ID: "old"}, {ID: "visit_1", Scan: "4", Patient: "P7"}}
+	others := []prepared.Record{{ID: "copy", Scan: "1", Patient: "P1",
+		Sources: []prepared.Source{{Path: "b.nii.gz", Hash: "y"}}},
+		{ID: "other", Scan: "2", Patient: "P2"}, {ID: "earlier"}, {ID: "old", Scan: "3"},
+		{ID: "visit_2", Scan: "5", Patient: "P7"},    // of a patient who is tested
+		{ID: "after copy", Scan: "6", Patient: "P1"}, // of the patient of a copy
+		{ID: "held back", Scan: "4", Patient: "P8", Group: "test"},
+		{ID: "beside it", Scan: "7", Patient: "P8"}} // of the patient of a copy that is held back
 	free, left := apart(slices.Values(others), tested)
-	if !slices.Equal(free, []string{"other", "earlier"}) || !slices.Equal(left, []string{"copy", "old"}) {
+	if !slices.Equal(free, []string{"other", "earlier"}) ||
+		!slices.Equal(left, []string{"copy", "old", "visit_2", "after copy", "beside it"}) {
 		t.Errorf("free %v, left %v", free, left)
 	}
 }

@@ -9,6 +9,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -150,6 +151,9 @@ func (p Plan) Check() error {
 	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
 		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
 	}
+	if err := cmp.Or(Once("seeds", p.Seeds), Once("fractions", p.Fractions), Once("run_folds", p.RunFolds)); err != nil {
+		return err
+	}
 	seen := Names{}
 	for _, i := range p.Inits {
 		if err := seen.Add("initialisation", "initialisations", i.Name); err != nil {
@@ -208,6 +212,16 @@ func (n Names) Add(what, several, name string) error {
 		return fmt.Errorf("there are two %s %q", several, name)
 	}
 	n[name] = true
+	return nil
+}
+
+// Once is an error where a setting has a value twice: its runs would be counted twice.
+func Once[T comparable](setting string, values []T) error {
+	for n, v := range values {
+		if slices.Contains(values[:n], v) {
+			return fmt.Errorf("%s has %v twice: each gives runs of its own", setting, v)
+		}
+	}
 	return nil
 }
 

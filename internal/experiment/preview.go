@@ -172,44 +172,61 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 	return e, nil
 }
 
-// tested lists the cases that any fold tests on, those of folds that are not run included: an
-// experiment may grow by them, and keeps its encoders.
+// tested lists the cases of all patients that any fold tests on, those of folds that are not run
+// included: an experiment may grow by them, and keeps its encoders.
 func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 	p.RunFolds = nil
 	all, err := p.casesOf(cache)
 	if err != nil {
 		return nil, err
 	}
-	test := map[string]bool{}
+	patients := dataset.PatientsOf(cache.Records())
+	test, ofPatient := map[string]bool{}, map[string]bool{}
 	for _, f := range all.Folds {
 		for _, id := range f.Test {
-			test[id] = true
+			test[id], ofPatient[patients[id]] = true, true
 		}
 	}
-	return slices.DeleteFunc(slices.Collect(cache.Records()), func(c prepared.Record) bool { return !test[c.ID] }), nil
+	delete(ofPatient, "") // of these nobody is known
+	return slices.DeleteFunc(slices.Collect(cache.Records()), func(c prepared.Record) bool {
+		return !test[c.ID] && !ofPatient[patients[c.ID]]
+	}), nil
 }
 
-// apart divides the cases of another folder: those that may be looked at, and those that are, by
-// their name, their voxels or the files they came from, among the tested. Another patient of the
-// same name is left out too: nothing tells the two apart for certain, and a case fewer costs less
-// than a result that is wrong. Those that the data set holds back for testing are neither.
+// apart divides the cases of another folder: those that may be looked at, and those of patients
+// who are tested, known by their patient, or by the name, the voxels or the files of one of their
+// cases.
+// Another patient of the same name is left out too: nothing tells the two apart for certain, and a
+// case fewer costs less than a result that is wrong. Those that the data set holds back for testing
+// are neither.
 func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, left []string) {
-	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	names, paths, hashes, patients := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {
-		names[c.ID], hashes[c.Scan] = true, true
+		names[c.ID], hashes[c.Scan], patients[c.Patient] = true, true, true
 		for _, s := range c.Sources {
 			paths[s.Path], hashes[s.Hash] = true, true
 		}
 	}
 	delete(hashes, "") // of sources that nobody has read, and scans of earlier versions
+	delete(patients, "")
+	there := dataset.PatientsOf(cases)
+	ofTested := map[string]bool{} // patients there
+	known := func(c prepared.Record) bool {
+		return names[c.ID] || hashes[c.Scan] || patients[c.Patient] ||
+			slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] })
+	}
 	for c := range cases {
-		if c.Group != "" {
-			continue // the data set holds it back
+		if known(c) {
+			ofTested[there[c.ID]] = true
 		}
-		if names[c.ID] || hashes[c.Scan] ||
-			slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
+	}
+	delete(ofTested, "")
+	for c := range cases {
+		switch {
+		case c.Group != "": // the data set holds it back
+		case known(c) || ofTested[there[c.ID]]:
 			left = append(left, c.ID)
-		} else {
+		default:
 			free = append(free, c.ID)
 		}
 	}

@@ -46,7 +46,8 @@ func Compare(name string, prediction, reference *volume.LabelMap, o eval.Options
 			o.Labels = append(o.Labels, label)
 		}
 	}
-	if len(o.Labels) == 0 && len(wanted) > 0 {
+	// where they are merged, all of them are one label
+	if len(wanted) > 0 && (len(o.Labels) == 0 || o.Merge && len(s.Unknown) > 0) {
 		return s, nil
 	}
 	s.Scores, err = eval.Compare(name, prediction, reference, o)

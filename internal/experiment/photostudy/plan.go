@@ -76,6 +76,9 @@ func (p Plan) Check() error {
 			return fmt.Errorf("rounds: %d, must be at least 1", r)
 		}
 	}
+	if err := experiment.Once("seeds", p.Seeds); err != nil {
+		return err
+	}
 	seen := experiment.Names{}
 	random := false
 	for _, a := range p.Arms {
