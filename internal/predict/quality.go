@@ -80,8 +80,12 @@ func (b *Batch) writeTable(all outcome, watch Observer) error {
 		cases = append(cases, all.Cases[n])
 	}
 	set := quality.NewSet(cases)
-	if err := atomicfile.Write(path, quality.Table(cases, set, quality.NewEstimator(b.options.Known)).CSV); err != nil {
+	estimate := quality.NewEstimator(b.options.Known)
+	if err := atomicfile.Write(path, quality.Table(cases, set, estimate).CSV); err != nil {
 		return err
+	}
+	if note := estimate.Note(); note != "" {
+		watch.Note(note)
 	}
 	var odd []string
 	for _, c := range cases {

@@ -2,16 +2,24 @@ package quality
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
-// fewestCalibrated is how many cases of known DSC an estimate takes: the interval leaves out a
-// tenth of them.
-const fewestCalibrated = 10
+const (
+	// fewestCalibrated is how many cases of known DSC an estimate takes.
+	fewestCalibrated = 10
+	// fewestBounded is how many its interval takes: of fewer, a new case lies beyond the smallest
+	// or the largest error more often than in a tenth of the cases.
+	fewestBounded = 19
+)
 
-// An Estimate is the DSC that label maps like this one have had, as shares of 1, and where nine
-// tenths of such cases lie.
+// An Estimate is the DSC that label maps like this one have had, as shares of 1, and where at least
+// nine tenths of such cases lie. Low and High are NaN where too few cases tell that.
 type Estimate struct{ DSC, Low, High float64 }
 
 // An Estimator tells DSC from what is seen of a label map, by cases in which both are known. nil
@@ -86,9 +94,40 @@ func (e *Estimator) Of(c Case, one Structure) (Estimate, bool) {
 	}
 	dsc := curve.at(x)
 	clip := func(x float64) float64 { return min(max(x, 0), 1) }
-	n := len(curve.errors)
-	out := (n + 1) / 20 // at each end
-	return Estimate{clip(dsc), clip(dsc + curve.errors[out]), clip(dsc + curve.errors[n-1-out])}, true
+	low, high := interval(curve.errors)
+	return Estimate{clip(dsc), clip(dsc + low), clip(dsc + high)}, true
+}
+
+// interval is where the error of a new case lies with a probability of at least nine tenths, by n
+// errors in ascending order. The new one is as likely in any of the n+1 gaps, so that the rank of
+// either end, counted from 1, is the twentieth part of n+1, rounded down. Where that is 0 there is
+// no such interval: NaN.
+func interval(errors []float64) (low, high float64) {
+	n := len(errors)
+	if n < fewestBounded {
+		return math.NaN(), math.NaN()
+	}
+	rank := (n + 1) / 20
+	return errors[rank-1], errors[n-rank]
+}
+
+// Note says for a person of which structures the DSC is estimated without an interval; "" where
+// there are none.
+func (e *Estimator) Note() string {
+	if e == nil {
+		return ""
+	}
+	var short []string
+	for _, key := range slices.Sorted(maps.Keys(e.of)) {
+		if n := len(e.of[key].errors); n < fewestBounded {
+			short = append(short, fmt.Sprintf("%s (%d)", safetext.Text(key), n))
+		}
+	}
+	if len(short) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the estimated DSC has no interval, dsc_low and dsc_high, where fewer than %d cases with a "+
+		"known DSC show the structure: %s", fewestBounded, safetext.List(short))
 }
 
 // steps is a function that never falls: y[n] at x[n], ascending, linear between.

@@ -127,11 +127,55 @@ func TestEstimates(t *testing.T) {
 			within++
 		}
 	}
-	if within < 850 || within > 960 {
+	if within < 880 || within > 960 {
 		t.Errorf("%d of %d within the interval of 90 %%", within, len(tests))
 	}
 	if _, known := NewEstimator(calibration[:9]).Of(tests[0], tests[0].Structures[0]); known {
 		t.Error("nine cases say nothing")
+	}
+	few := NewEstimator(calibration[:18])
+	got, known := few.Of(tests[0], tests[0].Structures[0])
+	if !known || !math.IsNaN(got.Low) || !math.IsNaN(got.High) || !strings.Contains(few.Note(), " 1 (18)") {
+		t.Errorf("of 18 cases: %+v; %s", got, few.Note())
+	}
+	if note := e.Note(); note != "" {
+		t.Error(note)
+	}
+	var short bytes.Buffer
+	if err := Table(tests[:1], set, few).CSV(&short); err != nil || !strings.Contains(short.String(), ",,,\n") {
+		t.Error(short.String(), err)
+	}
+}
+
+// A new error lies within the interval of n errors in at least nine tenths of the draws. The ends
+// are order statistics of numpy: quantile(range(1, n+1), [(k-1)/(n-1), (n-k)/(n-1)]) of the split
+// conformal k = floor((n+1)/20).
+func TestIntervals(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n, want := range map[int][2]float64{19: {1, 19}, 20: {1, 20}, 38: {1, 38}, 39: {2, 38}, 40: {2, 39},
+		100: {5, 96}} {
+		ranks := make([]float64, n)
+		for at := range ranks {
+			ranks[at] = float64(at + 1)
+		}
+		if low, high := interval(ranks); low != want[0] || high != want[1] {
+			t.Errorf("of %d errors the ends are numbers %g and %g, not %v", n, low, high, want)
+		}
+		const draws = 20000
+		within := 0
+		for range draws {
+			for at := range ranks {
+				ranks[at] = r.NormFloat64()
+			}
+			slices.Sort(ranks)
+			low, high := interval(ranks)
+			if x := r.NormFloat64(); low <= x && x <= high {
+				within++
+			}
+		}
+		if sd := math.Sqrt(0.9 * 0.1 * draws); float64(within) < 0.9*draws-4*sd {
+			t.Errorf("of %d errors: %d of %d new ones within", n, within, draws)
+		}
 	}
 }
 

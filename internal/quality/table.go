@@ -52,7 +52,10 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 				truth = 100 * x
 			}
 			if e, known := estimate.Of(c, one); known {
-				dsc, low, high = 100*e.DSC, 100*e.Low, 100*e.High
+				dsc = 100 * e.DSC
+				if !math.IsNaN(e.Low) {
+					low, high = 100*e.Low, 100*e.High
+				}
 			}
 			t.Rows = append(t.Rows, []any{c.ID, int(one.Label), one.Name, one.Voxels, one.Volume, one.Height,
 				one.Components, one.Largest, one.Cut, s.VolumeZ(one), s.HeightZ(one), agreement, truth, dsc, low, high,

@@ -136,6 +136,9 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	if !o.Drawn {
 		r.known = pick(known)
 		r.estimate = quality.NewEstimator(r.known)
+		if note := r.estimate.Note(); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
 	}
 	for _, c := range candidates {
 		r.Cases = append(r.Cases, r.ranked(c))

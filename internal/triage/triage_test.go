@@ -101,7 +101,8 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 		t.Fatal(err)
 	}
 	const by = "estimated by 12 labelled cases that the network has not learnt from"
-	if len(r.Cases) != 4 || !strings.Contains(r.Notes[1], by) {
+	if len(r.Cases) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[1], "liver (12)") ||
+		!strings.Contains(r.Notes[2], by) {
 		t.Fatalf("%d cases: %q", len(r.Cases), r.Notes)
 	}
 	for n, k := range r.Cases {
