@@ -30,6 +30,9 @@ finish() {
 }
 trap finish EXIT
 
+# The environment is a container's, and nothing of this machine's.
+clean=(env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+
 # image FILE ROOT: does the steps of a container file in a folder that holds the image that it begins
 # with. The context is $scratch/context.
 image() {
@@ -40,11 +43,11 @@ image() {
   while read -r word rest; do
     echo "$word $rest"
     case $word in
-    RUN) chroot "$root" /bin/sh -c "$rest" >"$scratch/step.log" 2>&1 || { cat "$scratch/step.log"; exit 1; } ;;
+    RUN) chroot "$root" "${clean[@]}" /bin/sh -c "$rest" >"$scratch/step.log" 2>&1 || { cat "$scratch/step.log"; exit 1; } ;;
     COPY) read -r from to <<<"$rest" && cp "$scratch/context/$from" "$root$to" ;;
     USER) user=$rest ;;
     WORKDIR) mkdir -p "$root$rest" && mount --bind "$scratch/volume" "$root$rest" ;;
-    CMD) chroot --userspec="$user" "$root" $(tr -d '[]",' <<<"$rest") >/dev/null ;;
+    CMD) chroot --userspec="$user" "$root" "${clean[@]}" $(tr -d '[]",' <<<"$rest") >/dev/null ;;
     FROM) ;;
     *) echo "$1: no step $word is known here" >&2 && exit 1 ;;
     esac
@@ -84,7 +87,7 @@ chown -R 1000:1000 .
 
 echo "== the first trial of the Job"
 line=$(sed -n 's/^ *\(exec voxsaw .*\)$/\1/p' study-0/crossval.job.yaml)
-chroot --userspec=1000:1000 "$scratch/one" env JOB_COMPLETION_INDEX=0 /bin/sh -c "cd /work && $line"
+chroot --userspec=1000:1000 "$scratch/one" "${clean[@]}" JOB_COMPLETION_INDEX=0 /bin/sh -c "cd /work && $line"
 cd - >/dev/null
 
 echo "== Containerfile.mpi"
@@ -96,7 +99,7 @@ echo "== the first MPIJob"
 on_host() {
   local host=$1
   shift
-  ip netns exec "vx-$host" unshare --uts /bin/sh -c 'hostname "$0"; exec chroot --userspec=1000:1000 "$@"' "$host" "$scratch/mpi" "$@"
+  ip netns exec "vx-$host" unshare --uts /bin/sh -c 'hostname "$0"; exec chroot --userspec=1000:1000 "$@"' "$host" "$scratch/mpi" "${clean[@]}" "$@"
 }
 ip netns add vx-launcher
 ip -n vx-launcher link add pods type bridge
@@ -122,7 +125,7 @@ for n in 0 1; do
   on_host "$host" $server 2>"$scratch/$host.log" &
 done
 line=$(awk '/>-$/ {on = 1; next} /resources:/ {on = 0} on' "$scratch/volume/study-2/crossval.mpijobs.yaml" | head -n 2 | tr -s '\n ' ' ')
-on_host launcher env HOME=/home/voxsaw OMPI_MCA_orte_keep_fqdn_hostnames=true OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile \
+on_host launcher HOME=/home/voxsaw OMPI_MCA_orte_keep_fqdn_hostnames=true OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile \
   OMPI_MCA_plm_rsh_args="-o ConnectionAttempts=10" /bin/sh -c "cd /work && $line"
 cmp "$scratch"/volume/study-{0,2}/trials/scratch/fold-1/fraction-1/seed-1/scores.csv
 echo "== done"
