@@ -5,8 +5,10 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -128,6 +130,105 @@ func TestDependenciesAreTold(t *testing.T) {
 				t.Errorf("docs/dependencies.md tells of %s, which is not in go.mod", m[1])
 			}
 		}
+	}
+}
+
+// What docs/dependencies.md calls the last month of a module is that of the version used.
+func TestDependenciesLastMonths(t *testing.T) {
+	page, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	month := regexp.MustCompile(`\b20\d\d-\d\d\b`)
+	rows := regexp.MustCompile("(?m)^\\| (`[^|]*) \\|[^|]*\\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1)
+	told := 0
+	for _, row := range rows {
+		months := month.FindAllString(row[2], -1)
+		if len(months) == 0 {
+			continue // of the tables of other things
+		}
+		var want []string
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			const format = `{{with .Time}}{{.Format "2006-01"}}{{end}}`
+			out, err := exec.Command("go", "list", "-m", "-f", format, m[1]).Output()
+			if err != nil {
+				t.Fatalf("go list -m %s: %v", m[1], err)
+			}
+			when := strings.TrimSpace(string(out))
+			if when == "" {
+				t.Fatalf("nobody knows when %s was made: go mod download asks the proxy", m[1])
+			}
+			want = append(want, when)
+		}
+		if told += len(want); !slices.Equal(months, want) {
+			t.Errorf("docs/dependencies.md: %s: last %v, want %v", row[1], months, want)
+		}
+	}
+	if told < 30 {
+		t.Errorf("only %d modules have a month: is the search broken?", told)
+	}
+}
+
+// Each pretext task, backbone, reader and codec is in a row of docs/dependencies.md that says what
+// it follows, and its code names a source of that row.
+func TestMethodsAreTold(t *testing.T) {
+	page, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follows := map[string]string{} // by package
+	rows := regexp.MustCompile("(?m)^\\| ([^|]*`[^|]*) \\| ([^|]+) \\|").FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			follows[m[1]] = row[2]
+		}
+	}
+	// what registers for others follows nothing itself, and prepared cases are a format of our own
+	general := map[string]bool{"internal/classify": true, "network": true, "task": true, "volume/format": true,
+		"volume/prepared": true}
+	method := regexp.MustCompile(
+		`(?m)\b(?:pretext|classify|backbone)\.Register\(|^func (?:Decode|decode[A-Z]\w*|ReadHeader)\(`)
+	texts, methods := map[string]string{}, map[string]bool{}
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "examples" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		dir := filepath.ToSlash(filepath.Dir(path))
+		texts[dir] += string(text)
+		methods[dir] = methods[dir] || method.Match(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, found := regexp.MustCompile(`[\w-]*[A-Z][\w-]{2,}(?:\.\d+)?`), 0
+	for dir, is := range methods {
+		if !is || general[dir] {
+			continue
+		}
+		found++
+		sources := follows[dir]
+		if sources == "" {
+			t.Errorf("docs/dependencies.md does not say what %s follows", dir)
+			continue
+		}
+		named := func(source string) bool { return strings.Contains(texts[dir], source) }
+		if !slices.ContainsFunc(name.FindAllString(sources, -1), named) {
+			t.Errorf("the code of %s names nothing of what docs/dependencies.md says that it follows: %s", dir, sources)
+		}
+	}
+	if found < 14 {
+		t.Errorf("only %d packages were found: is the search broken?", found)
 	}
 }
 
