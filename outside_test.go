@@ -1,6 +1,8 @@
 package voxsaw_test
 
 import (
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,10 +11,51 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/zip"
+
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
+
+// Go can make a module of the repository's files, as the proxy does for go install of a version,
+// and go.mod has nothing that go install refuses.
+func TestModuleCanBeInstalled(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	var files []zip.File
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		files = append(files, repositoryFile(path))
+	}
+	checked, err := zip.CheckFiles(files)
+	if err != nil {
+		t.Error(err)
+	}
+	if len(checked.Valid) < 1000 {
+		t.Errorf("the module has %d files of %d", len(checked.Valid), len(files))
+	}
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(mod.Replace)+len(mod.Exclude) > 0 {
+		t.Error("go.mod replaces or excludes modules: go install of a version refuses that")
+	}
+}
+
+// repositoryFile implements [zip.File].
+type repositoryFile string
+
+func (f repositoryFile) Path() string                 { return string(f) }
+func (f repositoryFile) Lstat() (fs.FileInfo, error)  { return os.Lstat(string(f)) }
+func (f repositoryFile) Open() (io.ReadCloser, error) { return os.Open(string(f)) }
 
 // Programs of another module are built against this one and run: testdata/outside, which prepares,
 // pretrains, fine-tunes, predicts and compares, and the examples, each of which adds something to
