@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -73,6 +74,7 @@ type trialRecord[I any] struct {
 	Metrics        eval.Options `yaml:"metrics"`
 	Teachers       int          `yaml:"teachers,omitempty"`
 	Agreement      float64      `yaml:"agreement,omitempty"`
+	ScoreOn        string       `yaml:"score_on,omitempty"`
 }
 
 // earlierInference is the settings of inference under the keys of earlier versions.
@@ -92,8 +94,11 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
 	i := p.initialisation(t.Init)
 	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve,
-		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement}
+		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement, p.ScoreOn}
 	path := train.ConfigOf(folder)
+	if _, err := os.Stat(path); err == nil && !config.Gives(path, "", "score_on") {
+		now.ScoreOn = "" // the plan's record alone says it
+	}
 	if !config.Gives(path, "", "inference.largest_component") {
 		return now.text()
 	}
@@ -105,7 +110,7 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
 	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
-		p.Metrics, i.Teachers, i.Agreement}.text()
+		p.Metrics, i.Teachers, i.Agreement, ""}.text()
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of

@@ -440,7 +440,11 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	finished := false
-	if err := r.atRoot(func() error { finished = train.Finished(folder); return nil }); err != nil {
+	if err := r.atRoot(func() error {
+		status, err := train.ReadStatus(folder)
+		finished = err == nil && status.Finished && status.Step >= c.Train.Steps // more steps have scores of their own
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	unlabelled := t.Unlabelled

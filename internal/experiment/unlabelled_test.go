@@ -342,7 +342,7 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		if c.ranks > 1 {
 			_, err = p.Needs(t.Context(), traintest.CPU(t), c.ranks)
 		} else {
-			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{}})
+			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{step: func(string, int) {}}})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %s", err, c.want)
@@ -371,5 +371,38 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(),
 		"1 trial would have no scan without labels to learn from: teacher/fold-1/fraction-1/seed-1") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Trials that are there without the plan they are of have no scores that another plan may take: not
+// of fewer steps, and not on other voxels.
+func TestScoresOfOtherTrialsAreNotTaken(t *testing.T) {
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}]\nfolds: 2\nrun_folds: [1]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	run := func(out string, p Plan) (*Result, error) {
+		if err := os.RemoveAll(filepath.Join(out, planFile)); err != nil {
+			t.Fatal(err)
+		}
+		return Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{step: func(string, int) {}}})
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	first, err := run(out, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer := p
+	longer.Finetune.Train.Steps += 3
+	second, err := run(out, longer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(first.Runs), fmt.Sprint(second.Runs); a == b {
+		t.Errorf("scores after three steps more are those from before: %s", a)
+	}
+	longer.ScoreOn = scoreOnPrepared
+	if _, err := run(out, longer); err == nil || !strings.Contains(err.Error(), "score_on: scan in the run, prepared now") {
+		t.Errorf("scores on other voxels: %v", err)
 	}
 }
