@@ -25,7 +25,7 @@ func Changes(from, to []Trial, o FoldOptions) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	both := levelled(slices.Concat(from, to), func(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} })
+	both, _ := o.finite(levelled(slices.Concat(from, to), ofFraction), ofFraction, m)
 	from, to = both[:len(from)], both[len(from):]
 	var changes []Change
 	before := o.series(from, m)
@@ -60,7 +60,8 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 		return nil, err
 	}
 	// more labelled cases may show labels that fewer do not
-	runs = levelled(runs, func(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} })
+	ofAny := func(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} }
+	runs, _ = o.finite(levelled(runs, ofAny), ofAny, m)
 	var gains []LabelGain
 	for _, s := range o.series(runs, m) {
 		fractions := s.fractions()

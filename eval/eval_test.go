@@ -448,3 +448,53 @@ func TestUnlearntLabelsAreInNoMean(t *testing.T) {
 		t.Errorf("by label: %+v", summary)
 	}
 }
+
+// A run that misses what is hard has no smaller distances beside one that finds it: both are
+// compared by what both have found.
+func TestDistancesAreComparedWhereBothFound(t *testing.T) {
+	run := func(init string, fraction, liver, pancreas float64) Trial {
+		r := Trial{Initialisation: init, Fraction: fraction, Fold: 1, Seed: 1}
+		for n, hd95 := range []float64{liver, pancreas} {
+			r.Scores = append(r.Scores, Score{Case: "c", Label: uint16(n + 1), DSC: 0.5, HD95: hd95,
+				Predicted: 1, Reference: 1})
+		}
+		return r
+	}
+	missed := math.Inf(1)
+	runs := []Trial{run("scratch", 0.1, 5, missed), run("hard", 0.1, 4, 40), run("lost", 0.1, missed, 3),
+		run("scratch", 1, 3, 20)}
+	o := FoldOptions{Metric: "hd95"}
+	folds, err := Folds(runs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []struct {
+		mean, gain float64
+		infinite   int
+	}{{5, math.NaN(), 0}, {22, -1, 1}, {3, math.NaN(), 2}} {
+		cell := folds.Cells[0][n]
+		same := cell.Gain.Mean == want.gain || math.IsNaN(cell.Gain.Mean) && math.IsNaN(want.gain)
+		if cell.Spread.Mean != want.mean || !same || cell.Gain.Infinite != want.infinite {
+			t.Errorf("%s: mean %v, difference %+v; want %+v", folds.Initialisations[n], cell.Spread.Mean, cell.Gain,
+				want)
+		}
+	}
+	gains, err := LabelGains(runs[:2:2], o)
+	if err != nil || len(gains) > 0 {
+		t.Errorf("of one fraction: %+v, %v", gains, err)
+	}
+	gains, err = LabelGains([]Trial{runs[0], runs[3]}, o)
+	if err != nil || len(gains) != 1 || gains[0].Gain.Mean != -2 {
+		t.Errorf("more labels: %+v, %v; want 2 mm less of label 1", gains, err)
+	}
+	changes, err := Changes(runs[:1], []Trial{run("scratch", 0.1, 4, 10)}, o)
+	if err != nil || len(changes) != 1 || changes[0].Gain.Mean != -1 {
+		t.Errorf("two experiments: %+v, %v; want 1 mm less of label 1", changes, err)
+	}
+	again := []Trial{run("scratch", 0.1, 5, missed), run("hard", 0.1, 4, 40)}
+	again[0].Seed, again[1].Seed = 2, 2
+	ranking, err := RankRuns(append(again, runs[:2]...), o)
+	if err != nil || ranking.Blocks != 2 || ranking.Mean[0] != 2 || ranking.Mean[1] != 1 {
+		t.Errorf("ranks: %+v, %v; want the second first", ranking, err)
+	}
+}

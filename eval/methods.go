@@ -39,6 +39,7 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 		}
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])
+	runs, _ = o.finite(levelled(runs, ofFraction), ofFraction, metric)
 	for _, name := range methods {
 		cases := o.casesOf(runs, name, metric)
 		for _, key := range sortedRuns(cases) {

@@ -16,6 +16,9 @@ type Pair struct {
 	// Differences are initialisation minus baseline (or the second experiment minus the first) for
 	// every test case of both runs: means over its labels. Ratios are in percent.
 	Differences map[string]float64
+	// Infinite counts the labels of single cases that one of the two runs, or both, missed or
+	// invented: their distances are infinite, and count in neither run here.
+	Infinite int
 }
 
 // Mean is the mean difference over the cases.
@@ -28,7 +31,15 @@ func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pairsOf(o.casesOf(runs, initialisation, m), o.casesOf(runs, o.baseline(), m)), nil
+	two := slices.DeleteFunc(slices.Clone(levelled(runs, ofFraction)), func(r Trial) bool {
+		return r.Initialisation != initialisation && r.Initialisation != o.baseline()
+	})
+	two, left := o.finite(two, ofFraction, m)
+	pairs := pairsOf(o.casesOf(two, initialisation, m), o.casesOf(two, o.baseline(), m))
+	for n, p := range pairs {
+		pairs[n].Infinite = left[runKey{p.Fold, p.Fraction, p.Seed}]
+	}
+	return pairs, nil
 }
 
 // pairsOf pairs runs of the same fold, fraction and seed.
@@ -60,12 +71,15 @@ type runKey struct {
 	seed     uint64
 }
 
+// ofFraction is the key of a run that is compared with others of the same fraction.
+func ofFraction(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} }
+
 // casesOf is the metric of every test case of every run of an initialisation.
 func (o FoldOptions) casesOf(runs []Trial, initialisation string, m Metric) map[runKey]map[string]float64 {
 	all := map[runKey]map[string]float64{}
-	for _, r := range levelled(runs, func(r Trial) runKey { return runKey{r.Fold, r.Fraction, r.Seed} }) {
+	for _, r := range levelled(runs, ofFraction) {
 		if r.Initialisation == initialisation {
-			all[runKey{r.Fold, r.Fraction, r.Seed}] = caseMeans(r.Scores, m, o.Label)
+			all[ofFraction(r)] = caseMeans(r.Scores, m, o.Label)
 		}
 	}
 	return all
@@ -101,6 +115,39 @@ func levelled(runs []Trial, key func(Trial) runKey) []Trial {
 		}
 	}
 	return level
+}
+
+// finite are the runs with the same labels of each case in their means, where they are compared: of
+// those that have a key in common, a label of a case whose metric is infinite in one, as distances
+// are of what was missed or invented, counts in none. Otherwise the run that misses more of what is
+// hard would have the better mean. left says how many labels of cases that are for a key.
+func (o FoldOptions) finite(runs []Trial, key func(Trial) runKey, m Metric) (level []Trial, left map[runKey]int) {
+	type place struct {
+		key   runKey
+		id    string
+		label uint16
+	}
+	infinite := map[place]bool{}
+	left = map[runKey]int{}
+	for _, r := range runs {
+		for _, s := range r.Scores {
+			at := place{key(r), s.Case, s.Label}
+			if (o.Label == 0 || s.Label == o.Label) && s.Counts() && math.IsInf(m.Of(s), 0) && !infinite[at] {
+				infinite[at] = true
+				left[at.key]++
+			}
+		}
+	}
+	if len(infinite) == 0 {
+		return runs, left
+	}
+	level = slices.Clone(runs)
+	for n, r := range level {
+		level[n].Scores = slices.DeleteFunc(slices.Clone(r.Scores), func(s Score) bool {
+			return infinite[place{key(r), s.Case, s.Label}]
+		})
+	}
+	return level, left
 }
 
 func sortedRuns(runs map[runKey]map[string]float64) []runKey {
@@ -192,6 +239,9 @@ func comparePairs(pairs []Pair, o FoldOptions) Comparison {
 		c.Gains = append(c.Gains, p.Mean())
 	}
 	c.Gain = Summarise(c.Gains)
+	for _, p := range pairs {
+		c.Gain.Infinite += p.Infinite
+	}
 	c.Interval, c.Test = MeanTest(c.Gains)
 	if c.Gain.N > 1 {
 		c.Ranks, _ = Wilcoxon(c.Gains, make([]float64, len(c.Gains))) // of one length

@@ -122,6 +122,7 @@ func RankRuns(runs []Trial, o FoldOptions) (Ranking, error) {
 	if len(methods) == 0 {
 		return Ranking{}, errors.New("no runs to rank")
 	}
+	runs, _ = o.finite(levelled(runs, ofFraction), ofFraction, m)
 	var of []map[runKey]map[string]float64
 	for _, name := range methods {
 		of = append(of, o.casesOf(runs, name, m))

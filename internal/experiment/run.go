@@ -442,7 +442,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	finished := false
 	if err := r.atRoot(func() error {
 		status, err := train.ReadStatus(folder)
-		finished = err == nil && status.Finished && status.Step >= c.Train.Steps // more steps have scores of their own
+		// more steps have scores of their own
+		finished = err == nil && status.Finished && status.Step >= c.Train.Steps
 		return nil
 	}); err != nil {
 		return nil, err

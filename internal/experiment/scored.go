@@ -397,7 +397,7 @@ func (s Scored) learning(fractions []float64) report.Section {
 		}
 	}
 	return report.Section{Title: "Learning curves", Blocks: []report.Block{
-		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a run does not learn from; no network is chosen by them."),
+		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a run does not learn from; no network is chosen by them. Where encoders are pretrained on the fold's training cases (plans without unlabelled), they have seen the images of these, without labels, which may flatter their curves: scores of test cases, which nobody has seen, are above."),
 		charts, report.Table{Table: table.CurveRows(eval.CompareCurves(s.Curves, s.Baseline), s.Baseline)},
 	}}
 }

@@ -52,6 +52,9 @@ func Means(f eval.FoldTable) Table {
 		}
 	}
 	t.Notes = FoldNotes(f)[:1]
+	if note := infiniteNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
 	if text := Unlearnt(f.Unlearnt); text != "" {
 		t.Notes = append(t.Notes, text+".")
 	}
@@ -97,12 +100,23 @@ func Unlearnt(labels []eval.UnlearntLabel) string {
 	return "In no mean, for no training case of the run shows it: " + List(parts, 20)
 }
 
+// infiniteNote says what the infinite values of a fold table are; "" where there are none.
+func infiniteNote(f eval.FoldTable) string {
+	for _, c := range slices.Concat(f.Cells...) {
+		if c.Spread.Infinite > 0 {
+			return "∞: so many labels of single cases that were missed or invented, whose distances are in no " +
+				"mean; beside a difference, those of either run, which count in neither."
+		}
+	}
+	return ""
+}
+
 // FoldNotes say what the numbers of a fold table are.
 func FoldNotes(f eval.FoldTable) []string {
-	runs, pairs, infinite := 0, 0, 0
+	runs, pairs := 0, 0
 	for _, row := range f.Cells {
 		for _, c := range row {
-			runs, pairs, infinite = max(runs, c.Spread.N), max(pairs, c.Gain.N), max(infinite, c.Spread.Infinite)
+			runs, pairs = max(runs, c.Spread.N), max(pairs, c.Gain.N)
 		}
 	}
 	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
@@ -112,9 +126,8 @@ func FoldNotes(f eval.FoldTable) []string {
 	if text := Unlearnt(f.Unlearnt); text != "" {
 		notes = append(notes, text+".")
 	}
-	if infinite > 0 {
-		notes = append(notes,
-			"∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
+	if note := infiniteNote(f); note != "" {
+		notes = append(notes, note)
 	}
 	if len(f.Initialisations) > 1 && pairs > 1 {
 		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
@@ -170,11 +183,14 @@ func Differences(f eval.FoldTable) Table {
 		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
 	}
 	t.Notes = append(t.Notes, lessIsBetter(f)...)
+	if !f.Metric.Ratio {
+		t.Notes = append(t.Notes, distancesNote)
+	}
 	return t
 }
 
-// distancesNote stands below tables of distances.
-const distancesNote = "Distances: a label that was missed or invented in a case has none there, and is in no mean of that run."
+// distancesNote stands below tables that compare distances.
+const distancesNote = "Distances: a label that one of the runs that are compared missed or invented in a case counts for none of them there, and penalise gives it the image's diagonal. ∞: so many of these."
 
 // Measure is a table of an experiment by one metric, or by one structure.
 type Measure struct {
@@ -283,8 +299,7 @@ func changes(title string, list []eval.Change, m eval.Metric) Table {
 		if first != "" {
 			note += fmt.Sprintf("; of %s - %s, the difference moved in favour of %s", first, baseline, first)
 		}
-		t.Notes = append(t.Notes, note+".",
-			distancesNote+" Runs that find more labels may have a larger mean for it: look at single labels, too.")
+		t.Notes = append(t.Notes, note+".", distancesNote)
 	}
 	return t
 }
