@@ -28,7 +28,7 @@ an encoder on 3x3x3 puzzles, solve a puzzle, fine-tune from scratch and from tha
 report with pictures and curves. Needs nothing but the program.`,
 		`  voxsaw demo
   voxsaw demo --quick --out /tmp/demo`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, *o) })
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return explainStudy(runDemo(cmd, *o)) })
 	cmd.Annotations = map[string]string{asSaved: "yes"}
 	return cmd
 }
@@ -79,7 +79,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	}
 	result, err := experiment.Run(ctx, plan, s)
 	if err != nil {
-		return explain(err, "the same command", "choose another --out folder")
+		return err
 	}
 	path, scores, err := demo.PredictScan(ctx, result, s, scans)
 	if err == nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/export"
 	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
@@ -91,6 +93,14 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	if errors.As(err, &foreign) {
 		return withHint(err, "choose another --out")
 	}
+	var broken *export.CaseError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return withHint(err, "%s is no data set yet, for it has no dataset.json: the same command writes it anew", o.Out)
+	case errors.As(err, &broken):
+		return withHint(err, "voxsaw inspect %s lists all scans that cannot be read; the same command writes %s anew",
+			hint.Words(roots...), o.Out)
+	}
 	if err != nil {
 		return err
 	}
@@ -108,8 +118,8 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	for n := range len(s.Labels) {
 		names = append(names, fmt.Sprintf("%d %s", n+1, s.Labels[uint16(n+1)]))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d cases with labels, %d without; channels %s; labels %s\n", o.Out, s.Labelled,
-		s.Unlabelled, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s with labels, %d without; channels %s; labels %s\n", o.Out,
+		numbers.Count(s.Labelled, "case"), s.Unlabelled, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
 	return err
 }
 

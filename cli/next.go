@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -85,7 +87,14 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 			progress.Describe(id)
 		}})
 	if progress != nil {
+		if err == nil {
+			progress.Add(1) // the last one is begun, and ends
+		}
 		progress.Finish()
+	}
+	const again = "the same command begins anew"
+	if errors.Is(err, context.Canceled) {
+		return withHint(err, again)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", data, err)
@@ -96,6 +105,9 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 		err = ranking.Table().JSON(cmd.OutOrStdout())
 	} else {
 		err = printTable(cmd.OutOrStdout(), ranking.Table())
+	}
+	if errors.Is(failed, context.Canceled) {
+		failed = withHint(failed, again)
 	}
 	return cmp.Or(failed, err)
 }

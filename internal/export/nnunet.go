@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -71,13 +72,25 @@ type Summary struct {
 	Notes      []string          `json:"notes"`
 }
 
+// A CaseError says what is wrong with a case, without which nothing is exported.
+type CaseError struct {
+	ID  string
+	err error
+}
+
+func (e *CaseError) Error() string { return e.ID + ": " + e.err.Error() }
+
+// Unwrap gives what is wrong.
+func (e *CaseError) Unwrap() error { return e.err }
+
 // NNUNet writes a data set into a folder as nnU-Net v2 wants raw data: imagesTr, labelsTr and
 // dataset.json; scans without labels in imagesTs; splits_final.json, whose folds divide
 // patients; and names.csv, which says which case was which scan, and is not for nnU-Net. Scans
 // keep their voxels and values, labels get the numbers 1, 2, ... without gaps, one that is
 // called ignore the highest.
 //
-// dataset.json is written last: a folder without it was interrupted, and is written anew. A case
+// dataset.json is written last: a folder without it was interrupted, and is written anew. One
+// process has the folder at a time. A case
 // that cannot be read is an error: nothing is left out. tell is told each case and what was
 // noticed in it; it may be nil.
 //
@@ -85,9 +98,7 @@ type Summary struct {
 // nnU-Net 2.8.
 func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	tell func(id string, notes []string)) (*Summary, error) {
-	if _, err := os.Stat(filepath.Join(dir, datasetFile)); err == nil {
-		return nil, fmt.Errorf("%s has a data set already: remove it, or choose another folder", dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err := unwritten(dir); err != nil {
 		return nil, err
 	}
 	e := &exporter{dataset: d, dir: dir, options: o, numbers: map[uint16]bool{}, names: map[uint16]string{},
@@ -95,33 +106,45 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	if err := e.name(); err != nil {
 		return nil, err
 	}
-	if err := atomicfile.MakeFolder(dir); err != nil {
-		return nil, err
-	}
-	release, err := owner.Enter(dir)
+	release, err := owner.Hold(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+	if err := unwritten(dir); err != nil { // another process may have been at work
+		return nil, err
+	}
 	// of an export that was interrupted
 	for _, folder := range []string{images, labels, unlabelled} {
 		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range d.Cases {
+	for n, c := range d.Cases {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("stopped after %d of %s: %w", n, numbers.Count(len(d.Cases), "case"), err)
 		}
 		notes, err := e.write(c)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.ID, err)
+			return nil, &CaseError{c.ID, err}
 		}
 		if tell != nil {
 			tell(c.ID, notes)
 		}
 	}
 	return e.finish(ctx)
+}
+
+// unwritten makes sure that no data set is in a folder.
+func unwritten(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, datasetFile))
+	if err == nil {
+		return fmt.Errorf("%s has a data set already: remove it, or choose another folder", dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 type exporter struct {

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -162,6 +164,15 @@ func TestInterrupted(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(out, "images*", "*"))
 	if err != nil || len(left) != 5 || slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, "Doe") }) {
 		t.Errorf("%q, %v", left, err)
+	}
+	// two at once: one of them writes, and the other one leaves its files alone
+	shared := filepath.Join(t.TempDir(), "out")
+	var second error
+	if _, err := NNUNet(context.Background(), detect(t, root), shared, options(), func(string, []string) {
+		_, err := NNUNet(context.Background(), detect(t, root), shared, options(), nil)
+		second = errors.Join(second, err)
+	}); err != nil || !errors.As(second, new(*atomicfile.HeldError)) {
+		t.Errorf("two at once: %v, and %v", err, second)
 	}
 	foreign := t.TempDir()
 	if err := os.WriteFile(filepath.Join(foreign, "names.csv"), nil, 0o644); err != nil {

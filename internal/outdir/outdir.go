@@ -4,8 +4,8 @@
 // Start at [Owner], a command with the names of its files. It takes them ([Owner.Take]) before it
 // writes the first, so that the next run, after whatever ended this one, knows its own files from
 // a user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder
-// that one process has at a time, and [Owner.Enter] for one that several share; locks and digests
-// themselves are package atomicfile's.
+// that one process has at a time ([Owner.Hold] with names), and [Owner.Enter] for one that several
+// share; locks and digests themselves are package atomicfile's.
 package outdir
 
 import (
@@ -62,8 +62,21 @@ func Hold(dir string, clean func() error) (release func(), err error) {
 // others until it is released. Who is alone there removes what killed processes have left of the
 // owner's files.
 func (o Owner) Enter(dir string) (release func(), err error) {
-	release, err = atomicfile.Enter(dir, func(name string) bool { return name == File || slices.Contains(o.Files, name) })
-	if err != nil {
+	return o.takeIn(dir, func() (func(), error) { return atomicfile.Enter(dir, o.has) })
+}
+
+// Hold is [Owner.Take] for a folder that one process has at a time, see [Hold].
+func (o Owner) Hold(dir string) (release func(), err error) {
+	return o.takeIn(dir, func() (func(), error) {
+		return Hold(dir, func() error { return atomicfile.Clean(dir, o.has) })
+	})
+}
+
+// has says whether a file is the owner's, or the list of those.
+func (o Owner) has(name string) bool { return name == File || slices.Contains(o.Files, name) }
+
+func (o Owner) takeIn(dir string, enter func() (func(), error)) (release func(), err error) {
+	if release, err = enter(); err != nil {
 		return nil, err
 	}
 	if err := o.Take(dir); err != nil {

@@ -464,6 +464,10 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		if !b.mine(n) {
 			continue
 		}
+		if ctx.Err() != nil {
+			own.Stopped = true
+			return own, nil
+		}
 		target := b.targets[n]
 		// another process may have written it meanwhile
 		if err := b.checkOther(n, made, watch); err != nil {
@@ -482,7 +486,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		p.Watch(func(done, total int) { watch.Window(c.ID, done, total) },
 			func(text string) { watch.Note(c.ID + ": " + text) })
 		err := b.one(ctx, p, n, watch)
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
 			own.Stopped = true
 			return own, nil
 		}

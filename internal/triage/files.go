@@ -14,6 +14,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/quality"
@@ -79,7 +80,7 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	for _, k := range first {
 		names = append(names, k.files.picture, k.files.labels)
 	}
-	release, err := outdir.Owner{Name: Owner, Files: names}.Enter(dir)
+	release, err := outdir.Owner{Name: Owner, Files: names}.Hold(dir)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 		}
 	}
 	var failed []error
-	for _, k := range first {
+	for n, k := range first {
 		err := r.writeCase(ctx, dir, k)
 		if err == nil {
 			err = removeOthers(dir, k, written)
@@ -106,8 +107,9 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 		if err != nil {
 			failed = append(failed, fmt.Errorf("case %s: %w", k.ID, err))
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if stopped := ctx.Err(); stopped != nil && (err != nil || n+1 < len(first)) {
+			return fmt.Errorf("stopped: the tables in %s are whole, label maps and pictures are there of %d of %s: %w",
+				dir, n+1-len(failed), numbers.Count(len(first), "case"), stopped)
 		}
 	}
 	if len(failed) > 0 {

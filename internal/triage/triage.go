@@ -101,11 +101,15 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		})
 	}
 	predicted := map[string]quality.Case{}
-	for _, id := range slices.Concat(known, wanted) {
+	for n, id := range slices.Concat(known, wanted) {
 		if o.Begin != nil {
 			o.Begin(id, len(known)+len(wanted))
 		}
 		c, err := r.predicted(ctx, id)
+		if stopped := ctx.Err(); stopped != nil {
+			return nil, fmt.Errorf("stopped after %d of %s: %w", n, numbers.Count(len(known)+len(wanted), "case"),
+				stopped)
+		}
 		if err != nil {
 			return nil, err
 		}
