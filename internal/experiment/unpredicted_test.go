@@ -53,12 +53,12 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 			Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0),
 				score("", 3, 0, 0), score("", 4, 0, 1)}},
 		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Components: "all",
-			Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1),
+			Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 1),
 				score("", 4, 1, 1)}},
 	}}
 	got := r.Warnings()
 	if len(got) != 2 || !strings.HasPrefix(got[0],
-		"cord was predicted in no voxel of any test case in 1 of 2 runs, though references show it (scratch, 10 % of the cases, fold 1, seed 1)") || !strings.HasPrefix(got[1], "label 4 was") {
+		"cord was predicted in no voxel of any test case in 2 of 2 runs, though references show it: scratch (10 % of the cases, fold 1, seed 1) and scratch (10 % of the cases, fold 2, seed 1). These") || !strings.HasPrefix(got[1], "label 4 was") {
 		t.Errorf("%q", got)
 	}
 }
