@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,12 +76,12 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 	solver := &solverBenchOptions{Sizes: []int{8, 27, 64}, Batch: 1000}
 	cmd.AddCommand(verb("solver", "Assignment problems, single and in batches", "",
 		"  voxsaw bench solver --sizes 8,27,64", cobra.NoArgs, solver, func(cmd *cobra.Command, _ []string) error {
-			return runBenchSolver(cmd.OutOrStdout(), *solver)
+			return runBenchSolver(cmd.Context(), cmd.OutOrStdout(), *solver)
 		}))
 	read := &readBenchOptions{Repeat: 3, Read: dataset.DefaultReadOptions()}
 	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series", "", "  voxsaw bench read scan.nii.gz",
 		cobra.ExactArgs(1), read, func(cmd *cobra.Command, args []string) error {
-			return runBenchRead(cmd.OutOrStdout(), args[0], *read)
+			return runBenchRead(cmd.Context(), cmd.OutOrStdout(), args[0], *read)
 		}))
 	return cmd
 }
@@ -197,7 +198,16 @@ type benchLine struct {
 	timedStep
 }
 
+// benchOnly are the settings of one task's bench that another one would not look at.
+var benchOnly = map[string][]string{"pretrain": {"crop"}, "segment": {"grid", "head"}, "infer": {"grid", "head"}}
+
 func runBench(cmd *cobra.Command, task string, o benchOptions) error {
+	for _, name := range benchOnly[task] {
+		if f := cmd.Flags().Lookup(name); givenNow(cmd, f) {
+			of, _, _ := strings.Cut(f.Usage, ":")
+			return withHint(usagef("--%s is of bench %s: bench %s does not look at it", name, of, task), "leave it out")
+		}
+	}
 	network, plan, err := o.network()
 	if err != nil {
 		return err
@@ -227,7 +237,7 @@ func runBench(cmd *cobra.Command, task string, o benchOptions) error {
 			Memory: o.Memory.limitAll()}.Run
 	}
 	t, err := o.time(cmd.ErrOrStderr(), bench.Options{}, func(d device.Device, b bench.Options) (bench.Timing, error) {
-		return step(d, o.Warmup, o.Steps, b)
+		return step(cmd.Context(), d, o.Warmup, o.Steps, b)
 	})
 	if t.Device == "" {
 		return err
@@ -354,7 +364,7 @@ type solverBenchOptions struct {
 	Batch int   `yaml:"batch" help:"matrices in a batch" range:"[1,)"`
 }
 
-func runBenchSolver(w io.Writer, o solverBenchOptions) error {
+func runBenchSolver(ctx context.Context, w io.Writer, o solverBenchOptions) error {
 	for _, n := range o.Sizes {
 		if n < 1 || n > 4096 || o.Batch < 1 {
 			return usagef("sizes must be from 1 to 4096, batch at least 1")
@@ -368,6 +378,9 @@ func runBenchSolver(w io.Writer, o solverBenchOptions) error {
 		var s solver.Solver
 		var single, batch []time.Duration
 		for range 7 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			start := time.Now()
 			for k := range o.Batch {
 				if _, err := s.Assign(answers[k*n:(k+1)*n], costs[k*n*n:(k+1)*n*n]); err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strconv"
@@ -35,7 +36,7 @@ func newBench2D() *cobra.Command {
 		benchTiming: defaultBenchTiming()}
 	return verb("2d", "One pretraining step on photographs: encoder, head, solver, gradients, SGD", "",
 		"  voxsaw bench 2d --backbone resnet18", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			return runBench2D(cmd.OutOrStdout(), cmd.ErrOrStderr(), *o)
+			return runBench2D(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), *o)
 		})
 }
 
@@ -52,7 +53,7 @@ type bench2DLine struct {
 	timedStep
 }
 
-func runBench2D(w, log io.Writer, o bench2DOptions) error {
+func runBench2D(ctx context.Context, w, log io.Writer, o bench2DOptions) error {
 	n, err := photonet.New(photonet.Config{Kind: o.Backbone, Width: o.Width, Size: [2]int{o.Patch, o.Patch}})
 	if err != nil {
 		return &usageError{err}
@@ -61,7 +62,9 @@ func runBench2D(w, log io.Writer, o bench2DOptions) error {
 		Features: 1024, Hidden: 256, Rounds: 1, Binary: o.Binary, Distance: 3, Batch: o.Batch}}
 	work := bench.Puzzle{Game: game, Encoder: n, Memory: o.Memory.limitAll()}
 	t, failed := o.time(log, bench.Options{CPU: cpuTime},
-		func(d device.Device, b bench.Options) (bench.Timing, error) { return work.Run(d, o.Warmup, o.Steps, b) })
+		func(d device.Device, b bench.Options) (bench.Timing, error) {
+			return work.Run(ctx, d, o.Warmup, o.Steps, b)
+		})
 	if t.Device == "" {
 		return failed
 	}

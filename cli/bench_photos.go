@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -38,7 +39,7 @@ func newBenchPhotos() *cobra.Command {
 	o := &photoBenchOptions{Repeat: 5, Most: 100, Size: [2]int{255, 255}, Fit: string(photo.Warp)}
 	return verb("photos PHOTOS", "Decoding photographs and resizing them, on one thread", "",
 		"  voxsaw bench photos imagenette", cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
-			line, err := benchPhotos(args[0], *o)
+			line, err := benchPhotos(cmd.Context(), args[0], *o)
 			if err != nil {
 				return err
 			}
@@ -49,7 +50,7 @@ func newBenchPhotos() *cobra.Command {
 		})
 }
 
-func benchPhotos(root string, o photoBenchOptions) (line photoBenchLine, err error) {
+func benchPhotos(ctx context.Context, root string, o photoBenchOptions) (line photoBenchLine, err error) {
 	if err := (photos.Options{Size: o.Size, Fit: o.Fit}).Check(); err != nil || o.Repeat < 1 || o.Most < 0 {
 		if err == nil {
 			err = fmt.Errorf("--repeat must be at least 1 and --most at least 0")
@@ -82,6 +83,9 @@ func benchPhotos(root string, o photoBenchOptions) (line photoBenchLine, err err
 	resizer, pixels := photo.NewResizer(o.Size[0], o.Size[1], photo.Fit(o.Fit)), make([]byte, 3*o.Size[0]*o.Size[1])
 	var times []float64
 	for range o.Repeat {
+		if err := ctx.Err(); err != nil {
+			return line, err
+		}
 		start := time.Now()
 		for _, data := range files {
 			p, err := photo.Decode(data)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ type readBenchLine struct {
 	PeakMiB int64   `json:"peak_mib"` // of the process, after it was read once
 }
 
-func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
+func runBenchRead(ctx context.Context, w io.Writer, path string, o readBenchOptions) error {
 	if o.Repeat < 1 {
 		return usagef("--repeat must be at least 1")
 	}
@@ -48,6 +49,9 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 	var times []time.Duration
 	var cpu time.Duration
 	for range o.Repeat {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		start, before := time.Now(), cpuTime()
 		v, _, err := dataset.ReadImage(path, o.Read)
 		if err != nil {

@@ -13,7 +13,7 @@ type deviceOptions struct {
 	Device    string    `yaml:"device" help:"what to compute on" oneof:"cpu cuda"`
 	Precision string    `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
 	GPUMemory gibibytes `yaml:"gpu_memory,omitempty" help:"limit of what is taken of the GPU's memory: 16GiB, 512MiB, or a number of GiB; 0: 95 % of what is free"`
-	Threads   int       `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Threads   int       `yaml:"threads" help:"CPU threads; 0: all cores" range:"[0,4096]"`
 	Conv      string    `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
 	Tuning    string    `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: what comes with the program for this GPU, or else the shape of each convolution, decides"`
 	Choices   []string  `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`

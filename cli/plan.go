@@ -262,9 +262,9 @@ func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
 	}
 	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
 		w.Network.Channels)
-	t, err := m.network(w).Run(m.dev, planWarmup, planTimed, bench.Options{})
+	t, err := m.network(w).Run(m.ctx, m.dev, planWarmup, planTimed, bench.Options{})
 	if more := m.moreSteps(t.Mean); err == nil && more > 0 {
-		t, err = m.network(w).Run(m.dev, planWarmup, more, bench.Options{})
+		t, err = m.network(w).Run(m.ctx, m.dev, planWarmup, more, bench.Options{})
 	}
 	return t.Mean, err
 }
@@ -295,7 +295,7 @@ func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
 	game := jigsaw.Config{Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Shuffles: 1,
 		Puzzle: voxsaw.Puzzle{Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: 1, Distance: 2, Batch: p.Batch}}
 	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch},
-		Memory: m.limit}.Run(m.dev, planWarmup, planTimed, bench.Options{})
+		Memory: m.limit}.Run(m.ctx, m.dev, planWarmup, planTimed, bench.Options{})
 	return t.Median, err
 }
 

@@ -79,6 +79,9 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 		if o.Rounds > 1 {
 			say(stderr, "round %d of %d", round+1, o.Rounds)
 		}
+		if err := o.check(cmd, student); err != nil { // before the teachers take their time
+			return err
+		}
 		if err := o.teach(cmd, teachers, targets, before); err != nil {
 			return err
 		}
@@ -105,6 +108,27 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 			return err
 		}
 		teachers, before = append(teachers, train.Last(student)), targets
+	}
+	return nil
+}
+
+// check makes sure that a student that has not begun can be trained with these settings.
+func (o selftrainOptions) check(cmd *cobra.Command, student string) error {
+	if train.Begun(student) || unsized(cmd) {
+		return nil
+	}
+	plan, err := planned(&o.Network, o.Plans)
+	if err != nil {
+		return err
+	}
+	cropOfPlan(cmd, plan, &o.Crop)
+	store, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if _, err := o.Config.Resolve(store); err != nil {
+		return &usageError{err}
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ type tuneOptions struct {
 	workload  `yaml:",inline"`
 	Device    string `yaml:"device" help:"what is measured" oneof:"cpu cuda"`
 	Precision string `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
-	Threads   int    `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Threads   int    `yaml:"threads" help:"CPU threads; 0: all cores" range:"[0,4096]"`
 	Out       string `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
 }
 

@@ -7,6 +7,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,8 +53,8 @@ func (s Steps) Check() error {
 	return nil
 }
 
-// Measure runs the steps.
-func (s Steps) Measure(o Options) (Timing, error) {
+// Measure runs the steps, and stops between two of them where the context ends.
+func (s Steps) Measure(ctx context.Context, o Options) (Timing, error) {
 	if err := s.Check(); err != nil {
 		return Timing{}, err
 	}
@@ -67,6 +68,9 @@ func (s Steps) Measure(o Options) (Timing, error) {
 	var times []time.Duration
 	var update, cpu time.Duration
 	for step := range s.Warmup + s.Timed {
+		if err := ctx.Err(); err != nil {
+			return t, err
+		}
 		if step == s.Warmup {
 			for _, p := range s.Programs {
 				p.Profile(o.Profile)

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -39,11 +41,16 @@ func TestProfile(t *testing.T) {
 		},
 		Update: func(int) error { time.Sleep(time.Millisecond); return nil },
 	}
-	plain, err := steps.Measure(Options{})
+	plain, err := steps.Measure(t.Context(), Options{})
 	if err != nil || plain.Profile != nil || plain.Median < plain.Min || plain.Min < time.Millisecond {
 		t.Fatalf("%+v, %v", plain, err)
 	}
-	timing, err := steps.Measure(Options{Profile: true})
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := steps.Measure(stopped, Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	timing, err := steps.Measure(t.Context(), Options{Profile: true})
 	if err != nil {
 		t.Fatal(err)
 	}

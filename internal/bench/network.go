@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -61,7 +62,7 @@ func (n Network) Plan(dev device.Device) (Footprint, error) {
 }
 
 // Run measures.
-func (n Network) Run(dev device.Device, warmup, timed int, o Options) (Timing, error) {
+func (n Network) Run(ctx context.Context, dev device.Device, warmup, timed int, o Options) (Timing, error) {
 	b, err := n.build(dev)
 	if err != nil {
 		return Timing{}, err
@@ -105,7 +106,7 @@ func (n Network) Run(dev device.Device, warmup, timed int, o Options) (Timing, e
 	if !n.Infer {
 		steps.Update = func(step int) error { return update(dev, b.optimizer, step) }
 	}
-	t, err := steps.Measure(o)
+	t, err := steps.Measure(ctx, o)
 	t.Bytes = b.params.Total()
 	return t, err
 }

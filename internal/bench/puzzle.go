@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ type Puzzle struct {
 }
 
 // Run measures.
-func (p Puzzle) Run(dev device.Device, warmup, timed int, o Options) (Timing, error) {
+func (p Puzzle) Run(ctx context.Context, dev device.Device, warmup, timed int, o Options) (Timing, error) {
 	if err := p.Game.Check(); err != nil {
 		return Timing{}, err
 	}
@@ -54,7 +55,7 @@ func (p Puzzle) Run(dev device.Device, warmup, timed int, o Options) (Timing, er
 			return t.Ahead(batch) // the next step's, as in a training
 		},
 		Update: func(step int) error { return update(dev, optimizer, step) },
-	}.Measure(o)
+	}.Measure(ctx, o)
 	timing.Bytes = params.Total()
 	return timing, err
 }

@@ -35,7 +35,7 @@ var tiny = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "instan
 func TestNetwork(t *testing.T) {
 	for _, infer := range []bool{false, true} {
 		n := Network{Settings: tiny, Crop: [3]int{8, 8, 8}, Batch: 1, Infer: infer}
-		got, err := n.Run(testDevice(t), 1, 2, Options{})
+		got, err := n.Run(t.Context(), testDevice(t), 1, 2, Options{})
 		// The first convolution alone: 8^3 voxels, 125 taps, 4 channels, 2 for multiply and add.
 		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 ||
 			got.FLOPs < first || got.Bytes <= 0 {
@@ -49,7 +49,7 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("planned %d bytes, took %d", plan.Total, got.Bytes)
 		}
 	}
-	if _, err := (Network{Settings: tiny, Crop: [3]int{10, 8, 8}, Batch: 1}).Run(testDevice(t), 0, 1,
+	if _, err := (Network{Settings: tiny, Crop: [3]int{10, 8, 8}, Batch: 1}).Run(t.Context(), testDevice(t), 0, 1,
 		Options{}); err == nil {
 		t.Error("a crop that does not fit was timed")
 	}
@@ -95,14 +95,14 @@ func TestPuzzle(t *testing.T) {
 			Features: 12, Hidden: 10, Rounds: 1, Distance: 2, Batch: 2}},
 		Encoder: backbone.Patches{Backbone: b, Size: [3]int{8, 8, 8}},
 	}
-	timing, err := p.Run(testDevice(t), 1, 2, Options{})
+	timing, err := p.Run(t.Context(), testDevice(t), 1, 2, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if timing.Min <= 0 || timing.Median < timing.Min || timing.FLOPs <= 0 || timing.Bytes <= 0 {
 		t.Errorf("timing %+v", timing)
 	}
-	if _, err := p.Run(testDevice(t), 1, 0, Options{}); err == nil {
+	if _, err := p.Run(t.Context(), testDevice(t), 1, 0, Options{}); err == nil {
 		t.Error("no steps were timed")
 	}
 }
