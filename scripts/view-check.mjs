@@ -40,6 +40,13 @@ try {
   await page.goto(address.replace(/\/$/, "")); // as somebody may copy it
   await page.waitForSelector("body[data-shown]");
   assert.equal(page.url(), address, "an address without its last slash leads elsewhere");
+  const parts = await page.evaluate(() => {
+    const [name, why] = document.querySelector("#cases").rows[0].cells, text = document.createRange();
+    why.textContent = "left kidney: 9 components, where others have 4";
+    text.selectNodeContents(name);
+    return text.getClientRects().length;
+  });
+  assert.equal(parts, 1, "what is doubtful about a case breaks its name into pieces");
   const greys = () => page.evaluate(() => [nv.volumes[0].cal_min, nv.volumes[0].cal_max]);
   assert.deepEqual(await greys(), [-160, 240], "CT is not in the window of abdominal CT");
   const where = () => page.evaluate(() => [...window.nv.scene.crosshairPos]);
