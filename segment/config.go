@@ -35,6 +35,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -120,6 +122,8 @@ type Config struct {
 
 	// names of the labels, from the data
 	Names []string `yaml:"names,flow" flag:"-"`
+	// labels of voxels that nobody decided about, by their name, from the data: they are left out
+	Ignored []uint16 `yaml:"ignored,flow,omitempty" flag:"-"`
 	// how the cases were prepared, from the data
 	Preparation volume.Preparation `yaml:"preparation" flag:"-"`
 
@@ -153,6 +157,7 @@ func (c Config) Resolve(of sample.Store) (Config, error) {
 	}
 	names := store.LabelNames()
 	ignored := volume.IgnoredLabels(names)
+	c.Ignored = ignored
 	if len(c.Labels) == 0 {
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			if !slices.Contains(ignored, label) {
@@ -194,6 +199,21 @@ func (c Config) Resolve(of sample.Store) (Config, error) {
 	}
 	return c, c.Check()
 }
+
+// neverSaid lists the settings that the run in a folder says nothing of, because it was begun by a
+// version that did not know them: it may be resumed with any value of them.
+func neverSaid(folder string) []string {
+	text, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
+	if err != nil || slices.ContainsFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, ignoredKey+":")
+	}) {
+		return nil
+	}
+	return []string{ignoredKey}
+}
+
+// ignoredKey is the setting of the labels that are left out.
+const ignoredKey = "ignored"
 
 // numbered writes the labels of each entry as numbers: names stand for the label that is called so,
 // whatever the case of their letters and whatever signs join their words.

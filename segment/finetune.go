@@ -93,6 +93,9 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if taught != nil { // what the teachers know, the student is told
 		learnt = learnt.After(checkpoint.Description{Learnt: checkpoint.Learnt{Scans: taught}})
 	}
+	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
+		o.MayDiffer = append(slices.Clone(o.MayDiffer), neverSaid(o.Folder)...)
+	}
 	l := learner{}
 	l.observer, _ = o.Observer.(CaseObserver)
 	group = group.Accumulating(c.Train.Accumulate)

@@ -40,6 +40,7 @@ func (d Dataset) nameLabelsOfFiles(o Options) (Dataset, error) {
 	return d.each(func(c *Case) {
 		names := c.ownNames(o.seen)
 		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && len(named) == 0
+		c.ownNamed = names != nil
 		c.setDrawn(names, named)
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -46,12 +47,33 @@ func structuresIn(origin string) []string {
 }
 
 // Input is what is recorded of a case beside its voxels, and the files that it is read from. Its
-// Origin says how they are read: where either differs, a case that was prepared is not kept.
-func (c Case) Input(p volume.Preparation, how ReadOptions) (in prepared.Input, paths []string, err error) {
+// Origin says how they are read: where either differs, a case that was prepared is not kept. Labels
+// are called by the given names where [Case.Read] would call them so.
+func (c Case) Input(p volume.Preparation, how ReadOptions, names map[uint16]string) (in prepared.Input, paths []string,
+	err error) {
 	paths, origin, err := c.origin(how)
 	if err != nil {
 		return in, nil, err
 	}
 	undrawn, err := p.RelabelUndrawn(c.labels, c.undrawn)
-	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn}, paths, err
+	if err != nil {
+		return in, nil, err
+	}
+	called, err := p.RelabelNames(c.givenNames(names))
+	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn,
+		Names: called}, paths, err
+}
+
+// givenNames are the names that a data set gives the labels of a case: none where nothing says that
+// they are those of its numbers, nil where its files say it themselves.
+func (c Case) givenNames(names map[uint16]string) map[uint16]string {
+	switch {
+	case c.Labels == "" || c.Masks != nil || c.structures != nil || !format.IsName(c.Labels):
+		return nil
+	case c.ownNamed && !c.ByIndex:
+		return nil
+	case c.unnamed || names == nil:
+		return map[uint16]string{}
+	}
+	return names
 }

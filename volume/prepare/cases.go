@@ -80,7 +80,7 @@ func (p *preparer) run(ctx context.Context, cases []dataset.Case) (*Summary, err
 // prepare prepares a case, unless an earlier run has done so.
 func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 	r.Case = c
-	in, paths, err := c.Input(p.preparation, p.options.Read)
+	in, paths, err := c.Input(p.preparation, p.options.Read, p.set.LabelNames)
 	if err != nil {
 		r.Err = err
 		return r

@@ -173,7 +173,7 @@ func (j job) merge() (*Summary, error) {
 	summary := &Summary{}
 	var missing []string
 	for _, c := range j.set.Cases {
-		in, paths, err := c.Input(j.preparation, j.options.Read)
+		in, paths, err := c.Input(j.preparation, j.options.Read, j.set.LabelNames)
 		if err != nil {
 			return nil, explain(err)
 		}

@@ -138,6 +138,10 @@ func (s *Summary) finish(j job, w *prepared.Writer) error {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
 	}
+	if renamed := w.Renamed(); len(renamed) > 0 {
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("labels are called otherwise than before, by the names that the data set has now: %s (%s), kept with the new names", numbers.Count(len(renamed), "case"), safetext.List(renamed)))
+	}
 	if outdated := w.Outdated(); len(outdated) > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), safetext.List(outdated)))

@@ -55,6 +55,7 @@ type Writer struct {
 	forgotten   bool            // an earlier version has kept no labels of a case
 	reread      []string        // cases of unchanged files that are read in another way than before
 	outdated    []string        // cases whose labels an earlier version resampled
+	renamed     []string        // kept cases whose labels are called otherwise than before
 }
 
 // Input is a case to be prepared.
@@ -71,6 +72,10 @@ type Input struct {
 	// drew in this one. Those of which it has voxels all the same are none. What Labels says is
 	// undrawn need not be here.
 	Undrawn []uint16
+	// Names are what a data set calls the labels now, once they are prepared, for a case that is
+	// kept: its record takes them over. Nil: the files themselves name the labels, or nothing is
+	// known; empty: they have no names. [Writer.Add] takes the names that Labels has.
+	Names map[uint16]string
 }
 
 // inUTF8 is an input whose texts can be written and read again: records are UTF-8.
@@ -79,6 +84,10 @@ func (in Input) inUTF8() Input {
 	in.Notes = slices.Clone(in.Notes)
 	for n, note := range in.Notes {
 		in.Notes[n] = safetext.Name(note)
+	}
+	in.Names = maps.Clone(in.Names)
+	for label, name := range in.Names {
+		in.Names[label] = safetext.Name(name)
 	}
 	return in
 }
@@ -218,7 +227,11 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	if !ok || !unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
-	if again := r.Case.Origin != in.Origin; again || r.Case.Outdated() {
+	renamed := r.Case.HasLabels && in.Names != nil && !maps.Equal(r.Case.LabelNames, in.Names)
+	// Relabelling goes by which labels are ignored, and that goes by their names.
+	merged := renamed && w.preparation.Relabel != "" &&
+		!slices.Equal(volume.IgnoredLabels(r.Case.LabelNames), volume.IgnoredLabels(in.Names))
+	if again := r.Case.Origin != in.Origin || merged; again || r.Case.Outdated() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
 		if again {
@@ -228,13 +241,21 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		}
 		return Record{}, false
 	}
-	// another case of the patient has come, or gone; or one with other labels
-	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient ||
+	// another case of the patient has come, or gone; or one with other labels; or names were put right
+	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || renamed ||
 		!slices.Equal(r.Case.Undrawn, undrawn) {
 		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
+		if renamed {
+			r.Case.LabelNames = in.Names
+		}
 		if w.unseal(in.ID) != nil || writeJSON(recordPath(w.dir, in.ID), r) != nil {
 			return Record{}, false
 		}
+	}
+	if renamed {
+		w.mutex.Lock()
+		w.renamed = append(w.renamed, in.ID)
+		w.mutex.Unlock()
 	}
 	w.done(r)
 	return r.Case, true
@@ -600,6 +621,13 @@ func (w *Writer) Outdated() []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Sorted(slices.Values(w.outdated))
+}
+
+// Renamed lists the cases that were kept and whose labels are called otherwise than before.
+func (w *Writer) Renamed() []string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Sorted(slices.Values(w.renamed))
 }
 
 // Fingerprint is that of the store, once [Writer.Finish] has written it.
