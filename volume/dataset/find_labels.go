@@ -29,6 +29,15 @@ func (c Case) ownNames(files *seen) map[uint16]string {
 	return nil
 }
 
+// countLabelVolumes counts the volumes of a file of labels that has one label in each; 0 for any
+// other.
+func (c Case) countLabelVolumes(files *seen) int {
+	if c.Labels == "" || c.Masks != nil || c.segmentation != nil || !format.IsName(c.Labels) {
+		return 0
+	}
+	return files.head(c.Labels).oneHot
+}
+
 // nameLabelsOfFiles takes the labels' names from the cases' SEG objects, Slicer's segmentations and
 // label maps of [nifti.WriteLabels], and remembers labels that two of them give different names.
 // Where the data set names no labels, cases whose files do not either are without.
@@ -40,7 +49,7 @@ func (d Dataset) nameLabelsOfFiles(o Options) (Dataset, error) {
 	return d.each(func(c *Case) {
 		names := c.ownNames(o.seen)
 		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && len(named) == 0
-		c.ownNamed = names != nil
+		c.ownNamed, c.labelVolumes = names != nil, c.countLabelVolumes(o.seen)
 		c.setDrawn(names, named)
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]

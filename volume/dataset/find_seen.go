@@ -29,6 +29,7 @@ type foundDICOM struct {
 type head struct {
 	names   map[uint16]string // of labels
 	stamped bool              // a prediction of this program
+	oneHot  int               // volumes, of a file that has several and no layers of segments
 }
 
 func newSeen() *seen { return &seen{dicom: map[string]foundDICOM{}, heads: map[string]head{}} }
@@ -55,6 +56,9 @@ func (s *seen) scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 // add remembers the header of a file.
 func (s *seen) add(h *format.Header) head {
 	found := head{names: h.Names}
+	if h.Volumes > 1 && len(h.Segments) == 0 {
+		found.oneHot = h.Volumes
+	}
 	if own, isNIfTI := h.Own.(*nifti.Header); isNIfTI {
 		_, found.stamped = provenance.In(own)
 	}

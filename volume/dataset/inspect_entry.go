@@ -172,7 +172,7 @@ func inspectFile(path string, chosen int, files *seen) (e Entry) {
 		}
 		e.setValues(all...)
 		if e.calledLabels() || len(h.Segments) > 0 {
-			e.takeLabels()
+			e.takeLabels(nil)
 		}
 		return e
 	}
@@ -216,14 +216,16 @@ func (e *Entry) calledLabels() bool {
 	return parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
 }
 
-// takeLabels counts the labels of a file by the rule that preparing follows. What it refuses is a
-// problem.
-func (e *Entry) takeLabels() {
-	l, _, err := readLabelFile(e.Path, DefaultReadOptions(), nil, nil)
+// takeLabels counts the labels of a file by the rule that preparing follows, with the names that it
+// would give them. What it refuses is a problem.
+func (e *Entry) takeLabels(names map[uint16]string) {
+	const refused = "its labels cannot be read: "
+	l, _, err := readLabelFile(e.Path, DefaultReadOptions(), names, nil)
 	e.several, e.asLabels = false, true
-	e.Problems = slices.DeleteFunc(e.Problems, func(p string) bool { return slices.Contains(e.doubts, p) })
+	e.Problems = slices.DeleteFunc(e.Problems,
+		func(p string) bool { return slices.Contains(e.doubts, p) || strings.HasPrefix(p, refused) })
 	if err != nil {
-		e.problem("its labels cannot be read: %s", e.about(err.Error()))
+		e.problem(refused+"%s", e.about(err.Error()))
 		return
 	}
 	e.Labels = l.Counts()
@@ -238,7 +240,7 @@ func (e *Entry) takeLabels() {
 func (e *Entry) countNamed(v *volume.Volume) {
 	table := countWhole(v)
 	if v.Int16 == nil || table == nil {
-		e.takeLabels()
+		e.takeLabels(nil)
 		return
 	}
 	e.setLabels(table)

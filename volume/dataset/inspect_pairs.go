@@ -67,9 +67,11 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			continue
 		}
 		// they are labels, whatever their names say, and prepared from all volumes of the file
-		again := !labels.asLabels && (!labels.calledLabels() || labels.volumes > 1)
+		given := c.givenNames(d.LabelNames)
+		again := !labels.asLabels && (!labels.calledLabels() || labels.volumes > 1) ||
+			c.labelVolumes > 1 && len(given) > 0 // whose first volume they tell
 		if again && !labels.Unreadable && format.IsName(c.Labels) {
-			labels.takeLabels()
+			labels.takeLabels(given)
 		}
 		if labels.LabelNames == nil && labels.Labels != nil && !c.unnamed {
 			labels.LabelNames = d.LabelNames

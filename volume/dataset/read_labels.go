@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -34,8 +35,49 @@ func readLabelFile(path string, o ReadOptions, names map[uint16]string, note fun
 	return l, nil, err
 }
 
-// readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
-// volume, the first is the background; otherwise the first is label 1.
+// firstVolume is the label of the first of several volumes of one label each, by the names of the
+// labels, which are the same for all cases of a set: 0, the background, where there is one volume
+// more than labels, 1 where there are as many. Other names, or none, do not tell.
+func firstVolume(volumes int, names map[uint16]string) (label uint16, told bool) {
+	last := 0
+	for label := range names {
+		last = max(last, int(label))
+	}
+	switch {
+	case last > 0 && volumes == last+1:
+		return 0, true
+	case last > 0 && volumes == last:
+		return 1, true
+	}
+	return 0, false
+}
+
+// A firstVolumeError is that of a file whose first volume may be the background, or a label.
+type firstVolumeError struct{ volume.UnsupportedError }
+
+func (e *firstVolumeError) Unwrap() error { return &e.UnsupportedError }
+
+// firstOf is [firstVolume] by the voxels: the background where each voxel belongs to exactly one
+// volume; otherwise label 1, unless it has most of the voxels, as a background has.
+func firstOf(path string, masks []*volume.LabelMap, sum []uint16) (uint16, error) {
+	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
+		return 0, nil
+	}
+	if most := masks[0].Counts()[1]; 2*most > masks[0].Len() {
+		outside := 0
+		for _, n := range sum {
+			if n != 1 {
+				outside++
+			}
+		}
+		return 0, &firstVolumeError{volume.UnsupportedError{Path: path,
+			Problem: fmt.Sprintf("holds %d volumes, the first of them with most of the voxels, as the background, but %s in none of them or in several: name the labels in dataset.json, which tells by their number, or write one volume of numbers", len(masks), numbers.Count(outside, "voxel"))}}
+	}
+	return 1, nil
+}
+
+// readOneHot reads a file with a volume for each label. Which label the first is, the names tell
+// ([firstVolume]), or else the voxels ([firstOf]).
 func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(string)) (
 	*volume.LabelMap, []string, error) {
 	volumes, err := format.ReadAll(path, o.format(0, note))
@@ -58,9 +100,15 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 		}
 		masks[n] = l
 	}
-	first, background := uint16(1), ""
-	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
-		first, background = 0, ", the first of them the background"
+	first, told := firstVolume(len(volumes), names)
+	if !told {
+		if first, err = firstOf(path, masks, sum); err != nil {
+			return nil, nil, err
+		}
+	}
+	background := ""
+	if first == 0 {
+		background = ", the first of them the background"
 	}
 	all := layers{rule: o.Overlap}
 	for n, l := range masks {
@@ -139,5 +187,6 @@ func isMask(path string) bool {
 // holdsSeveral reports whether a file holds several labels beside the background.
 func holdsSeveral(path string) bool {
 	l, _, err := readLabelFile(path, ReadOptions{Overlap: dicom.OverlapLast}, nil, nil)
-	return err == nil && len(l.Counts()) > 2
+	_, untold := errors.AsType[*firstVolumeError](err)
+	return untold || err == nil && len(l.Counts()) > 2
 }

@@ -59,7 +59,14 @@ func (c Case) Input(p volume.Preparation, how ReadOptions, names map[uint16]stri
 	if err != nil {
 		return in, nil, err
 	}
-	called, err := p.RelabelNames(c.givenNames(names))
+	given := c.givenNames(names)
+	switch first, told := firstVolume(c.labelVolumes, given); {
+	case told && first == 0:
+		origin += ", background first"
+	case told && c.labelVolumes > 1:
+		origin += ", no background"
+	}
+	called, err := p.RelabelNames(given)
 	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn,
 		Names: called}, paths, err
 }

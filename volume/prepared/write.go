@@ -241,7 +241,7 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		}
 		return Record{}, false
 	}
-	// another case of the patient has come, or gone; or one with other labels; or names were put right
+	// another case of the patient has come, or gone; or one with other labels; or names are others
 	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || renamed ||
 		!slices.Equal(r.Case.Undrawn, undrawn) {
 		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
