@@ -117,11 +117,8 @@ func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 		return r
 	}
 	in.More, in.Notes = more, append(in.Notes, notes...)
-	if !p.set.SaysModality() {
-		if err := c.CheckModality(in.Image, p.preparation.ModalityName()); err != nil {
-			r.Err = fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
-			return r
-		}
+	if r.Err = checkModality(p.set, c, in.Image, p.preparation); r.Err != nil {
+		return r
 	}
 	if r.Err = ctx.Err(); r.Err != nil {
 		return r
@@ -131,6 +128,18 @@ func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 	}
 	r.Record, r.Err = p.writer.Add(in)
 	return r
+}
+
+// checkModality refuses a scan whose values are not those of the modality, where nobody says it of
+// all scans.
+func checkModality(d *dataset.Dataset, c dataset.Case, v *volume.Volume, p volume.Preparation) error {
+	if d.SaysModality() {
+		return nil
+	}
+	if err := c.CheckModality(v, p.ModalityName()); err != nil {
+		return fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
+	}
+	return nil
 }
 
 // sources are read once, though a folder may hold many cases.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -124,10 +125,11 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 		return p, nil
 	}
 	whole := &histogram{}
+	refused := make([]error, len(cases))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Workers)
 	budget := memory.NewBudget(o.allowed, o.Memory)
-	for _, c := range cases {
+	for n, c := range cases {
 		group.Go(func() error {
 			need, known := c.Located().Memory(p)
 			if !known {
@@ -138,9 +140,11 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 				return ctx.Err() // a case that needs too much, its preparation names
 			}
 			defer release()
-			if err := whole.addCase(d, c, p, o.Read); atomicfile.OfMachine(err) || ctx.Err() != nil {
+			err = whole.addCase(d, c, p, o.Read)
+			if atomicfile.OfMachine(err) || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
+			refused[n] = err
 			return nil // what is wrong with a case, its preparation says
 		})
 	}
@@ -148,6 +152,10 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 		return p, err
 	}
 	f, ok := whole.foreground()
+	if all := slices.DeleteFunc(refused, func(err error) bool { return err == nil }); !ok && len(all) > 0 {
+		return p, fmt.Errorf("%s goes by the labelled voxels, and %s cannot be prepared: %w", p.Scheme(),
+			numbers.Count(len(all), "case"), all[0])
+	}
 	if !ok {
 		return p,
 			fmt.Errorf("%s goes by the labelled voxels, and those of these cases have one value, or there are none: choose another --intensity", p.Scheme())
@@ -156,11 +164,18 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 	return p, nil
 }
 
-// addCase counts the labelled voxels of a case, as they are where the scan is.
+// addCase counts the labelled voxels of a case, as they are where the scan is. It refuses a case
+// that its preparation refuses by its values.
 func (h *histogram) addCase(d *dataset.Dataset, c dataset.Case, p volume.Preparation, o dataset.ReadOptions) error {
 	v, l, _, err := c.Read(o, d.LabelNames)
 	if err != nil {
 		return err
+	}
+	if err := checkModality(d, c, v, p); err != nil {
+		return err
+	}
+	if s := v.Statistics(); s.Min == s.Max {
+		return &volume.BlankError{Value: s.Min}
 	}
 	for n := range c.More { // ct-percentiles goes by one channel
 		if p.Channel(n+1).Scheme() == volume.CTPercentiles {
