@@ -54,7 +54,7 @@ type Case struct {
 	modality             Modality            // of a file, as far as it was found
 	unnamed              bool                // its labels are numbers that nothing names
 	ownNamed             bool                // its file of labels names them itself
-	labelVolumes         int                 // of its file of labels, one label each; 0: no such file
+	labelVolumes         int                 // of one label each in its labels; 0: none
 	site                 string              // its folder below the data set's, or the data set's
 	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
 	drawn []uint16
