@@ -206,7 +206,7 @@ func (s *Scans) readOn(g format.Object, o dicom.Options) (*volume.LabelMap, erro
 	}
 	series := g.Find(all)
 	if series == nil {
-		if g.Structures != nil && len(g.Structures.Candidates(all)) > 1 {
+		if len(g.Candidates(all)) > 1 {
 			return nil, fmt.Errorf("%s: %s", g.Path, g.NotFound(all))
 		}
 		return nil, fmt.Errorf("%s refers to none of the series in %s%s", g.Path, s.folder, g.DrawnOn())

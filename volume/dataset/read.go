@@ -327,7 +327,10 @@ func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.Label
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if c.series = g.Find(all); c.series == nil {
+		object := format.Object{Path: c.Labels, Segmentation: g}
+		if c.series = g.Find(all); c.series == nil && len(object.Candidates(all)) > 1 {
+			return nil, nil, nil, fmt.Errorf("%s: %s", c.Labels, object.NotFound(all))
+		} else if c.series == nil {
 			return nil, nil, nil, fmt.Errorf("%s refers to none of the series in %s", c.Labels, c.Image)
 		}
 	}

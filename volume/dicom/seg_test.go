@@ -405,8 +405,10 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 			"says another FrameOfReferenceUID than series 3, which it refers to", ""},
 		{"shifted by a slice", shifted, "",
 			"frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
-		// sent again under other UIDs: nothing to compare
-		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""},
+		// The series is the one that it names, but not the images: they may be of another volume of
+		// the series, which is not there.
+		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")),
+			"frames name images that the scan does not have (DerivationImageSequence)", ""},
 	} {
 		if err := os.WriteFile(path, c.file, 0o644); err != nil {
 			t.Fatal(err)
@@ -427,6 +429,86 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		}
 		if (c.note == "") != (len(notes) == 0) || !strings.Contains(strings.Join(notes, ""), c.note) {
 			t.Errorf("%s: notes %q", c.name, notes)
+		}
+	}
+}
+
+// Of several volumes a SEG object is on the one whose images its frames name, whatever it lists
+// beside. On two, or where nothing tells which, it is on none: frames would be drawn on the other.
+func TestSegmentationOfSeveralVolumes(t *testing.T) {
+	dir := t.TempDir()
+	at := line(stack.Vector{-50, 20, 100}, stack.Vector{0, 0, 1}, 0, 2.5, 5, 7.5)
+	writeStack(t, dir, "1.2", axial, slices.Concat(at, at), func(n int, f []field) []field {
+		return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(1+n/len(at)))
+	})
+	found, _, err := Scan(dir)
+	if err != nil || len(found) != 2 || found[0].UID != found[1].UID {
+		t.Fatalf("%v, %v", found, err)
+	}
+	arterial, venous := found[0], found[1]
+	l := &volume.LabelMap{Grid: venous.Grid, Labels: make([]uint16, venous.Grid.Len())}
+	for n := range l.Labels {
+		l.Labels[n] = uint16(1 + n%2)
+	}
+	g := written(t, l, venous, WriteOptions{})
+	file, err := os.ReadFile(g.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := bytes.Index(file, []byte{0x00, 0x52, 0x30, 0x92}) // PerFrameFunctionalGroupsSequence
+	// moved says of the first slices, in a part of the file, that they are those of the other
+	// volume
+	moved := func(part []byte, some int) []byte {
+		for k := range some {
+			uid := func(s *Series) []byte {
+				return encode([]field{{tag.ReferencedSOPInstanceUID, "UI", s.stack.Slices[k].Image.SOP}},
+					binary.LittleEndian, false)
+			}
+			changed := bytes.ReplaceAll(part, uid(venous), uid(arterial))
+			if bytes.Equal(changed, part) || len(changed) != len(part) {
+				t.Fatalf("slice %d is not named", k)
+			}
+			part = changed
+		}
+		return part
+	}
+	const strange = "frames name images that the scan does not have (DerivationImageSequence)"
+	all := len(at)
+	for _, c := range []struct {
+		name           string
+		listed, frames int // images of the other volume
+		want           *Series
+		alone          map[*Series]string // what reading on a volume that is there alone says
+	}{
+		{"as written", 0, 0, venous, map[*Series]string{venous: "", arterial: "WARNING: 8 of 8 " + strange}},
+		{"other images are listed", all, 0, venous, map[*Series]string{arterial: "WARNING: 8 of 8 " + strange}},
+		{"frames of both", all, 1, nil,
+			map[*Series]string{venous: "WARNING: 2 of 8 " + strange, arterial: "WARNING: 6 of 8 " + strange}},
+		{"half of the frames", 0, 2, nil, nil},
+	} {
+		path := filepath.Join(t.TempDir(), "seg.dcm")
+		if err := os.WriteFile(path, slices.Concat(moved(file[:frames], c.listed), moved(file[frames:], c.frames)),
+			0o644); err != nil {
+			t.Fatal(err)
+		}
+		g, err := OpenSegmentation(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := g.Find(found); s != c.want || (s == nil) != (len(g.Candidates(found)) == 2) {
+			t.Errorf("%s: drawn on %v", c.name, s)
+		}
+		unexpected := func(n string) { t.Errorf("%s: without a scan: %s", c.name, n) }
+		if _, err := g.Read(Options{Note: unexpected}); err != nil {
+			t.Errorf("%s: without a scan: %v", c.name, err)
+		}
+		for s, want := range c.alone {
+			var notes []string
+			_, err := g.ReadOn(s, Options{Note: func(n string) { notes = append(notes, n) }})
+			if text := strings.Join(notes, ""); g.Find([]*Series{s}) != s || err != nil ||
+				(text == "") != (want == "") || !strings.HasPrefix(text, want) {
+				t.Errorf("%s: %v, notes %q", c.name, err, notes)
+			}
 		}
 	}
 }

@@ -136,23 +136,34 @@ func (g *Segmentation) String() string {
 // Names returns the names of the labels that have one.
 func (g *Segmentation) Names() map[uint16]string { return g.object.Names() }
 
-// Find returns the series that the object was drawn on. The first rule that finds one counts:
-//
-//  1. The series that holds the instances that the object refers to. If several hold some (one
-//     SeriesInstanceUID may be several volumes), the one that holds most.
-//  2. The series whose SeriesInstanceUID the object names.
-//  3. If the object refers to nothing, the only series in its frame of reference.
-//
-// It returns nil if no rule finds one, or if rule 2 or 3 finds several.
+// Find returns the series that the object was drawn on: the only one of
+// [Segmentation.Candidates]. It returns nil if there is none, or several.
 func (g *Segmentation) Find(series []*Series) *Series {
+	if found := g.Candidates(series); len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// Candidates returns the series that the object may have been drawn on. The first rule that finds
+// some counts:
+//
+//  1. Those that hold images which its frames name (DerivationImageSequence). Several volumes of
+//     one SeriesInstanceUID are several series here.
+//  2. Those that hold other images which it refers to.
+//  3. Those whose SeriesInstanceUID it names.
+//  4. If it refers to nothing, those in its frame of reference.
+//
+// Several are not told apart by how many images they hold: frames would be drawn on another volume.
+func (g *Segmentation) Candidates(series []*Series) (found []*Series) {
 	stacks := make([]*stack.Stack, len(series))
 	for n, s := range series {
 		stacks[n] = s.stack
 	}
-	if at := g.object.Find(stacks); at >= 0 {
-		return series[at]
+	for _, at := range g.object.Candidates(stacks) {
+		found = append(found, series[at])
 	}
-	return nil
+	return found
 }
 
 // Same reports whether both are the same object, perhaps in two files.
@@ -172,9 +183,10 @@ func (g *Segmentation) Is(wanted string) bool {
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
 // need not cover it; slices without frames are background. A frame that says that it was drawn on
-// another slice is refused, an object of another study or frame of reference is noted. Where the
-// options move or resample slices, voxels take the label with the largest share. Errors are
-// [volume.FormatError], [volume.UnsupportedError] and of the file system.
+// another slice is refused, one that says that it was drawn on images which the scan does not have
+// is noted, and so is an object of another study or frame of reference. Where the options move or
+// resample slices, voxels take the label with the largest share. Errors are [volume.FormatError],
+// [volume.UnsupportedError] and of the file system.
 func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

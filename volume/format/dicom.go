@@ -185,7 +185,7 @@ func (g Object) beside() (*dicom.Series, error) {
 		if s := g.Find(all); s != nil {
 			return s, nil
 		}
-		if g.Structures != nil && len(g.Structures.Candidates(all)) > 1 {
+		if len(g.Candidates(all)) > 1 {
 			several = fmt.Errorf("%s: %s", g.Path, g.NotFound(all))
 		}
 	}

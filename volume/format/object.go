@@ -49,20 +49,33 @@ func (o Object) Find(series []*dicom.Series) *dicom.Series {
 	return o.Segmentation.Find(series)
 }
 
-// NotFound says why [Object.Find] finds none of the series: none is the one that the object refers
-// to, or contours lie on several.
-func (o Object) NotFound(series []*dicom.Series) string {
+// Candidates returns the series that the object may have been drawn on; see
+// [dicom.Segmentation.Candidates] and [dicom.StructureSet.Candidates].
+func (o Object) Candidates(series []*dicom.Series) []*dicom.Series {
 	if o.Structures != nil {
-		if several := o.Structures.Candidates(series); len(several) > 1 {
-			names := make([]string, len(several))
-			for n, s := range several {
-				names[n] = s.String()
-			}
-			return fmt.Sprintf("its contours may lie on any of %d series here, or on several: %s. "+
-				"Write a structure set for each, whose contours name its slices", len(several), safetext.List(names))
-		}
+		return o.Structures.Candidates(series)
 	}
-	return "none of the series here is the one that it refers to"
+	return o.Segmentation.Candidates(series)
+}
+
+// NotFound says why [Object.Find] finds none of the series: none is the one that the object refers
+// to, or it may lie on several.
+func (o Object) NotFound(series []*dicom.Series) string {
+	several := o.Candidates(series)
+	if len(several) < 2 {
+		return "none of the series here is the one that it refers to"
+	}
+	what, advice := "frames", "Write a SEG for each, whose frames name its images (DerivationImageSequence), "+
+		"or keep the series that they were drawn on alone here"
+	if o.Structures != nil {
+		what, advice = "contours", "Write a structure set for each, whose contours name its slices"
+	}
+	names := make([]string, len(several))
+	for n, s := range several {
+		names[n] = s.String()
+	}
+	return fmt.Sprintf("its %s may lie on any of %d series here, or on several: %s. %s", what, len(several),
+		safetext.List(names), advice)
 }
 
 // Is reports whether the object is the one that somebody asks for: by the UID or the number of its

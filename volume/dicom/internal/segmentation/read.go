@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
@@ -44,8 +45,9 @@ var ErrOffGrid = errors.New("it is moved, turned or scaled against them")
 // ReadOn makes a label map on the grid that reading gives a stack with the same options. Each
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
 // need not cover it; slices without frames are background. A frame that says that it was drawn on
-// another slice is refused, an object of another study or frame of reference is noted. Where the
-// options move or resample slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
+// another slice is refused, one that says that it was drawn on images which the scan does not have
+// is noted, and so is an object of another study or frame of reference. Where the options move or
+// resample slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
 // [volume.UnsupportedError] and of the file system.
 func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 	p, err := s.Arrange(o.Options)
@@ -82,7 +84,8 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 			o.Note(fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?", uid.tag, s.Number))
 		}
 	}
-	drawnOn := map[source][]int{} // slices by the way they are referred to
+	alone := first.Image == &g.Image // its own frames, without a scan
+	drawnOn := map[source][]int{}    // slices by the way they are referred to
 	for k := range s.Slices {
 		im := s.Slices[k].Image
 		for _, ref := range []source{{im.SOP, 0}, {im.SOP, s.Slices[k].Frame + 1}} {
@@ -93,7 +96,7 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 		return nil, err
 	}
 	labels := make([]uint16, area*len(s.Slices))
-	painted, err := g.draw(labels, o, func(f *segFrame) (*segTarget, string) {
+	painted, err := g.draw(labels, o, func(f *segFrame) (target *segTarget, strange bool, problem string) {
 		at := f.position.Dot(normal)
 		k, _ := slices.BinarySearch(p.At, at)
 		if k > 0 && (k == len(p.At) || at-p.At[k-1] < p.At[k]-at) {
@@ -104,9 +107,9 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 			others = append(others, drawnOn[ref]...)
 		}
 		if len(others) == 0 || slices.Contains(others, k) {
-			return targets[k], ""
+			return targets[k], !alone && len(f.sources) > 0 && len(others) == 0, ""
 		}
-		return targets[k],
+		return targets[k], false,
 			fmt.Sprintf("lies on slice %d of the scan, but says that it was drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
 	})
 	if err != nil {
@@ -128,7 +131,7 @@ func (g *Object) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap, erro
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len()), Names: g.Names()}
-	painted, err := g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
+	painted, err := g.draw(l.Labels, o, func(*segFrame) (*segTarget, bool, string) { return target, false, "" })
 	l.Emptied = volume.EmptiedOf(painted, l.Labels)
 	return l, err
 }
@@ -265,6 +268,7 @@ type segPlace struct {
 	first, along, down [3]int
 	miss               float64 // of its farthest pixel, in voxels
 	whole              bool    // no pixel lies outside
+	strange            bool    // the frame names images, and the scan has none of them
 	problem            string  // why it may not lie there, or ""
 }
 
@@ -312,10 +316,11 @@ func (p *segPlace) voxel(column, row int) (v [3]int) {
 	return v
 }
 
-// draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts
-// that, or "". It returns the labels of the segments that share voxels.
-func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) (painted map[uint16]bool,
-	err error) {
+// draw puts the segments into labels. Find says which grid a frame lies on, whether the images that
+// it names are all missing there, and what contradicts that it lies there, or "". It returns the
+// labels of the segments that share voxels.
+func (g *Object) draw(labels []uint16, o Options,
+	find func(*segFrame) (target *segTarget, strange bool, problem string)) (painted map[uint16]bool, err error) {
 	file, err := pixels.Reopen(&g.Image.Image)
 	if err != nil {
 		return nil, element.InFile(g.Path, err)
@@ -335,9 +340,9 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 	groups := map[sliceKey][]segPlace{}
 	axes := map[int]bool{}
 	for n := range g.Placed {
-		target, problem := find(&g.Placed[n])
+		target, strange, problem := find(&g.Placed[n])
 		p := g.place(n, target)
-		p.label, p.problem = table[g.Placed[n].segment], problem
+		p.label, p.strange, p.problem = table[g.Placed[n].segment], strange, problem
 		key := sliceKey{start: p.target.start}
 		for a := range 3 {
 			if p.along[a] == 0 && p.down[a] == 0 {
@@ -381,12 +386,19 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 		}
 	}
 	overlaps, painted := map[[2]uint16]int{}, map[uint16]bool{}
+	full, strange := 0, 0
 	for range workers {
 		painter := <-painters
+		full, strange = full+painter.full, strange+painter.strange
 		for pair, n := range painter.overlaps {
 			overlaps[pair] += n
 		}
 		maps.Copy(painted, painter.painted)
+	}
+	if strange > 0 {
+		o.Note(fmt.Sprintf("WARNING: %d of %s name images that the scan does not have (DerivationImageSequence), "+
+			"and are drawn where they lie: were they drawn on another volume?",
+			strange, numbers.Count(full, "frame")))
 	}
 	return painted, g.overlap(overlaps, rank, o)
 }
@@ -445,6 +457,8 @@ type segPainter struct {
 	rank     map[uint16]int    // of a label: the least has the voxels that it shares
 	overlaps map[[2]uint16]int // voxels of two labels, the one that was there first
 	painted  map[uint16]bool   // labels that share voxels with others
+	full     int               // frames that have a pixel
+	strange  int               // of these, those whose images the scan does not have
 	file     *element.File     // for frames of single bits
 	packed   []byte            // one of them
 	frames   pixels.Reader     // for others
@@ -459,7 +473,15 @@ func (s *segPainter) paint(p *segPlace) error {
 	if p.whole {
 		base, along, down = p.target.start+index(p.first), index(p.along), index(p.down)
 	}
+	empty := true
 	return s.each(p.frame, func(row, column int, label uint16) error {
+		if empty {
+			empty = false
+			s.full++
+			if p.strange {
+				s.strange++
+			}
+		}
 		if p.miss > maxMiss {
 			return &volume.UnsupportedError{Path: g.Path,
 				Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrOffGrid}

@@ -44,13 +44,14 @@ type Object struct {
 	Parameters string
 	Doubts     []string // about its texts
 
-	Image     stack.Image     // what the pixels need
-	fraction  int             // MaximumFractionalValue
-	padding   int             // PixelPaddingValue: background in label maps
-	Space     string          // FrameOfReferenceUID
-	series    map[string]bool // SeriesInstanceUIDs that it refers to
-	instances references      // images that it refers to
-	Placed    []segFrame
+	Image    stack.Image     // what the pixels need
+	fraction int             // MaximumFractionalValue
+	padding  int             // PixelPaddingValue: background in label maps
+	Space    string          // FrameOfReferenceUID
+	series   map[string]bool // SeriesInstanceUIDs that it refers to
+	drawn    references      // images that its frames were drawn on, as these say
+	listed   references      // images that it refers to besides
+	Placed   []segFrame
 }
 
 // doubt notes what is odd about the object's texts, once.
@@ -102,45 +103,35 @@ func (g *Object) Names() map[uint16]string {
 	return names
 }
 
-// Find returns the number of the stack that the object was drawn on. The first rule that finds one
-// counts:
+// Candidates returns the numbers of the stacks that the object may have been drawn on. The first
+// rule that finds some counts:
 //
-//  1. The stack that holds the instances that the object refers to. If several hold some (one
-//     SeriesInstanceUID may be several volumes), the one that holds most.
-//  2. The stack whose SeriesInstanceUID the object names.
-//  3. If the object refers to nothing, the only stack in its frame of reference.
+//  1. Those that hold images which its frames name (one SeriesInstanceUID may be several volumes).
+//  2. Those that hold other images which it refers to.
+//  3. Those whose SeriesInstanceUID it names.
+//  4. If it refers to nothing, those in its frame of reference.
 //
-// It returns -1 if no rule finds one, or if rule 2 or 3 finds several.
-func (g *Object) Find(stacks []*stack.Stack) int {
-	best, most := -1, 0
-	for m, s := range stacks {
-		n := 0
-		for k := range s.Slices {
-			if g.instances.hold(&s.Slices[k]) {
-				n++
+// Several are not told apart by how many images they hold: frames would be drawn on another volume.
+func (g *Object) Candidates(stacks []*stack.Stack) (found []int) {
+	nothing := len(g.series) == 0 && len(g.drawn) == 0 && len(g.listed) == 0
+	for _, rule := range []func(*stack.Stack) bool{
+		func(s *stack.Stack) bool { return slices.ContainsFunc(s.Slices, g.drawn.hold) },
+		func(s *stack.Stack) bool { return slices.ContainsFunc(s.Slices, g.listed.hold) },
+		func(s *stack.Stack) bool { return g.series[s.Slices[0].Image.Series] },
+		func(s *stack.Stack) bool {
+			return nothing && g.Space != "" && s.Slices[0].Image.FrameOfRef == g.Space
+		},
+	} {
+		for m, s := range stacks {
+			if len(s.Slices) > 0 && rule(s) {
+				found = append(found, m)
 			}
 		}
-		if n > most {
-			best, most = m, n
+		if found != nil {
+			return found
 		}
 	}
-	if best >= 0 {
-		return best
-	}
-	for m, s := range stacks {
-		if len(s.Slices) == 0 {
-			continue
-		}
-		im := s.Slices[0].Image
-		if g.series[im.Series] || len(g.series) == 0 && len(g.instances) == 0 && g.Space != "" &&
-			im.FrameOfRef == g.Space {
-			if best >= 0 {
-				return -1
-			}
-			best = m
-		}
-	}
-	return best
+	return nil
 }
 
 // IsSegmentation reports whether a file is a SEG object, by its SOP class.
@@ -181,7 +172,7 @@ func Open(path string) (*Object, error) {
 		return nil, element.InFile(path, err)
 	}
 	defer file.Close()
-	g := &Object{Path: path, series: map[string]bool{}, instances: references{}}
+	g := &Object{Path: path, series: map[string]bool{}, drawn: references{}, listed: references{}}
 	g.Image = stack.Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size, Samples: 1, Frames: 1},
 		Class: file.Class}
 	p := segParser{g: g, text: element.Undeclared(g.doubt), planes: map[framePlane]*framePlane{}}
@@ -263,13 +254,13 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 			case tag.SeriesInstanceUID:
 				return note(in, e, g.series)
 			case tag.ReferencedInstanceSequence:
-				return instances(in, e, 1, g.instances.add)
+				return instances(in, e, 1, g.listed.add)
 			}
 			return nil
 		})
 	case tag.ReferencedImageSequence, tag.SourceImageSequence:
 		// ReferencedImageSequence, SourceImageSequence
-		err = instances(w, e, 0, g.instances.add)
+		err = instances(w, e, 0, g.listed.add)
 	case tag.SegmentSequence:
 		err = w.Items(e, 0, func() error {
 			if len(g.Segments) > 1<<16 {
@@ -378,7 +369,7 @@ func (p *segParser) groups(w *element.Walker, group element.Element, f *segFrame
 				return nil
 			}
 			return instances(in, e, 2, func(s source) {
-				p.g.instances.add(s)
+				p.g.drawn.add(s)
 				f.sources = append(f.sources, s)
 			})
 		})
@@ -506,7 +497,7 @@ type references map[string]map[int]bool
 
 // hold reports whether a slice is among them. Where some frames of an image are named, the others
 // are not meant.
-func (r references) hold(s *stack.Slice) bool {
+func (r references) hold(s stack.Slice) bool {
 	frames, known := r[s.Image.SOP]
 	return known && (len(frames) == 0 || frames[s.Frame+1])
 }
