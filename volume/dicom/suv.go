@@ -27,7 +27,7 @@ import (
 // the second list.
 var (
 	suvTags = []tag.Tag{tag.Units, tag.SUVType, tag.DecayCorrection, tag.CorrectedImage, tag.PatientWeight,
-		tag.SeriesDate, tag.SeriesTime, tag.AcquisitionDate, tag.AcquisitionTime}
+		tag.SeriesDate, tag.SeriesTime, tag.AcquisitionDate, tag.AcquisitionTime, tag.TimezoneOffsetFromUTC}
 	injectionTags = []tag.Tag{tag.RadionuclideTotalDose, tag.RadionuclideHalfLife, tag.RadiopharmaceuticalStartTime,
 		tag.RadiopharmaceuticalStartDateTime}
 )
@@ -146,11 +146,55 @@ func (s *Series) scanStart(said map[tag.Tag]string) (start time.Time, of tag.Tag
 	return start, 0, errS
 }
 
-// injectionTime is when the tracer was given. A time without a date is the last before the scan.
+// injectionTime is when the tracer was given, in the time zone of the file: in it are all times
+// that say no offset from UTC of their own (PS3.3 C.12.1.1.8).
 func injectionTime(said map[tag.Tag]string, start time.Time) (time.Time, error) {
-	if text := said[tag.RadiopharmaceuticalStartDateTime]; len(text) > 8 {
-		return parseClock(text[:8], text[8:])
+	const of = tag.RadiopharmaceuticalStartDateTime
+	text, offset := said[of], ""
+	if at := strings.IndexAny(text, "+-"); at >= 0 {
+		text, offset = text[:at], text[at:]
 	}
+	if len(text) <= len("20260131") {
+		return injectionClock(said, start)
+	}
+	at, err := parseClock(text[:8], text[8:])
+	if err != nil || offset == "" {
+		return at, err
+	}
+	own, err := parseOffset(of, offset)
+	if err != nil {
+		return at, err
+	}
+	if zone := said[tag.TimezoneOffsetFromUTC]; zone != "" {
+		file, err := parseOffset(tag.TimezoneOffsetFromUTC, zone)
+		return at.Add(file - own), err
+	}
+	// Nothing says of which zone the times of the scan are, unless the same time is there without an
+	// offset.
+	if said[tag.RadiopharmaceuticalStartTime] == "" {
+		return at, fmt.Errorf("%s has an offset from UTC (%s), and %s, "+
+			"which says that of the scan's times, is missing: add it, or %s, in the scan's time zone", of, offset, tag.TimezoneOffsetFromUTC,
+			tag.RadiopharmaceuticalStartTime)
+	}
+	local, err := injectionClock(said, start)
+	if err != nil {
+		return at, err
+	}
+	// time zones differ by quarters of an hour
+	const quarter, rounding = 15 * time.Minute, time.Second
+	switch apart := at.Sub(local); {
+	case (apart - apart.Round(24*time.Hour)).Abs() <= rounding:
+		// the offset is the scan's, too
+		return at, nil
+	case (apart - apart.Round(quarter)).Abs() > rounding:
+		return at, fmt.Errorf("%s and %s are %v apart, which is no difference of time zones: correct one of them", of,
+			tag.RadiopharmaceuticalStartTime, apart.Abs())
+	}
+	return local, nil
+}
+
+// injectionClock is the time of the injection without a date: the last before the scan.
+func injectionClock(said map[tag.Tag]string, start time.Time) (time.Time, error) {
 	text := said[tag.RadiopharmaceuticalStartTime]
 	if text == "" {
 		return time.Time{}, fmt.Errorf("%s is missing", tag.RadiopharmaceuticalStartTime)
@@ -172,12 +216,18 @@ func clock(said map[tag.Tag]string, date, of tag.Tag) (time.Time, error) {
 	return parseClock(said[date], said[of])
 }
 
-// parseClock reads DA and TM (PS3.5 6.2): 20260131, and 134530.25 or less of it. An offset from UTC
-// behind the time is left out: all times here are of one place.
-func parseClock(date, of string) (time.Time, error) {
-	if at := strings.IndexAny(of, "+-&"); at >= 0 {
-		of = of[:at]
+// parseOffset reads how far a clock is ahead of UTC (PS3.5 6.2, DT): +0100.
+func parseOffset(of tag.Tag, text string) (time.Duration, error) {
+	at, err := time.Parse("-0700", text)
+	if err != nil {
+		return 0, fmt.Errorf("%s has the offset from UTC %q, which must be as +0100", of, element.Printable(text))
 	}
+	_, seconds := at.Zone()
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// parseClock reads DA and TM (PS3.5 6.2): 20260131, and 134530.25 or less of it.
+func parseClock(date, of string) (time.Time, error) {
 	whole, fraction, _ := strings.Cut(of, ".")
 	if len(whole) == 2 || len(whole) == 4 {
 		whole += strings.Repeat("0", 6-len(whole))

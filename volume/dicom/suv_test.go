@@ -1,12 +1,17 @@
 package dicom
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // The PET of testdata/pet_ct has the SUV that QIBA's formula gives of what pydicom reads.
@@ -103,6 +108,80 @@ func TestSUVOfOtherHeaders(t *testing.T) {
 			t.Errorf("%q for %q: %v, want %s", c.to, c.from, err, c.want)
 		case c.want == "" && (err != nil || math.Abs(factor/usual/c.factor-1) > 1e-9):
 			t.Errorf("%q for %q: %g of the usual factor, want %g: %v", c.to, c.from, factor/usual, c.factor, err)
+		}
+	}
+}
+
+// An offset from UTC of the injection counts against that of the file. The figures are those of
+// datetime, which pydicom makes of DT: 10:40:05.25 +01:00 is 09:40:05.25 UTC.
+func TestSUVOfTimesWithOffsets(t *testing.T) {
+	slice, err := os.ReadFile("../../testdata/pet_ct/pt/1.dcm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual, _, err := scanOne(t, "../../testdata/pet_ct/pt").SUV()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const half, at, clock = 6586.2, 9*3600 + 30*60 + 15.5, "093015.50 "
+	// insert puts an element behind another, and makes what holds both as much longer.
+	insert := func(file []byte, behind string, f field, holders ...string) []byte {
+		t.Helper()
+		one := encode([]field{f}, binary.LittleEndian, false)
+		from := bytes.Index(file, []byte(behind))
+		if from < 0 {
+			t.Fatalf("no element %x", behind)
+		}
+		to := from + 8 + int(binary.LittleEndian.Uint16(file[from+6:]))
+		file = slices.Concat(file[:to], one, file[to:])
+		for _, holder := range holders {
+			length := file[bytes.Index(file, []byte(holder))+len(holder):]
+			if n := binary.LittleEndian.Uint32(length); n != 1<<32-1 {
+				binary.LittleEndian.PutUint32(length, n+uint32(len(one)))
+			}
+		}
+		return file
+	}
+	for _, c := range []struct {
+		injection, zone, clock string
+		seconds                float64 // of the day of the scan, in its zone
+		want                   string
+	}{
+		{"20260131083015+0000", "+0100", clock, at - 0.5, ""},
+		{"20260131083015+0000", "+0100", "", at - 0.5, ""},
+		{"20260131040015.5-0430", "+0100", "", at, ""},
+		{"20260131093015.5+0100", "+0100", clock, at, ""},
+		{"20260131093015.5", "+0100", "", at, ""},
+		{"20260131093015.5", "", "", at, ""},
+		// nothing says the file's zone but the same time without an offset
+		{"20260131093015.5+0100", "", clock, at, ""},
+		{"20260131083015+0000", "", clock, at, ""},
+		{"20260131083015+0000", "", "", 0, "has an offset from UTC (+0000), and TimezoneOffsetFromUTC, which"},
+		{"20260131083715+0000", "", clock, 0, "are 53m0.5s apart, which is no difference of time zones"},
+		{"20260131083015+00", "+0100", "", 0, `has the offset from UTC "+00", which must be as +0100`},
+		{"20260131083015+0000", "CET", "", 0, `TimezoneOffsetFromUTC has the offset from UTC "CET"`},
+		{"20260131+0000", "", clock, at, ""}, // a date alone
+	} {
+		file := insert(slices.Clone(slice), "\x18\x00\x75\x10DS",
+			field{tag.RadiopharmaceuticalStartDateTime, "DT", c.injection}, "\x54\x00\x16\x00SQ\x00\x00",
+			string(slice[bytes.Index(slice, []byte("\x54\x00\x16\x00SQ"))+12:][:4]))
+		if c.zone != "" {
+			file = insert(file, "\x08\x00\x60\x00CS", field{tag.TimezoneOffsetFromUTC, "SH", c.zone})
+		}
+		if c.clock == "" {
+			file = bytes.Replace(file, []byte(clock), []byte("          "), 1)
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "1.dcm"), file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		factor, _, err := scanOne(t, dir).SUV()
+		want := math.Exp2((at - c.seconds) / half)
+		switch {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%+v: %v", c, err)
+		case c.want == "" && (err != nil || math.Abs(factor/usual/want-1) > 1e-9):
+			t.Errorf("%+v: %g of the usual factor, want %g: %v", c, factor/usual, want, err)
 		}
 	}
 }
