@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -107,6 +108,10 @@ func (t *trainProgress) Validated(step int, v voxsaw.Validation, best bool) {
 		if i == 8 { // the rest is in validation.csv
 			b.WriteString(", ...")
 			break
+		}
+		if math.IsNaN(m.Value) {
+			fmt.Fprintf(&b, ", %s not measured", m.Name)
+			continue
 		}
 		fmt.Fprintf(&b, ", %s %.4g", m.Name, m.Value)
 	}

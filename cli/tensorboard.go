@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/tensorboard"
@@ -75,7 +76,9 @@ func (b *board) validated(step int, v voxsaw.Validation, pictures *pngFile) erro
 	t := now()
 	b.pending.Scalar(t, step, "validation/score", v.Score)
 	for _, m := range v.Metrics {
-		b.pending.Scalar(t, step, "validation/"+m.Name, m.Value)
+		if numbers.Finite(m.Value) { // a structure that no held-out case shows has no DSC
+			b.pending.Scalar(t, step, "validation/"+m.Name, m.Value)
+		}
 	}
 	if pictures != nil {
 		size := pictures.size

@@ -248,11 +248,12 @@ func (l *learner) forward(step int, b *batch) error {
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
-// class, or nobody drew it, does not count for it, and a class that no training case shows is in no
-// mean of classes. Classes that are there and were predicted
-// nowhere are noted. Unless it is to measure only, it decides on the way of which classes
-// predictions keep the largest component: of those whose mean that raises, as nnU-Net does. Several
-// ranks share the cases out.
+// class, or nobody drew it, or other structures have all its voxels, does not count for it. The
+// mean of a class that no case counts for, or no training case shows, is NaN, and in no mean of
+// classes. Where all are, the score is 0. Classes that are there and were predicted nowhere are
+// noted. Unless it is to measure only, it decides on the way of which classes predictions keep the
+// largest component: of those whose mean that raises, as nnU-Net does. Several ranks share the
+// cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
@@ -276,12 +277,18 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		whole.add(cases[i].Whole)
 		largest.add(cases[i].Largest)
 	}
-	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc"}}}
+	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc", Value: math.NaN()}}}
 	classes := 0.0
 	l.decided = nil
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
-		if whole.count[class] > 0 && !l.unlearnt[class] {
+		if !l.config.MeasureOnly && largest.mean(class) > mean {
+			l.decided = append(l.decided, l.config.Labels[class-1])
+		}
+		if l.unlearnt[class] {
+			mean = math.NaN()
+		}
+		if !math.IsNaN(mean) {
 			v.Score += mean
 			classes++
 		}
@@ -294,11 +301,13 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 				fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
 					l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
-		if !l.config.MeasureOnly && largest.mean(class) > mean {
-			l.decided = append(l.decided, l.config.Labels[class-1])
-		}
 	}
-	v.Score /= max(classes, 1)
+	if classes == 0 {
+		v.Notes = append(v.Notes,
+			"no held-out case shows a structure that can be scored: nothing says which weights are the best")
+		return v, nil
+	}
+	v.Score /= classes
 	v.Metrics[0].Value = v.Score
 	return v, nil
 }
@@ -326,26 +335,27 @@ func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
 		v.Found[class] = true
 	}
 	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
-	undrawn := undrawnClasses(l.classes, c.Undrawn) // there is nothing to compare with
-	l.show(c.ID, v.Whole, undrawn, predicted, reference)
+	nothing := incomparable(l.classes, c.Record)
+	l.show(c.ID, v.Whole, nothing, predicted, reference)
 	if v.Largest = v.Whole; !l.config.MeasureOnly {
 		quality.KeepLargest(predicted, c.Shape, nil)
 		v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
 	}
-	for _, class := range undrawn {
+	for _, class := range nothing {
 		v.Whole[class], v.Largest[class] = math.NaN(), math.NaN()
 	}
 	return v, nil
 }
 
-// show tells whoever wants to see it what was predicted of a held-out case.
-func (l *learner) show(id string, dice []float64, undrawn []int, predicted []uint16, reference *volume.LabelMap) {
+// show tells whoever wants to see it what was predicted of a held-out case. Of some classes there
+// is nothing to compare with.
+func (l *learner) show(id string, dice []float64, nothing []int, predicted []uint16, reference *volume.LabelMap) {
 	if l.observer == nil {
 		return
 	}
 	sum, n := 0.0, 0.0
 	for class, dsc := range dice {
-		if class > 0 && !math.IsNaN(dsc) && !slices.Contains(undrawn, class) && !l.unlearnt[class] {
+		if class > 0 && !math.IsNaN(dsc) && !slices.Contains(nothing, class) && !l.unlearnt[class] {
 			sum, n = sum+dsc, n+1
 		}
 	}
@@ -378,4 +388,5 @@ func (d diceMeans) add(dice []float64) {
 	}
 }
 
-func (d diceMeans) mean(class int) float64 { return d.sum[class] / max(d.count[class], 1) }
+// mean is NaN where no case shows the class.
+func (d diceMeans) mean(class int) float64 { return d.sum[class] / d.count[class] }

@@ -12,7 +12,8 @@ import (
 )
 
 // This file: structures that nobody drew in some cases. In training they are one with the
-// background there ([UndrawnMerged]); scores leave them out.
+// background there ([UndrawnMerged]); scores leave them out, as they do those that were drawn and
+// have lost all their voxels to others.
 
 // mergesUndrawn says whether undrawn classes are one with the background of a case.
 func (c Config) mergesUndrawn() bool { return c.Undrawn != UndrawnBackground }
@@ -41,6 +42,21 @@ func (c Config) UndrawnLearnt() string {
 func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
 	for n, class := range classes {
 		if !slices.ContainsFunc(class, func(label uint16) bool { return !slices.Contains(undrawn, label) }) {
+			numbers = append(numbers, n+1)
+		}
+	}
+	return numbers
+}
+
+// incomparable are the numbers of the classes of which a case has nothing to compare a prediction
+// with, as [Config.Reference] leaves them out of scores: no label was drawn, or one was and other
+// structures have all its voxels.
+func incomparable(classes [][]uint16, r prepared.Record) []int {
+	numbers := undrawnClasses(classes, r.Undrawn)
+	for n, class := range classes {
+		there := func(label uint16) bool { return r.LabelCounts[label] > 0 }
+		emptied := func(label uint16) bool { return slices.Contains(r.Emptied, label) }
+		if slices.ContainsFunc(class, emptied) && !slices.ContainsFunc(class, there) && !slices.Contains(numbers, n+1) {
 			numbers = append(numbers, n+1)
 		}
 	}

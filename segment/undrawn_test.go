@@ -80,6 +80,30 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 		}
 	}
 
+	// 2 was drawn in this case, and other structures have all its voxels: as evaluate leaves it out
+	l.held[1].Undrawn, l.held[1].Emptied = nil, []uint16{2, 3}
+	v, err := l.validateCase(t.Context(), 1)
+	if err != nil || !math.IsNaN(v.Whole[1]) || !math.IsNaN(v.Largest[1]) || math.IsNaN(v.Whole[2]) {
+		t.Errorf("emptied: %+v, %v", v, err)
+	}
+	// what no held-out case counts for, and what no training case shows, has no DSC and not 0
+	all := l.held
+	for n, held := range [][]*prepared.Case{all[1:], all[:1]} {
+		l.held, l.unlearnt[2] = held, n == 1
+		v, err := l.Validate(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(v.Metrics[1].Value) != (n == 0) || math.IsNaN(v.Metrics[2].Value) != (n == 1) ||
+			v.Score != v.Metrics[0].Value || v.Score != v.Metrics[2-n].Value {
+			t.Errorf("validation %d: score %v of %v", n, v.Score, v.Metrics)
+		}
+	}
+	l.held[0].Undrawn = []uint16{2}
+	if v, err := l.Validate(t.Context(), 0); err != nil || v.Score != 0 || !math.IsNaN(v.Metrics[0].Value) {
+		t.Errorf("nothing to score: %v of %v, %v", v.Score, v.Metrics, err)
+	}
+
 	partly.Undrawn = []uint16{2, 3}
 	if r := c.Reference(partly); !slices.Equal(r.Undrawn, []uint16{2}) {
 		t.Errorf("the reference lacks %v", r.Undrawn)

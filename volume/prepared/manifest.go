@@ -65,7 +65,7 @@ func (m manifest) digest() hash.Hash {
 // written as a table.
 func (m *manifest) write(dir string, cases []Record, many int) error {
 	m.Version = formatVersion
-	m.Fingerprint = fingerprint(m.Preparation, slices.Values(cases))
+	m.Fingerprint = fingerprint(m.Preparation, slices.Values(cases), true)
 	m.Cases = cases
 	table := ""
 	if len(cases) > many {
@@ -155,8 +155,8 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 			return damaged("case %q: %w", r.ID, err)
 		}
 	}
-	if got := fingerprint(m.Preparation, slices.Values(m.Cases)); got != m.Fingerprint {
-		return damaged("its cases have the fingerprint %.12s, not %.12s", got, m.Fingerprint)
+	if err := m.checkFingerprint(slices.Values(m.Cases)); err != nil {
+		return damaged("%w", err)
 	}
 	t, err = parseTable(string(encodeTable(slices.Values(m.Cases), len(m.Cases))))
 	if err != nil {
@@ -226,8 +226,19 @@ func (m manifest) readTable(dir string) (*table, error) {
 	return t, nil
 }
 
-// fingerprint covers what a network can see of the cases, and not where they lay or when.
-func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
+// checkFingerprint compares the fingerprint with that of the cases. Earlier versions did not look
+// at which labels were emptied.
+func (m manifest) checkFingerprint(cases iter.Seq[Record]) error {
+	got := fingerprint(m.Preparation, cases, true)
+	if got != m.Fingerprint && fingerprint(m.Preparation, cases, false) != m.Fingerprint {
+		return fmt.Errorf("its cases have the fingerprint %.12s, not %.12s", got, m.Fingerprint)
+	}
+	return nil
+}
+
+// fingerprint covers what a network can see of the cases, and not where they lay or when; with
+// emptied, which labels were emptied, too. Where none was, that makes no difference.
+func fingerprint(p volume.Preparation, cases iter.Seq[Record], emptied bool) string {
 	h := sha256.New()
 	// writing to a hash does not fail, and the types below always encode
 	encode := json.NewEncoder(h)
@@ -244,6 +255,9 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 		}
 		if len(c.Undrawn) > 0 { // what is left out of scores
 			encode.Encode(c.Undrawn)
+		}
+		if emptied && len(c.Emptied) > 0 { // and that
+			encode.Encode(map[string][]uint16{"emptied": c.Emptied})
 		}
 		if c.Levels != nil { // what lies outside of the scan
 			encode.Encode(c.Levels)

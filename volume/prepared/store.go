@@ -263,9 +263,8 @@ func (s *Store) SmallerThan(size [3]int) []string {
 // VerifyRecords works out the fingerprint of the records and compares it with the one that was
 // written with them. [Open] compares the digest of the records' file, where they have one.
 func (s *Store) VerifyRecords() error {
-	if got := fingerprint(s.manifest.Preparation, s.records.all()); got != s.manifest.Fingerprint {
-		return fmt.Errorf("%s: its cases have the fingerprint %.12s, not %.12s: run voxsaw prepare again", s.dir, got,
-			s.manifest.Fingerprint)
+	if err := s.manifest.checkFingerprint(s.records.all()); err != nil {
+		return fmt.Errorf("%s: %w: run voxsaw prepare again", s.dir, err)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func TestManifestWithTable(t *testing.T) {
 	if _, found := s.Record("bb"); found || s.Len() != 3 || len(records) != 3 {
 		t.Error("wrong cases")
 	}
-	if want := fingerprint(volume.DefaultPreparation(), slices.Values(records)); s.Fingerprint() != want {
+	if want := fingerprint(volume.DefaultPreparation(), slices.Values(records), true); s.Fingerprint() != want {
 		t.Errorf("fingerprint %s, want %s", s.Fingerprint(), want)
 	}
 	if err := s.Verify(); err != nil {
@@ -270,5 +270,29 @@ func TestFirstCaseWithoutVoxels(t *testing.T) {
 	}
 	if err := checkFiles(dir, whole); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The fingerprint tells which labels were emptied, and of cases without such labels is what it was.
+// That of an earlier version, which did not look at them, is taken.
+func TestFingerprintOfEmptied(t *testing.T) {
+	p, plain := volume.DefaultPreparation(), Record{ID: "a"}
+	of := func(emptied []uint16, looks bool) string {
+		r := plain
+		r.Emptied = emptied
+		return fingerprint(p, slices.Values([]Record{r}), looks)
+	}
+	if of(nil, true) != of(nil, false) || of([]uint16{2}, true) == of(nil, true) ||
+		of([]uint16{2}, true) == of([]uint16{3}, true) {
+		t.Error("the fingerprint does not follow which labels were emptied")
+	}
+	for written, right := range map[string]bool{of([]uint16{2}, true): true, of([]uint16{2}, false): true,
+		of([]uint16{3}, true): false} {
+		m := manifest{Preparation: p, Fingerprint: written}
+		r := plain
+		r.Emptied = []uint16{2}
+		if err := m.checkFingerprint(slices.Values([]Record{r})); (err == nil) != right {
+			t.Errorf("%s: %v", written, err)
+		}
 	}
 }

@@ -589,7 +589,7 @@ func (w *Writer) reopen() error {
 	if err != nil {
 		return err
 	}
-	if got := fingerprint(m.Preparation, records.all()); got != w.fingerprint || records.len() != len(w.cases) {
+	if got := fingerprint(m.Preparation, records.all(), true); got != w.fingerprint || records.len() != len(w.cases) {
 		return fmt.Errorf("%d cases with the fingerprint %.12s, not %d with %.12s", records.len(), got, len(w.cases),
 			w.fingerprint)
 	}
