@@ -20,7 +20,7 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/asmtest":    {},
 	"internal/atomicfile": {},
-	"internal/auto": {"internal/config", "internal/planning", "internal/terminal", "internal/train",
+	"internal/auto": {"internal/config", "internal/folders", "internal/planning", "internal/terminal", "internal/train",
 		"internal/triage", "volume/dataset", "volume/prepared"},
 	"internal/ballot":    {},
 	"internal/nnplan":    {"internal/planning", "volume", "volume/dataset"},

@@ -165,7 +165,7 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelled, patients, bare, err := count(data)
+	labelled, patients, bare, err := j.look(data)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +222,7 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 	if j.done("prepare") {
 		return data, j.stage(ctx, "prepare", nil, nil)
 	}
+	j.state.Files = j.files()
 	set, err := j.Set()
 	if err != nil {
 		return "", err
@@ -265,14 +266,21 @@ func (j *Job) tellSplit(p *plan) {
 		terminal.Duration(j.left()-j.forTraining()))
 }
 
-// count tells how many of the prepared cases have labels, of how many patients these are, and how
-// many have none.
-func count(data string) (labelled, patients, bare int, err error) {
+// look tells how many of the prepared cases have labels, of how many patients these are, and how
+// many have none. Other cases than those that the job was begun with are an error.
+func (j *Job) look(data string) (labelled, patients, bare int, err error) {
 	store, err := prepared.Open(data)
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, 0, hint.Addf(err, "a job goes on with the cases that it was begun with: where scans have changed, "+
+			"begin one with another --out, or bring the earlier ones back")
 	}
 	defer store.Close()
+	if err := j.sameCases(data, store); err != nil {
+		return 0, 0, 0, err
+	}
+	if data == j.at(preparedFolder) {
+		j.tellChanges(store)
+	}
 	with, without := store.ForTraining()
 	return len(with), dataset.PatientsOf(store.Records()).Count(with), len(without), nil
 }

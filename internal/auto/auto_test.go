@@ -278,6 +278,94 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
+// A job on other prepared cases than it was begun with is refused, before a command and after the
+// last one, and goes on once the earlier ones are back.
+func TestChangedCases(t *testing.T) {
+	first, other := cases(t, 6), cases(t, 7)
+	t.Chdir(t.TempDir())
+	is := func(store string) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll("store"), os.CopyFS("store", os.DirFS(store))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := &verbs{t: t, steps: 3000, cut: 3}
+	job := func() *Job {
+		j := v.job("job", quiet)
+		j.Scans = []string{"store"}
+		return j
+	}
+	is(first)
+	if _, err := job().Run(t.Context()); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	for range 2 { // in the middle, and at the end
+		calls := len(v.calls)
+		is(other)
+		if _, err := job().Run(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "the cases in store have changed") {
+			t.Errorf("other cases: %v", err)
+		}
+		if len(v.calls) != calls {
+			t.Errorf("other cases: %q", v.calls[calls:])
+		}
+		is(first)
+		if _, err := job().Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A job goes on with scans as it prepared them, and says which have come and gone since. One that
+// holds other data now is refused.
+func TestChangedScans(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: "store", steps: 100}
+	v.write("scans/a.nii", "a")
+	v.write("scans/b.nii", "b")
+	w, err := prepared.NewWriter("store", volume.DefaultPreparation())
+	for _, id := range []string{"a", "b"} {
+		scan, organs, failed := phantom.New(1, phantom.Options{Shape: [3]int{12, 12, 12}})
+		source, missing := prepared.NewSource("scans/" + id + ".nii")
+		if err = errors.Join(err, failed, missing); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.Add(prepared.Input{ID: id, Image: scan, Labels: organs,
+			Sources: []prepared.Source{source}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	run := func() (warning string, err error) {
+		_, err = v.job("scans/job", func(format string, args ...any) {
+			if text := fmt.Sprintf(format, args...); strings.HasPrefix(text, "WARNING") {
+				warning += text
+			}
+		}).Run(t.Context())
+		return warning, err
+	}
+	for range 2 {
+		if said, err := run(); said != "" || err != nil {
+			t.Fatal(said, err)
+		}
+	}
+	v.write("scans/c.nii", "c")
+	v.write("scans/d.nii", "d")
+	if err := os.Remove("scans/b.nii"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "(no longer there: scans/b.nii; 3 files where there were 2)"
+	if said, err := run(); !strings.Contains(said, want) || err != nil {
+		t.Error(said, err)
+	}
+	v.write("scans/a.nii", "corrected")
+	if _, err := run(); err == nil || !strings.Contains(err.Error(), "scans/a.nii changed") {
+		t.Errorf("a scan that has changed: %v", err)
+	}
+}
+
 // Ctrl-C says what can be used, at every stage.
 func TestStopped(t *testing.T) {
 	store := cases(t, 6)

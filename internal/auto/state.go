@@ -32,6 +32,8 @@ type state struct {
 	Out     string   `json:"out,omitempty"`     // how its own folder was named there
 	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
+	Data    string   `json:"data,omitempty"`    // fingerprint of the prepared cases
+	Files   int      `json:"files,omitempty"`   // below the scans' paths, when they were prepared
 	// Folds are decided on once the plan is there; nil: not yet.
 	Folds    *Folds    `json:"folds,omitempty"`
 	Labelled int       `json:"labelled,omitempty"` // prepared cases with labels
