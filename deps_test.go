@@ -152,7 +152,7 @@ var mayImport = map[string][]string{
 		"internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
 		"internal/checkpoint", "internal/folders", "internal/nnunet", "internal/provenance", "internal/quality",
-		"internal/report", "internal/train"},
+		"internal/report", "internal/table", "internal/train"},
 	"internal/triage": {".", "eval", "segment", "volume", "volume/dataset", "volume/dicom", "volume/nifti",
 		"volume/prepared", "internal/outdir", "internal/predict", "internal/quality", "internal/report",
 		"internal/table"},

@@ -74,24 +74,42 @@ shows the most unusual ones.`,
 	return cmd
 }
 
-// known reads the label maps whose DSC is known.
-func (o predictOptions) known() ([]quality.Case, error) {
+// known reads the label maps whose DSC is known, and gives the file that they are in.
+func (o predictOptions) known() (cases []quality.Case, text []byte, err error) {
 	if o.Calibration == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	text, err := readWritten(o.Calibration)
-	if err != nil {
-		return nil, err
+	if text, err = readWritten(o.Calibration); err != nil {
+		return nil, nil, err
 	}
-	cases, err := quality.ReadTable(bytes.NewReader(text))
+	cases, err = quality.ReadTable(bytes.NewReader(text))
 	if err == nil && quality.NewEstimator(cases) == nil {
 		err = errors.New("no structure has its DSC in at least ten cases: nothing can be estimated by it")
 	}
-	if err != nil {
-		return nil, withHint(fmt.Errorf("%s: %w", o.Calibration, err),
-			"give it the calibration.csv that voxsaw next has written for these checkpoints")
+	return cases, text, o.calibrated(err)
+}
+
+// calibrated is an error of the file of --calibration, with what to do.
+func (o predictOptions) calibrated(err error) error {
+	if err == nil {
+		return nil
 	}
-	return cases, nil
+	return withHint(fmt.Errorf("%s: %w", o.Calibration, err),
+		"give it the calibration.csv that voxsaw next has written for these checkpoints, with the same windows, "+
+			"--mirror and --components")
+}
+
+// checkKnown makes sure that the label maps whose DSC is known are of this model.
+func (o predictOptions) checkKnown(text []byte, model predict.Model, stderr io.Writer) error {
+	if o.Calibration == "" {
+		return nil
+	}
+	known, err := predict.CheckCalibration(text, model)
+	if err == nil && !known {
+		say(stderr, "WARNING: %s: an earlier version wrote it and did not note by which model: whether the estimates "+
+			"hold for these checkpoints is not known; voxsaw next writes it anew", o.Calibration)
+	}
+	return o.calibrated(err)
 }
 
 // maps says which numbers of the network are written.
@@ -126,7 +144,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 			return err
 		}
 	}
-	known, err := o.known()
+	known, calibration, err := o.known()
 	if err != nil {
 		return err
 	}
@@ -151,6 +169,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeModel()
+	if err := o.checkKnown(calibration, model, stderr); err != nil {
+		return err
+	}
 	watch := &predictProgress{
 		Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), model, watch), watch.failed)

@@ -75,7 +75,11 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	names := []string{"next.csv", quality.File}
 	tables := []table.Table{r.Table(), r.Quality()}
 	if !r.options.Drawn {
-		names, tables = append(names, "calibration.csv"), append(tables, r.Calibration())
+		known, err := r.Calibration()
+		if err != nil {
+			return err
+		}
+		names, tables = append(names, "calibration.csv"), append(tables, known)
 	}
 	for _, k := range first {
 		names = append(names, k.files.picture, k.files.labels)

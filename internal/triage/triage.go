@@ -16,6 +16,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -324,5 +325,7 @@ func (r *Ranking) Quality() table.Table {
 }
 
 // Calibration lists what the network makes of labelled cases that it has not learnt from, with
-// their DSC.
-func (r *Ranking) Calibration() table.Table { return quality.Table(r.known, r.set, nil) }
+// their DSC, and with what says which network that was.
+func (r *Ranking) Calibration() (table.Table, error) {
+	return predict.Calibration(r.known, r.set, predict.Own(r.options.Network))
+}
