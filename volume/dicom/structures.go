@@ -146,8 +146,7 @@ func WriteStructureSet(path string, l *volume.LabelMap, s *Series, o WriteOption
 		Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack(), Manual: o.Manual})
 }
 
-// IsStructureSet reports whether a file is an RT structure set.
+// IsStructureSet reports whether a file is an RT structure set, by what it says it is.
 func IsStructureSet(path string) bool {
-	_, err := structures.Open(path)
-	return err == nil
+	return structures.Is(path)
 }

@@ -371,3 +371,145 @@ func TestHostileStructures(t *testing.T) {
 		t.Error("half a file is read")
 	}
 }
+
+const (
+	roiNumber    = "\x06\x30\x22\x00" // ROINumber
+	roiSpace     = "\x06\x30\x24\x00" // ReferencedFrameOfReferenceUID
+	roiOfContour = "\x06\x30\x84\x00" // ReferencedROINumber
+)
+
+// changed opens the first case with a structure set that edit has changed.
+func changed(t *testing.T, edit func(file []byte) []byte) (*Series, *StructureSet, error) {
+	t.Helper()
+	c := readStructureCases(t)[0]
+	s, _ := c.open(t)
+	path := filepath.Join(t.TempDir(), "rs.dcm")
+	if err := os.WriteFile(path, edit(unpacked(t, c.Structures)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, err := OpenStructureSet(path)
+	return s, g, err
+}
+
+// A structure in another frame of reference than the series lies elsewhere: its contours are left
+// out, unless they name slices of the series. Where the set has no place in common with the series,
+// or nothing says that the other UID is another place, it may be a new UID of the same.
+func TestStructuresOfAnotherSpace(t *testing.T) {
+	other := func(file []byte, times int) []byte {
+		own := uidElement(t, file, roiSpace)
+		to := slices.Clone(own)
+		to[len(bytes.TrimRight(to, "\x00"))-1] ^= 1
+		return bytes.Replace(file, own, to, times)
+	}
+	const (
+		named    = "than the scan's, but name its slices"
+		doubtful = "WARNING: contours that say another frame of reference (ReferencedFrameOfReferenceUID) than the"
+		lost     = "not drawn: Parotid_L (5 contours in another frame of reference)"
+		set      = "says another FrameOfReferenceUID than series "
+	)
+	unnamed := func(g *StructureSet) { g.set.Drawn, g.set.Listed = nil, nil }
+	both := func(g *StructureSet) {
+		unnamed(g)
+		g.set.Space = append(g.set.Space, g.set.Structures[0].Space)
+	}
+	usual := map[uint16]int{}
+	for _, c := range []struct {
+		name       string
+		edit       func(file []byte) []byte
+		change     func(g *StructureSet)
+		note, fail string
+	}{
+		{"as written", func(file []byte) []byte { return file }, nil, "", ""},
+		{"one, which names slices", func(file []byte) []byte { return other(file, 1) }, nil, named, ""},
+		{"one", func(file []byte) []byte { return other(file, 1) }, unnamed, lost, ""},
+		{"all, of one place", func(file []byte) []byte { return other(file, -1) }, unnamed, doubtful, ""},
+		{"all, of two places", func(file []byte) []byte { return other(file, -1) }, both, "",
+			"no contour lies on the scan: Parotid_L (5 contours in another frame of reference), "},
+		{"none is said", func(file []byte) []byte {
+			return bytes.ReplaceAll(file, []byte(roiSpace), []byte("\x06\x30\x25\x00"))
+		}, unnamed, "", ""},
+		{"the set's", func(file []byte) []byte {
+			own := uidElement(t, file, roiSpace)[8:]
+			to := slices.Clone(own)
+			to[len(bytes.TrimRight(to, "\x00"))-1] ^= 1
+			return bytes.ReplaceAll(file, own, to)
+		}, unnamed, set, ""},
+	} {
+		s, g, err := changed(t, c.edit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			c.change(g)
+		}
+		labels := map[int]uint16{}
+		for at := range g.Structures {
+			labels[at] = uint16(len(g.Structures) - at) // the body, which is the last, first
+		}
+		var notes []string
+		l, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast, Note: func(n string) { notes = append(notes, n) }})
+		text := strings.Join(notes, "\n")
+		if c.fail != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || !strings.Contains(text, c.note) || c.note == "" && strings.Contains(text, "frame of ref") {
+			t.Errorf("%s: %v, notes %q", c.name, err, notes)
+			continue
+		}
+		if counts := l.Counts(); len(usual) == 0 {
+			for label, n := range counts {
+				usual[label] = n
+			}
+		} else if gone := c.note == lost; (counts[labels[0]] == 0) != gone || counts[labels[1]] != usual[labels[1]] ||
+			slices.Contains(l.Undrawn, labels[0]) != gone || usual[labels[0]] == 0 || usual[labels[1]] == 0 {
+			t.Errorf("%s: %v voxels, usually %v; undrawn %v", c.name, counts, usual, l.Undrawn)
+		}
+	}
+}
+
+// Contours are those of the structure with their number: each structure has one of its own.
+func TestStructuresHaveNumbersOfTheirOwn(t *testing.T) {
+	number := func(file []byte, n int, key string) []byte { // the value of the nth element
+		for ; ; n-- {
+			at := bytes.Index(file, []byte(key+"IS"))
+			if at < 0 {
+				t.Fatalf("no element %x", key)
+			}
+			if file = file[at+8:]; n == 0 {
+				return file[:2]
+			}
+		}
+	}
+	// ofContours changes the first such element of ROIContourSequence
+	ofContours := func(file []byte, key, to string) {
+		file = file[bytes.LastIndex(file, []byte(contourROIs)):]
+		copy(file[bytes.Index(file, []byte(key)):], to)
+	}
+	for want, edit := range map[string]func(file []byte){
+		`describes ROI 2 twice, as "Parotid_L" and "`: func(file []byte) {
+			copy(number(file, 1, roiNumber), number(file, 0, roiNumber))
+		},
+		`describes ROI "Parotid_L" without a ROINumber`: func(file []byte) {
+			copy(file[bytes.Index(file, []byte(roiNumber)):], "\x06\x30\x23\x00")
+		},
+		"has contours without a ReferencedROINumber": func(file []byte) {
+			ofContours(file, roiOfContour, "\x06\x30\x83\x00")
+		},
+	} {
+		_, _, err := changed(t, func(file []byte) []byte { edit(file); return file })
+		var format *volume.FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	_, g, err := changed(t, func(file []byte) []byte {
+		ofContours(file, roiOfContour+"IS\x02\x00", roiOfContour+"IS\x02\x0099")
+		return file
+	})
+	if err != nil || !strings.Contains(strings.Join(g.Problems, ""), "contours of ROI 99, which it does not describe") {
+		t.Errorf("contours of no structure: %v, %q", err, g)
+	}
+}

@@ -28,6 +28,9 @@ func OpenObject(path string) (Object, error) {
 	if err == nil {
 		return Object{Path: path, Structures: set}, nil
 	}
+	if dicom.IsStructureSet(path) {
+		return Object{Path: path}, err
+	}
 	g, err := dicom.OpenSegmentation(path)
 	return Object{Path: path, Segmentation: g}, err
 }

@@ -37,12 +37,12 @@ func decimals(text string) ([]float64, error) {
 // ReadOn fills the contours of structures, which labels number, on the grid that reading gives a
 // stack with the same options. A pixel belongs to a structure where its centre lies within the
 // contours of its slice; a contour within another is a hole (even-odd rule), and one that is drawn
-// twice counts once. Each contour must lie
-// in the plane of a slice, within half of their distance. Contours outside the scan are passed
-// over; a label whose structures have no others is undrawn, and a set that has no others is
-// refused. Structures of one label must have the same pixels. Where the options move or resample
-// slices, see [stack.Plan.Labels]. Errors are [volume.FormatError],
-// [volume.UnsupportedError] and of the file system.
+// twice counts once. Each contour must lie in the plane of a slice, within half of their distance.
+// Contours outside the scan are passed over, and so are those of structures in another frame of
+// reference than the scan's, unless they name its slices; a label whose structures have no others
+// is undrawn, and a set that has no others is refused. Structures of one label must have the same
+// pixels. Where the options move or resample slices, see [stack.Plan.Labels]. Errors are
+// [volume.FormatError], [volume.UnsupportedError] and of the file system.
 func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	plan, err := s.Arrange(o.Options)
 	if err != nil {
@@ -57,7 +57,9 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{},
 		fates: map[int]*fate{},
 	}
-	if Holds(s, g.Drawn) { // else the scan's slices may just have other UIDs now
+	c.elsewhere, c.known = g.elsewhere(s)
+	if Holds(s, g.Drawn) || Holds(s, g.Listed) {
+		// else the scan's slices may just have other UIDs now
 		c.own = map[string]bool{}
 		for k := range s.Slices {
 			c.own[s.Slices[k].Image.SOP] = true
@@ -82,7 +84,7 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	for number, drawn := range c.masks {
 		c.fate(number).empty = !hasPixels(drawn)
 	}
-	for _, note := range slices.Concat(g.Doubts, c.notes()) {
+	for _, note := range slices.Concat(g.Doubts, g.doubtsAboutSpace(s), c.notes()) {
 		o.Note(note)
 	}
 	stacked, err := c.merge(labels, o)
@@ -111,8 +113,11 @@ type canvas struct {
 	masks         map[int]map[int][]bool // pixels of each structure and slice
 	fates         map[int]*fate          // what became of the contours of each structure
 	crossings     crossings
-	// own are the SOPInstanceUIDs of the slices; nil where no contour names one.
+	// own are the SOPInstanceUIDs of the slices; nil where the set names none.
 	own map[string]bool
+	// elsewhere are the numbers of the structures in another frame of reference than the scan's,
+	// known those of which it is known that this is another place, and no other UID of the same.
+	elsewhere, known map[int]bool
 }
 
 // draw adds a contour: where another one is already, pixels change sides. The same contour again is
@@ -122,6 +127,11 @@ func (c *canvas) draw(number int, line contour) error {
 	f.all++
 	if len(line.points) < 3 || !strings.HasPrefix(line.kind, "CLOSED") && line.kind != "INTERPOLATED_PLANAR" {
 		f.open++
+		return nil
+	}
+	named := c.own != nil && slices.ContainsFunc(line.images, func(uid string) bool { return c.own[uid] })
+	if c.known[number] && !named {
+		f.foreign++
 		return nil
 	}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -155,9 +165,13 @@ func (c *canvas) draw(number int, line contour) error {
 		return nil
 	}
 	f.add(away, cut, c.distance)
-	if c.own != nil && len(line.images) > 0 &&
-		!slices.ContainsFunc(line.images, func(uid string) bool { return c.own[uid] }) {
+	if c.own != nil && len(line.images) > 0 && !named {
 		f.strange++
+	}
+	if c.elsewhere[number] && named {
+		f.renamed++
+	} else if c.elsewhere[number] {
+		f.doubtful++
 	}
 	if enclosesTwice(outline, c.columns, c.rows) {
 		f.twice++

@@ -18,6 +18,9 @@ import (
 // fate counts what became of a structure's contours.
 type fate struct {
 	all, open, outside, gap int     // gap: too far from the slices on both sides
+	foreign                 int     // in another frame of reference than the scan's
+	doubtful                int     // drawn, though it says another frame of reference
+	renamed                 int     // likewise, but it names slices of the scan
 	cut                     int     // drawn, but partly outside the slice
 	crossed                 int     // slices on which two cross in part
 	twice                   int     // that cross themselves and go round something twice
@@ -29,7 +32,7 @@ type fate struct {
 }
 
 // drawn reports whether a contour lies on the scan.
-func (f *fate) drawn() bool { return f.all > f.open+f.outside+f.gap }
+func (f *fate) drawn() bool { return f.all > f.open+f.outside+f.gap+f.foreign }
 
 // add counts a contour that is drawn, away mm from its slice.
 func (f *fate) add(away float64, cut bool, distance float64) {
@@ -120,12 +123,17 @@ func (c *canvas) checkAnyOnScan() error {
 		if f.drawn() {
 			return nil
 		}
-		elsewhere = elsewhere || f.outside+f.gap > 0
+		elsewhere = elsewhere || f.outside+f.gap+f.foreign > 0
 	}
 	if !elsewhere {
 		return nil
 	}
-	lost := c.list(func(f *fate) string { return fmt.Sprintf(" (%s)", numbers.Count(f.all, "contour")) })
+	lost := c.list(func(f *fate) string {
+		if f.foreign > 0 {
+			return f.lost()
+		}
+		return fmt.Sprintf(" (%s)", numbers.Count(f.all, "contour"))
+	})
 	return &volume.UnsupportedError{Path: c.set.Path, Problem: "no contour lies on the scan: " + safetext.List(lost) +
 		". It was drawn on another scan: take the structure set of this one, or use the scan without"}
 }
@@ -163,11 +171,17 @@ func (c *canvas) notes() (notes []string) {
 			return f.lost()
 		}},
 		{"contours outside the scan, which are passed over", of(func(f *fate) int { return f.outside })},
+		{"WARNING: contours in another frame of reference (ReferencedFrameOfReferenceUID) than the scan's, " +
+			"which are passed over", of(func(f *fate) int { return f.foreign })},
+		{"WARNING: contours that say another frame of reference (ReferencedFrameOfReferenceUID) than the scan's, " +
+			"and are drawn where they lie", of(func(f *fate) int { return f.doubtful })},
+		{"contours that say another frame of reference (ReferencedFrameOfReferenceUID) than the scan's, " +
+			"but name its slices, and are drawn there", of(func(f *fate) int { return f.renamed })},
 		{"contours in a gap between slices, which are passed over", of(func(f *fate) int { return f.gap })},
 		{"contours that enclose nothing, such as points and open lines, which are passed over",
 			of(func(f *fate) int { return f.open })},
 		{"contours that are drawn twice, which count once", of(func(f *fate) int { return f.repeated })},
-		{"WARNING: contours that name slices which the scan does not have, as others do, and are drawn where they lie",
+		{"WARNING: contours that name slices which the scan does not have, and are drawn where they lie",
 			of(func(f *fate) int { return f.strange })},
 		{"WARNING: contours that enclose the centre of no voxel, so that nothing is left", func(f *fate) string {
 			if !f.empty {
@@ -216,7 +230,8 @@ func (f *fate) lost() string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{f.outside, "outside the scan"}, {f.gap, "in a gap between slices"}, {f.open, "that enclose nothing"}} {
+	}{{f.outside, "outside the scan"}, {f.gap, "in a gap between slices"},
+		{f.foreign, "in another frame of reference"}, {f.open, "that enclose nothing"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", numbers.Count(part.n, "contour"), part.what))
 		}

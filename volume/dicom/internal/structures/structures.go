@@ -28,6 +28,9 @@ type Set struct {
 	Number string // SeriesNumber
 	Series []string
 	Space  []string // frames of reference that it names
+	// spacesOf are, of the series that it names, by SeriesInstanceUID, the frames of reference that
+	// it names them in.
+	spacesOf map[string][]string
 	// Drawn are the SOPInstanceUIDs of the slices that contours say they were drawn on, Listed
 	// those of the slices that are listed with the series.
 	Drawn, Listed map[string]bool
@@ -49,7 +52,10 @@ type Structure struct {
 	Number int // ROINumber
 	Name   string
 	Type   string // RTROIInterpretedType: ORGAN, PTV, EXTERNAL, ...; "" where it is not said
+	Space  string // ReferencedFrameOfReferenceUID; "" where it is not said
 	Drawn  bool   // it has contours
+
+	numbered bool // it has a ROINumber
 }
 
 // maxStructures bounds what a file may describe.
@@ -59,12 +65,13 @@ const maxStructures = 1 << 14
 type parser struct {
 	set     *Set
 	class   string
+	space   string                            // frame of reference of the item at hand
 	text    func(string) string               // decodes the character set
 	contour func(number int, c contour) error // of each contour; nil: its points are not read
 }
 
 func newParser(path string) *parser {
-	set := &Set{Path: path, Drawn: map[string]bool{}, Listed: map[string]bool{}}
+	set := &Set{Path: path, Drawn: map[string]bool{}, Listed: map[string]bool{}, spacesOf: map[string][]string{}}
 	return &parser{set: set, text: element.Undeclared(set.doubt)}
 }
 
@@ -85,7 +92,36 @@ func Open(path string) (*Set, error) {
 	if p.class != Class {
 		return nil, &volume.UnsupportedError{Path: path, Problem: "is no RT structure set"}
 	}
+	if err := p.set.checkNumbers(); err != nil {
+		return nil, element.InFile(path, err)
+	}
 	return p.set, nil
+}
+
+// Is reports whether a file is a structure set, by its SOP class.
+func Is(path string) bool {
+	p := newParser(path)
+	_ = p.read(path) // however it ends, the class that was found counts
+	return p.class == Class
+}
+
+// checkNumbers refuses structures whose contours are not theirs alone: these go by ROINumber.
+func (s *Set) checkNumbers() error {
+	names := map[int]string{}
+	for _, one := range s.Structures {
+		if !one.numbered {
+			return fmt.Errorf("describes ROI %q without a ROINumber, by which it has its contours: "+
+				"give it one, or remove it",
+				one.Name)
+		}
+		if other, known := names[one.Number]; known {
+			return fmt.Errorf("describes ROI %d twice, as %q and %q, which would have each other's contours: "+
+				"give each a ROINumber of its own, or remove one",
+				one.Number, other, one.Name)
+		}
+		names[one.Number] = one.Name
+	}
+	return nil
 }
 
 // read walks over a file.
@@ -124,7 +160,8 @@ func (p *parser) top(w *element.Walker, e element.Element) (err error) {
 	case tag.SpecificCharacterSet:
 		p.text, err = w.Charset(e, s.doubt)
 	case tag.ReferencedFrameOfReferenceSequence:
-		return w.Items(e, 0, nil, func(in *element.Walker, e element.Element) error { return p.reference(in, e, 1) })
+		begin := func() error { p.space = ""; return nil }
+		return w.Items(e, 0, begin, func(in *element.Walker, e element.Element) error { return p.reference(in, e, 1) })
 	case tag.StructureSetROISequence:
 		begin := func() error {
 			if len(s.Structures) == maxStructures {
@@ -167,8 +204,12 @@ func (p *parser) reference(in *element.Walker, e element.Element, depth int) err
 		uid, err := in.Text(e)
 		if uid != "" && e.Tag == tag.SeriesInstanceUID {
 			p.set.Series = append(p.set.Series, uid)
+			if p.space != "" {
+				p.set.spacesOf[uid] = append(p.set.spacesOf[uid], p.space)
+			}
 		} else if uid != "" {
 			p.set.Space = append(p.set.Space, uid)
+			p.space = uid
 		}
 		return err
 	case tag.RTReferencedStudySequence, tag.RTReferencedSeriesSequence:
@@ -214,6 +255,9 @@ func (p *parser) structure(in *element.Walker, e element.Element) (err error) {
 	switch e.Tag {
 	case tag.ROINumber:
 		s.Number, err = integer(in, e)
+		s.numbered = err == nil
+	case tag.ReferencedFrameOfReferenceUID:
+		s.Space, err = in.Text(e)
 	case tag.ROIName:
 		s.Name, err = in.Text(e)
 		s.Name = element.Printable(p.text(s.Name))
@@ -230,9 +274,17 @@ func (p *parser) at(number int) int {
 // them.
 func (p *parser) contours(w *element.Walker, e element.Element) error {
 	var drawn []contour
-	number, there := 0, false
+	number, numbered, there := 0, false, false
 	keep := func() error {
-		if at := p.at(number); at >= 0 && there {
+		at := p.at(number)
+		switch {
+		case there && !numbered:
+			return errors.New("has contours without a ReferencedROINumber, which says whose they are: " +
+				"give them one, or remove them")
+		case there && at < 0:
+			p.set.doubt(fmt.Sprintf("WARNING: it has contours of ROI %d, which it does not describe: "+
+				"they are passed over", number))
+		case there:
 			p.set.Structures[at].Drawn = true
 			for _, c := range drawn {
 				if err := p.contour(number, c); err != nil {
@@ -240,13 +292,14 @@ func (p *parser) contours(w *element.Walker, e element.Element) error {
 				}
 			}
 		}
-		drawn, number, there = nil, 0, false
+		drawn, number, numbered, there = nil, 0, false, false
 		return nil
 	}
 	err := w.Items(e, 0, keep, func(in *element.Walker, e element.Element) (err error) {
 		switch e.Tag {
 		case tag.ReferencedROINumber:
 			number, err = integer(in, e)
+			numbered = err == nil
 		case tag.ContourSequence:
 			begin := func() error {
 				there = true
