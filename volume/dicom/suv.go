@@ -169,7 +169,7 @@ func injectionTime(said map[tag.Tag]string, start time.Time) (time.Time, error) 
 		file, err := parseOffset(tag.TimezoneOffsetFromUTC, zone)
 		return at.Add(file - own), err
 	}
-	// Nothing says of which zone the times of the scan are, unless the same time is there without an
+	// Nothing says of which zone the scan's times are, unless the same time is there without an
 	// offset.
 	if said[tag.RadiopharmaceuticalStartTime] == "" {
 		return at, fmt.Errorf("%s has an offset from UTC (%s), and %s, "+
