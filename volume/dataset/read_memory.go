@@ -48,7 +48,7 @@ func extentOf(h *format.Header, all bool) extent {
 }
 
 func extentOfSeries(s *dicom.Series) extent {
-	return extent{int64(s.Grid.Len()), 2, s.Grid}
+	return extent{int64(s.Grid.Len()), int64(s.VoxelBytes()), s.Grid}
 }
 
 // Located is the case with its series, where that is one that nobody has chosen yet: the header

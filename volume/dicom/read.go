@@ -38,3 +38,13 @@ func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	}
 	return s.stack.Labels(stack, o.stack())
 }
+
+// VoxelBytes is the bytes of a voxel that [Read] makes, as headers say: 2, or 4 of a series whose
+// rescaling makes fractions, as of many PET. Whole numbers beyond int16 take 4, too, which headers
+// do not say.
+func (s *Series) VoxelBytes() int {
+	if s.stack.Whole() {
+		return 2
+	}
+	return 4
+}

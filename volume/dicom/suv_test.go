@@ -185,3 +185,21 @@ func TestSUVOfTimesWithOffsets(t *testing.T) {
 		}
 	}
 }
+
+// Headers say how large the voxels are that reading makes: those of a PET are fractions.
+func TestVoxelBytes(t *testing.T) {
+	for modality, want := range map[string]int{"pt": 4, "ct": 2} {
+		s := scanOne(t, "../../testdata/pet_ct/"+modality)
+		v, err := Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := 2
+		if v.Float32 != nil {
+			read = 4
+		}
+		if s.VoxelBytes() != want || read != want {
+			t.Errorf("%s: %d bytes, read as %d, want %d", modality, s.VoxelBytes(), read, want)
+		}
+	}
+}

@@ -27,12 +27,7 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 	for _, text := range slices.Concat(p.Notes, doubts) {
 		note(text)
 	}
-	whole := true
-	for n := range s.Slices {
-		_, _, w := s.Slices[n].Info.Rescale()
-		whole = whole && w
-	}
-	if whole {
+	if s.Whole() {
 		voxels, err := decode[int16](s, p, note)
 		if !errors.Is(err, errRange) {
 			if err != nil {
@@ -46,6 +41,15 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 		return nil, err
 	}
 	return &volume.Volume{Grid: p.Grid, Float32: voxels}, nil
+}
+
+// Whole reports whether all values are whole numbers, as headers say: they are read as int16 where
+// they fit, others as float32.
+func (s *Stack) Whole() bool {
+	return !slices.ContainsFunc(s.Slices, func(one Slice) bool {
+		_, _, whole := one.Info.Rescale()
+		return !whole
+	})
 }
 
 // fits says whether there is memory for what reading the stack onto a grid takes.
