@@ -1,7 +1,6 @@
 package format
 
 import (
-	"os"
 	"slices"
 	"strings"
 
@@ -28,23 +27,11 @@ var niftiFormat = Format{
 	},
 	Read:    func(h *Header, o Options) (*volume.Volume, error) { return h.Own.(*nifti.Header).Read(o.nifti()) },
 	ReadAll: func(h *Header, o Options) ([]*volume.Volume, error) { return h.Own.(*nifti.Header).ReadAll(o.nifti()) },
-	Files:   pairOf,
+	Files:   nifti.Files,
 	Labels: func(path string, o Options) (*volume.LabelMap, error) {
 		return nifti.ReadLabelsWith(path, o.nifti())
 	},
 	MayBeLabels: func(path string, o Options) (bool, error) { return nifti.MayBeLabels(path, o.nifti()) },
-}
-
-// pairOf lists a file, and the other half of a pair.
-func pairOf(path string) []string {
-	for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
-		if base, found := strings.CutSuffix(path, ext[0]); found {
-			if stat, err := os.Stat(base + ext[1]); err == nil && stat.Mode().IsRegular() {
-				return []string{path, base + ext[1]}
-			}
-		}
-	}
-	return []string{path}
 }
 
 func init() {

@@ -18,6 +18,17 @@ import (
 // for the block's own header.
 const maxRatio = 1032
 
+// Files lists the files that an image lies in: of a pair the header, then the voxels, whichever of
+// them the path names and however either is compressed; of any other image the path alone, as it is
+// of a pair of which half is missing.
+func Files(path string) []string {
+	header, image, err := pair(path)
+	if err != nil || header == image {
+		return []string{path}
+	}
+	return []string{header, image}
+}
+
 // pair returns the paths of the header and of the voxels, which are the same for a single file.
 func pair(path string) (header, image string, err error) {
 	base, gz := strings.CutSuffix(path, ".gz")
@@ -44,9 +55,9 @@ func pair(path string) (header, image string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", "", err
 	}
-	candidates := []string{stem + other, stem + other + ".gz"}
+	candidates := []string{stem + other, stem + other + ".gz", stem + other + ".GZ"}
 	if gz {
-		candidates = []string{stem + other + ".gz", stem + other}
+		candidates = []string{stem + other + path[len(base):], stem + other}
 	}
 	for _, candidate := range candidates {
 		if _, err := os.Stat(candidate); err == nil {
