@@ -107,7 +107,7 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
-	part, err := p.config.Preparation.Part(v)
+	part, err := p.config.Preparation.Part(v, more...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}

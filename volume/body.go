@@ -99,10 +99,26 @@ func (v *Volume) Body() Part {
 }
 
 // Nonzero is the box around the voxels that are not 0: where there is no signal, masks and
-// reconstructions of MR and PET write 0. It is what nnU-Net crops scans to. Where all voxels are 0,
-// it is the whole scan.
-func (v *Volume) Nonzero() Part {
+// reconstructions of MR and PET write 0. It is what nnU-Net crops scans to. It holds what is not 0
+// in any of the further channels, too, which have the same voxels. Where all voxels are 0, it is
+// the whole scan.
+func (v *Volume) Nonzero(more ...*Volume) Part {
 	low, high := v.Shape, [3]int{-1, -1, -1}
+	for _, channel := range append([]*Volume{v}, more...) {
+		channel.widen(&low, &high)
+	}
+	part := v.Whole()
+	if high[0] < 0 {
+		return part
+	}
+	for a := range 3 {
+		part.Origin[a], part.Size[a] = low[a], high[a]+1-low[a]
+	}
+	return part
+}
+
+// widen widens a box, from its lowest to its highest voxel, to hold the voxels that are not 0.
+func (v *Volume) widen(low, high *[3]int) {
 	for k := range v.Shape[2] {
 		for j := range v.Shape[1] {
 			first, last := v.Shape[0], -1
@@ -113,19 +129,11 @@ func (v *Volume) Nonzero() Part {
 				}
 			}
 			if last >= 0 {
-				low = [3]int{min(low[0], first), min(low[1], j), min(low[2], k)}
-				high = [3]int{max(high[0], last), max(high[1], j), max(high[2], k)}
+				*low = [3]int{min(low[0], first), min(low[1], j), min(low[2], k)}
+				*high = [3]int{max(high[0], last), max(high[1], j), max(high[2], k)}
 			}
 		}
 	}
-	part := v.Whole()
-	if high[0] < 0 {
-		return part
-	}
-	for a := range 3 {
-		part.Origin[a], part.Size[a] = low[a], high[a]+1-low[a]
-	}
-	return part
 }
 
 // bodyBlocks says of each block of a scan's voxels whether it is tissue.

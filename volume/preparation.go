@@ -124,17 +124,24 @@ func (p Preparation) Check() error {
 	return err
 }
 
-// Part says what of a scan is prepared.
-func (p Preparation) Part(v *Volume) (Part, error) {
-	if err := v.Check(); err != nil {
-		return Part{}, err
+// Part says what of a scan is prepared. Further channels lie on its voxels: where the scan is no
+// CT, the part holds what is not 0 in any of the channels, as nnU-Net's.
+func (p Preparation) Part(v *Volume, more ...*Volume) (Part, error) {
+	for _, channel := range append([]*Volume{v}, more...) {
+		if err := channel.Check(); err != nil {
+			return Part{}, err
+		}
+		if channel.Shape != v.Shape {
+			return Part{}, fmt.Errorf("a further channel has %v voxels, the first %v",
+				numbers.Extents(channel.Shape[:]), numbers.Extents(v.Shape[:]))
+		}
 	}
 	if p.Crop != CropBody && p.Crop != CropAuto {
 		return v.Whole(), nil
 	}
 	body := v.Body()
 	if p.ModalityName() != ModalityCT { // whose air is no HU
-		body = v.Nonzero()
+		body = v.Nonzero(more...)
 	}
 	if p.Crop == CropAuto && body.Share() > worthCropping {
 		return v.Whole(), nil

@@ -325,7 +325,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err := checkID(s.ID); err != nil {
 		return Record{}, err
 	}
-	part, err := w.preparation.Part(s.Image)
+	part, err := w.preparation.Part(s.Image, s.More...)
 	if err != nil {
 		return Record{}, err
 	}
