@@ -58,9 +58,10 @@ type firstVolumeError struct{ volume.UnsupportedError }
 func (e *firstVolumeError) Unwrap() error { return &e.UnsupportedError }
 
 // firstOf is [firstVolume] by the voxels: the background where each voxel belongs to exactly one
-// volume; otherwise label 1, unless it has most of the voxels, as a background has.
-func firstOf(path string, masks []*volume.LabelMap, sum []uint16) (uint16, error) {
-	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
+// volume (whole), of which sum is how many it belongs to; otherwise label 1, unless it has most of
+// the voxels, as a background has.
+func firstOf(path string, masks []*volume.LabelMap, sum []uint16, whole bool) (uint16, error) {
+	if whole {
 		return 0, nil
 	}
 	if most := masks[0].Counts()[1]; 2*most > masks[0].Len() {
@@ -101,10 +102,14 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 		masks[n] = l
 	}
 	first, told := firstVolume(len(volumes), names)
-	if !told {
-		if first, err = firstOf(path, masks, sum); err != nil {
+	if whole := !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }); !told {
+		if first, err = firstOf(path, masks, sum, whole); err != nil {
 			return nil, nil, err
 		}
+	} else if whole && first == 1 && 2*masks[0].Counts()[1] > masks[0].Len() {
+		return nil, nil, &firstVolumeError{volume.UnsupportedError{Path: path, Problem: fmt.Sprintf(
+			"holds %d volumes that share out all voxels, the first of them with most, as the background, and there "+
+				"are as many names of labels: name those alone that have a volume", len(masks))}}
 	}
 	background := ""
 	if first == 0 {

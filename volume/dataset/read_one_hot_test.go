@@ -40,6 +40,8 @@ func TestFirstVolumeOfOneHotLabels(t *testing.T) {
 		"no names":         {oneHot(0), "{}", ""},
 		"a hole, no names": {hole, "{}", "holds 3 volumes, the first of them with most of the voxels, as the background, but 1 voxel in none"},
 		"neither":          {oneHot(1), "{}", ""},
+		"names of others": {oneHot(0), `{"labels": {"1": "liver", "2": "tumour", "3": "cyst"}}`,
+			"holds 3 volumes that share out all voxels"},
 	} {
 		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": c.names})
 		if err := nifti.WriteChannels(filepath.Join(root, "labelsTr", "p1.nii.gz"), scan.Grid, c.values,
