@@ -141,8 +141,8 @@ func TestReplicates(t *testing.T) {
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"data: name":                             func(p *Plan) { p.Data = "" },
-		"at least one fraction":                  func(p *Plan) { p.Fractions = nil },
-		"at least one fraction, one seed":        func(p *Plan) { p.Seeds = nil },
+		"fractions is empty":                     func(p *Plan) { p.Fractions = nil },
+		"seeds is empty":                         func(p *Plan) { p.Seeds = nil },
 		"one initialisation":                     func(p *Plan) { p.Inits = nil },
 		"seeds has 1 twice":                      func(p *Plan) { p.Seeds = []uint64{1, 2, 1} },
 		"fractions has 0.5 twice":                func(p *Plan) { p.Fractions = []float64{0.5, 0.5} },

@@ -136,8 +136,12 @@ func (p Plan) Check() error {
 	switch {
 	case p.Data == "":
 		return errors.New("data: name the folder of prepared cases")
-	case len(p.Fractions) == 0 || len(p.Seeds) == 0 || len(p.Inits) == 0:
-		return errors.New("a plan needs at least one fraction, one seed and one initialisation")
+	case len(p.Fractions) == 0:
+		return errors.New("fractions is empty: a plan needs at least one fraction")
+	case len(p.Seeds) == 0:
+		return errors.New("seeds is empty: a plan needs at least one seed")
+	case len(p.Inits) == 0:
+		return errors.New("initialisations is empty: a plan needs at least one initialisation")
 	case slices.Contains(p.RunFolds, 0):
 		return errors.New("run_folds has a fold 0: folds are counted from 1 here, nnU-Net's fold 0 is 1")
 	case p.ScoreOn != scoreOnScan && p.ScoreOn != scoreOnPrepared:

@@ -86,7 +86,9 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 			result, err := r.arm(ctx, plan.Arms[n/len(plan.Seeds)], plan.Seeds[n%len(plan.Seeds)], parts[n].Folder)
 			if results[n] = &result; err != nil {
 				results[n] = nil
-				if last := train.Last(parts[n].Folder); exists(last) {
+				// who was stopped says where they are
+				last, stopped := train.Last(parts[n].Folder), new(voxsaw.InterruptedError)
+				if exists(last) && !errors.As(err, &stopped) {
 					err = fmt.Errorf("%w (its weights are safe in %s)", err, last)
 				}
 			}
