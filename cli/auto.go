@@ -87,10 +87,7 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	}
 	job := auto.Job{
 		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
-		Set: func() (planning.Fingerprint, error) {
-			f, _, err := planOptions{}.fingerprint(cmd, scans)
-			return f, err
-		},
+		Set:     func() (planning.Fingerprint, error) { return planOptions{}.headers(cmd, scans) },
 		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}

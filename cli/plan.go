@@ -1,31 +1,22 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/backbone"
-	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/hint"
-	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/planning"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/puzzle3d"
-	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -46,9 +37,11 @@ func newPlan() *cobra.Command {
 	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
-		`Looks at a folder of prepared cases, or at scans by their headers, times a few training steps on this machine, and writes a plan: spacing, intensities, crop, network,
-steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow nnU-Net's rules; how much of that fits into the time is
-measured. The plan is a file that other commands take as --config, each its own section, and that may be edited.
+		`Reads a folder of prepared cases, or scans, for their fingerprint: sizes, the box of the body, values under the
+labels. Times the first steps of the training on this machine, and writes a plan: what is cut out, spacing, intensities,
+crop, network, steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow
+nnU-Net's rules; how much of that fits into the time is measured. The plan is a file that other commands take as
+--config, each its own section, and that may be edited.
 
 --to nnunet reads the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
@@ -73,15 +66,30 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
-	f, from, err := o.fingerprint(cmd, paths)
+	f, store, err := o.fingerprint(cmd, paths)
 	if err != nil {
 		return err
 	}
-	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, o.Memory, o.Hours)
+	from := ""
+	if store != nil {
+		defer store.Close()
+		from = paths[0]
+	}
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, pace.Machine{Store: store, Hours: o.Hours}, o.Memory)
 	if err != nil {
 		return err
 	}
 	if err := writeFile(o.Out, func(w io.Writer) error { return writePlan(w, p, f, from, o) }); err != nil {
+		return err
+	}
+	var found [][]string
+	for _, row := range f.Facts().Text() {
+		found = append(found, row[:])
+	}
+	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{
+		Title:  "Fingerprint: " + numbers.Count(len(f.Scans), "scan"),
+		Header: []string{"", "median (least to most)"}, Rows: found, Remarks: true,
+	}); err != nil {
 		return err
 	}
 	rows := make([][]string, len(p.Decisions))
@@ -119,184 +127,98 @@ func nextSteps(p *planning.Plan, f planning.Fingerprint, from string, paths []st
 	return append(all, fmt.Sprintf("voxsaw finetune --config %s%s%s --out runs/organs", hint.Word(out), data, init))
 }
 
-// fingerprint looks at prepared cases, whose folder it names, or at the headers of scans.
-func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning.Fingerprint, from string, err error) {
-	if len(paths) == 1 {
-		store, err := prepared.Open(paths[0])
-		if err == nil {
-			defer store.Close()
-			return fingerprintOf(store), paths[0], nil
+// fingerprint looks at prepared cases, whose store it gives, or at scans, and tells how far it is.
+func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning.Fingerprint, store *prepared.Store,
+	err error) {
+	progress := terminal.Progress(nil)
+	told := func(_, of int) {
+		if progress == nil {
+			progress = terminal.NewProgress(cmd.ErrOrStderr(), "fingerprint", of)
 		}
-		if !errors.Is(err, prepared.ErrNotPrepared) {
-			return f, "", err
+		progress.Add(1)
+	}
+	finish := func() {
+		if progress != nil {
+			progress.Finish()
 		}
 	}
+	if store, err = openPrepared(paths); err != nil {
+		return f, nil, err
+	}
+	if store != nil {
+		f, err = fingerprint.OfPrepared(cmd.Context(), store, told)
+		if finish(); err != nil {
+			store.Close()
+			return f, nil, err
+		}
+		return f, store, nil
+	}
+	d, how, err := o.detect(cmd, paths)
+	if err != nil {
+		return f, nil, err
+	}
+	f, left, err := fingerprint.OfScans(cmd.Context(), d, how, dataset.DefaultReadOptions(), told)
+	if finish(); err != nil {
+		return f, nil, err
+	}
+	for _, why := range left {
+		say(cmd.ErrOrStderr(), "WARNING: the plan is made without a scan: %v", why)
+	}
+	return f, nil, nil
+}
+
+// headers looks at prepared cases, or at scans, without reading any.
+func (o planOptions) headers(cmd *cobra.Command, paths []string) (f planning.Fingerprint, err error) {
+	store, err := openPrepared(paths)
+	if err != nil {
+		return f, err
+	}
+	if store != nil {
+		return fingerprint.OfRecords(store), store.Close()
+	}
+	d, how, err := o.detect(cmd, paths)
+	if err != nil {
+		return f, err
+	}
+	f, unread := fingerprint.OfHeaders(d, how)
+	if unread > 0 {
+		say(cmd.ErrOrStderr(),
+			"WARNING: the size of %d of %d scans is not known from their headers: the spacing is chosen without them",
+			unread, len(d.Cases))
+	}
+	return f, nil
+}
+
+// openPrepared opens a folder of prepared cases; nil where the paths are something else.
+func openPrepared(paths []string) (*prepared.Store, error) {
+	if len(paths) != 1 {
+		return nil, nil
+	}
+	store, err := prepared.Open(paths[0])
+	if errors.Is(err, prepared.ErrNotPrepared) {
+		return nil, nil
+	}
+	return store, err
+}
+
+// detect finds scans, and how they are prepared.
+func (o planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Dataset, volume.Preparation, error) {
 	how := volume.DefaultPreparation()
 	how.Channels = o.Channels
 	o.Dataset.Channels = how.ChannelsAsked()
 	d, err := dataset.DetectAll(paths, o.Dataset)
 	if err != nil {
-		return f, "", withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))
+		return nil, how, withHint(err, "voxsaw inspect %s shows what is there", hint.Words(paths...))
 	}
 	say(cmd.ErrOrStderr(), "%s", d)
 	d, how, note, err := d.ChooseModality(how, dataset.DefaultReadOptions(), 0)
 	if err != nil {
-		return f, "", explainPrepare(cmd.Context(), err, nil, d)
+		return nil, how, explainPrepare(cmd.Context(), err, nil, d)
 	}
 	if note != "" {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
-	f = planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1,
-		Classes: 1 + len(d.LabelNames), ChannelNames: how.Channels}
-	unread := 0
-	for _, c := range d.Cases {
-		if c.Group != "" { // held back for testing
-			continue
-		}
-		g, _, known := c.Extent()
-		if known {
-			g, err = g.Oriented(how.Axcodes)
-		}
-		if !known || err != nil {
-			unread++
-			continue
-		}
-		f.Channels = max(f.Channels, 1+len(c.More))
-		f.Scans = append(f.Scans, planning.Scan{Spacing: g.Spacing(), Shape: g.Shape, Labels: c.Labels != ""})
-	}
-	if unread > 0 {
-		say(cmd.ErrOrStderr(),
-			"WARNING: the size of %d of %d scans is not known from their headers: the plan is made without them",
-			unread, len(d.Cases))
-	}
-	return f, "", nil
-}
-
-// fingerprintOf is that of prepared cases.
-func fingerprintOf(store *prepared.Store) planning.Fingerprint {
-	how := store.Preparation()
-	f := planning.Fingerprint{
-		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: 1, Classes: 1 + len(store.LabelNames()),
-		Prepared: how.Spacing,
-	}
-	var labelled []string
-	for r := range store.Records() {
-		if r.Group != "" {
-			continue
-		}
-		if r.HasLabels {
-			labelled = append(labelled, r.ID)
-		}
-		s := planning.Scan{Spacing: r.Spacing, Shape: r.Shape, Labels: r.HasLabels}
-		if original, err := r.Original.Oriented(how.Axcodes); err == nil {
-			own := original.Spacing()
-			for a := range 3 { // what was prepared of the scan, in voxels of the scan
-				s.Shape[a] = max(1, int(float64(s.Shape[a])*s.Spacing[a]/own[a]+0.5))
-			}
-			s.Spacing = own
-		}
-		f.Scans = append(f.Scans, s)
-	}
-	f.Patients = dataset.PatientsOf(store.Records()).Count(labelled)
-	return f
-}
-
-// stepTimer is the machine that a plan is made for.
-type stepTimer struct {
-	ctx    context.Context
-	dev    device.Device
-	limit  int64
-	stderr io.Writer
-	hours  float64 // that are planned
-}
-
-func (m *stepTimer) network(w planning.Work) bench.Network {
-	return bench.Network{Settings: w.Network, Crop: w.Crop, Batch: w.Batch, Memory: m.limit,
-		Clip: segment.DefaultConfig().Train.Clip}
-}
-
-// Needs implements [planning.Machine].
-func (m *stepTimer) Needs(w planning.Work) (planning.Cost, error) {
-	if err := m.ctx.Err(); err != nil {
-		return planning.Cost{}, err
-	}
-	s, err := m.network(w).Plan(m.dev)
-	return planning.Cost{FLOPs: s.FLOPs, Bytes: s.Total}, err
-}
-
-// Steps that are run before those that are timed, and those.
-const planWarmup, planTimed = 1, 3
-
-// ofPrepared is what a validation takes for a voxel of a prepared case beside its windows: labels
-// as drawn and as predicted, and their components.
-const ofPrepared = 12
-
-// windows are those of a validation.
-func windows(w planning.Work) sliding.Options {
-	return sliding.Options{Size: w.Crop, Batch: 1, Overlap: segment.DefaultConfig().ValidateOverlap,
-		Inputs: w.Network.InputChannels()}
-}
-
-// Beside implements [planning.Machine]. A GPU has its own memory.
-func (m *stepTimer) Beside(w planning.Work, shape [3]int) (program, validation int64) {
-	if _, own := m.dev.(device.Accountant); own {
-		return 0, 0
-	}
-	voxels := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
-	return memory.GarbageLimit, windows(w).Bytes(shape, w.Network.Classes) + ofPrepared*voxels
-}
-
-// Validate implements [planning.Machine].
-func (m *stepTimer) Validate(w planning.Work, shapes [][3]int) (all time.Duration, err error) {
-	pace, err := bench.Validation{Settings: w.Network, Options: windows(w), Memory: m.limit}.Run(m.ctx, m.dev)
-	for _, shape := range shapes {
-		all += pace.Of(shape)
-	}
-	return all, err
-}
-
-// Finetune implements [planning.Machine].
-func (m *stepTimer) Finetune(w planning.Work) (time.Duration, error) {
-	if err := m.ctx.Err(); err != nil {
-		return 0, err
-	}
-	say(m.stderr, "timing fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
-		w.Network.Channels)
-	t, err := m.network(w).Run(m.ctx, m.dev, planWarmup, planTimed, bench.Options{})
-	if more := m.moreSteps(t.Mean); err == nil && more > 0 {
-		t, err = m.network(w).Run(m.ctx, m.dev, planWarmup, more, bench.Options{})
-	}
-	return t.Mean, err
-}
-
-// moreSteps is how many steps are timed again, so that a moment in which the machine is idle or
-// busy does not decide: those of ten seconds, or of a hundredth of the time that is planned, unless
-// the few that were timed have taken that already.
-func (m *stepTimer) moreSteps(step time.Duration) int {
-	const most = 100
-	long := min(10*time.Second, time.Duration(m.hours*float64(time.Hour)/100))
-	if n := int(long / max(step, 1)); n > planTimed {
-		return min(n, most)
-	}
-	return 0
-}
-
-// Pretrain implements [planning.Machine].
-func (m *stepTimer) Pretrain(p planning.Puzzle) (time.Duration, error) {
-	if err := m.ctx.Err(); err != nil {
-		return 0, err
-	}
-	say(m.stderr, "timing puzzles of %dx%dx%d patches", p.Grid[0], p.Grid[1], p.Grid[2])
-	b, err := backbone.Of(p.Network)
-	if err != nil {
-		return 0, err
-	}
-	c := puzzle3d.DefaultConfig()
-	game := jigsaw.Config{Grid: puzzle.Grid{p.Grid[0], p.Grid[1], p.Grid[2]}, Shuffles: 1,
-		Puzzle: voxsaw.Puzzle{Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: 1, Distance: 2, Batch: p.Batch}}
-	t, err := bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: p.Patch},
-		Memory: m.limit}.Run(m.ctx, m.dev, planWarmup, planTimed, bench.Options{})
-	return t.Median, err
+	return d, how, nil
 }
 
 // planFile is what a plan says beside the settings of the commands.
@@ -309,6 +231,7 @@ type planFile struct {
 	Seconds       float64             `yaml:"seconds" help:"that a step of fine-tuning takes"`
 	Takes         float64             `yaml:"takes" help:"seconds that a fine-tuning takes, with its validations"`
 	PuzzleSeconds float64             `yaml:"puzzle_seconds" help:"that a step of pretraining takes; 0: none was timed"`
+	Fingerprint   planning.Facts      `yaml:"fingerprint" help:"what the scans are like"`
 	Decisions     []planning.Decision `yaml:"decisions" help:"with their reasons"`
 }
 
@@ -319,7 +242,7 @@ const puzzlesValidated = 4
 func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from string, o planOptions) error {
 	head, err := config.Marshal(&planFile{
 		1, o.Hours, o.Machine.Device, len(f.Scans), f.Labelled(), round(p.Step.Seconds(), 5),
-		round(p.Takes().Seconds(), 1), round(p.Puzzling.Seconds(), 5), p.Decisions,
+		round(p.Takes().Seconds(), 1), round(p.Puzzling.Seconds(), 5), f.Facts(), p.Decisions,
 	})
 	if err != nil {
 		return err
@@ -330,9 +253,15 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		hint.Word(filepath.Base(o.Out)))
 	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
 	s := p.Spacing
-	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, f.Intensity)
+	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, p.Intensity)
 	if f.ChannelNames != "" { // which say the modality and the intensities of each
 		values = fmt.Sprintf("channels: %q", f.ChannelNames)
+	}
+	if v := p.Foreground; v != [4]float64{} {
+		values += fmt.Sprintf(", foreground: [%g, %g, %g, %g]", v[0], v[1], v[2], v[3])
+	}
+	if p.Crop != "" {
+		values += ", crop: " + p.Crop
 	}
 	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
 	n := p.Finetune.Network

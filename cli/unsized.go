@@ -17,7 +17,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -55,9 +57,10 @@ func unsized(cmd *cobra.Command) bool {
 // defaultHours is the time that is planned for where nobody says one.
 const defaultHours = 1
 
-// makePlan plans for a device, and for the memory that there is.
-func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *planning.Fingerprint, memory gibibytes,
-	hours float64) (*planning.Plan, error) {
+// makePlan plans for a device, and for the memory that there is. m says the hours, and on what
+// steps are timed.
+func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *planning.Fingerprint, m pace.Machine,
+	memory gibibytes) (*planning.Plan, error) {
 	d, err := device.From(dev)
 	if err != nil {
 		return nil, err
@@ -68,22 +71,24 @@ func makePlan(ctx context.Context, stderr io.Writer, dev voxsaw.Device, f *plann
 			return nil, err
 		}
 	}
-	return planning.Make(*f, &stepTimer{ctx, d, f.Limit, stderr, hours}, hours)
+	m.Device, m.Memory = d, f.Limit
+	m.Timing = func(what string) { say(stderr, "timing %s", what) }
+	return planning.Make(*f, m.On(ctx), m.Hours)
 }
 
 // planFor makes the plan of trainings without sizes, and its file.
-func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, machine deviceOptions, memory gibibytes,
-	hours float64) (*planning.Plan, []byte, error) {
-	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, f, memory, hours)
+func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, m pace.Machine, machine deviceOptions,
+	memory gibibytes) (*planning.Plan, []byte, error) {
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, f, m, memory)
 	if errors.Is(err, context.Canceled) {
 		return nil, nil, err
 	}
 	if err != nil {
-		return nil, nil, withHint(fmt.Errorf("planning for %g h: %w", hours, err),
+		return nil, nil, withHint(fmt.Errorf("planning for %g h: %w", m.Hours, err),
 			"say the sizes by flags or --config; voxsaw %s --help lists them", cmd.Name())
 	}
 	var text bytes.Buffer
-	err = writePlan(&text, p, *f, "", planOptions{Out: train.Planned, Hours: hours, Machine: machine})
+	err = writePlan(&text, p, *f, "", planOptions{Out: train.Planned, Hours: m.Hours, Machine: machine})
 	return p, text.Bytes(), err
 }
 
@@ -91,7 +96,7 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, mac
 // kept in the run's folder.
 func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, dev voxsaw.Device,
 	machine deviceOptions) error {
-	f := fingerprintOf(store)
+	f := fingerprint.OfRecords(store)
 	f.Puzzles = planning.NoPuzzles
 	if cmd.Name() == "pretrain" {
 		f.Puzzles = planning.PuzzlesApart
@@ -100,7 +105,8 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 	if hours == 0 {
 		hours = defaultHours
 	}
-	p, text, err := planFor(cmd, &f, dev, machine, r.memory, hours)
+	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Loaders: int(r.loaders), Hours: hours}, machine,
+		r.memory)
 	if err != nil {
 		return err
 	}
@@ -193,10 +199,11 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *crossvalFlags) error {
 			return err
 		}
 		defer closeDevice()
-		of := fingerprintOf(store)
+		of := fingerprint.OfRecords(store)
 		of.Puzzles = planning.PuzzlesApart
 		var p *planning.Plan
-		if p, text, err = planFor(cmd, &of, dev, o.Machine, o.Memory, defaultHours); err != nil {
+		if p, text, err = planFor(cmd, &of, dev, pace.Machine{Store: store, Hours: defaultHours}, o.Machine,
+			o.Memory); err != nil {
 			return err
 		}
 		say(cmd.ErrOrStderr(),

@@ -1,4 +1,4 @@
-"""Makes nnplan/: a small made-up data set of nnUNet_raw, and the plans that nnU-Net 2.8.1 makes for it.
+"""Makes nnplan/: a small made-up data set of nnUNet_raw, and the fingerprint and the plans that nnU-Net 2.8.1 makes for it.
 
     pip install nnunetv2==2.8.1 SimpleITK
     python3 testdata/nnplan.py
@@ -23,6 +23,23 @@ def write(values, spacing, path):
     image = sitk.GetImageFromArray(values)
     image.SetSpacing(spacing)
     sitk.WriteImage(image, path)
+
+
+def keep_fingerprint():
+    """Copies nnU-Net's fingerprint, with the voxels of each label in the boxes that nnU-Net crops to."""
+    from nnunetv2.imageio.simpleitk_reader_writer import SimpleITKIO
+    from nnunetv2.preprocessing.cropping.cropping import crop_to_nonzero
+
+    with open(os.path.join(work, NAME, "dataset_fingerprint.json")) as f:
+        fingerprint = json.load(f)
+    fingerprint["label_voxels"] = []
+    for n in range(4):
+        images, _ = SimpleITKIO().read_images([f"{here}/{NAME}/imagesTr/c{n}_000{k}.nii.gz" for k in range(2)])
+        labels, _ = SimpleITKIO().read_seg(f"{here}/{NAME}/labelsTr/c{n}.nii.gz")
+        _, labels, _ = crop_to_nonzero(images, labels)
+        fingerprint["label_voxels"].append({str(k): int((labels == k).sum()) for k in (1, 2)})
+    with open(os.path.join(here, "dataset_fingerprint.json"), "w") as f:
+        json.dump(fingerprint, f, indent=1)
 
 
 def main():
@@ -58,6 +75,7 @@ def main():
         json.dump({"channel_names": {"0": "CT", "1": "T1"}, "labels": {"background": 0, "liver": 1, "lesion": 2},
                    "numTraining": 4, "file_ending": ".nii.gz"}, f)
     DatasetFingerprintExtractor(NAME, 2).run(overwrite_existing=True)
+    keep_fingerprint()
     for planner, plans in ((ExperimentPlanner, "nnUNetPlans"), (nnUNetPlannerResEncM, "nnUNetResEncUNetMPlans")):
         planner(NAME).plan_experiment()
         shutil.copy(os.path.join(work, NAME, plans + ".json"), os.path.join(here, plans + ".json"))

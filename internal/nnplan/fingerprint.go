@@ -11,12 +11,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/voxsaw/voxsaw/internal/fingerprint"
 	"github.com/voxsaw/voxsaw/internal/hint"
+	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -37,18 +38,7 @@ type Fingerprint struct {
 // A Channel is one of the scans'.
 type Channel struct {
 	Name        string
-	Intensities Intensities // of labelled voxels, each case counted alike
-}
-
-// Intensities are the statistics that nnU-Net's plans have.
-type Intensities struct {
-	Max    float64 `json:"max"`
-	Mean   float64 `json:"mean"`
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Low    float64 `json:"percentile_00_5"`
-	High   float64 `json:"percentile_99_5"`
-	SD     float64 `json:"std"`
+	Intensities planning.Intensities // of labelled voxels, each case counted alike
 }
 
 // described is what is read of dataset.json.
@@ -113,7 +103,7 @@ func (f *Fingerprint) read(ctx context.Context, d *dataset.Dataset, o dataset.Re
 	if len(cases) == 0 {
 		return errors.New("none of its scans has labels")
 	}
-	sums := make([]foreground, len(f.Channels))
+	sums := make([]fingerprint.Foreground, len(f.Channels))
 	var relative []float64
 	for n, c := range cases {
 		if err := ctx.Err(); err != nil {
@@ -134,14 +124,14 @@ func (f *Fingerprint) read(ctx context.Context, d *dataset.Dataset, o dataset.Re
 		if l == nil || l.Shape != v.Shape {
 			return fmt.Errorf("%s: its labels are not on the scan's voxels", c.ID)
 		}
-		b, err := boxOf(channels)
+		look, err := fingerprint.LookAt(channels, l)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID, err)
 		}
-		f.Spacings, f.Shapes = append(f.Spacings, v.Spacing()), append(f.Shapes, b.extent())
-		relative = append(relative, volumeOf(b.extent())/volumeOf(v.Shape))
-		for k, channel := range channels {
-			sums[k].add(channel, l, b)
+		f.Spacings, f.Shapes = append(f.Spacings, v.Spacing()), append(f.Shapes, look.Nonzero.Size)
+		relative = append(relative, look.Nonzero.Share())
+		for k, values := range look.Values {
+			sums[k].Add(values)
 		}
 		if told != nil {
 			told(n+1, len(cases))
@@ -151,131 +141,9 @@ func (f *Fingerprint) read(ctx context.Context, d *dataset.Dataset, o dataset.Re
 	f.Relative = (relative[(len(relative)-1)/2] + relative[len(relative)/2]) / 2
 	for k := range sums {
 		var err error
-		if f.Channels[k].Intensities, err = sums[k].intensities(); err != nil {
+		if f.Channels[k].Intensities, err = sums[k].Intensities(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func volumeOf(shape [3]int) float64 { return float64(shape[0]) * float64(shape[1]) * float64(shape[2]) }
-
-// value is a voxel's.
-func value(v *volume.Volume, at int) float64 {
-	if v.Float32 != nil {
-		return float64(v.Float32[at])
-	}
-	return float64(v.Int16[at])
-}
-
-// A box is the voxels from first to last along each axis, both of them in it.
-type box struct{ first, last [3]int }
-
-func (b box) extent() (shape [3]int) {
-	for a := range shape {
-		shape[a] = b.last[a] - b.first[a] + 1
-	}
-	return shape
-}
-
-// boxOf is the box of what is not zero in any of the channels, which nnU-Net crops scans to.
-func boxOf(channels []*volume.Volume) (box, error) {
-	shape := channels[0].Shape
-	b, at := box{shape, [3]int{-1, -1, -1}}, 0
-	for k := range shape[2] {
-		for j := range shape[1] {
-			for i := range shape[0] {
-				if slices.ContainsFunc(channels, func(v *volume.Volume) bool { return value(v, at) != 0 }) {
-					for a, x := range [3]int{i, j, k} {
-						b.first[a], b.last[a] = min(b.first[a], x), max(b.last[a], x)
-					}
-				}
-				at++
-			}
-		}
-	}
-	if b.last[0] < 0 {
-		return b, errors.New("all of its voxels are zero")
-	}
-	return b, nil
-}
-
-// foreground is the labelled voxels of a channel, in the boxes of their cases. nnU-Net draws as
-// many values of each case, with replacement; here each case counts alike, and nothing is drawn.
-type foreground struct {
-	cases     float64
-	mean, sq  float64 // sums over cases of the mean, and of the mean square
-	min, max  float64
-	quantiles []float64 // values of all cases
-	weights   []float64 // of these
-}
-
-// kept is how many values of a case are kept at most, evenly spaced in their order.
-const kept = 1 << 19
-
-func (f *foreground) add(v *volume.Volume, l *volume.LabelMap, within box) {
-	var values []float64
-	for k := within.first[2]; k <= within.last[2]; k++ {
-		for j := within.first[1]; j <= within.last[1]; j++ {
-			row := (k*v.Shape[1] + j) * v.Shape[0]
-			for at := row + within.first[0]; at <= row+within.last[0]; at++ {
-				if l.Labels[at] > 0 {
-					values = append(values, value(v, at))
-				}
-			}
-		}
-	}
-	if len(values) == 0 {
-		return
-	}
-	slices.Sort(values)
-	mean, square := 0.0, 0.0
-	for _, x := range values {
-		mean += x
-		square += x * x
-	}
-	n := float64(len(values))
-	f.mean, f.sq, f.cases = f.mean+mean/n, f.sq+square/n, f.cases+1
-	if first, last := values[0], values[len(values)-1]; f.cases == 1 {
-		f.min, f.max = first, last
-	} else {
-		f.min, f.max = min(f.min, first), max(f.max, last)
-	}
-	count := min(len(values), kept)
-	for k := range count {
-		f.quantiles = append(f.quantiles, values[(2*k+1)*len(values)/(2*count)])
-		f.weights = append(f.weights, 1/float64(count))
-	}
-}
-
-// intensities are the statistics of all cases.
-func (f *foreground) intensities() (Intensities, error) {
-	if f.cases == 0 {
-		return Intensities{}, errors.New("no voxel of any scan is labelled")
-	}
-	order := make([]int, len(f.quantiles))
-	for n := range order {
-		order[n] = n
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch x, y := f.quantiles[a], f.quantiles[b]; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	percentile := func(p float64) float64 {
-		wanted, sum := p/100*f.cases, 0.0
-		for _, n := range order {
-			if sum += f.weights[n]; sum >= wanted {
-				return f.quantiles[n]
-			}
-		}
-		return f.max
-	}
-	mean := f.mean / f.cases
-	return Intensities{Max: f.max, Min: f.min, Mean: mean, SD: math.Sqrt(max(f.sq/f.cases-mean*mean, 0)),
-		Median: percentile(50), Low: percentile(0.5), High: percentile(99.5)}, nil
 }

@@ -23,7 +23,7 @@ func (f *Fingerprint) Plans(e planning.Encoder, gigabytes float64) ([]byte, *pla
 		backward[from] = a
 	}
 	w := writer{f, p, e}
-	stats := map[string]Intensities{}
+	stats := map[string]planning.Intensities{}
 	for n, c := range f.Channels {
 		stats[strconv.Itoa(n)] = c.Intensities
 	}
@@ -127,9 +127,6 @@ func from2D(all [][3]int, first int) (axes [][]int) {
 	return axes
 }
 
-// smallBoxes is the median share of the scans below which only what is not zero is normalised.
-const smallBoxes = 3 / 4.
-
 // schemes are how channels are normalised, by their names as nnU-Net goes by them.
 func (w writer) schemes() (schemes []string, masked []bool) {
 	known := map[string]string{"ct": "CTNormalization", "nonorm": "NoNormalization",
@@ -140,7 +137,7 @@ func (w writer) schemes() (schemes []string, masked []bool) {
 			scheme = "ZScoreNormalization"
 		}
 		schemes = append(schemes, scheme)
-		masked = append(masked, scheme == "ZScoreNormalization" && w.of.Relative < smallBoxes)
+		masked = append(masked, scheme == "ZScoreNormalization" && w.of.Relative < planning.SmallBoxes)
 	}
 	return schemes, masked
 }

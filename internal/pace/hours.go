@@ -34,32 +34,51 @@ const (
 // the time that the training shall have.
 func Try(ctx context.Context, within time.Duration, o voxsaw.RunOptions,
 	begin func(ctx context.Context, steps int, o voxsaw.RunOptions) error) (Trial, error) {
-	// try runs a part of the trial, which the watch ends.
-	try := func(steps int, watch voxsaw.Observer, enough *context.CancelFunc) error {
-		run, cancel := context.WithCancel(ctx)
-		defer cancel()
-		*enough = cancel
-		o.Observer = watch
-		err := begin(run, steps, o)
-		var stopped *voxsaw.InterruptedError
-		if errors.As(err, &stopped) && ctx.Err() == nil {
-			err = nil
-		}
-		return err
-	}
 	long := min(within/trialShare, trialMost)
 	held := heldOutWatch{began: train.Now(), long: long}
-	if err := try(1, &held, &held.enough); err != nil {
+	run, enough := context.WithCancel(ctx)
+	defer enough()
+	held.enough, o.Observer = enough, &held
+	if err := stoppedHere(ctx, begin(run, 1, o)); err != nil {
 		return Trial{}, err
 	}
-	steps := stopwatch{stepped: func() {}, least: trialSteps, long: long}
-	if err := try(math.MaxInt32, &steps, &steps.enough); err != nil {
+	t, err := trySteps(ctx, long, 0, o, begin)
+	if err != nil {
 		return Trial{}, err
 	}
 	all, once := held.whole()
-	t := Trial{Start: held.start + once, Validation: all}
-	t.Step, t.Timed = steps.mean()
+	t.Start, t.Validation = held.start+once, all
 	return t, nil
+}
+
+// trySteps begins a training for its first steps: three, or those that fit into a time, but so many
+// at most; 0: any number.
+func trySteps(ctx context.Context, long time.Duration, most int, o voxsaw.RunOptions,
+	begin func(ctx context.Context, steps int, o voxsaw.RunOptions) error) (Trial, error) {
+	run, enough := context.WithCancel(ctx)
+	defer enough()
+	var start time.Duration
+	began := train.Now()
+	steps := stopwatch{enough: enough, least: trialSteps, most: most, long: long}
+	steps.stepped = func() {
+		if start == 0 {
+			start = train.Now().Sub(began)
+		}
+	}
+	o.Observer = &steps
+	err := stoppedHere(ctx, begin(run, math.MaxInt32, o))
+	t := Trial{Start: start}
+	t.Step, t.Timed = steps.mean()
+	return t, err
+}
+
+// stoppedHere is the error of a trial that its own watch may have ended.
+func stoppedHere(ctx context.Context, err error) error {
+	var stopped *voxsaw.InterruptedError
+	if errors.As(err, &stopped) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // heldOutWatch times the items of a validation after the first step.

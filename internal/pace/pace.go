@@ -1,14 +1,13 @@
 // Package pace times trainings on a user's prepared cases: a few steps of each verb, to say how
 // many fit into the time that there is.
 //
-// Start at [Options.Measure], for advice, and at [Try], for a training that is about to begin. What
-// single networks and operators take is package bench's.
+// Start at [Options.Measure], for advice, at [Try], for a training that is about to begin, and at
+// [Machine], for a plan. What single networks and operators take is package bench's.
 package pace
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -105,6 +104,7 @@ type stopwatch struct {
 	enough  context.CancelFunc
 	stepped func()
 	least   int           // steps that are timed
+	most    int           // which are enough, however short they are; 0: none are
 	long    time.Duration // after which so many are enough
 }
 
@@ -116,7 +116,7 @@ func (s *stopwatch) Note(message string)                    { s.notes = append(s
 func (s *stopwatch) Stepped(p voxsaw.Progress) {
 	s.at = append(s.at, p.Elapsed)
 	s.stepped()
-	if len(s.at) >= s.least && p.Elapsed > s.long {
+	if len(s.at) >= s.least && p.Elapsed > s.long || len(s.at) == s.most {
 		s.enough()
 	}
 }
@@ -153,11 +153,7 @@ func (o Options) measure(ctx context.Context, t trial, n voxsaw.Network) (time.D
 	watch := &stopwatch{enough: enough, stepped: stepped, least: 3, long: timeEnough}
 	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: o.Memory})
 	ended()
-	var stopped *voxsaw.InterruptedError
-	if errors.As(err, &stopped) && ctx.Err() == nil {
-		err = nil
-	}
-	return watch.median(), watch.notes, err
+	return watch.median(), watch.notes, stoppedHere(ctx, err)
 }
 
 // Measure times the trainings that the data is good for, and says what fits into the time. Where a

@@ -47,40 +47,6 @@ const (
 // Pretraining is what the decision on it is called.
 const Pretraining = "pretraining"
 
-// A Scan is one of the set. Sizes are along the axes (i, j, k).
-type Scan struct {
-	Spacing [3]float64 // mm, axes turned as cases are prepared
-	Shape   [3]int     // of the part that is prepared, in these voxels
-	Labels  bool
-}
-
-// at is the shape of the scan at a spacing, whose zeros leave an axis as it is.
-func (s Scan) at(spacing [3]float64) (shape [3]int) {
-	for a := range 3 {
-		size := spacing[a]
-		if size == 0 {
-			size = s.Spacing[a]
-		}
-		shape[a] = max(int(math.Round(float64(s.Shape[a])*s.Spacing[a]/size)), 1)
-	}
-	return shape
-}
-
-// A Fingerprint is what is known of a set before anything is planned.
-type Fingerprint struct {
-	Scans     []Scan
-	Modality  string
-	Intensity string // scheme
-	// ChannelNames are those of several channels, as [volume.Preparation] has them
-	ChannelNames string
-	Channels     int
-	Classes      int        // with the background
-	Prepared     [3]float64 // spacing of cases that are prepared already; zeros: none are
-	Patients     int        // of the scans with labels; 0: unknown, each scan is of another one
-	Limit        int64      // bytes of memory; 0: unknown
-	Puzzles      Puzzles
-}
-
 // Puzzles says whether there will be pretraining.
 type Puzzles int
 
@@ -90,24 +56,6 @@ const (
 	PuzzlesApart                   // whether it pays or not, in a time of its own
 	NoPuzzles                      // fine-tuning has all of the time
 )
-
-// Labelled counts the scans with labels.
-func (f Fingerprint) Labelled() (n int) {
-	for _, s := range f.Scans {
-		if s.Labels {
-			n++
-		}
-	}
-	return n
-}
-
-// folds is how many folds the scans with labels are divided into, whose patients stay together.
-func (f Fingerprint) folds() int {
-	if n := f.Labelled(); f.Patients == 0 || n < f.Patients {
-		return min(mostFolds, n)
-	}
-	return min(mostFolds, f.Patients)
-}
 
 // A Work is a training step.
 type Work struct {
@@ -132,8 +80,16 @@ type Machine interface {
 	// Validate says how long the validation of scans of these shapes takes.
 	Validate(w Work, shapes [][3]int) (time.Duration, error)
 	// Finetune times steps of fine-tuning, Pretrain of solving puzzles.
-	Finetune(w Work) (time.Duration, error)
-	Pretrain(p Puzzle) (time.Duration, error)
+	Finetune(w Work) (Timing, error)
+	Pretrain(p Puzzle) (Timing, error)
+}
+
+// A Timing is what the beginning of a training took.
+type Timing struct {
+	Start  time.Duration // until the first step was done
+	Step   time.Duration // of later ones, in the mean
+	Steps  int           // that it is the mean of
+	MadeUp bool          // crops were those of a made-up scan, for none is prepared
 }
 
 // A Puzzle is a step of pretraining: a crop is cut into patches, which are put back.
@@ -151,16 +107,20 @@ type Decision struct {
 
 // A Plan is what to do.
 type Plan struct {
-	Spacing  [3]float64 // mm
-	NNUNet   *NNUNet    // what nnU-Net would do
-	Finetune Work
-	Steps    int
-	Step     time.Duration // that one of them takes
-	Puzzle   Puzzle
-	Pretrain int // steps; 0: it does not pay
-	Puzzling time.Duration
-	Folds    int // 0: too few labelled cases
-	Bytes    int64
+	Crop       string     // what of a scan is prepared; empty: the cases are prepared already
+	Spacing    [3]float64 // mm
+	Intensity  string     // scheme
+	Foreground [4]float64 // that it goes by; zeros: nothing is said
+	NNUNet     *NNUNet    // what nnU-Net would do
+	Finetune   Work
+	Steps      int
+	Step       time.Duration // that one of them takes
+	Timed      Timing        // by which it is known
+	Puzzle     Puzzle
+	Pretrain   int // steps; 0: it does not pay
+	Puzzling   time.Duration
+	Folds      int // 0: too few labelled cases
+	Bytes      int64
 	// Validations are spread over the steps, each of which takes so long.
 	Validations int
 	Validation  time.Duration
@@ -177,16 +137,17 @@ func (p *Plan) decide(what, is, because string, args ...any) {
 
 // Takes is the time of the fine-tuning, of all its steps and validations.
 func (p *Plan) Takes() time.Duration {
-	return time.Duration(p.Steps)*p.Step + time.Duration(p.Validations)*p.Validation
+	return p.Timed.Start + time.Duration(max(p.Steps-1, 0))*p.Step + time.Duration(p.Validations)*p.Validation
 }
 
 // Make plans for a set, a machine and a time: that of one training with its pretraining.
 func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
 	p := &Plan{}
+	f = p.part(f)
 	if err := p.shapes(f); err != nil {
 		return nil, err
 	}
-	p.decide("intensities", f.Intensity, "%s", intensityReason(f.Modality))
+	p.intensities(f)
 	if err := p.size(f, m, hours); err != nil {
 		return nil, err
 	}
@@ -238,14 +199,6 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 	return nil
 }
 
-// intensityReason is why the usual scheme of a modality is what it is.
-func intensityReason(modality string) string {
-	if modality == "CT" {
-		return "the values of CT are Hounsfield units, which mean the same in every scan"
-	}
-	return fmt.Sprintf("the values of %s have no unit: each scan is brought to the same mean and spread", modality)
-}
-
 // Median is the median shape of the scans at a spacing, along (i, j, k).
 func (f Fingerprint) median(spacing [3]float64) (median [3]float64) {
 	for a := range 3 {
@@ -271,6 +224,9 @@ func (p *Plan) rungs(f Fingerprint) (all []Work) {
 	}
 	network := voxsaw.DefaultNetwork()
 	network.Channels, network.Classes = widest, max(f.Classes, 2)
+	if f.Channels > 1 {
+		network.Inputs = f.Channels
+	}
 	for voxels := product(largestCrop); ; {
 		scale := math.Cbrt(min(1, voxels/product(largestCrop)))
 		w := Work{Network: network, Batch: 1}
@@ -334,38 +290,40 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	}
 	// One measurement tells about how long the others take.
 	at := len(fitting) - 1
-	step, err := m.Finetune(fitting[at])
+	timed, err := m.Finetune(fitting[at])
 	if err != nil {
 		return err
 	}
-	small := costs[at].FLOPs / step.Seconds()
+	small := costs[at].FLOPs / timed.Step.Seconds()
 	for at > 0 && int(budget.Seconds()*small/costs[at-1].FLOPs) >= enoughSteps {
 		at--
 	}
-	for measured := at == len(fitting)-1; !measured || int(budget/step) < enoughSteps && at < len(fitting)-1; measured = true {
+	measured := at == len(fitting)-1
+	for ; !measured || timed.fits(budget) < enoughSteps && at < len(fitting)-1; measured = true {
 		if measured {
 			at++
 		}
-		if step, err = m.Finetune(fitting[at]); err != nil {
+		if timed, err = m.Finetune(fitting[at]); err != nil {
 			return err
 		}
 	}
 	fits := 0
 	for ; ; at++ { // until there is time for the steps beside validations, or nothing smaller
-		p.Finetune, p.Step, p.Bytes = fitting[at], step, costs[at].Bytes
+		p.Finetune, p.Step, p.Timed, p.Bytes = fitting[at], timed.Step, timed, costs[at].Bytes
 		if err := p.validate(f, m, hours); err != nil {
 			return err
 		}
 		budget = p.budget
-		if fits = int(budget / max(step, 1)); fits >= enoughSteps || at == len(fitting)-1 {
+		if fits = timed.fits(budget); fits >= enoughSteps || at == len(fitting)-1 {
 			break
 		}
-		if step, err = m.Finetune(fitting[at+1]); err != nil {
+		if timed, err = m.Finetune(fitting[at+1]); err != nil {
 			return err
 		}
 	}
 	if fits < 1 {
-		return fmt.Errorf("not one step fits into %s: a step takes %s here", duration(budget), duration(step))
+		return fmt.Errorf("not one step fits into %s: the first one takes %s here, further ones %s", duration(budget),
+			duration(timed.Start), duration(timed.Step))
 	}
 	p.Steps, p.fits = min(fits, mostSteps), fits
 	w := p.Finetune
@@ -428,7 +386,12 @@ func (p *Plan) validate(f Fingerprint, m Machine, hours float64) (err error) {
 
 // time tells what a training takes.
 func (p *Plan) time() {
-	parts := fmt.Sprintf("%s of %s", numbers.Count(p.Steps, "step"), duration(p.Step))
+	data := "the prepared cases"
+	if p.Timed.MadeUp {
+		data = "a made-up scan, for none is prepared"
+	}
+	parts := fmt.Sprintf("%s to begin and for a first step, %s of %s (as %d of the training itself took, on %s)",
+		duration(p.Timed.Start), numbers.Count(max(p.Steps-1, 0), "step"), duration(p.Step), p.Timed.Steps, data)
 	if p.Validations > 0 {
 		parts += fmt.Sprintf(", %s of %s", numbers.Count(p.Validations, "validation"), duration(p.Validation))
 	}
@@ -491,7 +454,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 		return nil
 	}
 	budget := p.budget
-	left := budget - plateauSteps*p.Step
+	left := budget - p.Timed.Start - plateauSteps*p.Step
 	if f.Labelled() == 0 || f.Puzzles == PuzzlesApart {
 		left = budget
 	}
@@ -500,10 +463,12 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 			"the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
 		return nil
 	}
-	if p.Puzzling, err = m.Pretrain(q); err != nil {
+	timed, err := m.Pretrain(q)
+	if err != nil {
 		return err
 	}
-	steps := min(int(left/max(p.Puzzling, 1)), pretrainSteps)
+	p.Puzzling = timed.Step
+	steps := min(timed.fits(left), pretrainSteps)
 	if f.Puzzles == PuzzlesApart {
 		if steps < 1 {
 			return fmt.Errorf("not one step of puzzles fits into %s: it takes %s here", duration(left),
@@ -522,7 +487,7 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	}
 	p.Pretrain = steps
 	if f.Labelled() > 0 {
-		p.Steps = max(plateauSteps, min(mostSteps, int((budget-time.Duration(steps)*p.Puzzling)/p.Step)))
+		p.Steps = max(plateauSteps, min(mostSteps, p.Timed.fits(budget-timed.Start-time.Duration(steps)*p.Puzzling)))
 	}
 	p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
 		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step takes %s here", plateauSteps, duration(p.Puzzling))
@@ -567,6 +532,14 @@ func (p *Plan) divide(f Fingerprint) {
 	p.decide("folds", fmt.Sprint(p.Folds),
 		"as nnU-Net has it, of %s with labels; all of them take %d times as long as one", numbers.Count(n, "scan"),
 		p.Folds)
+}
+
+// fits is how many steps go into a time.
+func (t Timing) fits(budget time.Duration) int {
+	if budget < t.Start {
+		return 0
+	}
+	return 1 + int((budget-t.Start)/max(t.Step, 1))
 }
 
 // budgetOf is the time of the steps in so many hours.

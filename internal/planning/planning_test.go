@@ -12,7 +12,8 @@ import (
 type aMachine struct {
 	speed    float64
 	puzzle   time.Duration
-	most     float64 // bytes a step may take before its network is refused; 0: any
+	start    time.Duration // of a training, before its steps
+	most     float64       // bytes a step may take before its network is refused; 0: any
 	measured []Work
 	// beside the steps
 	program    int64
@@ -33,9 +34,10 @@ func (m *aMachine) Needs(w Work) (Cost, error) {
 	return Cost{m.flops(w), int64(bytes)}, nil
 }
 
-func (m *aMachine) Finetune(w Work) (time.Duration, error) {
+func (m *aMachine) Finetune(w Work) (Timing, error) {
 	m.measured = append(m.measured, w)
-	return time.Duration(m.flops(w) / m.speed * 1e9), nil
+	step := time.Duration(m.flops(w) / m.speed * 1e9)
+	return Timing{Start: m.start + step, Step: step, Steps: 3}, nil
 }
 
 func (m *aMachine) Beside(_ Work, shape [3]int) (program, validation int64) {
@@ -53,13 +55,15 @@ func (m *aMachine) Validate(_ Work, shapes [][3]int) (all time.Duration, err err
 	return all, nil
 }
 
-func (m *aMachine) Pretrain(Puzzle) (time.Duration, error) { return m.puzzle, nil }
+func (m *aMachine) Pretrain(Puzzle) (Timing, error) {
+	return Timing{Start: m.start + m.puzzle, Step: m.puzzle, Steps: 3}, nil
+}
 
 // setOf is so many scans, all labelled.
 func setOf(n int, spacing [3]float64, shape [3]int) Fingerprint {
 	f := Fingerprint{Modality: "CT", Intensity: "ct-window", Channels: 1, Classes: 3, Limit: 1 << 34}
 	for range n {
-		f.Scans = append(f.Scans, Scan{spacing, shape, true})
+		f.Scans = append(f.Scans, Scan{Spacing: spacing, Shape: shape, Whole: shape, Labels: true})
 	}
 	return f
 }
@@ -124,6 +128,40 @@ func TestTimeDecides(t *testing.T) {
 	}
 }
 
+// What a training takes before its steps counts, too: a plan fits into the time with it, takes what
+// it says, and gives its first step the longer time once.
+func TestStartCounts(t *testing.T) {
+	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
+	f.Puzzles = NoPuzzles
+	before := mostSteps + 1
+	for _, start := range []time.Duration{0, time.Minute, 20 * time.Minute, 50 * time.Minute} {
+		p := plan(t, f, &aMachine{speed: 1e9, start: start, validation: 10 * time.Second}, 1)
+		took := start
+		for range p.Steps {
+			took += p.Step
+		}
+		for range p.Validations {
+			took += p.Validation
+		}
+		if p.Takes() != took || took > time.Hour || p.Steps >= before {
+			t.Errorf("%v to begin: %d steps take %v, said are %v", start, p.Steps, took, p.Takes())
+		}
+		if d := p.Decisions[len(p.Decisions)-1]; !strings.Contains(d.Because, duration(start+p.Step)+" to begin") {
+			t.Errorf("the time's reason: %s", d.Because)
+		}
+		before = p.Steps
+	}
+	if _, err := Make(f, &aMachine{speed: 1e9, start: time.Hour}, 1); err == nil ||
+		!strings.Contains(err.Error(), "not one step fits") {
+		t.Errorf("an hour to begin, of one hour: %v", err)
+	}
+	f.Puzzles = WherePuzzlesPay
+	p := plan(t, f, &aMachine{speed: 1e12, start: 5 * time.Minute, puzzle: 200 * time.Millisecond}, 1)
+	if all := p.Takes() + 5*time.Minute + time.Duration(p.Pretrain)*p.Puzzling; p.Pretrain == 0 || all > time.Hour {
+		t.Errorf("%d steps of puzzles and %d of fine-tuning take %v", p.Pretrain, p.Steps, all)
+	}
+}
+
 // Validations take their part of the time, and of the memory; where they would take too much there
 // are fewer. What is planned is what the training takes.
 func TestValidations(t *testing.T) {
@@ -148,7 +186,7 @@ func TestValidations(t *testing.T) {
 	for n := range 4 {
 		mixed.Scans[n].Shape = [3]int{200, 200, 200}
 	}
-	notHeldOut := Scan{[3]float64{1, 1, 1}, [3]int{900, 900, 900}, false}
+	notHeldOut := Scan{Spacing: [3]float64{1, 1, 1}, Shape: [3]int{900, 900, 900}}
 	mixed.Scans = append(mixed.Scans, notHeldOut)
 	m := machine(10 * time.Second)
 	m.window = 100
