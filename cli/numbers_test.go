@@ -59,7 +59,7 @@ func TestNonsenseIsExplained(t *testing.T) {
 		"finetune --lr -0.1":              "--lr -0.1: want more than 0, not -0.1",
 		"finetune --lr inf":               "--lr inf: want more than 0, not +Inf",
 		"finetune --steps 0":              "--steps 0: want 1 or more, not 0",
-		"finetune --threads -1":           "--threads -1: want 0 or more, not -1",
+		"finetune --threads -1":           "--threads -1: want 0 or more and at most 4096, not -1",
 		"finetune --loaders -1":           "--loaders -1: want 0 or more, not -1",
 		"finetune --batch x":              `--batch x: "x" is not a whole number, nor auto`,
 		"finetune --batch -1":             "--batch -1: want 0 or more, not -1",
