@@ -110,7 +110,7 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
 	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
-		p.Metrics, i.Teachers, i.Agreement, ""}.text()
+		p.Metrics, i.Teachers, i.Agreement, now.ScoreOn}.text()
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of
