@@ -1,7 +1,7 @@
 // Looks at voxsaw view in headless Chromium: a click moves the crosshair, an overlay is toggled, the
 // curve of a running training grows, a page from another origin gets nothing, a screenshot is saved, a
 // scan is dropped, a puzzle is shown, the reference is an outline, the paths are copied, labels
-// without names have their colours.
+// without names have their colours, and a key tells which are whose.
 //
 //	npm install playwright-core && node scripts/view-check.mjs VOXSAW DEMO
 //
@@ -54,6 +54,14 @@ try {
   await page.mouse.click(520, 620);
   const after = await where();
   assert.notDeepEqual(after, before, "a click does not move the crosshair");
+  const key = await page.evaluate(() => [...document.querySelectorAll("#key button")].map((b) => b.textContent));
+  assert.ok(key.includes("liver"), "no key says which colours the structures have: " + key);
+  await page.click("#key button:has-text('liver')");
+  const under = await page.evaluate(() => { // the voxel of the prediction under the crosshair
+    const v = nv.volumes.find((one) => one.name === "prediction"), [x, y, z] = v.mm2vox(nv.frac2mm(nv.scene.crosshairPos));
+    return [v.img[(Math.round(z) * v.hdr.dims[2] + Math.round(y)) * v.hdr.dims[1] + Math.round(x)], v.drawn.get(2)];
+  });
+  assert.deepEqual(under, [2, "liver"], "a click on a structure's name does not lead to it");
   const opacity = () => page.evaluate(() => window.nv.volumes.find((v) => v.name === "prediction").opacity);
   const shown = await opacity();
   await page.keyboard.press("p");

@@ -40,12 +40,47 @@ function labelColors(v, names) {
   const seen = new Uint8Array(1 << 16); // label maps are of 8 or 16 bits
   for (const label of v.img) seen[label] = 1;
   seen.forEach((is, label) => { if (is && label && !there.has(label)) there.set(label, "label " + label); });
+  v.drawn = new Map([...there].filter(([label]) => seen[label]));
   const table = { R: [0], G: [0], B: [0], A: [0], I: [0], labels: [""] };
   for (const [label, name] of there) {
     const [r, g, b] = inks[(label - 1) % inks.length].map((x) => (light ? (x >> 2) + 191 : x));
     table.R.push(r); table.G.push(g); table.B.push(b); table.A.push(255); table.I.push(label); table.labels.push(name);
   }
   return table;
+}
+
+// key lists the structures of a case with their colours; a click on one goes to it.
+function key() {
+  const drawn = new Map(nv.volumes.slice(1).flatMap((v) => [...v.drawn]));
+  $("key").hidden = drawn.size === 0 || pressed("curves");
+  $("key").replaceChildren(...[...drawn].sort(([a], [b]) => a - b).map(([label, name]) => {
+    const entry = document.createElement("button"), ink = document.createElement("i");
+    ink.style.background = `rgb(${inks[(label - 1) % inks.length]})`;
+    entry.append(ink, name);
+    entry.title = "go to it: the slice that shows most of it";
+    entry.onclick = () => { go(label); entry.blur(); };
+    return entry;
+  }));
+}
+
+// go moves the crosshair to the middle of a structure in the slice that shows most of it: of the prediction, or of the
+// reference where that alone has it.
+function go(label) {
+  const v = nv.volumes.slice(1).find((one) => one.drawn.has(label)), [, i, j, k] = v.hdr.dims;
+  const voxels = new Float64Array(k), sums = new Float64Array(2 * k);
+  v.img.forEach((is, at) => {
+    if (is !== label) return;
+    const slice = Math.floor(at / (i * j));
+    voxels[slice]++;
+    sums[2 * slice] += at % i;
+    sums[2 * slice + 1] += Math.floor(at / i) % j;
+  });
+  const best = voxels.indexOf(Math.max(...voxels));
+  const voxel = [sums[2 * best] / voxels[best], sums[2 * best + 1] / voxels[best], best, 1];
+  const mm = v.hdr.affine.slice(0, 3).map((row) => row.reduce((sum, x, n) => sum + x * voxel[n], 0));
+  nv.scene.crosshairPos = nv.mm2frac(mm);
+  nv.drawScene();
+  nv.createOnLocationChange();
 }
 
 // layer is the overlay of a name, if the case has one.
@@ -162,6 +197,7 @@ async function show(n) {
   shown = n;
   for (const [at, row] of [...$("cases").rows].entries()) row.classList.toggle("shown", at === n);
   $("cases").rows[n].scrollIntoView({ block: "nearest" });
+  $("key").replaceChildren();
   curves(false);
   say("reading " + c.name + " ...");
   const scan = { url: `${n}/scan.nii`, name: "scan.nii", colormap: "gray" };
@@ -179,6 +215,7 @@ async function show(n) {
       v.setColormapLabel(labelColors(v, c.labels));
       labelTexture(v);
     }
+    key();
     paint();
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
@@ -190,6 +227,7 @@ async function show(n) {
 function curves(on) {
   press("curves", on);
   $("frame").hidden = !on;
+  $("key").hidden = on || !$("key").children.length;
   if (on) refresh();
 }
 
