@@ -172,7 +172,7 @@ func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
 	}
 	if cache.Preparation().Scheme() == volume.CTPercentiles {
 		doubts = append(doubts,
-			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with --foreground")
+			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with the foreground of others (a plan of voxsaw plan gives that of all)")
 	}
 	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		doubts = append(doubts,

@@ -29,16 +29,16 @@ type Look struct {
 // LookAt looks at the channels of a scan and at its labels, all on the same voxels; labels may be
 // nil. A scan of zeros is an error.
 func LookAt(channels []*volume.Volume, labels *volume.LabelMap) (Look, error) {
-	look := Look{Nonzero: channels[0].Whole(), Values: make([]Values, len(channels)), Counts: map[uint16]int{}}
+	look := Look{Values: make([]Values, len(channels)), Counts: map[uint16]int{}}
 	if labels != nil && labels.Shape != channels[0].Shape {
 		return look, fmt.Errorf("its labels have %s voxels, the scan %s", numbers.Extents(labels.Shape[:]),
 			numbers.Extents(channels[0].Shape[:]))
 	}
-	b, err := boxOf(channels)
-	if err != nil {
-		return look, err
+	look.Nonzero = channels[0].Nonzero(channels[1:]...)
+	if look.Nonzero.IsWhole() && !slices.ContainsFunc(channels, hasSignal) {
+		return look, errors.New("all of its voxels are zero")
 	}
-	look.Nonzero.Box = b
+	b := look.Nonzero.Box
 	if labels == nil {
 		return look, nil
 	}
@@ -64,35 +64,18 @@ func LookAt(channels []*volume.Volume, labels *volume.LabelMap) (Look, error) {
 	return look, nil
 }
 
+// hasSignal reports whether a voxel is not zero.
+func hasSignal(v *volume.Volume) bool {
+	return slices.ContainsFunc(v.Int16, func(x int16) bool { return x != 0 }) ||
+		slices.ContainsFunc(v.Float32, func(x float32) bool { return x != 0 })
+}
+
 // value is a voxel's.
 func value(v *volume.Volume, at int) float32 {
 	if v.Float32 != nil {
 		return v.Float32[at]
 	}
 	return float32(v.Int16[at])
-}
-
-// boxOf is the box around those of all channels, see [volume.Volume.Nonzero].
-func boxOf(channels []*volume.Volume) (b volume.Box, err error) {
-	low, high, any := channels[0].Shape, [3]int{}, false
-	for _, v := range channels {
-		part := v.Nonzero()
-		if part.IsWhole() && !slices.ContainsFunc(v.Int16, func(x int16) bool { return x != 0 }) &&
-			!slices.ContainsFunc(v.Float32, func(x float32) bool { return x != 0 }) {
-			continue
-		}
-		any = true
-		for a := range 3 {
-			low[a], high[a] = min(low[a], part.Origin[a]), max(high[a], part.Origin[a]+part.Size[a])
-		}
-	}
-	if !any {
-		return b, errors.New("all of its voxels are zero")
-	}
-	for a := range 3 {
-		b.Origin[a], b.Size[a] = low[a], high[a]-low[a]
-	}
-	return b, nil
 }
 
 // Values are those of some voxels of a scan, in order, and what is to be known of all of them.

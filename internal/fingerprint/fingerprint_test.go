@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -114,6 +115,42 @@ func TestScansAreNNUNets(t *testing.T) {
 	// Values from -200 to 299 are as likely one as the other; 399 of 500 lie inside of the window.
 	if math.Abs(f.Within-399.0/500) > 0.02 {
 		t.Errorf("%g lie in the window of %v", f.Within, f.Window)
+	}
+}
+
+// What one channel alone shows is in the box as well, as in nnU-Net's.
+func TestBoxOfAllChannels(t *testing.T) {
+	root := t.TempDir()
+	for name, last := range map[string]int{"imagesTr/a_0000.nii.gz": 3, "imagesTr/a_0001.nii.gz": 7} {
+		v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{10, 10, 10}, Affine: volume.Scaling([3]float64{1, 1, 1})},
+			Int16: make([]int16, 1000)}
+		for n := 2; n <= last; n++ {
+			v.Int16[v.Index(n, n, n)] = 5
+		}
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := nifti.Write(path, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := `{"channel_names": {"0": "T1", "1": "T2"}, "labels": {"background": 0, "liver": 1}}`
+	if err := os.WriteFile(filepath.Join(root, "dataset.json"), []byte(names), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	how := volume.DefaultPreparation()
+	d, err := dataset.Detect(root, dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, how, _, err = d.ChooseModality(how, dataset.DefaultReadOptions(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, left, err := OfScans(t.Context(), d, how, dataset.DefaultReadOptions(), func(int, int) {})
+	if err != nil || len(left) > 0 || len(f.Scans) != 1 || f.Scans[0].Body != [3]int{6, 6, 6} || !f.Scans[0].Cut {
+		t.Errorf("%+v, %v, %v", f.Scans, left, err)
 	}
 }
 

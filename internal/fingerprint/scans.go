@@ -118,12 +118,12 @@ func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions
 	}
 	how := s.how
 	how.Crop = volume.CropBody
-	body, err := how.Part(v)
+	body, err := how.Part(v, more...)
 	if err != nil {
 		return err
 	}
 	how.Crop = volume.CropAuto
-	cut, err := how.Part(v)
+	cut, err := how.Part(v, more...)
 	if err != nil {
 		return err
 	}

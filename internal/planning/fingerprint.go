@@ -313,7 +313,7 @@ func (p *Plan) intensities(f Fingerprint) {
 		p.Intensity = ctPercentiles
 		p.Foreground = foregroundOf(f.Under[0].Intensities)
 		because = fmt.Sprintf("%s would clip %.0f %% of the values under the labels%s: nnU-Net's scheme, which "+
-			"keeps these",
+			"keeps these, by the labels of all scans, those that folds hold out among them",
 			window, clipped, under)
 	case f.Modality == "CT":
 		because = fmt.Sprintf("the values of CT are Hounsfield units, which mean the same in every scan, and %s "+
