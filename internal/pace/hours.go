@@ -72,11 +72,12 @@ func trySteps(ctx context.Context, long time.Duration, most int, o voxsaw.RunOpt
 	return t, err
 }
 
-// stoppedHere is the error of a trial that its own watch may have ended.
+// stoppedHere is the error of a trial that its own watch may have ended. Of one that somebody has
+// stopped nothing is left that could go on.
 func stoppedHere(ctx context.Context, err error) error {
 	var stopped *voxsaw.InterruptedError
-	if errors.As(err, &stopped) && ctx.Err() == nil {
-		return nil
+	if errors.As(err, &stopped) {
+		return ctx.Err()
 	}
 	return err
 }
