@@ -34,6 +34,7 @@ import (
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -220,20 +221,20 @@ const ignoredKey = "ignored"
 func numbered(entries []string, names map[uint16]string) ([]string, error) {
 	known := map[string][]uint16{}
 	for _, label := range slices.Sorted(maps.Keys(names)) {
-		if name := plainName(names[label]); name != "" {
+		if name := safetext.Fold(names[label]); name != "" {
 			known[name] = append(known[name], label)
 		}
 	}
 	written := make([]string, len(entries))
 	for n, entry := range entries {
-		if labels := known[plainName(entry)]; len(labels) == 1 { // it may hold a +
+		if labels := known[safetext.Fold(entry)]; len(labels) == 1 { // it may hold a +
 			written[n] = strconv.Itoa(int(labels[0]))
 			continue
 		}
 		var parts []string
 		for part := range strings.SplitSeq(entry, "+") {
 			part = strings.TrimSpace(part)
-			labels := known[plainName(part)]
+			labels := known[safetext.Fold(part)]
 			switch _, err := strconv.ParseUint(part, 10, 16); {
 			case err == nil:
 				parts = append(parts, part)
@@ -253,7 +254,9 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 
 // plainName is a label's name in small letters, its words joined by _, without other signs.
 func plainName(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '.' }), "_")
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && r != '+' && r != '.'
+	}), "_")
 }
 
 // metricName is what the metrics of a class are called: after its name if that is no other's, else

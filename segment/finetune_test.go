@@ -690,11 +690,15 @@ func TestFormat1Predicts(t *testing.T) {
 }
 
 func TestLabelsByName(t *testing.T) {
-	names := map[uint16]string{1: "Parotid Left", 2: "parotid_right", 3: "cord", 4: "Cord", 5: "duct+gland", 6: ""}
+	names := map[uint16]string{1: "Parotid Left", 2: "parotid_right", 3: "cord", 4: "Cord", 5: "duct+gland", 6: "",
+		7: "lesion_1_1", 8: "lesion_11", 9: "दिल", 10: "दल", 11: "Gro\u0308\u00dfe"}
 	for want, entries := range map[string][]string{
 		"[1 2]":      {"parotid_left", "PAROTID-RIGHT"},
 		"[1+2 5]":    {"parotid left + 2", "duct+gland"},
 		"[3 6]":      {"3", "6"},
+		"[7 8 7]":    {"Lesion 1.1", "Lesion 11", "lesion_1_1"},
+		"[9 10]":     {"दिल", "दल"},
+		"[11]":       {"gr\u00f6\u00dfe"},
 		"are all":    {"cord"},
 		"no label o": {"parotid"},
 	} {
@@ -704,7 +708,8 @@ func TestLabelsByName(t *testing.T) {
 		}
 	}
 	c := Config{Labels: []string{"1", "2+3", "3", "4"}, Names: []string{"Parotid, Left", "a+b\x1b[1m", "cord", "Cord"}}
-	for n, want := range []string{"parotid_left", "a+b_1m", "3", "4"} {
+	c.Labels, c.Names = append(c.Labels, "9", "10"), append(c.Names, "दिल", "दल")
+	for n, want := range []string{"parotid_left", "a+b_1m", "3", "4", "दिल", "दल"} {
 		if got := c.metricName(n); got != want {
 			t.Errorf("class %d: %q, want %q", n, got, want)
 		}

@@ -16,7 +16,7 @@ import (
 // all of them have one.
 type class struct {
 	labels []uint16
-	names  []string // as plainName writes them
+	names  []string // as safetext.Fold gives them
 	shown  string   // for people
 }
 
@@ -58,7 +58,7 @@ func namesOf(labels []uint16, joined string) (names []string) {
 		if part == strconv.Itoa(int(labels[n])) {
 			return nil
 		}
-		names = append(names, plainName(part))
+		names = append(names, safetext.Fold(part))
 	}
 	slices.Sort(names)
 	return names

@@ -199,13 +199,3 @@ func escape(s string, backslashes bool) string {
 	}
 	return b.String()
 }
-
-// Fold is what spellings of one name have in common: letters and digits, in small letters.
-func Fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, name)
-}

@@ -27,6 +27,9 @@ func TestPairingSteps(t *testing.T) {
 		labels, want map[string][]string
 	}{
 		"capitals": {(*pairing).foldCase, scans("Liver"), labels("liver", "a"), labels("Liver", "a")},
+		"accents of their own": {(*pairing).foldCase, scans("Pa\u0308tient_1"), labels("p\u00e4tient_1", "a"),
+			labels("Pa\u0308tient_1", "a")},
+		"numbers": {(*pairing).foldCase, scans("p_1_1"), labels("p_11", "a"), labels("p_11", "a")},
 		"capitals, two scans": {(*pairing).foldCase, scans("Liver", "LIVER"), labels("liver", "a"),
 			labels("liver", "a")},
 		"capitals, has labels": {(*pairing).foldCase, scans("Liver"), labels("liver", "a", "Liver", "b"),

@@ -107,13 +107,33 @@ func onlyLabels(folder string) error {
 }
 
 // isWanted says whether a structure is among those that somebody names, whatever their spelling;
-// none named means all. A * stands for anything.
+// none named means all. A * stands for anything, but no number that is parted from what follows it
+// goes on in it: lesion_1_* is not lesion_11.
 func isWanted(name string, wanted []string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
-		parts := strings.Split(w, "*")
-		for n := range parts {
-			parts[n] = regexp.QuoteMeta(safetext.Fold(parts[n]))
-		}
-		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(safetext.Fold(name))
+		return wantedNames(w).MatchString(safetext.Fold(name))
 	})
+}
+
+// wantedNames matches the folded names that a pattern means.
+func wantedNames(pattern string) *regexp.Regexp {
+	const noDigit = `[^\p{Nd}]`
+	parts := strings.Split(pattern, "*")
+	text := "^" + regexp.QuoteMeta(safetext.Fold(parts[0]))
+	for n, part := range parts[1:] {
+		before := safetext.Fold(parts[n]+"0") != safetext.Fold(parts[n])+"0" // its number has ended
+		after := safetext.Fold("0"+part) != "0"+safetext.Fold(part)
+		switch {
+		case before && after:
+			text += noDigit + "(?:.*" + noDigit + ")?"
+		case before:
+			text += "(?:" + noDigit + ".*)?"
+		case after:
+			text += "(?:.*" + noDigit + ")?"
+		default:
+			text += ".*"
+		}
+		text += regexp.QuoteMeta(safetext.Fold(part))
+	}
+	return regexp.MustCompile(text + "$")
 }

@@ -3,8 +3,8 @@ package dataset
 import (
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -73,15 +73,16 @@ func (s candidate) toCase(names []string) Case {
 	return c
 }
 
-// foldCase gives labels the key of the scan whose key differs in capital letters only, if there is
-// one such scan and it has no labels.
+// foldCase gives labels the key of the scan whose key differs only in capital letters or in
+// Unicode's form of its accents, if there is one such scan and it has no labels.
 func (p *pairing) foldCase() {
-	byLower := map[string][]string{}
+	byFolded := map[string][]string{}
 	for key := range p.scans {
-		byLower[strings.ToLower(key)] = append(byLower[strings.ToLower(key)], key)
+		folded := safetext.FoldCase(key)
+		byFolded[folded] = append(byFolded[folded], key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
-		scans := byLower[strings.ToLower(key)]
+		scans := byFolded[safetext.FoldCase(key)]
 		if p.scans[key] == nil && len(scans) == 1 && p.labels[scans[0]] == nil {
 			p.rename(key, scans[0])
 		}

@@ -57,3 +57,66 @@ func TestMasksOfOneName(t *testing.T) {
 		t.Error("a third spelling chooses")
 	}
 }
+
+// Structures of two cases are one label only where their names are spellings of one: numbers stay
+// apart, and so do words that differ in vowel signs.
+func TestStructuresOfOtherNumbers(t *testing.T) {
+	names := [][]string{
+		{"lesion_1_1", "PTV 50.4", "दिल", "Gro\u0308\u00dfe"},
+		{"Lesion_11", "PTV 504", "दल", "gr\u00f6\u00dfe"},
+	}
+	files := map[string]string{}
+	for n, all := range names {
+		patient := []string{"p1", "p2"}[n]
+		files[patient+"/ct.nii.gz"] = ""
+		for _, name := range all {
+			files[patient+"/segmentations/"+name+".nii.gz"] = ""
+		}
+	}
+	d, err := Detect(tree(t, files), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]uint16{}
+	for _, c := range d.Cases {
+		for _, m := range c.Masks {
+			of[m.Name] = m.Label
+		}
+	}
+	if len(of) != 8 || len(d.LabelNames) != 7 {
+		t.Fatalf("masks %v, names %v", of, d.LabelNames)
+	}
+	for n, a := range names[0] {
+		if b := names[1][n]; of[a] == of[b] != (n == 3) {
+			t.Errorf("%q is label %d, and %q label %d", a, of[a], b, of[b])
+		}
+	}
+}
+
+func TestWantedNames(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"lesion_1_*":     "lesion_1_1 lesion.1.2 lesion_1_b",
+		"lesion_1*":      "lesion_1_1 lesion.1.2 lesion_1_b Lesion_11",
+		"*_1":            "lesion_1_1",
+		"*1":             "lesion_1_1 Lesion_11",
+		"lesion_1_*_1":   "lesion_1_1",
+		"lesion_*_1":     "lesion_1_1",
+		"lesion_1 * 1":   "lesion_1_1",
+		"LESION*":        "lesion_1_1 lesion.1.2 lesion_1_b Lesion_11",
+		"*":              "lesion_1_1 lesion.1.2 lesion_1_b Lesion_11",
+		"lesion 1 1":     "lesion_1_1",
+		"lesion.1_*":     "lesion_1_1 lesion.1.2 lesion_1_b",
+		"les*on_1_*":     "lesion_1_1 lesion.1.2 lesion_1_b",
+		"lesion_1_*_3_*": "",
+	} {
+		var got []string
+		for _, name := range []string{"lesion_1_1", "lesion.1.2", "lesion_1_b", "Lesion_11"} {
+			if isWanted(name, []string{pattern}) {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+}
