@@ -2,21 +2,13 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 )
@@ -29,7 +21,8 @@ type crossvalOptions struct {
 
 func newCrossval() *cobra.Command {
 	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
-	var f crossvalFlags
+	f := studyFlags{of: "experiment", printed: "the table, or the plan,",
+		plans: "list the trials, who trains, who tests and who pretrains, and stop"}
 	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
 		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
 fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, difference to scratch run by run with
@@ -62,10 +55,9 @@ A study.yaml, of which every key but data may be left out:
 			if err := o.plan(cmd, &f); err != nil {
 				return err
 			}
-			return runCrossval(cmd, *o, f)
+			return runCrossval(cmd, o, f)
 		})
-	f.bind(cmd, "experiment", "the table, or the plan,")
-	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
+	f.bind(cmd)
 	cmd.Flags().Var(&f.ranks, ranksFlag,
 		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
 	cmd.Annotations[asRanks] = "yes"
@@ -90,18 +82,7 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
     train: {steps: 1000}
     crop: 64x64x64`
 
-// crossvalFlags are what a plan does not say.
-type crossvalFlags struct {
-	studyFlags
-	ranks count
-	// the plan that the sizes are of; nil: they are the user's
-	planned []byte
-}
-
 const ranksFlag = "ranks"
-
-// together is how many ranks carry out a trial.
-func (f crossvalFlags) together() int { return max(int(f.ranks), 1) }
 
 // trialsOfRanks says whether this process is to carry out trials together with other ranks, from
 // flags alone: it is asked before settings are read.
@@ -114,92 +95,19 @@ func trialsOfRanks(cmd *cobra.Command) bool {
 	return ok && *n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
 }
 
-// checkLauncher makes sure that a launcher has started as many ranks as are to carry out a trial.
-func (f crossvalFlags) checkLauncher(j *job) error {
-	want, there := f.together(), j.size()
-	if want == there {
-		return nil
-	}
-	if there == 1 {
-		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want),
-			"start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
-	}
-	return withHint(usagef("--%s %d: the launcher started %d", ranksFlag, want, there), "give both the same number")
-}
-
-func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
-	if err := f.check(jobOf(cmd.Context()), f.ranks > 0); err != nil {
-		return err
-	}
+// runCrossval runs an experiment, whose plan the flags have completed.
+func runCrossval(cmd *cobra.Command, o *crossvalOptions, f studyFlags) error {
 	if err := checkFolds(cmd, &o.Plan); err != nil {
 		return err
 	}
 	o.Plan.Follow()
-	if f.root != "" {
-		o.Plan.Below(f.root)
-	}
 	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
 		return &usageError{err}
 	}
-	if ready, err := f.find(cmd, o.Machine, scanSets(o.Plan)); err != nil || !ready {
-		return err
-	}
-	if f.dry {
-		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
-	}
-	if f.write != "" {
-		return o.write(cmd, f)
-	}
-	ranks := jobOf(cmd.Context())
-	if err := f.checkLauncher(ranks); err != nil {
-		return err
-	}
-	dev, closeDevice, err := o.Machine.open()
-	if err != nil {
-		return err
-	}
-	defer closeDevice()
-	s := f.setting(cmd, dev, o.Memory)
-	s.Ranks, s.Planned = ranks.ranks(), f.planned
-	result, failed := experiment.Run(cmd.Context(), o.Plan, s)
-	if failed != nil {
-		if result != nil && len(result.Runs) > 0 {
-			say(cmd.ErrOrStderr(), "finished: %s", numbers.Count(len(result.Runs), "trial"))
-		}
-		// the table of the others, where a trial has failed and nobody has stopped them
-		if failed = explainStudy(failed); result == nil || !result.Failed || f.trial > 0 {
-			return failed
-		}
-	}
-	if ranks.silent() { // rank 0 has the scores, and writes; what has failed it tells, too
-		return nil
-	}
-	f.noteElsewhere(cmd.ErrOrStderr(), len(result.Elsewhere), len(result.Runs))
-	for _, warning := range result.Scored().Warnings() {
-		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
-	}
-	if f.trial > 0 {
-		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
-	}
-	if len(result.Runs) == 0 {
-		return failed
-	}
-	return errors.Join(explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s,
-		f.asJSON)), failed)
-}
-
-// write writes the script that runs the experiment on a cluster.
-func (o crossvalOptions) write(cmd *cobra.Command, f crossvalFlags) error {
-	j := cluster.Job{Ranks: f.together(), Paths: o.Paths().Named()}
-	preview, err := experiment.Look(o.Plan, f.out)
-	if err != nil {
-		return err
-	}
-	j.Trials = len(preview.Trials)
-	return f.writeCluster(cmd, &o, o.Machine, o.Memory, j,
-		func(ctx context.Context, dev voxsaw.Device) (cluster.Needs, error) {
-			return o.Plan.Needs(ctx, dev, f.together())
-		})
+	return f.run(cmd, study{Study: &o.Plan, title: "Cross-validation", settings: o, machine: o.Machine,
+		memory: o.Memory, dataSets: scanSets, show: func(w io.Writer) error {
+			return printPlan(w, o.Plan, f.out, f.asJSON)
+		}})
 }
 
 // checkFolds refuses a file of folds beside settings that say how folds are made. What a flag
@@ -213,100 +121,6 @@ func checkFolds(cmd *cobra.Command, p *experiment.Plan) error {
 		p.Folds, p.FoldScheme = defaults.Folds, defaults.FoldScheme
 	}
 	return nil
-}
-
-// printTrial prints the scores of the only trial that was run. There are none where another process
-// is at work on it.
-func printTrial(w io.Writer, r *experiment.Result, asJSON bool) error {
-	if len(r.Runs) == 0 {
-		return nil
-	}
-	t := table.PerLabel(r.Runs[0].Scores)
-	if asJSON {
-		return t.JSON(w)
-	}
-	return printTable(w, t)
-}
-
-// explainStudy adds a hint to the error of an experiment: what the user can do about it. Unlike a
-// training, one may be stopped where nothing is to be saved: while test cases are scored, or the
-// report is drawn.
-func explainStudy(err error) error {
-	const again = "the same command"
-	var training *voxsaw.InterruptedError
-	if errors.Is(err, context.Canceled) && !errors.As(err, &training) {
-		return withHint(err, "%s goes on from there", again)
-	}
-	return explain(err, again, "choose another --out folder")
-}
-
-// printResult writes all scores of the experiment and prints its table, and then writes the report:
-// what is left out of it, or cannot be written, is an error at the end, when all else is safe.
-func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting,
-	asJSON bool) error {
-	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
-		return errors.Join(printScores(w, r, table.Table{}, asJSON), fmt.Errorf("%w (the tables are printed)", err))
-	}
-	compute, failed := r.Compute(s.Out)
-	if failed == nil {
-		failed = writeFile(filepath.Join(s.Out, experiment.ComputeFile), compute.CSV)
-	}
-	curves, err := r.LearningCurves(s.Out)
-	if err == nil && len(curves) > 0 {
-		err = writeFile(filepath.Join(s.Out, experiment.CurvesFile), table.Curves(curves).CSV)
-	}
-	failed = errors.Join(failed, err, s.Seal(), printScores(w, r, compute, asJSON))
-	page, err := r.Report(ctx, title, s)
-	if ctx.Err() != nil {
-		return errors.Join(failed, err)
-	}
-	if err = errors.Join(err, page.Write(s.Out, experiment.ReportName)); err != nil {
-		err = fmt.Errorf("the report: %w (all scores are safe in %s)", err, filepath.Join(s.Out, experiment.ScoresFile))
-	}
-	if err = errors.Join(failed, err); err != nil || asJSON {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, experiment.ReportName+".html"))
-	return err
-}
-
-// printScores prints the tables of an experiment; that of compute, if it could be made.
-func printScores(w io.Writer, r *experiment.Result, compute table.Table, asJSON bool) error {
-	scored := r.Scored()
-	folds, err := scored.Table()
-	if err != nil {
-		return err
-	}
-	t := table.Folds(folds)
-	if asJSON {
-		return t.JSON(w)
-	}
-	err = printTable(w, t)
-	if len(scored.Published.Scores) > 0 {
-		err = errors.Join(err, printTable(w, scored.Published.Beside(folds)))
-	}
-	err = errors.Join(err, printTable(w, scored.Postprocessing()), printDistances(w, r))
-	if len(compute.Columns) > 0 {
-		err = errors.Join(err, printTable(w, compute))
-	}
-	return err
-}
-
-// printDistances prints the table of HD95, where distances were measured. What its columns are, the
-// table of DSC has said.
-func printDistances(w io.Writer, r *experiment.Result) error {
-	if !r.Scored().Measured("hd95") {
-		return nil
-	}
-	hd95, err := r.Scored().TableOf("hd95")
-	if err != nil {
-		return err
-	}
-	t := table.Folds(hd95)
-	t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool {
-		return !strings.HasPrefix(note, "∞") && !strings.HasPrefix(note, table.LessIsBetter)
-	})
-	return printTable(w, t)
 }
 
 // printPlan tells what would run, in a folder or in a new one (""): the trials, then who tests in
@@ -401,23 +215,3 @@ func shownLabels(labels []experiment.ShownLabel) terminal.TableData {
 	t.Notes = []string{"fewest: of the training cases of a run, with the fraction and seed that has the fewest of them"}
 	return t
 }
-
-// console shows an experiment on standard error.
-type console struct {
-	w   io.Writer
-	now *trainProgress
-}
-
-func (c *console) Training(name, items string) voxsaw.Observer {
-	c.now = newTrainProgress(c.w, name, items)
-	return c.now
-}
-
-func (c *console) Trained() {
-	if c.now != nil {
-		c.now.finish()
-		c.now = nil
-	}
-}
-
-func (c *console) Note(text string) { say(c.w, "%s", text) }

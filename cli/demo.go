@@ -86,7 +86,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 		say(stdout, "one test scan, predicted from its file: %s\n", path)
 		err = printTable(stdout, table.PerCase(scores))
 	}
-	if err := errors.Join(err, printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
+	if err := errors.Join(err, printOutcome(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s in all, on made-up patients: see that it works, not how well\n",

@@ -43,7 +43,7 @@ func Run(args []string, toOut, toErr io.Writer) int {
 
 	line := forPhotos(args)
 	root := rootOf(append(slices.Clone(line), "")[0])
-	if len(line) > len(args) {
+	if len(line) > len(args) && line[1] == args[0] {
 		root.Annotations = map[string]string{withoutGroup: "yes"}
 	}
 	root.SetArgs(line)

@@ -44,29 +44,42 @@ classes where there are any.`,
 	return cmd
 }
 
-// forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, so that
-// one verb serves scans and photographs. A line that begins otherwise stays as it is.
+// forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, and makes
+// crossval of a plan of photographs 2d compare, so that one verb serves scans and photographs. A
+// line that begins otherwise stays as it is.
 func forPhotos(args []string) []string {
-	if len(args) == 0 || args[0] != "pretrain" && args[0] != "solve" {
+	if len(args) == 0 {
 		return args
 	}
-	data := ""
-	for k, arg := range args {
-		if value, ok := strings.CutPrefix(arg, "--data="); ok {
-			data = value
-		} else if arg == "--data" && k+1 < len(args) {
-			data = args[k+1]
+	given := func(flags ...string) (value string) {
+		for k, arg := range args {
+			for _, flag := range flags {
+				if with, ok := strings.CutPrefix(arg, flag+"="); ok {
+					value = with
+				} else if arg == flag && k+1 < len(args) {
+					value = args[k+1]
+				}
+			}
+		}
+		return value
+	}
+	switch args[0] {
+	case "crossval":
+		if config.Gives(given("--config", "-c"), "", "photos") {
+			return append([]string{"2d", "compare"}, args[1:]...)
+		}
+	case "pretrain", "solve":
+		data := given("--data")
+		if data == "" {
+			return args
+		}
+		// otherwise it is of scans, or of nothing: the verb says what is wrong
+		if store, err := photos.Open(data); err == nil {
+			store.Close()
+			return append([]string{"2d"}, args...)
 		}
 	}
-	if data == "" {
-		return args
-	}
-	store, err := photos.Open(data)
-	if err != nil {
-		return args // of scans, or of nothing: the verb says what is wrong
-	}
-	store.Close()
-	return append([]string{"2d"}, args...)
+	return args
 }
 
 // withoutGroup is an annotation of the root: the verb on photographs was called without "2d".

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
-// Where --data names prepared photographs, pretrain and solve are those of 2d; other lines stay.
+// Where --data names prepared photographs, pretrain and solve are those of 2d, and so is crossval
+// of a plan of them; other lines stay.
 func TestVerbsForPhotos(t *testing.T) {
 	raw, prepared := t.TempDir(), filepath.Join(t.TempDir(), "photos")
 	for k := range 4 {
@@ -50,6 +52,16 @@ func TestVerbsForPhotos(t *testing.T) {
 		}
 		if got := forPhotos(c.args); !slices.Equal(got, want) {
 			t.Errorf("%q becomes %q, want %q", c.args, got, want)
+		}
+	}
+	for plan, want := range map[string]string{"photos-cpu": "2d compare", "paper-table1": "2d compare",
+		"leaderboard": "crossval"} {
+		for _, flag := range [][]string{{"--config", "../configs/" + plan + ".yaml"}, {"--config=../configs/" + plan + ".yaml"},
+			{"-c", "../configs/" + plan + ".yaml"}} {
+			line := append(append([]string{"crossval"}, flag...), "--out", "x")
+			if got := strings.Join(forPhotos(line), " "); got != want+" "+strings.Join(line[1:], " ") {
+				t.Errorf("%q becomes %q, want %s", line, got, want)
+			}
 		}
 	}
 	out.Reset()

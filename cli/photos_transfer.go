@@ -8,14 +8,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/hint"
@@ -348,7 +346,8 @@ type photoCompareOptions struct {
 
 func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
-	f := &studyFlags{}
+	f := studyFlags{of: "comparison", printed: "the results, or the plan,",
+		plans: "list the trials and what each is trained on, and stop"}
 	cmd := verb("compare",
 		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
@@ -368,77 +367,37 @@ Indexed Job, an arm with a seed each.`,
 			if err := f.where(); err != nil {
 				return err
 			}
-			return runPhotoCompare(cmd, *o, *f)
+			if err := o.Plan.Check(); err != nil {
+				return &usageError{err}
+			}
+			return f.run(cmd, study{Study: &o.Plan, title: "What networks learn from photographs", settings: o,
+				machine: o.Machine, memory: o.Memory, dataSets: photoSets, show: func(w io.Writer) error {
+					return printPhotoPlan(w, o.Plan, f.asJSON)
+				}})
 		})
-	f.bind(cmd, "comparison", "the results")
+	f.bind(cmd)
 	return cmd
 }
 
-func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, f studyFlags) error {
-	if err := f.check(jobOf(cmd.Context()), false); err != nil {
-		return err
-	}
-	if f.root != "" {
-		o.Plan.Below(f.root)
-	}
-	if err := o.Plan.Check(); err != nil {
-		return &usageError{err}
-	}
-	if ready, err := f.find(cmd, o.Machine, photoSets(o.Plan)); err != nil || !ready {
-		return err
-	}
-	if f.write != "" {
-		j := cluster.Job{Ranks: 1, Trials: len(o.Arms) * len(o.Seeds), Paths: o.Plan.Paths().Named()}
-		return f.writeCluster(cmd, &o, o.Machine, o.Memory, j, o.Plan.Needs)
-	}
-	dev, closeDevice, err := o.Machine.open()
+// printPhotoPlan tells what would run.
+func printPhotoPlan(w io.Writer, p photostudy.Plan, asJSON bool) error {
+	trials, err := p.Look()
 	if err != nil {
 		return err
 	}
-	defer closeDevice()
-	found, failed := photostudy.Run(cmd.Context(), o.Plan, f.setting(cmd, dev, o.Memory))
-	results := found.Results
-	if failed != nil && len(results) > 0 {
-		say(cmd.ErrOrStderr(), "%s", photostudy.Finished(o.Plan, results))
-	}
-	f.noteElsewhere(cmd.ErrOrStderr(), found.Elsewhere, len(results))
-	if len(results) == 0 || failed != nil && cmd.Context().Err() != nil {
-		return explainStudy(failed)
-	}
-	if f.trial > 0 {
-		return errors.Join(printPhotos(cmd.OutOrStdout(), o.Plan, results, f.asJSON), explainStudy(failed))
-	}
-	// the table of those that are finished, whatever became of the others
-	return errors.Join(printComparison(cmd, o, f, results), explainStudy(failed))
-}
-
-// printComparison prints the tables of the arms that are finished, and writes the report.
-func printComparison(cmd *cobra.Command, o photoCompareOptions, f studyFlags, results []photostudy.Result) error {
-	err := printPhotos(cmd.OutOrStdout(), o.Plan, results, f.asJSON)
-	resolved, wrong := config.Marshal(&o)
-	if wrong == nil {
-		wrong = errors.Join(atomicfile.WriteBytes(filepath.Join(f.out, photostudy.ConfigFile), resolved),
-			atomicfile.Seal(f.out, photostudy.ConfigFile))
-	}
-	page := photostudy.Report(o.Plan, results, string(resolved))
-	if err := errors.Join(err, wrong, page.Write(f.out, photostudy.ReportName)); err != nil || f.asJSON {
-		return err
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(f.out, photostudy.ReportName+".html"))
-	return err
-}
-
-// printPhotos prints the tables of the results, or the results.
-func printPhotos(w io.Writer, plan photostudy.Plan, results []photostudy.Result, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, results)
+		return printJSON(w, trials)
 	}
-	for _, t := range photostudy.Tables(plan, results) {
-		if err := printTable(w, t); err != nil {
-			return err
+	t := table.Table{Title: numbers.Count(len(trials), "trial"), Columns: []table.Column{{Title: "arm"},
+		{Title: "seed"}, {Title: "task"}, {Title: "trained on"}, {Title: "photographs"}, {Title: "held out"}}}
+	for _, x := range trials {
+		row := []any{x.Arm, fmt.Sprint(x.Seed), x.Task, x.Photos, x.Train, x.Validate}
+		if x.Task == "" {
+			row = []any{x.Arm, fmt.Sprint(x.Seed), "random weights", nil, nil, nil}
 		}
+		t.Rows = append(t.Rows, row)
 	}
-	return nil
+	return printTable(w, t)
 }
 
 type photoConvertOptions struct {

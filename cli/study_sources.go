@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,9 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
-	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -25,10 +22,6 @@ import (
 
 // dataSets are the data sets of a plan.
 type dataSets struct {
-	plan interface {
-		Find(context.Context, string) ([]experiment.Found, error)
-		Rehearse(context.Context, voxsaw.Device) (experiment.Rehearsal, error)
-	}
 	items string // what they are of: "cases"
 	// other is what is known of other machines.
 	other func(experiment.Rehearsal) string
@@ -39,21 +32,21 @@ type dataSets struct {
 // find says what is there of a plan's data sets and how long the plan takes, and prepares what is
 // there as published, unless only the plan is asked for, or nothing. It is ready where all is
 // prepared, and where nobody asked.
-func (f studyFlags) find(cmd *cobra.Command, machine deviceOptions, of dataSets) (ready bool, err error) {
+func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 	if f.root == "" {
 		return true, nil
 	}
 	stderr := cmd.ErrOrStderr()
-	found, err := of.plan.Find(cmd.Context(), f.root)
+	found, err := of.Find(cmd.Context(), f.root)
 	if err != nil {
 		return false, err
 	}
-	dev, closeDevice, err := machine.open()
+	dev, closeDevice, err := of.machine.open()
 	if err != nil {
 		return false, err
 	}
 	defer closeDevice()
-	rehearsal, err := of.plan.Rehearse(cmd.Context(), dev)
+	rehearsal, err := of.Rehearse(cmd.Context(), dev)
 	if err != nil {
 		return false, err
 	}
@@ -146,22 +139,18 @@ const (
 	gpuFinetuning = 12.04e12 / 22.68e-3
 )
 
-// scanSets are the data sets of a plan of scans.
-func scanSets(p experiment.Plan) dataSets {
-	return dataSets{plan: p, items: "cases", prepare: prepareSource, other: func(r experiment.Rehearsal) string {
+// scanSets are the data sets of a plan of scans, photoSets those of one of photographs.
+var (
+	scanSets = dataSets{items: "cases", prepare: prepareSource, other: func(r experiment.Rehearsal) string {
 		seconds := r.Of("pretraining").FLOPs/gpuPuzzles + r.Of("fine-tuning").FLOPs/gpuFinetuning
 		return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu.md); "+
 			"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
 	}}
-}
-
-// photoSets are the data sets of a plan of photographs.
-func photoSets(p photostudy.Plan) dataSets {
-	return dataSets{plan: p, items: "photographs", prepare: preparePhotos, other: func(experiment.Rehearsal) string {
+	photoSets = dataSets{items: "photographs", prepare: preparePhotos, other: func(experiment.Rehearsal) string {
 		return "The paper, for each of its trainings on four V100s: 10 hours of AlexNet, 20 of ResNet-18, " +
 			"60 of ResNet-50. No GPU was measured here."
 	}}
-}
+)
 
 // prepareSource prepares a data set as voxsaw prepare does.
 func prepareSource(cmd *cobra.Command, s experiment.Found) error {

@@ -87,7 +87,12 @@ func (s Setting) Seal() error {
 
 // ReportFiles are the names of what is made of scores alone.
 func ReportFiles() []string {
-	return []string{ScoresFile, CurvesFile, ReportName + ".html", ReportName + ".md", ReportName + "_files"}
+	return append(PageFiles(), ScoresFile, CurvesFile)
+}
+
+// PageFiles are those of a study's report.
+func PageFiles() []string {
+	return []string{ReportName + ".html", ReportName + ".md", ReportName + "_files"}
 }
 
 // The folders that a demo has beside its experiment.

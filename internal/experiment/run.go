@@ -47,6 +47,8 @@ type Setting struct {
 	Ranks voxsaw.Ranks
 	// Planned is the file of the plan that the sizes are of, kept in the folder; nil: none.
 	Planned []byte
+	// Settings are those of the command, for the record of a study that has no plan in its folder.
+	Settings []byte
 }
 
 // A Store is prepared cases or photographs.

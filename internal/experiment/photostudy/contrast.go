@@ -121,8 +121,8 @@ func differences(plan Plan, results []Result) []difference {
 	return all
 }
 
-// ContrastTable is the plan's claims: a row for each of them and each measurement.
-func ContrastTable(plan Plan, results []Result) table.Table {
+// contrastTable is the plan's claims: a row for each of them and each measurement.
+func contrastTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Paired differences between arms, in points",
 		Columns: []table.Column{

@@ -134,13 +134,13 @@ func TestRun(t *testing.T) {
 	if err != nil || kept.Settings["pretrain.patch"] != "16" || kept.Settings["transfer.2.layer"] != "conv5" {
 		t.Errorf("kept settings %v, %v", kept.Settings, err)
 	}
-	solved, transfer := SolvedTable(p, results), TransferTable(p, results)
+	solved, transfer := solvedTable(p, results), transferTable(p, results)
 	// puzzles: two rounds, unary and binary, and only; K-way: only
 	if len(solved.Rows) != 2*2+1+1 || len(transfer.Rows) != 8 {
 		t.Errorf("%d rows of puzzles, %d of features", len(solved.Rows), len(transfer.Rows))
 	}
 	// puzzles and random share two targets; puzzles and K-way also the puzzles among few orders
-	contrasts := ContrastTable(p, results)
+	contrasts := contrastTable(p, results)
 	if len(contrasts.Rows) != 2+3 {
 		t.Errorf("%d rows of contrasts", len(contrasts.Rows))
 	}
@@ -155,8 +155,11 @@ func TestRun(t *testing.T) {
 			t.Errorf("%v: difference %v, want %v", row[4], got, want)
 		}
 	}
-	page := Report(p, results, "settings: x")
-	if err := page.Write(s.Out, "report"); err != nil {
+	page, err := found.Report(context.Background(), "title", s)
+	if err == nil {
+		err = page.Write(s.Out, "report")
+	}
+	if err != nil {
 		t.Error(err)
 	}
 	var before, after bytes.Buffer
@@ -168,7 +171,7 @@ func TestRun(t *testing.T) {
 	if found, err = Run(context.Background(), p, s); err != nil || trainings != 6 {
 		t.Errorf("%d trainings, %v", trainings, err)
 	}
-	if err := TransferTable(p, found.Results).Markdown(&after); err != nil || before.String() != after.String() {
+	if err := transferTable(p, found.Results).Markdown(&after); err != nil || before.String() != after.String() {
 		t.Errorf("another table: %v\n%s\n%s", err, &before, &after)
 	}
 

@@ -49,7 +49,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r experiment.Reh
 }
 
 // Needs rehearses the training of each arm on a device. Nothing is trained.
-func (p Plan) Needs(ctx context.Context, dev voxsaw.Device) (n cluster.Needs, err error) {
+func (p Plan) Needs(ctx context.Context, dev voxsaw.Device, _ int) (n cluster.Needs, err error) {
 	r, err := newRunner(p, experiment.Setting{Device: dev})
 	if err != nil {
 		return n, err

@@ -1,49 +1,61 @@
 package photostudy
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
+// Counts implements [experiment.Outcome], as the methods below do.
+func (f *Found) Counts() (finished, elsewhere int) { return len(f.Results), f.Elsewhere }
+
+func (f *Found) OthersWentOn() bool { return f.Failed }
+func (f *Found) Warnings() []string { return nil }
+func (f *Found) JSON() any          { return f.Results }
+
+// Write leaves the settings: each result is in its own folder.
+func (f *Found) Write(s experiment.Setting) (without, err error) {
+	return nil, errors.Join(atomicfile.WriteBytes(filepath.Join(s.Out, configFile), s.Settings),
+		atomicfile.Seal(s.Out, configFile))
+}
+
 // Tables are the results of a comparison that have rows: features, claims, puzzles.
-func Tables(plan Plan, results []Result) []table.Table {
-	var all []table.Table
-	for _, t := range []table.Table{SummaryTable(plan, results), SolvedTable(plan, results), TransferTable(plan, results),
-		ContrastTable(plan, results)} {
-		if len(t.Rows) > 0 {
+func (f *Found) Tables(experiment.Setting) (all []table.Table, err error) {
+	for _, of := range []func(Plan, []Result) table.Table{summaryTable, solvedTable, transferTable, contrastTable} {
+		if t := of(f.Plan, f.Results); len(t.Rows) > 0 {
 			all = append(all, t)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // Report is the page of a comparison: what features are worth, the plan's claims, how puzzles were
-// solved, and how it was made. settings is the resolved configuration.
-func Report(plan Plan, results []Result, settings string) report.Report {
-	r := report.Report{Title: "What networks learn from photographs", Subtitle: Finished(plan, results)}
+// solved, and how it was made.
+func (f *Found) Report(_ context.Context, title string, s experiment.Setting) (report.Report, error) {
+	plan, results := f.Plan, f.Results
+	r := report.Report{Title: title, Subtitle: fmt.Sprintf("%d of %s finished: %s, %s", len(results),
+		numbers.Count(len(plan.Arms)*len(plan.Seeds), "run"), numbers.Count(len(plan.Arms), "arm"),
+		numbers.Count(len(plan.Seeds), "seed"))}
 	add := func(title string, t table.Table, folded bool, blocks ...report.Block) {
 		if len(t.Rows) > 0 {
 			r.Sections = append(r.Sections,
 				report.Section{Title: title, Blocks: append(blocks, report.Table{Table: t, Folded: folded})})
 		}
 	}
-	add("Arms", SummaryTable(plan, results), false)
-	add("What features are worth", TransferTable(plan, results), false, transferFigures(plan, results))
-	add("Claims", ContrastTable(plan, results), false, contrastFigures(plan, results))
-	add("Puzzles", SolvedTable(plan, results), true, roundCharts(plan, results))
+	add("Arms", summaryTable(plan, results), false)
+	add("What features are worth", transferTable(plan, results), false, transferFigures(plan, results))
+	add("Claims", contrastTable(plan, results), false, contrastFigures(plan, results))
+	add("Puzzles", solvedTable(plan, results), true, roundCharts(plan, results))
 	r.Sections = append(r.Sections, report.Section{Title: "How it was made",
-		Blocks: []report.Block{report.Code{Title: "config.yaml", Text: settings}}})
-	return r
-}
-
-// Finished says how much of a plan the results are of.
-func Finished(plan Plan, results []Result) string {
-	all := len(plan.Arms) * len(plan.Seeds)
-	return fmt.Sprintf("%d of %s finished: %s, %s", len(results), numbers.Count(all, "run"),
-		numbers.Count(len(plan.Arms), "arm"), numbers.Count(len(plan.Seeds), "seed"))
+		Blocks: []report.Block{report.Code{Title: configFile, Text: string(s.Settings)}}})
+	return r, nil
 }
 
 // transferFigures show every draw of every training, an arm a row.

@@ -1,6 +1,7 @@
 package photostudy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,14 +59,23 @@ type Measured struct {
 
 // Found is what a comparison found, so far.
 type Found struct {
+	Plan      Plan
 	Results   []Result
-	Elsewhere int // as many as [experiment.Sharing] says
+	Elsewhere int  // as many as [experiment.Sharing] says
+	Failed    bool // as it says
+}
+
+// Start implements [experiment.Study].
+func (p *Plan) Start(ctx context.Context, s experiment.Setting) (experiment.Outcome, error) {
+	found, err := Run(ctx, *p, s)
+	return &found, err
 }
 
 // Run carries out a plan, or what is left of it, as [experiment.Sharing] has it: an arm that fails
 // does not keep the others from being carried out. What is finished is returned with the errors of
 // those that are not.
 func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err error) {
+	found.Plan = plan
 	r, err := newRunner(plan, s)
 	if err != nil {
 		return found, err
@@ -78,29 +89,34 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 	if err := owner.Take(s.Out); err != nil {
 		return found, err
 	}
-	parts := plan.parts(s.Out)
-	results := make([]*Result, len(parts))
-	sharing := &experiment.Sharing{Setting: s, Parts: parts, Arms: "arms", Done: done,
+	trials := plan.trials()
+	results := make([]*Result, len(trials))
+	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done,
 		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
 		Run: func(ctx context.Context, n int) error {
-			result, err := r.arm(ctx, plan.Arms[n/len(plan.Seeds)], plan.Seeds[n%len(plan.Seeds)], parts[n].Folder)
-			if results[n] = &result; err != nil {
-				results[n] = nil
-				// who was stopped says where they are
-				last, stopped := train.Last(parts[n].Folder), new(voxsaw.InterruptedError)
-				if exists(last) && !errors.As(err, &stopped) {
-					err = fmt.Errorf("%w (its weights are safe in %s)", err, last)
-				}
+			folder := trials[n].folder(s.Out)
+			result, err := r.arm(ctx, plan.arm(trials[n]), trials[n].Seed, folder)
+			if err == nil {
+				results[n] = &result
+				return nil
+			}
+			// who was stopped says where they are
+			last, stopped := train.Last(folder), new(voxsaw.InterruptedError)
+			if exists(last) && !errors.As(err, &stopped) {
+				err = fmt.Errorf("%w (its weights are safe in %s)", err, last)
 			}
 			return err
 		}}
+	for _, t := range trials {
+		sharing.Parts = append(sharing.Parts, experiment.Part{Name: t.name(), Arm: t.Arm, Folder: t.folder(s.Out)})
+	}
 	err = sharing.All(ctx)
 	for _, result := range results {
 		if result != nil {
 			found.Results = append(found.Results, *result)
 		}
 	}
-	found.Elsewhere = len(sharing.Elsewhere)
+	found.Elsewhere, found.Failed = len(sharing.Elsewhere), sharing.Failed
 	return found, err
 }
 
@@ -166,15 +182,63 @@ func (r *runner) open(data string) (*photos.Store, error) {
 	return store, err
 }
 
-// parts are the arms with each of their seeds.
-func (p Plan) parts(out string) (parts []experiment.Part) {
+// A Trial is an arm with a seed.
+type Trial struct {
+	Arm      string `json:"arm"`
+	Seed     uint64 `json:"seed"`
+	Task     string `json:"task,omitempty"` // none: random weights
+	Photos   string `json:"photos"`
+	Train    int    `json:"train"`    // photographs
+	Validate int    `json:"validate"` // photographs held out
+}
+
+func (t Trial) name() string { return fmt.Sprintf("%s, seed %d", t.Arm, t.Seed) }
+
+func (t Trial) folder(out string) string {
+	return filepath.Join(out, armsFolder, t.Arm, fmt.Sprintf("seed-%d", t.Seed))
+}
+
+// trials are the arms with each of their seeds.
+func (p Plan) trials() (all []Trial) {
 	for _, arm := range p.Arms {
 		for _, seed := range p.Seeds {
-			parts = append(parts, experiment.Part{Name: fmt.Sprintf("%s, seed %d", arm.Name, seed), Arm: arm.Name,
-				Folder: filepath.Join(out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))})
+			all = append(all, Trial{Arm: arm.Name, Seed: seed})
 		}
 	}
-	return parts
+	return all
+}
+
+// arm is that of a trial.
+func (p Plan) arm(t Trial) Arm {
+	return p.Arms[slices.IndexFunc(p.Arms, func(a Arm) bool { return a.Name == t.Arm })]
+}
+
+// Trials implements [experiment.Study].
+func (p *Plan) Trials(string) (int, error) { return len(p.trials()), nil }
+
+// Look tells what a plan would run, without running any of it.
+func (p Plan) Look() ([]Trial, error) {
+	r, err := newRunner(p, experiment.Setting{})
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	trials := p.trials()
+	for n := range trials {
+		t := &trials[n]
+		arm := p.arm(*t)
+		t.Photos = cmp.Or(arm.Photos, p.Photos)
+		if arm.Random {
+			continue
+		}
+		chosen, err := p.settings(arm)
+		if err != nil {
+			return nil, err
+		}
+		data := r.own[arm.Photos]
+		t.Task, t.Train, t.Validate = chosen.Chosen, len(data.Train), len(data.Validate)
+	}
+	return trials, nil
 }
 
 func exists(path string) bool {
@@ -206,17 +270,12 @@ func (r *runner) close() {
 const (
 	armsFolder = "arms"
 	resultFile = "result.json"
-)
-
-// What the command of a comparison makes in the same folder.
-const (
-	ConfigFile = "config.yaml"
-	ReportName = "report" // of report.html, report.md, and the folder report_files
+	configFile = "config.yaml" // of the study
 )
 
 // owner has the files of a comparison.
 var owner = outdir.Owner{Name: "voxsaw 2d compare", Old: armsFolder + "/*/seed-*/*.json",
-	Files: []string{armsFolder, ConfigFile, ReportName + ".html", ReportName + ".md", ReportName + "_files"}}
+	Files: append(experiment.PageFiles(), armsFolder, configFile)}
 
 // arm is one arm with one seed: what an earlier run found, or found now.
 func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (Result, error) {

@@ -64,9 +64,9 @@ func (p Plan) checkPublished() error {
 	return nil
 }
 
-// SummaryTable is a row for each arm, the mean over seeds, with what others have published beside
+// summaryTable is a row for each arm, the mean over seeds, with what others have published beside
 // it: the paper's Table 1, for a plan of its rows.
-func SummaryTable(plan Plan, results []Result) table.Table {
+func summaryTable(plan Plan, results []Result) table.Table {
 	t := table.Table{Title: "Arms, in percent, mean over seeds", Columns: []table.Column{{Key: "arm", Title: "arm"},
 		{Key: "seeds", Title: "seeds"}}}
 	var shown []score

@@ -39,9 +39,9 @@ func interval(draws []puzzle2d.Draw) *[2]float64 {
 // The ways to solve a puzzle, in the order of the table.
 var ways = []string{"unary", "binary", "only"}
 
-// SolvedTable is how puzzles of held-out photographs were solved: a row for each arm, way and
+// solvedTable is how puzzles of held-out photographs were solved: a row for each arm, way and
 // round, the mean over seeds.
-func SolvedTable(plan Plan, results []Result) table.Table {
+func solvedTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Puzzles of held-out photographs, in percent, mean over seeds",
 		Columns: []table.Column{
@@ -92,8 +92,8 @@ func appendSolved(rows [][]any, of []Result, way string, round int) [][]any {
 		percent * sum.Patches, percent * chance.Patches})
 }
 
-// TransferTable is what features are worth: a row for each arm and target.
-func TransferTable(plan Plan, results []Result) table.Table {
+// transferTable is what features are worth: a row for each arm and target.
+func transferTable(plan Plan, results []Result) table.Table {
 	t := table.Table{
 		Title: "Linear machines on the features, in percent of photographs told right",
 		Columns: []table.Column{

@@ -1,0 +1,143 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cluster"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// This file: what the plans of all kinds of data have in common, so that one command carries them
+// out.
+
+// A Study is a plan: [Plan] is one of scans, package photostudy has one of photographs.
+type Study interface {
+	// Below puts a folder before the plan's relative paths.
+	Below(root string)
+	// Paths are those that the plan names.
+	Paths() Paths
+	// Find looks for the plan's sources: prepared already, or as published anywhere in a folder.
+	Find(ctx context.Context, root string) ([]Found, error)
+	// Rehearse counts the arithmetic of the trainings, without their data.
+	Rehearse(context.Context, voxsaw.Device) (Rehearsal, error)
+	// Trials is how many trials the plan has, in a folder that may hold some of them.
+	Trials(out string) (int, error)
+	// Needs is what a machine must have for a trial that so many ranks carry out together.
+	Needs(ctx context.Context, dev voxsaw.Device, ranks int) (cluster.Needs, error)
+	// Start carries out the plan, or what is left of it. The outcome is nil where nothing could
+	// begin.
+	Start(context.Context, Setting) (Outcome, error)
+}
+
+// An Outcome is what a study has found, so far.
+type Outcome interface {
+	// Counts are the trials that are finished, and those of others: see [Sharing].
+	Counts() (finished, elsewhere int)
+	// OthersWentOn says that trials of some arms failed, and the others were carried out.
+	OthersWentOn() bool
+	// Warnings are what is to be known of the tables.
+	Warnings() []string
+	// Write leaves the results in the study's folder. The first error says what could not be made
+	// of them, the second one that they were not written.
+	Write(Setting) (without, err error)
+	// Tables are for a person, who may have asked for one trial alone.
+	Tables(s Setting) ([]table.Table, error)
+	// JSON is what is printed as JSON instead; nil: the first table.
+	JSON() any
+	Report(ctx context.Context, title string, s Setting) (report.Report, error)
+}
+
+// Start implements [Study].
+func (p *Plan) Start(ctx context.Context, s Setting) (Outcome, error) {
+	r, err := Run(ctx, *p, s)
+	if r == nil {
+		return nil, err
+	}
+	return r, err
+}
+
+// Trials implements [Study].
+func (p *Plan) Trials(out string) (int, error) {
+	preview, err := Look(*p, out)
+	return len(preview.Trials), err
+}
+
+// Counts implements [Outcome].
+func (r *Result) Counts() (finished, elsewhere int) { return len(r.Runs), len(r.Elsewhere) }
+
+// OthersWentOn implements [Outcome].
+func (r *Result) OthersWentOn() bool { return r.Failed }
+
+// Warnings implements [Outcome].
+func (r *Result) Warnings() []string { return r.Scored().Warnings() }
+
+// JSON implements [Outcome].
+func (r *Result) JSON() any { return nil }
+
+// Write implements [Outcome].
+func (r *Result) Write(s Setting) (without, err error) {
+	if err := s.write(ScoresFile, table.Runs(r.Runs).CSV); err != nil {
+		return nil, err
+	}
+	compute, without := r.Compute(s.Out)
+	if without == nil {
+		without = s.write(ComputeFile, compute.CSV)
+	}
+	curves, err := r.LearningCurves(s.Out)
+	if err == nil && len(curves) > 0 {
+		err = s.write(CurvesFile, table.Curves(curves).CSV)
+	}
+	return errors.Join(without, err, s.Seal()), nil
+}
+
+// write writes a file of the study's folder, where a killed process has left nothing of it.
+func (s Setting) write(name string, text func(io.Writer) error) error {
+	release, err := atomicfile.Enter(s.Out, func(other string) bool { return other == name })
+	if err != nil {
+		return err
+	}
+	defer release()
+	return atomicfile.Write(filepath.Join(s.Out, name), text)
+}
+
+// Tables implements [Outcome].
+func (r *Result) Tables(s Setting) ([]table.Table, error) {
+	if s.Trial > 0 {
+		return []table.Table{table.PerLabel(r.Runs[0].Scores)}, nil
+	}
+	scored := r.Scored()
+	folds, err := scored.Table()
+	if err != nil {
+		return nil, err
+	}
+	all := []table.Table{table.Folds(folds)}
+	if len(scored.Published.Scores) > 0 {
+		all = append(all, scored.Published.Beside(folds))
+	}
+	all = append(all, scored.Postprocessing())
+	if scored.Measured("hd95") {
+		hd95, err := scored.TableOf("hd95")
+		if err != nil {
+			return all, err
+		}
+		// What its columns are, the table of DSC has said.
+		t := table.Folds(hd95)
+		t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool {
+			return !strings.HasPrefix(note, "∞") && !strings.HasPrefix(note, table.LessIsBetter)
+		})
+		all = append(all, t)
+	}
+	// of a run that is gone nobody knows what it took, as Write has said
+	if compute, err := r.Compute(s.Out); err == nil {
+		all = append(all, compute)
+	}
+	return all, nil
+}
