@@ -15,7 +15,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -87,7 +86,6 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	}
 	job := auto.Job{
 		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
-		Set:     func() (planning.Fingerprint, error) { return planOptions{}.headers(cmd, scans) },
 		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}

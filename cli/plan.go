@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +26,7 @@ import (
 
 type planOptions struct {
 	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
-	To       string          `yaml:"to" help:"nnunet and nnunet-resencm write plans.json of nnU-Net instead, for a folder of nnUNet_raw and a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM" oneof:"voxsaw nnunet nnunet-resencm"`
+	To       string          `yaml:"to" help:"prepare writes how the scans are prepared and nothing else: no training is timed; nnunet and nnunet-resencm write plans.json of nnU-Net instead, for a folder of nnUNet_raw and a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM" oneof:"voxsaw prepare nnunet nnunet-resencm"`
 	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
 	Dataset  dataset.Options `yaml:"dataset"`
 	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
@@ -43,7 +45,8 @@ crop, network, steps of pretraining and of fine-tuning, folds, each with its rea
 nnU-Net's rules; how much of that fits into the time is measured. The plan is a file that other commands take as
 --config, each its own section, and that may be edited.
 
---to nnunet reads the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself.`,
+--to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet reads
+the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
   voxsaw plan prepared --hours 0.5 --out plan.yaml
   voxsaw plan nnUNet_raw/Dataset001_NAME --to nnunet --out nnUNetPlans.json`,
@@ -58,7 +61,11 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return withHint(fmt.Errorf("%s is there already", o.Out),
 			"choose another --out, or say --force, which replaces it")
 	}
-	if o.To != toVoxsaw {
+	switch o.To {
+	case toVoxsaw:
+	case toPrepare:
+		return planPreparation(cmd, o, paths)
+	default:
 		return planNNUNet(cmd, o, paths)
 	}
 	dev, closeDevice, err := o.Machine.open()
@@ -82,6 +89,53 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err := writeFile(o.Out, func(w io.Writer) error { return writePlan(w, p, f, from, o) }); err != nil {
 		return err
 	}
+	if err := showPlan(cmd, p, f, o.Out); err != nil || isStage(cmd.Context()) {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "%s", strings.Join(nextSteps(p, f, from, paths, o.Out), "\n  "))
+	return nil
+}
+
+// planPreparation plans how scans are prepared, and no training of them.
+func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
+	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours", "memory",
+		"device"); err != nil {
+		return err
+	}
+	f, store, err := o.fingerprint(cmd, paths)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		defer store.Close()
+		return withHint(usagef("%s holds cases that are prepared already", paths[0]), "name the scans")
+	}
+	p, err := planning.Preparation(f)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(o.Out, func(w io.Writer) error { return writePreparation(w, p, f, o) }); err != nil {
+		return err
+	}
+	if err := showPlan(cmd, p, f, o.Out); err != nil || isStage(cmd.Context()) {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "what carries it out: %s", prepareBy(paths, o.Out))
+	return nil
+}
+
+// notBeside refuses flags that a kind of plan does not go by.
+func notBeside(cmd *cobra.Command, why, kind string, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return usagef("--%s beside --to %s: %s", name, kind, why)
+		}
+	}
+	return nil
+}
+
+// showPlan prints what the scans are like, and what was decided.
+func showPlan(cmd *cobra.Command, p *planning.Plan, f planning.Fingerprint, title string) error {
 	var found [][]string
 	for _, row := range f.Facts().Text() {
 		found = append(found, row[:])
@@ -96,15 +150,13 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 	for n, d := range p.Decisions {
 		rows[n] = []string{d.What, d.Is, d.Because}
 	}
-	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: o.Out, Header: []string{"", "", "because"},
-		Rows: rows, Remarks: true}); err != nil {
-		return err
-	}
-	if isStage(cmd.Context()) {
-		return nil
-	}
-	say(cmd.ErrOrStderr(), "%s", strings.Join(nextSteps(p, f, from, paths, o.Out), "\n  "))
-	return nil
+	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: title, Header: []string{"", "", "because"},
+		Rows: rows, Remarks: true})
+}
+
+// prepareBy is the command that prepares scans as a plan says.
+func prepareBy(paths []string, plan string) string {
+	return fmt.Sprintf("voxsaw prepare %s --config %s --out prepared", hint.Words(paths...), hint.Word(plan))
 }
 
 // nextSteps are the commands that carry the plan out.
@@ -113,8 +165,7 @@ func nextSteps(p *planning.Plan, f planning.Fingerprint, from string, paths []st
 	data := ""
 	if from == "" {
 		data = " --data prepared"
-		all = append(all, fmt.Sprintf("voxsaw prepare %s --config %s --out prepared", hint.Words(paths...),
-			hint.Word(out)))
+		all = append(all, prepareBy(paths, out))
 	}
 	init := ""
 	if p.Pretrain > 0 {
@@ -165,28 +216,6 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		say(cmd.ErrOrStderr(), "WARNING: the plan is made without a scan: %v", why)
 	}
 	return f, nil, nil
-}
-
-// headers looks at prepared cases, or at scans, without reading any.
-func (o planOptions) headers(cmd *cobra.Command, paths []string) (f planning.Fingerprint, err error) {
-	store, err := openPrepared(paths)
-	if err != nil {
-		return f, err
-	}
-	if store != nil {
-		return fingerprint.OfRecords(store), store.Close()
-	}
-	d, how, err := o.detect(cmd, paths)
-	if err != nil {
-		return f, err
-	}
-	f, unread := fingerprint.OfHeaders(d, how)
-	if unread > 0 {
-		say(cmd.ErrOrStderr(),
-			"WARNING: the size of %d of %d scans is not known from their headers: the spacing is chosen without them",
-			unread, len(d.Cases))
-	}
-	return f, nil
 }
 
 // openPrepared opens a folder of prepared cases; nil where the paths are something else.
@@ -251,19 +280,11 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	fmt.Fprintf(&b,
 		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n",
 		hint.Word(filepath.Base(o.Out)))
-	fmt.Fprintf(&b, "plan:\n%s", indented(string(head), "  "))
-	s := p.Spacing
-	values := fmt.Sprintf("modality: %s, intensity: %s", f.Modality, p.Intensity)
-	if f.ChannelNames != "" { // which say the modality and the intensities of each
-		values = fmt.Sprintf("channels: %q", f.ChannelNames)
+	prepare, err := sectionOfPrepare(p, f, o.Dataset)
+	if err != nil {
+		return err
 	}
-	if v := p.Foreground; v != [4]float64{} {
-		values += fmt.Sprintf(", foreground: [%g, %g, %g, %g]", v[0], v[1], v[2], v[3])
-	}
-	if p.Crop != "" {
-		values += ", crop: " + p.Crop
-	}
-	fmt.Fprintf(&b, "prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
+	fmt.Fprintf(&b, "plan:\n%s%s", indented(string(head), "  "), prepare)
 	n := p.Finetune.Network
 	network := fmt.Sprintf("network: {kind: %s, channels: %d, levels: %d, norm: %s}\n", n.Kind, n.Channels, n.Levels,
 		n.Norm)
@@ -297,6 +318,61 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// preparationFile is what a plan of the preparation alone says beside the settings of prepare.
+type preparationFile struct {
+	Version     int                 `yaml:"version" help:"of this file's format"`
+	Scans       int                 `yaml:"scans" help:"that it was made from"`
+	Labelled    int                 `yaml:"labelled" help:"of these"`
+	Fingerprint planning.Facts      `yaml:"fingerprint" help:"what the scans are like"`
+	Decisions   []planning.Decision `yaml:"decisions" help:"with their reasons"`
+}
+
+// writePreparation writes a plan as the settings of prepare.
+func writePreparation(w io.Writer, p *planning.Plan, f planning.Fingerprint, o planOptions) error {
+	head, err := config.Marshal(&preparationFile{1, len(f.Scans), f.Labelled(), f.Facts(), p.Decisions})
+	if err != nil {
+		return err
+	}
+	prepare, err := sectionOfPrepare(p, f, o.Dataset)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "# How the scans are prepared: voxsaw prepare SCANS --config %s ...\nplan:\n%s%s",
+		hint.Word(filepath.Base(o.Out)), indented(string(head), "  "), prepare)
+	return err
+}
+
+// sectionOfPrepare are the settings of prepare, with what was said of the data set. The modality is
+// not in it: prepare finds it as the plan does, and then holds each scan against it; it does not
+// where somebody says it.
+func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, said dataset.Options) (text string, err error) {
+	values := "intensity: " + p.Intensity
+	if f.ChannelNames != "" { // they say modality and intensities of each
+		values = fmt.Sprintf("channels: %q", f.ChannelNames)
+	}
+	if v := p.Foreground; v != [4]float64{} {
+		values += fmt.Sprintf(", foreground: [%g, %g, %g, %g]", v[0], v[1], v[2], v[3])
+	}
+	if p.Crop != "" {
+		values += ", crop: " + p.Crop
+	}
+	s := p.Spacing
+	text = fmt.Sprintf("prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
+	set, err := config.Marshal(&said)
+	usual, failed := config.Marshal(&dataset.Options{})
+	if err = errors.Join(err, failed); err != nil || bytes.Equal(set, usual) {
+		return text, err
+	}
+	text += "  dataset:\n"
+	theirs := slices.Collect(strings.Lines(string(usual)))
+	for line := range strings.Lines(string(set)) {
+		if !slices.Contains(theirs, line) {
+			text += "    " + line
+		}
+	}
+	return text, nil
 }
 
 // indented puts a margin before each line.

@@ -16,6 +16,7 @@ import (
 // What a plan is written for.
 const (
 	toVoxsaw   = "voxsaw"
+	toPrepare  = "prepare"
 	toResidual = "nnunet-resencm"
 )
 
@@ -27,11 +28,9 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 	if len(paths) > 1 {
 		return withHint(usagef("--to %s plans for one folder of nnUNet_raw", o.To), "name one folder")
 	}
-	for _, name := range []string{"hours", "memory", "device", "channels"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			return usagef("--%s beside --to %s: nnU-Net's plan knows no time and no machine, and has the channels of "+
-				"dataset.json", name, o.To)
-		}
+	if err := notBeside(cmd, "nnU-Net's plan knows no time and no machine, and has the channels of dataset.json", o.To,
+		"hours", "memory", "device", "channels"); err != nil {
+		return err
 	}
 	encoder := planning.Plain
 	if o.To == toResidual {

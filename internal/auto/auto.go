@@ -43,6 +43,7 @@ import (
 // Names in a job's folder.
 const (
 	preparedFolder = "prepared"
+	prepareFile    = "prepare.yaml"
 	planFile       = "plan.yaml"
 	pretrained     = "pretrained"
 	allFolder      = "all"
@@ -52,8 +53,10 @@ const (
 	script         = "commands.sh"
 )
 
-// Names of stages: a second plan, and what is made of all networks.
+// Names of stages: a plan of how scans are prepared, a second plan of the trainings, and what is
+// made of all networks.
 const (
+	lookStage   = "fingerprint"
 	againStage  = "plan again"
 	listStage   = "quality list"
 	reportStage = "report"
@@ -77,8 +80,6 @@ type Job struct {
 	Out   string
 	Scans []string // or one folder of prepared cases
 	Hours float64
-	// Set is what the headers of the scans tell. It is not asked for where the scans are prepared.
-	Set func() (planning.Fingerprint, error)
 	// Machine are flags for the commands that compute, Labels for the fine-tunings; where there are
 	// none, a job that goes on has those that it was begun with.
 	Machine, Labels []string
@@ -223,17 +224,24 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		return data, j.stage(ctx, "prepare", nil, nil)
 	}
 	j.state.Files = j.files()
-	set, err := j.Set()
-	if err != nil {
+	if r := j.state.find("prepare"); r != nil { // it goes on as it began, by an earlier version too
+		return data, j.stage(ctx, "prepare", r.Command, nil)
+	}
+	how := j.at(prepareFile)
+	if err := j.stage(ctx, lookStage, anew(slices.Concat([]string{"plan"}, j.Scans,
+		[]string{"--to", "prepare", "--out", how}), how), nil); err != nil {
 		return "", err
 	}
-	spacing, because, err := planning.Spacing(set)
-	if err != nil {
-		return "", err
-	}
-	j.Say("spacing %s: %s", numbers.Extents(spacing[:]), because)
 	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
-		[]string{"--spacing", numbers.Extents(spacing[:]), "--out", data}), nil)
+		[]string{"--config", how, "--out", data}), nil)
+}
+
+// anew is the command of a plan, which takes the place of one that is there.
+func anew(args []string, path string) []string {
+	if _, err := os.Lstat(path); err == nil {
+		return append(args, "--force")
+	}
+	return args
 }
 
 // tellTime says how the time is divided, before anything is known of the scans.
@@ -309,10 +317,7 @@ func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error
 		}
 		hours := hoursOf(j.forTraining() / time.Duration(share))
 		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, j.Machine)
-		if _, err := os.Lstat(path); err == nil {
-			args = append(args, "--force")
-		}
-		if err := j.stage(ctx, name, args, nil); err != nil {
+		if err := j.stage(ctx, name, anew(args, path), nil); err != nil {
 			return nil, err
 		}
 		return readPlan(path)

@@ -192,11 +192,7 @@ func casesOf(t *testing.T, n, patients int) string {
 
 // job is a job on the cases of a store.
 func (v *verbs) job(out string, say func(string, ...any)) *Job {
-	return &Job{Out: out, Scans: []string{"scans"}, Hours: 1, Command: v.run, Say: say,
-		Set: func() (planning.Fingerprint, error) {
-			scan := planning.Scan{Spacing: [3]float64{1, 1, 2}, Shape: [3]int{40, 40, 30}}
-			return planning.Fingerprint{Scans: []planning.Scan{scan}, Classes: 2}, nil
-		}}
+	return &Job{Out: out, Scans: []string{"scans"}, Hours: 1, Command: v.run, Say: say}
 }
 
 // Wherever a job is cut off, it goes on with the command that was cut off, repeats none that had
@@ -210,16 +206,17 @@ func TestGoesOn(t *testing.T) {
 		steps, solve int
 		want         []string // how the commands begin
 	}{
-		{"folds", 3000, 1200, []string{"inspect scans", "prepare scans --spacing 1x1x2", "plan job/prepared --hours 0.",
+		{"folds", 3000, 1200, []string{"inspect scans", "plan scans --to prepare --out job/prepare.yaml",
+			"prepare scans --config job/prepare.yaml --out job/prepared", "plan job/prepared --hours 0.",
 			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --hours 0.",
 			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --steps 10000 --warmup 429",
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
-		{"one and all", 100, 0, []string{"inspect scans", "prepare", "plan", "plan",
+		{"one and all", 100, 0, []string{"inspect scans", "plan scans", "prepare", "plan", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --hours ",
 			"finetune --config job/plan.yaml --hold-out 0 --steps 10000 --warmup 429 --step-size 1286 --tooth 129 " +
 				"--validate-every 2857 --checkpoint-every 1429",
 			"next", "report job/fold1 job/all"}},
-		{"no need of more steps", planning.Most, 0, []string{"inspect", "prepare", "plan",
+		{"no need of more steps", planning.Most, 0, []string{"inspect", "plan", "prepare", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --out", "finetune", "finetune", "finetune", "finetune",
 			"next", "report"}},
 	} {
@@ -371,11 +368,12 @@ func TestStopped(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())
 	for at, want := range map[string]string{
-		"inspect": "voxsaw auto --resume --out job goes on from there",
-		"plan":    "the prepared cases are in job/prepared; voxsaw auto --resume",
-		"fold1":   "an encoder is there to start from: voxsaw finetune --init job/pretrained; ",
-		"fold2":   "1 network of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
-		"report":  "5 networks of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
+		"inspect":      "voxsaw auto --resume --out job goes on from there",
+		"prepare.yaml": "voxsaw auto --resume --out job goes on from there",
+		"plan.yaml":    "the prepared cases are in job/prepared; voxsaw auto --resume",
+		"fold1":        "an encoder is there to start from: voxsaw finetune --init job/pretrained; ",
+		"fold2":        "1 network of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
+		"report":       "5 networks of 5 predict: voxsaw predict SCANS --checkpoint job/model; ",
 	} {
 		if err := os.RemoveAll("job"); err != nil {
 			t.Fatal(err)
@@ -466,10 +464,10 @@ func TestOtherFolders(t *testing.T) {
 
 func quiet(string, ...any) {}
 
-// cutShort begins a job in the current folder, of the scans in it, which ends at its fifth command.
+// cutShort begins a job in the current folder, of the scans in it, which ends at its sixth command.
 func cutShort(t *testing.T, store string) *verbs {
 	t.Helper()
-	v := &verbs{t: t, store: store, steps: 3000, cut: 5}
+	v := &verbs{t: t, store: store, steps: 3000, cut: 6}
 	v.write("scans/scan", "")
 	if _, err := v.job("job", quiet).Run(t.Context()); !errors.Is(err, errCut) {
 		t.Fatal(err)
@@ -556,7 +554,7 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())
 	say := func(string, ...any) {}
-	v := &verbs{t: t, store: store, steps: 3000, cut: 4} // in fold 1
+	v := &verbs{t: t, store: store, steps: 3000, cut: 5} // in fold 1
 	j := v.job("job", say)
 	j.Labels, j.Machine = []string{"--labels", "1"}, []string{"--device=cuda"}
 	if _, err := j.Run(t.Context()); !errors.Is(err, errCut) {
@@ -599,6 +597,31 @@ func TestFoldsOfPatients(t *testing.T) {
 	}
 }
 
+// A job that an earlier version began to prepare goes on with the command of then, and one that has
+// chosen how to prepare with what it chose, whatever the scans are like now.
+func TestPreparesAsItBegan(t *testing.T) {
+	store := cases(t, 6)
+	const earlier = "prepare scans --spacing 1x1x2 --out job/prepared"
+	state := func(stages string) string {
+		return `{"version": 1, "scans": ["scans"], "hours": 1, "stages": [{"name": "inspect", "command": ["inspect", ` +
+			`"scans"], "seconds": 1, "done": true}` + stages + `]}`
+	}
+	for name, test := range map[string]struct{ stages, want string }{
+		"in the middle": {`, {"name": "prepare", "command": ["` + strings.Join(strings.Fields(earlier), `", "`) +
+			`"], "seconds": 5, "done": false}`, earlier},
+		"before that": {"", "plan scans --to prepare --out job/prepare.yaml"},
+		"by now": {`, {"name": "fingerprint", "command": ["plan"], "seconds": 1, "done": true}`,
+			"prepare scans --config job/prepare.yaml --out job/prepared"},
+	} {
+		t.Chdir(t.TempDir())
+		v := &verbs{t: t, store: store, steps: 3000}
+		v.write("job/auto/state.json", state(test.stages))
+		if _, err := v.job("job", quiet).Run(t.Context()); err != nil || v.calls[0] != test.want {
+			t.Errorf("%s: %v, %q, want %q", name, err, v.calls, test.want)
+		}
+	}
+}
+
 // Where the time is used up nothing begins, and that is said.
 func TestNoTimeIsLeft(t *testing.T) {
 	store := cases(t, 6)
@@ -612,7 +635,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 		!errors.As(err, &hinted) || !strings.Contains(hinted.Advice(), "--hours MORE") {
 		t.Errorf("%v, hint %v", err, hinted)
 	}
-	if len(v.calls) != 2 {
+	if len(v.calls) != 3 {
 		t.Errorf("%q", v.calls)
 	}
 }
@@ -622,7 +645,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 func TestSecondPlanDecidesNothing(t *testing.T) {
 	store := cases(t, 6)
 	t.Chdir(t.TempDir())
-	v := &verbs{t: t, store: store, steps: 100, cut: 4, whole: true}
+	v := &verbs{t: t, store: store, steps: 100, cut: 5, whole: true}
 	v.before = func(args []string) {
 		if args[0] == "plan" && slices.Contains(args, "--force") {
 			v.steps = 3700

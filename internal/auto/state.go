@@ -228,7 +228,8 @@ func (j *Job) save() error {
 		switch {
 		case !r.Done:
 			line = comment("not finished: " + line)
-		case r.Command[0] == "plan": // it measures, and might decide otherwise another time
+		case r.Command[0] == "plan" && r.Name != lookStage:
+			// it measures, and might decide otherwise another time
 			line = comment("what it decided on is kept: " + line)
 		}
 		fmt.Fprintf(&b, "%s\n", line)

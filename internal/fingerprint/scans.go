@@ -26,28 +26,6 @@ func forTraining(d *dataset.Dataset) []dataset.Case {
 	return slices.DeleteFunc(slices.Clone(d.Cases), func(c dataset.Case) bool { return c.Group != "" })
 }
 
-// OfHeaders is the fingerprint of scans as far as their headers tell it: spacings and shapes.
-// unread counts those of which they do not.
-func OfHeaders(d *dataset.Dataset, how volume.Preparation) (f planning.Fingerprint, unread int) {
-	f = of(d, how)
-	for _, c := range forTraining(d) {
-		g, _, known := c.Extent()
-		var err error
-		if known {
-			g, err = g.Oriented(how.Axcodes)
-		}
-		if !known || err != nil {
-			unread++
-			continue
-		}
-		f.Scans = append(f.Scans, planning.Scan{Spacing: g.Spacing(), Shape: g.Shape, Whole: g.Shape,
-			Labels: isLabelled(c)})
-	}
-	return f, unread
-}
-
-func isLabelled(c dataset.Case) bool { return c.Labels != "" || len(c.Masks) > 0 }
-
 // OfScans reads all scans that may be trained on, which are prepared as said but for what is cut
 // out of them. told hears of each, of so many. A scan that cannot be read, or that is too large for
 // the memory, is left out, and left says which and why; that none is left is an error.

@@ -142,12 +142,10 @@ func (p *Plan) Takes() time.Duration {
 
 // Make plans for a set, a machine and a time: that of one training with its pretraining.
 func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
-	p := &Plan{}
-	f = p.part(f)
-	if err := p.shapes(f); err != nil {
+	p, f, err := prepared(f)
+	if err != nil {
 		return nil, err
 	}
-	p.intensities(f)
 	if err := p.size(f, m, hours); err != nil {
 		return nil, err
 	}
@@ -160,13 +158,22 @@ func Make(f Fingerprint, m Machine, hours float64) (*Plan, error) {
 	return p, nil
 }
 
-// Spacing is the spacing that a plan for a set would have, along (i, j, k) in mm, and why.
-func Spacing(f Fingerprint) (spacing [3]float64, because string, err error) {
+// Preparation is the part of a plan that says how scans are prepared: it takes no machine and no
+// time.
+func Preparation(f Fingerprint) (*Plan, error) {
+	p, _, err := prepared(f)
+	return p, err
+}
+
+// prepared decides how scans are prepared, and gives the fingerprint of what is left of them.
+func prepared(f Fingerprint) (*Plan, Fingerprint, error) {
 	p := &Plan{}
+	f = p.part(f)
 	if err := p.shapes(f); err != nil {
-		return spacing, "", err
+		return nil, f, err
 	}
-	return p.Spacing, p.Decisions[0].Because, nil
+	p.intensities(f)
+	return p, f, nil
 }
 
 // shapes decides on the spacing, and on what nnU-Net would train.
@@ -184,18 +191,23 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 		digits := math.Pow(10, 6-math.Floor(math.Log10(s)))
 		p.Spacing[a] = math.Round(s*digits) / digits
 	}
-	because := "it is the median of the %d scans along each axis, as nnU-Net has it"
-	if p.NNUNet.Separate {
-		because = "it is the median of the %d scans in plane, and the tenth percentile between their slices, which are thick and few: the median would blur the thinner ones"
+	because := fmt.Sprintf("it is the median of the %d scans along each axis, as nnU-Net has it", len(f.Scans))
+	switch {
+	case len(f.Scans) == 1:
+		because = "it is that of the only scan, as nnU-Net has it"
+	case p.NNUNet.Separate:
+		because = fmt.Sprintf("it is the median of the %d scans in plane, and the tenth percentile between their slices, "+
+			"which are thick and few: the median would blur the thinner ones", len(f.Scans))
 	}
 	if f.Prepared != [3]float64{} {
 		text := spacingText(p.Spacing)
 		p.Spacing = f.Prepared
-		p.decide("spacing", spacingText(p.Spacing), "the cases are prepared with it; from the scans it would be %s: "+
-			because, text, len(f.Scans))
-		return nil
+		if text == spacingText(p.Spacing) {
+			text = "the same"
+		}
+		because = fmt.Sprintf("the cases are prepared with it; from the scans it would be %s: %s", text, because)
 	}
-	p.decide("spacing", spacingText(p.Spacing), because, len(f.Scans))
+	p.decide("spacing", spacingText(p.Spacing), "%s", because)
 	return nil
 }
 
