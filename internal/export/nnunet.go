@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -57,10 +58,13 @@ const (
 	images      = "imagesTr"
 	labels      = "labelsTr"
 	unlabelled  = "imagesTs"
+	ending      = ".nii.gz"
 )
 
-var owner = outdir.Owner{Name: "voxsaw export", Files: []string{images, labels, unlabelled, datasetFile, splitsFile,
-	namesFile}}
+// beside are the files beside the folders.
+var beside = []string{datasetFile, splitsFile, namesFile}
+
+func owner(files []string) outdir.Owner { return outdir.Owner{Name: "voxsaw export", Files: files} }
 
 // Summary is what was exported.
 type Summary struct {
@@ -106,7 +110,7 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	if err := e.name(); err != nil {
 		return nil, err
 	}
-	release, err := owner.Hold(dir)
+	release, err := e.hold()
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +118,8 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	if err := unwritten(dir); err != nil { // another process may have been at work
 		return nil, err
 	}
-	// of an export that was interrupted
-	for _, folder := range []string{images, labels, unlabelled} {
-		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
-			return nil, err
-		}
+	if err := removeInterrupted(dir); err != nil {
+		return nil, err
 	}
 	for n, c := range d.Cases {
 		if err := ctx.Err(); err != nil {
@@ -145,6 +146,71 @@ func unwritten(dir string) error {
 		return nil
 	}
 	return err
+}
+
+// hold takes the folder and the names of all files that are going to be written.
+func (e *exporter) hold() (release func(), err error) {
+	files := slices.Clone(beside)
+	for _, c := range e.dataset.Cases {
+		for n := range e.options.Channels {
+			files = append(files, e.imageOf(c, n))
+		}
+		if labelled(c) {
+			files = append(files, e.labelsOf(c.ID))
+		}
+	}
+	all := owner(files)
+	listed, err := outdir.Names(e.dir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(listed, images) { // an earlier version listed the folders, and no file in them
+		if err := all.Mark(e.dir); err != nil {
+			return nil, err
+		}
+	}
+	return all.Hold(e.dir)
+}
+
+// removeInterrupted removes the scans and labels of an export that was interrupted. Where there are
+// others, which it did not write, it removes nothing.
+func removeInterrupted(dir string) error {
+	listed, err := outdir.Names(dir)
+	if err != nil {
+		return err
+	}
+	var own []string
+	for _, folder := range []string{images, labels, unlabelled} {
+		has := func(name string) bool { return slices.Contains(listed, path.Join(folder, name)) }
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = atomicfile.Clean(filepath.Join(dir, folder), has)
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range entries {
+			switch {
+			case has(f.Name()):
+				own = append(own, filepath.Join(dir, folder, f.Name()))
+			case strings.HasSuffix(f.Name(), ending) && !strings.HasPrefix(f.Name(), "."):
+				return fmt.Errorf("%s is not of voxsaw export, and would lie in the data set: move it away, "+
+					"or choose another folder", filepath.Join(dir, folder, f.Name()))
+			}
+		}
+	}
+	for _, file := range own {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{images, labels, unlabelled} {
+		_ = os.Remove(filepath.Join(dir, folder)) // where nothing is left in it
+	}
+	return nil
 }
 
 type exporter struct {
@@ -187,9 +253,7 @@ func (e *exporter) name() error {
 func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 	var v *volume.Volume
 	var l *volume.LabelMap
-	folder := unlabelled
 	if labelled(c) {
-		folder = images
 		v, l, notes, err = c.Read(e.options.Read, e.dataset.LabelNames)
 	} else {
 		v, notes, err = c.ReadImage(e.options.Read)
@@ -211,9 +275,8 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 		return nil, fmt.Errorf("has %d channels, where %s are wanted", len(more)+1,
 			strings.Join(e.options.Channels, ", "))
 	}
-	name := e.called[c.ID]
 	for n, channel := range append([]*volume.Volume{v}, more...) {
-		path := filepath.Join(e.dir, folder, fmt.Sprintf("%s_%04d.nii.gz", name, n))
+		path := filepath.Join(e.dir, e.imageOf(c, n))
 		if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
@@ -238,12 +301,20 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 	if err := atomicfile.MakeFolder(filepath.Join(e.dir, labels)); err != nil {
 		return nil, err
 	}
-	return notes, nifti.WriteLabels(e.labelsOf(c.ID), &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
+	return notes, nifti.WriteLabels(filepath.Join(e.dir, e.labelsOf(c.ID)), &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
 }
 
-func (e *exporter) labelsOf(id string) string {
-	return filepath.Join(e.dir, labels, e.called[id]+".nii.gz")
+// imageOf is the file of channel n of a case, in the folder of the data set.
+func (e *exporter) imageOf(c dataset.Case, n int) string {
+	folder := unlabelled
+	if labelled(c) {
+		folder = images
+	}
+	return path.Join(folder, fmt.Sprintf("%s_%04d"+ending, e.called[c.ID], n))
 }
+
+// labelsOf is the file of a case's labels there.
+func (e *exporter) labelsOf(id string) string { return path.Join(labels, e.called[id]+ending) }
 
 // ignored says whether a label is nnU-Net's ignore label.
 func ignored(name string) bool { return strings.EqualFold(name, "ignore") }
@@ -278,7 +349,7 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := renumber(e.labelsOf(id), number); err != nil {
+		if err := renumber(filepath.Join(e.dir, e.labelsOf(id)), number); err != nil {
 			return nil, err
 		}
 	}
@@ -302,7 +373,7 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 	if err := atomicfile.WriteBytes(filepath.Join(e.dir, datasetFile), description); err != nil {
 		return nil, err
 	}
-	return s, owner.Seal(e.dir)
+	return s, owner(beside).Seal(e.dir)
 }
 
 // renumber changes the labels of a file, if they have other numbers.
@@ -368,7 +439,7 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 		}
 	}
 	about := map[string]any{"channel_names": channels, "labels": classes, "numTraining": s.Labelled,
-		"file_ending": ".nii.gz", "name": filepath.Base(e.dir)}
+		"file_ending": ending, "name": filepath.Base(e.dir)}
 	if len(order) > 0 {
 		about["regions_class_order"] = order
 	}

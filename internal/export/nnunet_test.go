@@ -183,6 +183,56 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// Scans that an export did not write stay, whatever else is written anew, and are not mixed with its
+// own; so do files that are no scans.
+func TestForeignScansStay(t *testing.T) {
+	root := t.TempDir()
+	write(t, root)
+	interrupted := func() string {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		ctx, cancel := context.WithCancel(context.Background())
+		if _, err := NNUNet(ctx, detect(t, root), out, options(), func(string, []string) { cancel() }); err == nil {
+			t.Fatal("an interrupted export ended well")
+		}
+		return out
+	}
+	put := func(path string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("mine"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, folder := range []string{"imagesTr", "labelsTr", "imagesTs"} {
+		out := interrupted()
+		own := filepath.Join(out, folder, "liver_01_0000.nii.gz")
+		put(own)
+		_, err := NNUNet(context.Background(), detect(t, root), out, options(), nil)
+		if err == nil || !strings.Contains(err.Error(), own+" is not of voxsaw export") {
+			t.Errorf("%s: %v", folder, err)
+		}
+		if text, err := os.ReadFile(own); string(text) != "mine" {
+			t.Errorf("%s: %q, %v", folder, text, err)
+		}
+		if _, err := os.Stat(filepath.Join(out, "imagesTr", "case_0001_0000.nii.gz")); err != nil {
+			t.Errorf("refused, and yet removed: %v", err)
+		}
+	}
+	out := interrupted()
+	put(filepath.Join(out, "imagesTr", "notes.txt"))
+	// as an earlier version listed it
+	list := "# of an earlier version\nimagesTr\tvoxsaw export\nlabelsTr\tvoxsaw export\nimagesTs\tvoxsaw export\n"
+	if err := os.WriteFile(filepath.Join(out, ".voxsaw"), []byte(list), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NNUNet(context.Background(), detect(t, root), out, options(), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "imagesTr", "notes.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRegions(t *testing.T) {
 	root := t.TempDir()
 	write(t, root)
