@@ -5,7 +5,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
@@ -29,21 +28,20 @@ func planned(n *voxsaw.Network, plans string) (*nnunet.Plan, error) {
 
 // cropOfPlan makes the patch of a plan the crop, unless the user says one.
 func cropOfPlan(cmd *cobra.Command, p *nnunet.Plan, crop *[3]int) {
-	flags := cmd.Flags()
-	if p != nil && !flags.Changed("crop") && !flags.Changed(config.FileFlag) {
+	if p != nil && !givenNow(cmd, cmd.Flags().Lookup("crop")) {
 		*crop = p.PatchSize()
 	}
 }
 
-// likePlan makes the preparation that of nnU-Net's plans, as far as they say it; flags that say
-// another one are mistakes.
+// likePlan makes the preparation that of nnU-Net's plans, as far as they say it; settings
+// beside it are mistakes.
 func likePlan(cmd *cobra.Command, plans string, how *volume.Preparation) error {
 	if plans == "" {
 		return nil
 	}
-	for _, name := range []string{"axcodes", "spacing", "intensity", "foreground", "interpolation", "crop",
-		"modality"} {
-		if cmd.Flags().Changed(name) {
+	for _, name := range []string{"axcodes", "spacing", "intensity", "window", "foreground", "interpolation",
+		"crop", "modality"} {
+		if givenNow(cmd, cmd.Flags().Lookup(name)) {
 			return usagef("--%s beside --plans, which says it already: leave one of them out", name)
 		}
 	}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// goldenPlans are plans.json of nnU-Net's own planner.
+var goldenPlans = filepath.Join("..", "testdata", "nnunet", "thick", "plans.json") + ":3d_small"
+
+// withConfig gives a verb the settings of a file, and flags.
+func withConfig(t *testing.T, cmd *cobra.Command, text string, flags ...string) *cobra.Command {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "my.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.ParseFlags(append([]string{"--config", path}, flags...)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// A file of settings without a crop leaves the crop to the plan; one that has it does not.
+func TestCropOfPlan(t *testing.T) {
+	p, err := nnunet.PlanOf(goldenPlans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := [3]int{48, 48, 48}
+	for text, want := range map[string][3]int{
+		"train: {steps: 5}\n":  p.PatchSize(),
+		"crop: [48, 48, 48]\n": own,
+		// of a plan, each command reads its own section
+		"plan: {version: 1}\nfinetune: {train: {steps: 5}}\nprepare: {preparation: {crop: none}}\n": p.PatchSize(),
+		"plan: {version: 1}\nfinetune: {crop: [48, 48, 48]}\n":                                     own,
+	} {
+		crop := own
+		cropOfPlan(withConfig(t, newFinetune(), text), p, &crop)
+		if crop != want {
+			t.Errorf("%q: crop %v, want %v", text, crop, want)
+		}
+	}
+}
+
+// What a plan says of the preparation is said by nothing else, neither by flags nor by the file of
+// settings.
+func TestSettingsBesidePlansAreRefused(t *testing.T) {
+	for _, c := range []struct{ text, flag, want string }{
+		{"read: {tilt: resample}\n", "", ""},
+		{"preparation: {relabel: '2:1'}\n", "", ""},
+		{"preparation: {spacing: [1, 1, 1]}\n", "", "--spacing"},
+		{"preparation: {window: [-100, 200]}\n", "", "--window"},
+		{"", "--window=-100,200", "--window"},
+		{"", "--modality=MR", "--modality"},
+	} {
+		var flags []string
+		if c.flag != "" {
+			flags = append(flags, c.flag)
+		}
+		how := volume.DefaultPreparation()
+		err := likePlan(withConfig(t, newPrepare(), c.text, flags...), goldenPlans, &how)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want+" beside --plans") {
+			t.Errorf("%q %s: %v", c.text, c.flag, err)
+		}
+	}
+}
