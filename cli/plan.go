@@ -124,10 +124,10 @@ func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
 	return nil
 }
 
-// notBeside refuses flags that a kind of plan does not go by.
+// notBeside refuses settings that a kind of plan does not go by.
 func notBeside(cmd *cobra.Command, why, kind string, names ...string) error {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+		if f := cmd.Flags().Lookup(name); f != nil && givenNow(cmd, f) {
 			return usagef("--%s beside --to %s: %s", name, kind, why)
 		}
 	}

@@ -40,7 +40,7 @@ func TestCropOfPlan(t *testing.T) {
 		"crop: [48, 48, 48]\n": own,
 		// of a plan, each command reads its own section
 		"plan: {version: 1}\nfinetune: {train: {steps: 5}}\nprepare: {preparation: {crop: none}}\n": p.PatchSize(),
-		"plan: {version: 1}\nfinetune: {crop: [48, 48, 48]}\n":                                     own,
+		"plan: {version: 1}\nfinetune: {crop: [48, 48, 48]}\n":                                      own,
 	} {
 		crop := own
 		cropOfPlan(withConfig(t, newFinetune(), text), p, &crop)
@@ -69,6 +69,16 @@ func TestSettingsBesidePlansAreRefused(t *testing.T) {
 		err := likePlan(withConfig(t, newPrepare(), c.text, flags...), goldenPlans, &how)
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want+" beside --plans") {
 			t.Errorf("%q %s: %v", c.text, c.flag, err)
+		}
+	}
+}
+
+// So it is with a plan that knows no time and no machine.
+func TestSettingsBesideKindsOfPlansAreRefused(t *testing.T) {
+	for text, given := range map[string]bool{"hours: 5\n": true, "out: plan.yaml\n": false} {
+		err := notBeside(withConfig(t, newPlan(), text), "it knows no time", "nnunet", "hours", "memory")
+		if (err != nil) != given || given && !strings.Contains(err.Error(), "--hours beside --to nnunet") {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
