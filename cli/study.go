@@ -87,7 +87,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 		return err
 	}
 	if f.root != "" {
-		s.Below(f.root)
+		s.Paths().Below(f.root, s.DataSets().Sources)
 	}
 	if ready, err := f.find(cmd, s); err != nil || !ready {
 		return err

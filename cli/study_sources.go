@@ -37,7 +37,7 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		return true, nil
 	}
 	stderr := cmd.ErrOrStderr()
-	found, err := of.Find(cmd.Context(), f.root)
+	found, err := of.DataSets().Find(cmd.Context(), f.root)
 	if err != nil {
 		return false, err
 	}

@@ -68,23 +68,24 @@ func (f *Found) Count(there int) {
 	}
 }
 
-// A Finder knows the data sets of one kind.
-type Finder struct {
+// DataSets are the published data sets of a plan, all of one kind.
+type DataSets struct {
+	Sources []Source
 	// Ready counts what a source holds that is prepared; an error says why it is not.
 	Ready func(Source) (there int, err error)
 	// Raw looks for it as published, in a folder. Where it is, State and Raw say so.
 	Raw func(ctx context.Context, root string, f *Found) error
 }
 
-// Find looks for sources: prepared already, or as published anywhere in a folder.
-func (of Finder) Find(ctx context.Context, root string, sources []Source) (all []Found, err error) {
-	if len(sources) == 0 {
+// Find looks for them: prepared already, or as published anywhere in a folder.
+func (of DataSets) Find(ctx context.Context, root string) (all []Found, err error) {
+	if len(of.Sources) == 0 {
 		return nil, errors.New("the plan has no section sources: it does not say what data sets it is of")
 	}
 	if _, err := os.ReadDir(root); err != nil {
 		return nil, fmt.Errorf("the folder of the data sets: %w", err)
 	}
-	for _, s := range sources {
+	for _, s := range of.Sources {
 		f := Found{Source: s, State: SourceMissing}
 		there, err := of.Ready(s)
 		if err == nil {

@@ -150,18 +150,10 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size), r.alike(), r.fitting()); err != nil {
 		return nil, err
 	}
-	leave, err := r.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
-		s.Console.Note(note)
+		r.notes = append(r.notes, note)
 	}
-	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts,
-		unlearntDoubts(plan.shown(r.result.Cases, cache))) {
-		s.Console.Note(doubt)
-	}
+	r.notes = slices.Concat(r.notes, warnings, r.result.Cases.doubts, unlearntDoubts(plan.shown(r.result.Cases, cache)))
 	err = r.all(ctx, plan.trials(r.result.Cases))
 	r.result.Elapsed = time.Since(start)
 	return r.result, err
@@ -241,34 +233,20 @@ func (r *runner) sameInputs(i Initialisation) error {
 	return nil
 }
 
-// enter takes part in the experiment's folder until leave is called, and records the plan there.
-func (r *runner) enter() (leave func(), err error) {
-	leave = func() {}
-	// the other ranks read checkpoints there, and write predictions
-	if err := r.group.Shares(r.Out); err != nil {
-		return leave, err
+// begin records the plan in the experiment's folder, and says what is to be known of it.
+func (r *runner) begin() error {
+	if err := r.atRoot(r.record); err != nil {
+		return err
 	}
-	err = r.atRoot(func() error {
-		// Several processes may work on one experiment. Finished trials are cleaned, too: runs that
-		// go on clean their own.
-		release, err := atomicfile.EnterAll(r.Out)
-		if err != nil {
-			return err
-		}
-		leave = release
-		if err := owner.Take(r.Out); err != nil {
-			return err
-		}
-		return r.record()
-	})
-	if err == nil { // rank 0 has looked at what the folder holds
-		err = r.group.FromRoot(&r.plan.Inference.Components)
-	}
-	if err != nil {
-		leave()
+	// rank 0 has looked at what the folder holds
+	if err := r.group.FromRoot(&r.plan.Inference.Components); err != nil {
+		return err
 	}
 	r.result.Plan = r.plan
-	return leave, err
+	for _, note := range r.notes {
+		r.Console.Note(note)
+	}
+	return nil
 }
 
 // warnings says what is likely to cost accuracy: a window of inference other than the training
@@ -325,6 +303,7 @@ type runner struct {
 	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
 	result   *Result
+	notes    []string // what is to be known of the plan and its cases
 }
 
 // record writes the plan and who trains and tests, before anything else is done. An experiment that
@@ -470,49 +449,51 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.scores(ctx, folder, t.Test, finished)
+	var scores []eval.Score
+	err = Measure(ctx, r.Setting, folder, []segmenting{{r}}, tested{t, folder, finished, &scores}, nil)
+	return scores, err
 }
 
-// scores are those of a trial's test cases: read, where a finished trial has them already, or made
-// and written. Ranks other than 0 are given none of those that are read.
-func (r *runner) scores(ctx context.Context, folder string, ids []string, finished bool) (scores []eval.Score,
-	err error) {
-	release, there := func() {}, false
-	defer func() { release() }()
-	err = r.atRoot(func() error {
-		// Another process must not score the same network meanwhile.
-		held, err := atomicfile.Hold(folder)
-		if err != nil {
-			return err
-		}
-		release = held
-		if finished {
-			scores, err = readScores(folder)
-			there = err == nil
-		}
-		return nil
-	})
+// tested is a trial whose network is trained.
+type tested struct {
+	Trial
+	folder   string
+	finished bool          // by an earlier run
+	scores   *[]eval.Score // of the test cases; ranks other than 0 are given none that are read
+}
+
+// segmenting is the labels of the test cases, as an evaluation.
+type segmenting struct{ *runner }
+
+func (segmenting) What() string { return "" }
+
+func (segmenting) Done(t tested) (done bool) {
+	if !t.finished {
+		return false
+	}
+	scores, err := readScores(t.folder)
 	if err == nil {
-		err = r.group.FromRoot(&there)
+		*t.scores = scores
 	}
-	if err != nil || there {
-		return scores, err
+	return err == nil
+}
+
+func (e segmenting) Evaluate(ctx context.Context, t tested) (err error) {
+	if *t.scores, err = e.score(ctx, t.folder, t.Test); err != nil {
+		return err
 	}
-	if scores, err = r.score(ctx, folder, ids); err != nil {
-		return nil, err
-	}
-	return scores, r.atRoot(func() error {
+	return e.atRoot(func() error {
 		var text bytes.Buffer
-		if err := table.PerCase(scores).CSV(&text); err != nil {
+		if err := table.PerCase(*t.scores).CSV(&text); err != nil {
 			return err
 		}
-		if err := sealPredictions(folder); err != nil {
+		if err := sealPredictions(t.folder); err != nil {
 			return err
 		}
-		if err := atomicfile.WriteBytes(ScoresOf(folder), text.Bytes()); err != nil {
+		if err := atomicfile.WriteBytes(ScoresOf(t.folder), text.Bytes()); err != nil {
 			return err
 		}
-		return atomicfile.Seal(folder, ScoresFile)
+		return atomicfile.Seal(t.folder, ScoresFile)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -42,6 +43,10 @@ type Sharing struct {
 	Compare func(folder string) error
 	// Run carries out a part, or reads what it has found before.
 	Run func(ctx context.Context, n int) error
+	// Owner has the study's files, and Begin, unless it is nil, records its plan in the folder that
+	// this process has entered. All ranks call it.
+	Owner outdir.Owner
+	Begin func() error
 
 	// Elsewhere are the parts that other processes were at work on, or that are not finished where
 	// only finished ones are asked for.
@@ -66,6 +71,11 @@ func (s *Sharing) All(ctx context.Context) error {
 		return fmt.Errorf("there is no trial %d: the plan has %d", s.Trial, len(s.Parts))
 	}
 	s.group, s.noted = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks}), map[int]bool{}
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	waiting := map[int]bool{} // parts that were held, or their encoders
 	for n := range s.Parts {
 		if s.Trial == 0 || n+1 == s.Trial {
@@ -125,6 +135,32 @@ func (s *Sharing) All(ctx context.Context) error {
 			return errors.Join(failed...)
 		}
 	}
+}
+
+// enter takes part in the study's folder until leave is called, and records the plan there.
+func (s *Sharing) enter() (leave func(), err error) {
+	leave = func() {}
+	// the other ranks read checkpoints there, and write predictions
+	if err := s.group.Shares(s.Out); err != nil {
+		return nil, err
+	}
+	err = atRoot(s.group, func() error {
+		// Several processes may work on one study. Finished trials are cleaned, too: runs that go
+		// on clean their own.
+		release, err := atomicfile.EnterAll(s.Out)
+		if err != nil {
+			return err
+		}
+		leave = release
+		return s.Owner.Take(s.Out)
+	})
+	if err == nil && s.Begin != nil {
+		err = s.Begin()
+	}
+	if err != nil {
+		leave()
+	}
+	return leave, err
 }
 
 // stopped is an error if the context of any rank has ended.
@@ -196,7 +232,7 @@ func (e *encoderError) Error() string { return e.cause.Error() }
 func (r *runner) all(ctx context.Context, trials []Trial) error {
 	scores := make([][]eval.Score, len(trials))
 	s := &Sharing{Setting: r.Setting, Arms: "initialisations", Done: finished, Compare: compare,
-		Run: func(ctx context.Context, n int) (err error) {
+		Owner: owner, Begin: r.begin, Run: func(ctx context.Context, n int) (err error) {
 			scores[n], err = r.trial(ctx, trials[n])
 			return err
 		}}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
@@ -25,12 +24,6 @@ import (
 
 // This file: whether the data sets of a plan are there, and how long it will take, before anything
 // is done.
-
-// Below puts a folder before the plan's relative paths of data, splits and checkpoints.
-func (p *Plan) Below(root string) {
-	p.Sources, p.Inits = slices.Clone(p.Sources), slices.Clone(p.Inits)
-	p.Paths().Below(root, p.Sources)
-}
 
 // Paths are those that the plan names.
 func (p *Plan) Paths() Paths {
@@ -56,10 +49,8 @@ func (p Plan) checkSources() error {
 	})
 }
 
-// Find looks for the plan's sources: prepared already, or as published anywhere in a folder.
-func (p Plan) Find(ctx context.Context, root string) ([]Found, error) {
-	return Finder{Ready: ready, Raw: raw}.Find(ctx, root, p.Sources)
-}
+// DataSets implements [Study].
+func (p *Plan) DataSets() DataSets { return DataSets{p.Sources, ready, raw} }
 
 // ready counts the prepared cases of a source.
 func ready(s Source) (there int, err error) {

@@ -20,12 +20,9 @@ import (
 
 // A Study is a plan: [Plan] is one of scans, package photostudy has one of photographs.
 type Study interface {
-	// Below puts a folder before the plan's relative paths.
-	Below(root string)
 	// Paths are those that the plan names.
 	Paths() Paths
-	// Find looks for the plan's sources: prepared already, or as published anywhere in a folder.
-	Find(ctx context.Context, root string) ([]Found, error)
+	DataSets() DataSets
 	// Rehearse counts the arithmetic of the trainings, without their data.
 	Rehearse(context.Context, voxsaw.Device) (Rehearsal, error)
 	// Trials is how many trials the plan has, in a folder that may hold some of them.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
@@ -15,33 +16,28 @@ import (
 
 // An evaluation measures the networks of all arms by one thing.
 type evaluation interface {
-	// name is what it is called in errors.
-	name() string
+	experiment.Evaluation[network]
 	// settings are what its outcome depends on; evaluations of the same kind are numbered.
 	settings() (kind string, all map[string]string, err error)
-	// done says whether a result has the outcome, or a network can have none.
-	done(*Result, network) bool
-	// evaluate adds the outcome to a result.
-	evaluate(context.Context, *Result, network) error
 }
 
 // solving is puzzles of held-out photographs, in the ways that a network knows.
 type solving struct{ *runner }
 
-func (*solving) name() string { return "solving puzzles" }
+func (*solving) What() string { return "solving puzzles" }
 
 func (e *solving) settings() (kind string, all map[string]string, err error) {
 	return "", map[string]string{"rounds": fmt.Sprint(e.plan.Rounds), "only": strconv.Itoa(e.plan.Only),
 		"solve": strconv.Itoa(e.plan.Solve)}, nil
 }
 
-func (*solving) done(result *Result, n network) bool {
-	return n.checkpoint == "" || n.puzzles == nil || result.Solved != nil || len(n.data.Validate) == 0
+func (*solving) Done(n network) bool {
+	return n.checkpoint == "" || n.puzzles == nil || n.result.Solved != nil || len(n.data.Validate) == 0
 }
 
-func (e *solving) evaluate(ctx context.Context, result *Result, n network) error {
+func (e *solving) Evaluate(ctx context.Context, n network) error {
 	c := n.puzzles
-	result.Solved = map[string]puzzle2d.Evaluation{}
+	n.result.Solved = map[string]puzzle2d.Evaluation{}
 	rounds := 1
 	if len(e.plan.Rounds) > 0 {
 		rounds = slices.Max(e.plan.Rounds)
@@ -67,7 +63,7 @@ func (e *solving) evaluate(ctx context.Context, result *Result, n network) error
 		if err != nil {
 			return err
 		}
-		result.Solved[name], err = player.Evaluate(ctx, n.data.Photos, puzzle2d.Spread(n.data.Validate, e.plan.Solve))
+		n.result.Solved[name], err = player.Evaluate(ctx, n.data.Photos, puzzle2d.Spread(n.data.Validate, e.plan.Solve))
 		player.Close()
 		if err != nil {
 			return err
@@ -84,7 +80,7 @@ type transferring struct {
 	data  puzzle2d.Data
 }
 
-func (e *transferring) name() string { return "transfer to " + e.Name }
+func (e *transferring) What() string { return "transfer to " + e.Name }
 
 func (e *transferring) settings() (kind string, all map[string]string, err error) {
 	t := e.Target
@@ -93,11 +89,11 @@ func (e *transferring) settings() (kind string, all map[string]string, err error
 	return "transfer", all, err
 }
 
-func (e *transferring) done(result *Result, _ network) bool { return e.place < len(result.Transfer) }
+func (e *transferring) Done(n network) bool { return e.place < len(n.result.Transfer) }
 
-func (e *transferring) evaluate(ctx context.Context, result *Result, n network) error {
+func (e *transferring) Evaluate(ctx context.Context, n network) error {
 	width, height := e.data.Photos.Size()
-	o := puzzle2d.FeatureOptions{Random: *n.task.Network, Seed: result.Seed, Input: *n.task.Input, Layer: e.Layer,
+	o := puzzle2d.FeatureOptions{Random: *n.task.Network, Seed: n.result.Seed, Input: *n.task.Input, Layer: e.Layer,
 		Side: e.Side, Memory: e.Memory}
 	if o.Side == 0 {
 		o.Side = min(width, height)
@@ -114,6 +110,6 @@ func (e *transferring) evaluate(ctx context.Context, result *Result, n network) 
 	if !e.Mix {
 		m.Interval = interval(m.Draws)
 	}
-	result.Transfer = append(result.Transfer, m)
+	n.result.Transfer = append(n.result.Transfer, m)
 	return nil
 }

@@ -82,7 +82,7 @@ type finetuning struct {
 	marked puzzle2d.Marked
 }
 
-func (e *finetuning) name() string { return "finetune " + e.Name }
+func (e *finetuning) What() string { return "finetune " + e.Name }
 
 func (e *finetuning) settings() (kind string, all map[string]string, err error) {
 	chosen, err := e.task()
@@ -107,15 +107,15 @@ func (e *finetuning) settings() (kind string, all map[string]string, err error) 
 	return "finetune", all, nil
 }
 
-func (e *finetuning) done(result *Result, _ network) bool {
-	return slices.ContainsFunc(result.Finetuned, func(f Finetuned) bool { return f.Task == e.Name })
+func (e *finetuning) Done(n network) bool {
+	return slices.ContainsFunc(n.result.Finetuned, func(f Finetuned) bool { return f.Task == e.Name })
 }
 
 // digestKey is the setting that tells proposals from others, wherever the file lies.
 const digestKey = "proposals_digest"
 
 // evaluate fine-tunes the network of an arm and scores it, from where an earlier run has stopped.
-func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) error {
+func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	chosen, err := e.task()
 	if err != nil {
 		return err
@@ -130,12 +130,12 @@ func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) er
 		return err
 	}
 	settings.Start(source)
-	settings.Train.Seed = result.Seed
+	settings.Train.Seed = n.result.Seed
 	if err := task.Resolve(e.marked); err != nil {
 		return err
 	}
 	run := filepath.Join(n.folder, e.Name)
-	observer := e.Console.Training(fmt.Sprintf("%s, seed %d: %s", result.Arm, result.Seed, e.Name), "photographs")
+	observer := e.Console.Training(fmt.Sprintf("%s, seed %d: %s", n.result.Arm, n.result.Seed, e.Name), "photographs")
 	_, err = task.Run(ctx, e.Device, e.marked, voxsaw.RunOptions{Folder: run, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: e.Memory, MayDiffer: []string{"proposals", "checkpoint"}})
 	e.Console.Trained()
@@ -144,7 +144,7 @@ func (e *finetuning) evaluate(ctx context.Context, result *Result, n network) er
 	}
 	out := Finetuned{Task: e.Name}
 	if out.Precision, err = task.Score(ctx, e.Device, train.Last(run), e.marked, e.Memory, nil); err == nil {
-		result.Finetuned = append(result.Finetuned, out)
+		n.result.Finetuned = append(n.result.Finetuned, out)
 	}
 	return err
 }

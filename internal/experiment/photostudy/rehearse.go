@@ -3,15 +3,13 @@ package photostudy
 import (
 	"context"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"os"
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/miniature"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -132,23 +130,7 @@ func madeUp(folder string, side int) (*photos.Store, error) {
 		return store, nil
 	}
 	for n := range 8 {
-		path := filepath.Join(dir, "photos", fmt.Sprint(n%2), fmt.Sprintf("%d.png", n))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, err
-		}
-		m := image.NewGray(image.Rect(0, 0, 16, 16))
-		for i := range 256 {
-			m.SetGray(i%16, i/16, color.Gray{uint8(i*(n+3)%251 + n%2)})
-		}
-		f, err := os.Create(path)
-		if err != nil {
-			return nil, err
-		}
-		err = png.Encode(f, m)
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
+		if err := miniature.Picture(filepath.Join(dir, "photos", fmt.Sprint(n%2), fmt.Sprintf("%d.png", n)), n); err != nil {
 			return nil, err
 		}
 	}

@@ -81,17 +81,9 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 		return found, err
 	}
 	defer r.close()
-	release, err := atomicfile.EnterAll(s.Out)
-	if err != nil {
-		return found, err
-	}
-	defer release()
-	if err := owner.Take(s.Out); err != nil {
-		return found, err
-	}
 	trials := plan.trials()
 	results := make([]*Result, len(trials))
-	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done,
+	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done, Owner: owner,
 		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
 		Run: func(ctx context.Context, n int) error {
 			folder := trials[n].folder(s.Out)
@@ -305,33 +297,20 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if r.Finished {
 		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
 	}
-	n := network{task: task, data: r.own[arm.Photos], folder: folder}
+	n := network{task: task, data: r.own[arm.Photos], folder: folder, result: &result}
 	n.puzzles, _ = chosen.Value().(*puzzle2d.Config)
 	if !arm.Random {
 		result.Task = chosen.Chosen
-		if n.checkpoint, err = r.train(ctx, n, &result); err != nil {
+		if n.checkpoint, err = r.train(ctx, n); err != nil {
 			return result, err
 		}
 		if result.Solved != nil || result.Transfer != nil || result.Finetuned != nil {
 			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
 		}
 	}
-	// another process must not measure the same network meanwhile
-	release, err := outdir.Hold(folder, func() error { return nil })
-	if err != nil {
+	keep := func() error { return result.write(folder, true) }
+	if err := experiment.Measure(ctx, r.Setting, folder, r.evaluations, n, keep); err != nil {
 		return result, err
-	}
-	defer release()
-	for _, e := range r.evaluations {
-		if e.done(&result, n) { // an earlier run came so far
-			continue
-		}
-		if err := e.evaluate(ctx, &result, n); err != nil {
-			return result, fmt.Errorf("%s: %w", e.name(), err)
-		}
-		if err := result.write(folder, true); err != nil {
-			return result, err
-		}
 	}
 	return result, result.write(folder, false)
 }
@@ -397,7 +376,7 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 	for _, e := range r.evaluations {
 		kind, of, err := e.settings()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.name(), err)
+			return nil, fmt.Errorf("%s: %w", e.What(), err)
 		}
 		if kind != "" {
 			count[kind]++
@@ -432,10 +411,12 @@ type network struct {
 	data       puzzle2d.Data    // that it is trained on
 	checkpoint string           // empty: random weights, those of the network and the seed
 	folder     string           // of the arm with the seed
+	result     *Result          // what is known of it
 }
 
 // train trains an arm, from where an earlier run has stopped.
-func (r *runner) train(ctx context.Context, n network, result *Result) (checkpoint string, err error) {
+func (r *runner) train(ctx context.Context, n network) (checkpoint string, err error) {
+	result := n.result
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), n.task.Items)
 	summary, err := n.task.Run(ctx, r.Device, n.data, voxsaw.RunOptions{Folder: n.folder, Mode: voxsaw.ModeResume,
 		Observer: observer, Memory: r.Memory})

@@ -11,13 +11,6 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
-// Below puts a folder before the plan's relative paths of data.
-func (p *Plan) Below(root string) {
-	p.Sources, p.Arms = slices.Clone(p.Sources), slices.Clone(p.Arms)
-	p.Transfer, p.Finetune = slices.Clone(p.Transfer), slices.Clone(p.Finetune)
-	p.Paths().Below(root, p.Sources)
-}
-
 // Paths are those of data that the plan names.
 func (p *Plan) Paths() experiment.Paths {
 	var all experiment.Paths
@@ -52,9 +45,9 @@ func (p Plan) checkSources() error {
 	})
 }
 
-// Find looks for the plan's sources: prepared already, or as published anywhere in a folder.
-func (p Plan) Find(ctx context.Context, root string) ([]experiment.Found, error) {
-	return experiment.Finder{Ready: ready, Raw: raw}.Find(ctx, root, p.Sources)
+// DataSets implements [experiment.Study].
+func (p *Plan) DataSets() experiment.DataSets {
+	return experiment.DataSets{Sources: p.Sources, Ready: ready, Raw: raw}
 }
 
 // ready counts the prepared photographs of a source. Nobody counts proposals.
