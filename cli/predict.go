@@ -83,8 +83,13 @@ func (o predictOptions) known() (cases []quality.Case, text []byte, err error) {
 		return nil, nil, err
 	}
 	cases, err = quality.ReadTable(bytes.NewReader(text))
-	if err == nil && quality.NewEstimator(cases) == nil {
+	estimate := quality.NewEstimator(cases)
+	switch {
+	case err == nil && estimate == nil:
 		err = errors.New("no structure has its DSC in at least ten cases: nothing can be estimated by it")
+	case err == nil && estimate.ByAgreement() && !o.Agreement:
+		return nil, nil, withHint(usagef("%s tells DSC by the agreement of label maps, which is not asked for",
+			o.Calibration), "add --agreement, which takes as long again")
 	}
 	return cases, text, o.calibrated(err)
 }

@@ -164,7 +164,7 @@ func (e *exporter) hold() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(listed, images) { // an earlier version listed the folders, and no file in them
+	if slices.Contains(listed, images) { // an earlier version listed folders, and no file in them
 		if err := all.Mark(e.dir); err != nil {
 			return nil, err
 		}

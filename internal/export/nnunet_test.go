@@ -183,8 +183,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Scans that an export did not write stay, whatever else is written anew, and are not mixed with its
-// own; so do files that are no scans.
+// Scans that an export did not write stay, whatever else is written anew, and are not mixed with
+// its own; so do files that are no scans.
 func TestForeignScansStay(t *testing.T) {
 	root := t.TempDir()
 	write(t, root)
@@ -199,7 +199,8 @@ func TestForeignScansStay(t *testing.T) {
 	}
 	put := func(path string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("mine"), 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("mine"), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

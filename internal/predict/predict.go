@@ -79,6 +79,7 @@ type Batch struct {
 	digests map[int]string // of scans, as far as they were needed
 	learnt  map[provenance.Learnt][]string
 	cases   map[int]quality.Case // by the number of the scan: what its label map measures
+	before  []quality.Case       // of the table that was there already
 }
 
 // Len is the number of scans, of several ranks that of this one's.
@@ -100,21 +101,22 @@ func New(paths []string, o Options) (*Batch, error) {
 	if err := b.place(); err != nil {
 		return nil, err
 	}
+	if err := b.partFiles(); err != nil {
+		return nil, err
+	}
 	if err := b.spareScans(); err != nil {
 		return nil, err
 	}
 	return b, b.keepApart(paths)
 }
 
-// find lists the scans at the paths. Two of one name would be written to one file: that is an
-// error.
+// find lists the scans at the paths.
 func (b *Batch) find(paths []string) error {
 	o := b.options.Find
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
 	if len(b.options.Channels) > 1 {
 		o.Channels = b.options.Channels
 	}
-	from := map[string]string{}
 	for _, path := range paths {
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -135,14 +137,7 @@ func (b *Batch) find(paths []string) error {
 		if note := dataset.NameAsCases(d.Cases, path, o); note != "" {
 			b.Notes = append(b.Notes, note)
 		}
-		for _, c := range d.Cases {
-			if other, twice := from[c.ID]; twice {
-				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other,
-					c.Image, c.ID)
-			}
-			from[c.ID] = c.Image
-			b.scans = append(b.scans, c)
-		}
+		b.scans = append(b.scans, d.Cases...)
 	}
 	if o.Channels == nil {
 		scans, err := dataset.OneChannel(b.scans, o.Volume)
@@ -193,6 +188,9 @@ func (b *Batch) place() error {
 	out, format := b.options.Out, b.options.Format
 	if format != NIfTI && nifti.IsName(out) {
 		return refuse("", "%s is a NIfTI file's name: with --format %s label maps are .dcm files", out, format)
+	}
+	if nifti.IsName(out) && !strings.HasSuffix(out, ".nii") && !strings.HasSuffix(out, extensions[NIfTI]) {
+		return refuse("", "%s: a label map is one file, whose name ends in .nii or .nii.gz, in small letters", out)
 	}
 	if format == NIfTI && isDICOM(out) {
 		return refuse("add --format "+DICOMSEG, "%s is a DICOM file's name", out)
@@ -265,12 +263,32 @@ func (b *Batch) files(target string) (all []string) {
 	return append(all, target)
 }
 
-// complete reports whether all files of a scan are there.
+// complete reports whether all files of a scan are there, with all that they are to say.
 func (b *Batch) complete(target string) bool {
+	if made, _ := readProvenance(target); b.options.Maps.Agreement && made.Agreement == nil && !made.Elsewhere {
+		return false
+	}
 	return !slices.ContainsFunc(b.files(target), func(path string) bool {
 		_, err := os.Stat(path)
 		return err != nil
 	})
+}
+
+// partFiles makes sure that no file would be written for two scans, on file systems, too, to which
+// capital and small letters are the same.
+func (b *Batch) partFiles() error {
+	of := map[string]int{}
+	for n, target := range b.targets {
+		for _, path := range b.files(target) {
+			key := safetext.FoldCase(path)
+			if other, twice := of[key]; twice {
+				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders",
+					b.scans[other].Image, b.scans[n].Image, filepath.Base(path))
+			}
+			of[key] = n
+		}
+	}
+	return nil
 }
 
 // spareScans refuses to write label maps over what is no label map: a scan, by whatever path or
@@ -407,6 +425,9 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	if note := b.uncoded(p); note != "" {
 		watch.Note(note)
 	}
+	if b.before, err = b.readTable(); err != nil {
+		return err
+	}
 	leave, err := b.enter() // rather than after the first scan
 	if err != nil {
 		return err
@@ -420,7 +441,7 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	own.Cases = b.cases
 	all, err := b.together(own, watch)
 	if err == nil && group.Rank == 0 {
-		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal())
+		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal(all))
 	}
 	if err != nil {
 		return err
@@ -438,13 +459,17 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	return &failed
 }
 
-// seal keeps the digests of the files of all label maps that are there.
-func (b *Batch) seal() error {
+// seal keeps the digests of the files of all label maps that are there, but for those of scans that
+// could not be segmented, which are of an earlier run.
+func (b *Batch) seal(all outcome) error {
 	if len(b.targets) == 0 {
 		return nil
 	}
 	var names []string
-	for _, target := range b.targets { // of one folder
+	for n, target := range b.targets { // of one folder
+		if slices.ContainsFunc(all.Failed, func(f failure) bool { return f.Scan == n }) {
+			continue
+		}
 		for _, path := range b.files(target) {
 			names = append(names, filepath.Base(path))
 		}
@@ -473,7 +498,15 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		if err := b.checkOther(n, made, watch); err != nil {
 			return own, err
 		}
-		if !b.options.Force && b.complete(target) {
+		// of a scan that cannot be read nobody knows whether it is this one: segmenting says why
+		digest, unread := "", error(nil)
+		if complete := !b.options.Force && b.complete(target); complete {
+			digest, unread = b.digest(n)
+		}
+		if digest != "" && unread == nil {
+			if made, _ := readProvenance(target); made.Digest != digest {
+				watch.Note(target + ": an earlier version wrote it, and did not note in which order the channels were")
+			}
 			if how := provenance.LearntFrom(target); how != "" {
 				b.met(how, c.ID)
 			}
@@ -485,6 +518,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		}
 		p.Watch(func(done, total int) { watch.Window(c.ID, done, total) },
 			func(text string) { watch.Note(c.ID + ": " + text) })
+		before, _ := os.Stat(target)
 		err := b.one(ctx, p, n, watch)
 		if err != nil && ctx.Err() != nil {
 			own.Stopped = true
@@ -493,6 +527,9 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		own.Done++
 		if err != nil {
 			err = fmt.Errorf("%s: %w", c.ID, err)
+			if after, _ := os.Stat(target); before != nil && os.SameFile(before, after) {
+				err = fmt.Errorf("%w (the label map in %s is of an earlier run)", err, target)
+			}
 			own.Failed = append(own.Failed, failure{n, err.Error(), err})
 			watch.Failed(err)
 			if own.Machine = atomicfile.OfMachine(err); own.Machine { // so does the next
@@ -682,7 +719,9 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if maps != nil {
 		made.Agreement, measured.Agreement = maps.Agreement, maps.Agreement
 	}
-	b.cases[n] = measured
+	if err := b.removeOutdated(target); err != nil {
+		return err
+	}
 	wrong := b.writeMaps(target, maps, made)
 	if wrong != nil { // which must not cost the label map
 		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)
@@ -692,9 +731,12 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		if err == nil {
 			err = nifti.WriteLabelsWith(target, labels, extensions)
 		}
+		if err == nil {
+			b.cases[n] = measured
+		}
 		return cmp.Or(err, wrong)
 	}
-	parameters, err := made.text(mostParameters)
+	parameters, err := made.inDICOM()
 	if err != nil {
 		return err
 	}
@@ -706,5 +748,8 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(),
 		Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
 	})
+	if err == nil {
+		b.cases[n] = measured
+	}
 	return cmp.Or(err, wrong)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,10 @@ type origin struct {
 	MapsOn string `json:"maps_on,omitempty"`
 	// Agreement is [segment.Predictor.Agreement], where it was asked for.
 	Agreement map[uint16]float64 `json:"agreement,omitempty"`
+	// Elsewhere says that Agreement was measured and did not fit: the table has it.
+	Elsewhere bool `json:"agreement_in_table,omitempty"`
+	// Escaped says that Scan.Series has %XX and + as in the query of a URL: see [origin.inDICOM].
+	Escaped bool `json:"escaped,omitempty"`
 
 	names map[uint16]string // of labels, for messages
 }
@@ -89,15 +94,26 @@ func (p origin) text(most int) (string, error) {
 		data, err = json.Marshal(p)
 	}
 	if err == nil && len(data) > most {
-		p.Agreement = nil // the table has it
+		p.Elsewhere, p.Agreement = p.Agreement != nil, nil
 		data, err = json.Marshal(p)
 	}
 	if err == nil && len(data) > most {
 		// a second run is then asked to write the file again
 		data, err = json.Marshal(origin{Program: p.Program, Version: p.Version, Digest: p.Digest, Learnt: p.Learnt,
-			Provenance: segment.Provenance{Model: p.Model}})
+			Elsewhere: p.Elsewhere, Provenance: segment.Provenance{Model: p.Model}})
 	}
 	return string(data), err
+}
+
+// inDICOM is [origin.text] for a DICOM object, whose texts have no backslashes, and here no
+// character beyond ASCII: JSON would be none without its escapes.
+func (p origin) inDICOM() (string, error) {
+	if p.Escaped = strings.ContainsFunc(p.Scan.Series, func(r rune) bool {
+		return r < ' ' || r > '~' || strings.ContainsRune(`\"&<>`, r)
+	}); p.Escaped {
+		p.Scan.Series = url.QueryEscape(p.Scan.Series)
+	}
+	return p.text(mostParameters)
 }
 
 // ofMaps is the provenance of the probabilities and logits beside a label map.
@@ -119,12 +135,20 @@ func (p origin) extension() ([]nifti.Extension, error) {
 func Extension(p Model) ([]nifti.Extension, error) { return (&Batch{}).origin(p).extension() }
 
 // Parameters is what [Extension] says, for a DICOM object.
-func Parameters(p Model) (string, error) { return (&Batch{}).origin(p).text(mostParameters) }
+func Parameters(p Model) (string, error) { return (&Batch{}).origin(p).inDICOM() }
 
 // readProvenance reads what a file says about how it was made; false where it says nothing.
 func readProvenance(path string) (p origin, ok bool) {
 	text, ok := provenance.Read(path)
-	return p, ok && json.Unmarshal(text, &p) == nil && p.Program == provenance.Predict
+	if !ok || json.Unmarshal(text, &p) != nil || p.Program != provenance.Predict {
+		return p, false
+	}
+	if p.Escaped {
+		var err error
+		p.Scan.Series, err = url.QueryUnescape(p.Scan.Series)
+		p.Escaped, ok = false, err == nil
+	}
+	return p, ok
 }
 
 // differs says what is not alike in how two label maps were made; "" if nothing is.
@@ -236,10 +260,15 @@ func (b *Batch) ofAnotherScan(made origin, n int) string {
 	switch {
 	case made.Digest == "":
 		return "does not say of which scan it is: an earlier version wrote it"
-	case err == nil && made.Digest != digest:
-		return fmt.Sprintf("was made of another scan than %s", b.scans[n].Image)
+	case err != nil || made.Digest == digest:
+		return ""
 	}
-	return ""
+	if len(b.scans[n].More) > 0 {
+		if older, err := b.scans[n].UnorderedDigest(); err != nil || made.Digest == older {
+			return "" // an earlier version did not note the order of channels
+		}
+	}
+	return fmt.Sprintf("was made of another scan than %s", b.scans[n].Image)
 }
 
 // digest is that of scan n, which is read once.

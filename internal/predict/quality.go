@@ -1,10 +1,12 @@
 package predict
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
 // This file: the table beside label maps that says what is unusual about them.
@@ -49,6 +52,54 @@ func spare(path string, ours func([]byte) bool) error {
 	return nil
 }
 
+// readTable reads the table that is there already.
+func (b *Batch) readTable() ([]quality.Case, error) {
+	path := b.table()
+	if path == "" {
+		return nil, nil
+	}
+	content, err := smallfile.Read(path, smallfile.Log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cases, err := quality.ReadTable(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: move it away", path, err)
+	}
+	return cases, nil
+}
+
+// removeOutdated removes the table and the page before a label map is written over that they tell
+// of: whatever ends the batch, they say nothing of label maps that are gone.
+func (b *Batch) removeOutdated(target string) error {
+	if _, err := os.Stat(target); err != nil || b.table() == "" {
+		return nil
+	}
+	return atomicfile.RemoveFrom(b.options.Out, quality.File, pageFile)
+}
+
+// sayOthers says of which label maps that lie here the table of an earlier batch told, and this one
+// does not.
+func (b *Batch) sayOthers(watch Observer) {
+	var others []string
+	for _, c := range b.before {
+		if slices.ContainsFunc(b.scans, func(scan dataset.Case) bool { return scan.ID == c.ID }) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(b.options.Out, c.ID+extensions[b.options.Format])); err == nil {
+			others = append(others, c.ID)
+		}
+	}
+	if len(others) > 0 {
+		watch.Note(fmt.Sprintf("WARNING: %s and %s tell of this batch, and no longer of %s that an earlier one left in %s: "+
+			"%s; one command for all scans writes them for all", quality.File, pageFile,
+			numbers.Count(len(others), "label map"), b.options.Out, safetext.List(others)))
+	}
+}
+
 // measureAgain measures a label map that was there already.
 func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	path := b.targets[n]
@@ -64,6 +115,14 @@ func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	c := quality.Case{ID: b.scans[n].ID, Structures: quality.Measure(l)}
 	if made, ok := readProvenance(path); ok {
 		c.Agreement = made.Agreement
+		if at := slices.IndexFunc(b.before, func(old quality.Case) bool { return old.ID == c.ID }); made.Elsewhere {
+			if at >= 0 && len(b.before[at].Agreement) > 0 {
+				c.Agreement = b.before[at].Agreement
+			} else {
+				watch.Note(fmt.Sprintf("WARNING: %s has no room for its agreement, and %s does not have it: "+
+					"--force makes both again", path, b.table()))
+			}
+		}
 	}
 	b.cases[n] = c
 }
@@ -84,6 +143,7 @@ func (b *Batch) writeTable(all outcome, watch Observer) error {
 	if err := atomicfile.Write(path, quality.Table(cases, set, estimate).CSV); err != nil {
 		return err
 	}
+	b.sayOthers(watch)
 	if note := estimate.Note(); note != "" {
 		watch.Note(note)
 	}

@@ -98,6 +98,20 @@ func (e *Estimator) Of(c Case, one Structure) (Estimate, bool) {
 	return Estimate{clip(dsc), clip(dsc + low), clip(dsc + high)}, true
 }
 
+// ByAgreement says whether the DSC of a structure is told by agreement, without which there is no
+// estimate of it.
+func (e *Estimator) ByAgreement() bool {
+	if e == nil {
+		return false
+	}
+	for _, curve := range e.of {
+		if curve.agreement {
+			return true
+		}
+	}
+	return false
+}
+
 // interval is where the error of a new case lies with a probability of at least nine tenths, by n
 // errors in ascending order. The new one is as likely in any of the n+1 gaps, so that the rank of
 // either end, counted from 1, is the twentieth part of n+1, rounded down. Where that is 0 there is

@@ -3,6 +3,7 @@ package dataset
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,8 +12,32 @@ import (
 
 // Digest tells the case's scan from others, whatever it is called: the SHA-256 of its file in
 // hexadecimal digits. Of several files, such as those of a DICOM series, it is the SHA-256 of
-// theirs, a line each, sorted: neither names nor folders count. All of them are read.
+// theirs, a line each, sorted: neither names nor folders count. Of several channels it is the
+// SHA-256 of a heading and a line for each, in their order: what this says of the channel alone,
+// and its volume. All files are read.
 func (c Case) Digest() (string, error) {
+	if len(c.More) == 0 {
+		return c.UnorderedDigest()
+	}
+	lines := "channels in order\n"
+	for n, channel := range append([]Case{c}, c.More...) {
+		channel.More = nil
+		if n > 0 && channel.Image == c.Image && channel.Volume > 0 { // the file is read once
+			lines += fmt.Sprintf("volume %d\n", channel.Volume)
+			continue
+		}
+		digest, err := channel.UnorderedDigest()
+		if err != nil {
+			return "", err
+		}
+		lines += fmt.Sprintf("%s volume %d\n", digest, channel.Volume)
+	}
+	all := sha256.Sum256([]byte(lines))
+	return hex.EncodeToString(all[:]), nil
+}
+
+// UnorderedDigest is what earlier versions had for [Case.Digest]: channels are files as slices are.
+func (c Case) UnorderedDigest() (string, error) {
 	files, err := c.scanFiles()
 	if err != nil {
 		return "", err

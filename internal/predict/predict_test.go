@@ -1,0 +1,291 @@
+package predict
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/quality"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// simple is a model that labels what is bright.
+type simple struct {
+	name   string
+	before func() error // it predicts
+}
+
+func (m simple) Provenance() segment.Provenance {
+	return segment.Provenance{Model: m.name, Window: [3]int{8, 8, 8}}
+}
+func (simple) Labels() []uint16                                         { return []uint16{1} }
+func (simple) LabelNames() map[uint16]string                            { return map[uint16]string{1: "liver"} }
+func (simple) Watch(func(done, total int), func(string))                {}
+func (simple) Fits(volume.Grid, int, segment.MapOptions) error          { return nil }
+func (simple) CheckSpacing(volume.Grid) error                           { return nil }
+func (simple) Modality() string                                         { return "" }
+func (simple) LearntFrom(string, string) (how segment.Lesson, met bool) { return how, false }
+
+func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
+	*segment.Maps, error) {
+	if m.before != nil {
+		if err := m.before(); err != nil {
+			return nil, nil, err
+		}
+	}
+	l := &volume.LabelMap{Grid: channels[0].Grid, Labels: make([]uint16, channels[0].Len())}
+	l.Labels[0] = 1
+	if o.Agreement {
+		return l, &segment.Maps{Agreement: map[uint16]float64{1: 0.75}}, nil
+	}
+	return l, nil, nil
+}
+
+// listener keeps what is told.
+type listener struct {
+	nobody
+	notes, written []string
+}
+
+func (l *listener) Note(text string)    { l.notes = append(l.notes, text) }
+func (l *listener) Written(path string) { l.written = append(l.written, filepath.Base(path)) }
+
+func (l *listener) told(text string) bool {
+	return slices.ContainsFunc(l.notes, func(note string) bool { return strings.Contains(note, text) })
+}
+
+// scansIn writes scans of these names.
+func scansIn(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for n, name := range names {
+		g := volume.Grid{Shape: [3]int{8, 8, 8}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+		v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+		for i := range v.Int16 {
+			v.Int16[i] = int16(i*(n+3)%1000 - 500)
+		}
+		if err := nifti.Write(filepath.Join(dir, name), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func run(t *testing.T, ctx context.Context, m simple, o Options, paths ...string) (*listener, error) {
+	t.Helper()
+	o.Format, o.Read = NIfTI, dataset.DefaultReadOptions()
+	b, err := New(paths, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l listener
+	return &l, b.Run(ctx, m, &l)
+}
+
+// The table tells of one batch: where it told of others that lie there, that is said. Before a label
+// map is written over, it goes, whatever ends the batch.
+func TestTableOfTwoBatches(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "labels")
+	scansIn(t, filepath.Join(dir, "a"), "a1.nii.gz", "a2.nii.gz")
+	scansIn(t, filepath.Join(dir, "b"), "b1.nii.gz")
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	const others = "no longer of 2 label maps"
+	for n, paths := range [][]string{{a}, {b}, {a, b}} {
+		l, err := run(t, context.Background(), simple{name: "m"}, Options{Out: out}, paths...)
+		if err != nil || l.told(others) != (n == 1) {
+			t.Errorf("batch %d: %q, %v", n, l.notes, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	again := simple{name: "other", before: func() error { cancel(); return nil }}
+	_, err := run(t, ctx, again, Options{Out: out, Force: true}, a, b)
+	if !errors.As(err, new(*StoppedError)) {
+		t.Errorf("not stopped: %v", err)
+	}
+	for _, name := range []string{quality.File, pageFile} {
+		if _, err := os.Stat(filepath.Join(out, name)); err == nil {
+			t.Errorf("%s tells of label maps that were written over", name)
+		}
+	}
+}
+
+// Agreement that is asked for is measured, though the label map is there.
+func TestAgreementIsMeasuredWhereItIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "labels")
+	scansIn(t, filepath.Join(dir, "a"), "a1.nii.gz")
+	for n, want := range []int{1, 0, 1, 0} {
+		o := Options{Out: out, Maps: segment.MapOptions{Agreement: n >= 2}}
+		l, err := run(t, context.Background(), simple{name: "m"}, o, filepath.Join(dir, "a"))
+		if err != nil || len(l.written) != want {
+			t.Errorf("batch %d: %q written, %v", n, l.written, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, quality.File))
+	if err != nil || !strings.Contains(string(text), ",0.75,") {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// An agreement that does not fit into a label map is that of the table.
+func TestAgreementThatDoesNotFit(t *testing.T) {
+	o := origin{Program: "voxsaw predict", Agreement: map[uint16]float64{}}
+	for n := range 100 {
+		o.Agreement[uint16(n)] = 1 / float64(n+3)
+	}
+	text, err := o.inDICOM()
+	var read origin
+	if err != nil || json.Unmarshal([]byte(text), &read) != nil || read.Agreement != nil || !read.Elsewhere {
+		t.Errorf("%s, %v", text, err)
+	}
+	dir := t.TempDir()
+	g := volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	target := filepath.Join(dir, "a.nii.gz")
+	extensions, err := origin{Program: "voxsaw predict", Elsewhere: true}.extension()
+	if err = errors.Join(err, nifti.WriteLabelsWith(target, l, extensions)); err != nil {
+		t.Fatal(err)
+	}
+	b := &Batch{options: Options{Out: dir, Maps: segment.MapOptions{Agreement: true}}, targets: []string{target},
+		scans: []dataset.Case{{ID: "a", Image: target}}, cases: map[int]quality.Case{}}
+	var told listener
+	if !b.complete(target) {
+		t.Error("it would be predicted again and again")
+	}
+	if b.measureAgain(0, simple{}, &told); !told.told("has no room for its agreement") {
+		t.Errorf("%q", told.notes)
+	}
+	b.before = []quality.Case{{ID: "a", Agreement: map[uint16]float64{1: 0.5}}}
+	if b.measureAgain(0, simple{}, &told); b.cases[0].Agreement[1] != 0.5 || len(told.notes) != 1 {
+		t.Errorf("%+v, %q", b.cases[0], told.notes)
+	}
+}
+
+// Of a scan that fails, a label map that is there is of an earlier run, and not in the table.
+func TestFailedScansKeepEarlierLabelMaps(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "labels")
+	scansIn(t, filepath.Join(dir, "a"), "a1.nii.gz", "a2.nii.gz")
+	count := 0
+	second := func() error {
+		if count++; count%2 == 0 {
+			return errors.New("a bad scan")
+		}
+		return nil
+	}
+	scans := filepath.Join(dir, "a")
+	if _, err := run(t, context.Background(), simple{name: "m"}, Options{Out: out}, scans); err != nil {
+		t.Fatal(err)
+	}
+	_, err := run(t, context.Background(), simple{"other", second}, Options{Out: out, Force: true}, scans)
+	var failed *FailedError
+	if !errors.As(err, &failed) || len(failed.Unwrap()) != 1 || !strings.Contains(failed.Unwrap()[0].Error(),
+		"a bad scan (the label map in "+filepath.Join(out, "a2.nii.gz")+" is of an earlier run)") {
+		t.Error(err)
+	}
+}
+
+// A scan that is gone is not passed over as one that has its label map.
+func TestScansThatCannotBeReadFail(t *testing.T) {
+	dir := t.TempDir()
+	scans, out := filepath.Join(dir, "a"), filepath.Join(dir, "labels")
+	scansIn(t, scans, "a1.nii.gz", "a2.nii.gz")
+	o := Options{Out: out, Format: NIfTI, Read: dataset.DefaultReadOptions()}
+	for _, gone := range []bool{false, true} {
+		b, err := New([]string{scans}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gone {
+			if err := os.Remove(filepath.Join(scans, "a2.nii.gz")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = b.Run(context.Background(), simple{name: "m"}, &listener{})
+		var failed *FailedError
+		if errors.As(err, &failed) != gone || gone && !slices.Equal(failed.Names, []string{"a2"}) {
+			t.Errorf("gone %v: %v", gone, err)
+		}
+	}
+}
+
+// What could not be written at the end is refused before the work.
+func TestFilesThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	scansIn(t, filepath.Join(dir, "a"), "Case1.nii.gz")
+	scansIn(t, filepath.Join(dir, "b"), "case1.nii.gz")
+	scansIn(t, filepath.Join(dir, "c"), "x.nii.gz", "x_probabilities.nii.gz")
+	try := func(want, out string, maps segment.MapOptions, names ...string) {
+		t.Helper()
+		var paths []string
+		for _, name := range names {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+		_, err := New(paths, Options{Out: filepath.Join(dir, out), Format: NIfTI, Maps: maps,
+			Read: dataset.DefaultReadOptions()})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q into %s: %v, want %q", names, out, err, want)
+		}
+	}
+	with := segment.MapOptions{Probabilities: true}
+	try("would both be written as case1.nii.gz", "labels", segment.MapOptions{}, "a", "b")
+	try("", "labels", segment.MapOptions{}, "a", "c")
+	try("would both be written as x_probabilities.nii.gz", "labels", with, "c")
+	for _, name := range []string{"seg.hdr", "seg.NII.GZ", "seg.Nii", "seg.hdr.gz"} {
+		try("whose name ends in .nii or .nii.gz", name, segment.MapOptions{}, "a")
+	}
+	try("", "seg.nii", segment.MapOptions{}, "a")
+}
+
+// What a DICOM object says comes back as it was, whatever words chose the series.
+func TestOriginsInDICOM(t *testing.T) {
+	dir := t.TempDir()
+	if err := miniature.Scans(dir, miniature.ScanOptions{Cases: 1, Labelled: 1, Format: "dicom"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Detect(dir, dataset.Options{Layout: dataset.LayoutScans})
+	if err != nil || len(d.Cases) == 0 {
+		t.Fatal(err)
+	}
+	series, err := d.Cases[0].DICOM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &volume.LabelMap{Grid: series.Grid, Labels: make([]uint16, series.Grid.Len()),
+		Names: map[uint16]string{1: "liver"}}
+	for i := range l.Labels {
+		l.Labels[i] = 1
+	}
+	for n, words := range []string{"", "2", "description~Thorax & Abdomen",
+		`description~"thin" \ kernel<>`, "description~Schädel 100 %",
+		"description~100 %26+1"} {
+		o := origin{Program: "voxsaw predict", Version: "1", Scan: reading{Series: words}}
+		text, err := o.inDICOM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, write := range map[string]func(string, *volume.LabelMap, *dicom.Series, dicom.WriteOptions) error{
+			DICOMSEG: dicom.WriteSegmentation, RTSTRUCT: dicom.WriteStructureSet} {
+			path := filepath.Join(t.TempDir(), "labels.dcm")
+			if err := write(path, l, series, dicom.WriteOptions{Algorithm: "Voxsaw", Version: "1", Parameters: text,
+				Labels: []uint16{1}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := readProvenance(path); !ok || got.differs(o) != "" {
+				t.Errorf("%d, %s: %q became %q, %v", n, kind, words, got.Scan.Series, ok)
+			}
+		}
+	}
+}
