@@ -101,10 +101,7 @@ func New(paths []string, o Options) (*Batch, error) {
 	if err := b.place(); err != nil {
 		return nil, err
 	}
-	if err := b.partFiles(); err != nil {
-		return nil, err
-	}
-	if err := b.spareScans(); err != nil {
+	if err := cmp.Or(b.spareScans(), b.partFiles()); err != nil {
 		return nil, err
 	}
 	return b, b.keepApart(paths)
