@@ -113,9 +113,9 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 		return err
 	}
 	outcome, failed := s.Start(ctx, in)
-	done, others := 0, 0
+	done := 0
 	if outcome != nil {
-		done, others = outcome.Counts()
+		done = outcome.Finished()
 	}
 	if failed != nil {
 		if done > 0 {
@@ -129,7 +129,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	if ranks.silent() { // rank 0 has the scores, and writes; what has failed it tells, too
 		return nil
 	}
-	f.noteElsewhere(stderr, others, done)
+	f.noteElsewhere(stderr, outcome.ByOthers(), done)
 	if done == 0 {
 		return failed
 	}

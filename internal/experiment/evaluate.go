@@ -14,7 +14,8 @@ import (
 type Evaluation[N any] interface {
 	// What is what errors call it; "" where they say it themselves.
 	What() string
-	// Done says whether an earlier run has the outcome, or a network can have none. Rank 0 is asked.
+	// Done says whether an earlier run has the outcome, or a network can have none. Rank 0 is
+	// asked.
 	Done(N) bool
 	// Evaluate adds the outcome to what is known of a network. All ranks call it.
 	Evaluate(context.Context, N) error

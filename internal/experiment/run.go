@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -85,13 +84,7 @@ type Result struct {
 	Cases    Cases
 	Runs     []eval.Trial
 	Encoders []Pretraining
-	Elapsed  time.Duration
-	// Elsewhere are the trials that other processes were at work on, or that are not finished where
-	// only finished ones are asked for.
-	Elsewhere []Trial
-	// Failed says that trials of some initialisations failed, and the others were carried out: by
-	// ranks, those before.
-	Failed bool
+	Left
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -113,7 +106,6 @@ func (t Trial) Folder(out string) string {
 // Run carries out a plan, or what is left of it. It returns what is finished even when it fails. Of
 // several ranks, rank 0 alone is given all scores.
 func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
-	start := time.Now()
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
@@ -154,9 +146,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		r.notes = append(r.notes, note)
 	}
 	r.notes = slices.Concat(r.notes, warnings, r.result.Cases.doubts, unlearntDoubts(plan.shown(r.result.Cases, cache)))
-	err = r.all(ctx, plan.trials(r.result.Cases))
-	r.result.Elapsed = time.Since(start)
-	return r.result, err
+	return r.result, r.all(ctx, plan.trials(r.result.Cases))
 }
 
 // ofStore is what is to be said of the cases before they are learnt from.

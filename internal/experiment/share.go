@@ -48,16 +48,27 @@ type Sharing struct {
 	Owner outdir.Owner
 	Begin func() error
 
+	Left
+
+	group train.Group
+	noted map[int]bool // parts that were begun
+}
+
+// Left is what this process has not carried out of a study.
+type Left struct {
 	// Elsewhere are the parts that other processes were at work on, or that are not finished where
 	// only finished ones are asked for.
 	Elsewhere []int
 	// Failed says that parts of some arms failed, and the others were carried out: by ranks, those
 	// before.
 	Failed bool
-
-	group train.Group
-	noted map[int]bool // parts that were begun
 }
+
+// ByOthers is how many parts are others'. It implements [Outcome], as OthersWentOn does.
+func (l Left) ByOthers() int { return len(l.Elsewhere) }
+
+// OthersWentOn says whether the others were carried out where parts of some arms failed.
+func (l Left) OthersWentOn() bool { return l.Failed }
 
 // ErrUnfinished says that a part, or its encoder, is not finished where only finished ones are
 // asked for.
@@ -240,10 +251,7 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 		s.Parts = append(s.Parts, Part{t.Name(), t.Init, t.Folder(r.Out)})
 	}
 	err := s.All(ctx)
-	r.result.Failed = s.Failed
-	for _, n := range s.Elsewhere {
-		r.result.Elsewhere = append(r.result.Elsewhere, trials[n])
-	}
+	r.result.Left = s.Left
 	for n, t := range trials {
 		if scores[n] == nil {
 			continue

@@ -3,13 +3,13 @@ package experiment
 import (
 	"context"
 	"errors"
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -36,9 +36,8 @@ type Study interface {
 
 // An Outcome is what a study has found, so far.
 type Outcome interface {
-	// Counts are the trials that are finished, and those of others: see [Sharing].
-	Counts() (finished, elsewhere int)
-	// OthersWentOn says that trials of some arms failed, and the others were carried out.
+	Finished() int // trials
+	ByOthers() int // see [Left]
 	OthersWentOn() bool
 	// Warnings are what is to be known of the tables.
 	Warnings() []string
@@ -67,17 +66,11 @@ func (p *Plan) Trials(out string) (int, error) {
 	return len(preview.Trials), err
 }
 
-// Counts implements [Outcome].
-func (r *Result) Counts() (finished, elsewhere int) { return len(r.Runs), len(r.Elsewhere) }
+// Finished implements [Outcome], as the methods below do.
+func (r *Result) Finished() int { return len(r.Runs) }
 
-// OthersWentOn implements [Outcome].
-func (r *Result) OthersWentOn() bool { return r.Failed }
-
-// Warnings implements [Outcome].
 func (r *Result) Warnings() []string { return r.Scored().Warnings() }
-
-// JSON implements [Outcome].
-func (r *Result) JSON() any { return nil }
+func (r *Result) JSON() any          { return nil }
 
 // Write implements [Outcome].
 func (r *Result) Write(s Setting) (without, err error) {

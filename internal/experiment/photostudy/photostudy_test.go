@@ -183,8 +183,8 @@ func TestRun(t *testing.T) {
 	}
 	found, err = Run(context.Background(), p, s)
 	release()
-	if err != nil || len(found.Results) != 7 || found.Elsewhere != 1 {
-		t.Errorf("beside another process: %d results, %d elsewhere, %v", len(found.Results), found.Elsewhere, err)
+	if err != nil || len(found.Results) != 7 || len(found.Elsewhere) != 1 {
+		t.Errorf("beside another process: %d results, %v elsewhere, %v", len(found.Results), found.Elsewhere, err)
 	}
 	alone := s
 	alone.Trial = 4
@@ -197,8 +197,8 @@ func TestRun(t *testing.T) {
 	asked := s
 	asked.Finished = true
 	found, err = Run(context.Background(), more, asked)
-	if err != nil || len(found.Results) != 8 || found.Elsewhere != 4 || trainings != 6 {
-		t.Errorf("finished ones alone: %d results, %d elsewhere, %d trainings, %v", len(found.Results),
+	if err != nil || len(found.Results) != 8 || len(found.Elsewhere) != 4 || trainings != 6 {
+		t.Errorf("finished ones alone: %d results, %v elsewhere, %d trainings, %v", len(found.Results),
 			found.Elsewhere, trainings, err)
 	}
 

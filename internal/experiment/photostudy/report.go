@@ -13,10 +13,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
-// Counts implements [experiment.Outcome], as the methods below do.
-func (f *Found) Counts() (finished, elsewhere int) { return len(f.Results), f.Elsewhere }
+// Finished implements [experiment.Outcome], as the methods below do.
+func (f *Found) Finished() int { return len(f.Results) }
 
-func (f *Found) OthersWentOn() bool { return f.Failed }
 func (f *Found) Warnings() []string { return nil }
 func (f *Found) JSON() any          { return f.Results }
 

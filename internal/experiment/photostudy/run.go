@@ -59,10 +59,9 @@ type Measured struct {
 
 // Found is what a comparison found, so far.
 type Found struct {
-	Plan      Plan
-	Results   []Result
-	Elsewhere int  // as many as [experiment.Sharing] says
-	Failed    bool // as it says
+	Plan    Plan
+	Results []Result
+	experiment.Left
 }
 
 // Start implements [experiment.Study].
@@ -108,7 +107,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 			found.Results = append(found.Results, *result)
 		}
 	}
-	found.Elsewhere, found.Failed = len(sharing.Elsewhere), sharing.Failed
+	found.Left = sharing.Left
 	return found, err
 }
 
