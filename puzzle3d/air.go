@@ -77,7 +77,8 @@ func (c Config) airCause(cases []sample.Sample) string {
 		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
 			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(),
 			numbers.Extents(size[:]), c.smallerCrop())
-	case how == "" || how == volume.CropNone:
+	case how == "" || how == volume.CropNone,
+		how == volume.CropNonzero && c.Preparation.ModalityName() == volume.ModalityCT: // whose air is no 0
 		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
 	extent := ""

@@ -116,9 +116,11 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 		return nil, nil, err
 	}
 	held := sliding.Held{}
-	for n, channel := range append([]*volume.Volume{v}, more...) {
+	channels := append([]*volume.Volume{v}, more...)
+	mask := p.config.Preparation.Mask(part, channels...)
+	for n, channel := range channels {
 		how := p.config.Preparation.Channel(n)
-		prepared, err := how.Apply(channel, part)
+		prepared, err := how.ApplyMasked(channel, part, mask)
 		if err != nil {
 			return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 		}

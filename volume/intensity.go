@@ -472,44 +472,61 @@ func quantilesOf(v *Volume, mask []bool, n int, shares ...float64) []float64 {
 	return values
 }
 
-// present are the voxels that a mask for standardising has: those that are not 0, and those that
-// they enclose, which is what is not joined by faces of voxels of 0 to a face of the volume. It is
-// nnU-Net's create_nonzero_mask, with scipy's binary_fill_holes.
-func (v *Volume) present() []bool {
-	mask := make([]bool, v.Len())
+// Mask is what channels of a scan, or of a part of it, share where the preparation of one of them
+// leaves out what is 0: what is not 0 in any of them, and what that encloses, as in nnU-Net. It is
+// nil where none does, or for one channel, whose mask is its own.
+func (p Preparation) Mask(part Part, channels ...*Volume) []bool {
+	if len(channels) < 2 || !slices.ContainsFunc(p.channels(), func(c Preparation) bool { return c.scheme().mask }) {
+		return nil
+	}
+	return present(part, channels)
+}
+
+// present are the voxels of a part that a mask for standardising has: those that are not 0 in any
+// channel, and those that they enclose, which is what is not joined by faces of voxels of 0 to a
+// face of the part. It is nnU-Net's create_nonzero_mask, with scipy's binary_fill_holes.
+func present(part Part, channels []*Volume) []bool {
+	ni, nj, nk := part.Size[0], part.Size[1], part.Size[2]
+	mask := make([]bool, ni*nj*nk)
 	for n := range mask {
 		mask[n] = true
 	}
+	isZero := func(i, j, k int) bool {
+		for _, v := range channels {
+			at := v.Index(part.Origin[0]+i, part.Origin[1]+j, part.Origin[2]+k)
+			if v.Int16 != nil && v.Int16[at] != 0 || v.Int16 == nil && v.Float32[at] != 0 {
+				return false
+			}
+		}
+		return true
+	}
 	var front []int
-	leave := func(n int) {
-		if zero := v.Int16 != nil && v.Int16[n] == 0 || v.Int16 == nil && v.Float32[n] == 0; zero && mask[n] {
+	leave := func(i, j, k int) {
+		if n := i + ni*(j+nj*k); mask[n] && isZero(i, j, k) {
 			mask[n] = false
 			front = append(front, n)
 		}
 	}
-	ni, nj, nk := v.Shape[0], v.Shape[1], v.Shape[2]
 	for k := range nk {
 		for j := range nj {
 			if k == 0 || k == nk-1 || j == 0 || j == nj-1 {
 				for i := range ni {
-					leave(v.Index(i, j, k))
+					leave(i, j, k)
 				}
 				continue
 			}
-			leave(v.Index(0, j, k))
-			leave(v.Index(ni-1, j, k))
+			leave(0, j, k)
+			leave(ni-1, j, k)
 		}
 	}
 	for len(front) > 0 {
 		n := front[len(front)-1]
 		front = front[:len(front)-1]
 		i, j, k := n%ni, n/ni%nj, n/(ni*nj)
-		for _, side := range [6]struct {
-			inside bool
-			by     int
-		}{{i > 0, -1}, {i < ni-1, 1}, {j > 0, -ni}, {j < nj-1, ni}, {k > 0, -ni * nj}, {k < nk-1, ni * nj}} {
-			if side.inside {
-				leave(n + side.by)
+		for _, side := range [6][3]int{{-1, 0, 0}, {1, 0, 0}, {0, -1, 0}, {0, 1, 0}, {0, 0, -1}, {0, 0, 1}} {
+			a, b, c := i+side[0], j+side[1], k+side[2]
+			if a >= 0 && a < ni && b >= 0 && b < nj && c >= 0 && c < nk {
+				leave(a, b, c)
 			}
 		}
 	}
@@ -518,11 +535,13 @@ func (v *Volume) present() []bool {
 
 // standardised is a part of a scan in steps of what the network sees, and the scan's own levels,
 // if the scheme goes by the scan. What is no number becomes what lies outside.
-func (p Preparation) standardised(v *Volume) (*Volume, *Levels, error) {
+func (p Preparation) standardised(v *Volume, mask []bool) (*Volume, *Levels, error) {
 	s, l := p.scheme(), p.levels()
-	var mask []bool
-	if s.mask {
-		mask = v.present()
+	switch {
+	case !s.mask:
+		mask = nil
+	case mask == nil:
+		mask = present(v.Whole(), []*Volume{v})
 	}
 	var own *Levels
 	if s.ofScan != nil {

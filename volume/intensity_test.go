@@ -109,7 +109,7 @@ func TestSchemesAreNNUNets(t *testing.T) {
 			t.Errorf("percentiles %v and %v, want %v and %v, %v", found.Low, found.High, s.Low, s.High, err)
 		}
 		inside := 0
-		for _, is := range v.present() {
+		for _, is := range present(v.Whole(), []*Volume{v}) {
 			if is {
 				inside++
 			}

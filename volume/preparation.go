@@ -15,11 +15,12 @@ import (
 // turn its axes, resample it, clip and scale its values. It can be undone for label maps,
 // so that a prediction lies on the voxels of the scan it was made from.
 type Preparation struct {
-	// what of a scan is prepared: the box of the patient, found from the image; the whole scan; or
-	// the box where it leaves out at least a quarter of the scan
+	// what of a scan is prepared: the box of the patient, found from the image; the whole scan; the
+	// box where it leaves out at least a quarter of the scan; or the box of what is not 0 in any
+	// channel, as nnU-Net does
 	//
 	// Crop is empty in what older versions wrote: they took the whole scan.
-	Crop string `yaml:"crop" json:"crop,omitempty" oneof:"body none auto"`
+	Crop string `yaml:"crop" json:"crop,omitempty" oneof:"body none auto nonzero"`
 	// where the axes of prepared cases grow to; or the axes of each file as they are, in an order,
 	// such as ijk
 	Axcodes string `yaml:"axcodes" json:"axcodes"`
@@ -61,6 +62,8 @@ const (
 	CropBody = "body" // the box of the patient, see [Volume.Body]
 	CropNone = "none" // the whole scan
 	CropAuto = "auto" // the box where it leaves out at least a quarter of the voxels
+	// the box of what is not 0 in any channel, see [Volume.Nonzero]
+	CropNonzero = "nonzero"
 )
 
 // Median stands for a voxel size that is yet to be chosen for a whole set of scans: their median
@@ -95,8 +98,8 @@ func DefaultPreparation() Preparation {
 
 // Check says what is wrong with the settings.
 func (p Preparation) Check() error {
-	if !slices.Contains([]string{"", CropNone, CropBody, CropAuto}, p.Crop) {
-		return fmt.Errorf("crop %q: must be body, none or auto", p.Crop)
+	if !slices.Contains([]string{"", CropNone, CropBody, CropAuto, CropNonzero}, p.Crop) {
+		return fmt.Errorf("crop %q: must be body, none, auto or nonzero", p.Crop)
 	}
 	if _, _, err := parseAxcodes(p.Axcodes); err != nil && !isFile(p.Axcodes) {
 		return err
@@ -136,7 +139,11 @@ func (p Preparation) Part(v *Volume, more ...*Volume) (Part, error) {
 				numbers.Extents(channel.Shape[:]), numbers.Extents(v.Shape[:]))
 		}
 	}
-	if p.Crop != CropBody && p.Crop != CropAuto {
+	switch p.Crop {
+	case CropNonzero:
+		return v.Nonzero(more...), nil
+	case CropBody, CropAuto:
+	default:
 		return v.Whole(), nil
 	}
 	body := v.Body()
@@ -168,8 +175,14 @@ type Prepared struct {
 // Apply prepares the part of a scan that [Preparation.Part] names: the result holds int16 on
 // [Preparation.Grid] of the part's grid. With a window of HU they are HU within it, and otherwise
 // steps of what the network sees. A scan of one value is a [BlankError] where its values are
-// standardised.
+// standardised. Channels of one scan that leave out what is 0 share a [Preparation.Mask]: see
+// [Preparation.ApplyMasked].
 func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
+	return p.ApplyMasked(v, part, nil)
+}
+
+// ApplyMasked is [Preparation.Apply] of one of the channels of a scan, which have a mask.
+func (p Preparation) ApplyMasked(v *Volume, part Part, mask []bool) (*Prepared, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -182,6 +195,9 @@ func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
 	}
 	if err := part.of(v.Grid); err != nil {
 		return nil, err
+	}
+	if n := part.Size[0] * part.Size[1] * part.Size[2]; mask != nil && len(mask) != n {
+		return nil, fmt.Errorf("a mask of %d voxels for a part of %d", len(mask), n)
 	}
 	if !part.IsWhole() {
 		var err error
@@ -200,7 +216,7 @@ func (p Preparation) Apply(v *Volume, part Part) (*Prepared, error) {
 	if p.scheme().step == 0 {
 		o, err = v.Window(p.Window[0], p.Window[1])
 	} else {
-		o, own, err = p.standardised(v)
+		o, own, err = p.standardised(v, mask)
 	}
 	if err != nil {
 		return nil, err

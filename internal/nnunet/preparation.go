@@ -38,7 +38,7 @@ func (p *Plan) Preparation(of volume.Preparation) (volume.Preparation, error) {
 	for a := range 3 {
 		axes[a], of.Spacing[a] = p.axes()[p.Forward[2-a]], p.Spacing[2-a]
 	}
-	of.Axcodes, of.Interpolation, of.Crop = string(axes[:]), "cubic", volume.CropNone
+	of.Axcodes, of.Interpolation, of.Crop = string(axes[:]), "cubic", volume.CropNonzero
 	if p.data.Order < 3 {
 		of.Interpolation = "linear"
 	}

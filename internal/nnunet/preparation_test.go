@@ -1,7 +1,9 @@
 package nnunet
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -35,7 +37,11 @@ func TestPreparation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := how.Apply(v, v.Whole())
+			part, err := how.Part(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := how.Apply(v, part)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,6 +65,67 @@ func TestPreparation(t *testing.T) {
 			}
 			if off /= float64(len(x.values)); off > c.most {
 				t.Errorf("%s of %s: voxels are %.4f off on average", name, c.set, off)
+			}
+		}
+	}
+}
+
+// What nnU-Net's own code makes of scans with margins of zeros: the box of what is not 0 in any
+// channel, and values standardised over it, or over what the channels' common mask has of it.
+// testdata/nnunet_prepared.py says how it was made.
+func TestPreparationOfChannels(t *testing.T) {
+	folder := filepath.Join("..", "..", "testdata", "nnunet_prepared")
+	var golden map[string]struct {
+		Box      [3][2]int
+		Shape    [3]int
+		Channels [][]float32
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "want.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &golden); err != nil || len(golden) != 3 {
+		t.Fatal("the golden file is not whole", err)
+	}
+	for name, want := range golden {
+		var scans []*volume.Volume
+		for _, file := range []string{"scan_0000.nii.gz", "scan_0001.nii.gz"} {
+			v, err := nifti.Read(filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			scans = append(scans, v)
+		}
+		p, err := PlanOf(filepath.Join(folder, "plans.json") + ":" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		how, err := p.Preparation(volume.DefaultPreparation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		how.Channels = "first,second"
+		if how.Modality == "" {
+			how.Modality, how.Window = "MR", volume.DefaultPreparation().Window
+		}
+		part, err := how.Part(scans[0], scans[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, v := range scans {
+			got, err := how.Channel(n).ApplyMasked(v, part, how.Mask(part, scans...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if [3]int{got.Shape[2], got.Shape[1], got.Shape[0]} != want.Shape {
+				t.Fatalf("%s: %v voxels, nnU-Net has %v", name, got.Shape, want.Shape)
+			}
+			levels := how.Channel(n).Intensities(got.Levels)
+			for at, x := range want.Channels[n] {
+				// half a step of the stored numbers, and what float32 leaves of numpy's means
+				if y := levels.Of(got.Int16[at]); math.Abs(float64(y-x)) > 0.5/1024+2e-5 {
+					t.Fatalf("%s, channel %d, voxel %d: %v, nnU-Net has %v", name, n, at, y, x)
+				}
 			}
 		}
 	}

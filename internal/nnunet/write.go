@@ -63,8 +63,9 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 		}
 		p.Forward[2-a], p.Spacing[2-a], p.Patch[2-a] = at, how.Spacing[a], crop[a]
 	}
+	nonzero := how.Crop == volume.CropNonzero || how.Crop == volume.CropBody && how.ModalityName() != volume.ModalityCT
 	for n, name := range how.ChannelNames() {
-		c, other, err := channelLike(how.Channel(n))
+		c, other, err := channelLike(how.Channel(n), nonzero)
 		if err != nil {
 			return nil, nil, fmt.Errorf("channel %d %s: %w", n, name, err)
 		}
@@ -76,8 +77,9 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 	return p, others, nil
 }
 
-// channelLike is how nnU-Net normalises a channel, and what it does in another way.
-func channelLike(how volume.Preparation) (c channel, other string, err error) {
+// channelLike is how nnU-Net normalises a channel, and what it does in another way. nonzero says
+// that of scans the box of what is not 0 is prepared, as nnU-Net does.
+func channelLike(how volume.Preparation, nonzero bool) (c channel, other string, err error) {
 	cut := how.Crop == volume.CropBody || how.Crop == volume.CropAuto
 	switch scheme := how.Scheme(); scheme {
 	case volume.CTWindow:
@@ -89,7 +91,7 @@ func channelLike(how volume.Preparation) (c channel, other string, err error) {
 		c = channel{scheme: schemeCT, intensities: intensities{Low: f[0], High: f[1], Mean: f[2], SD: f[3]}}
 	case volume.ZScore, volume.ZScoreNonzero:
 		c = channel{scheme: schemeZScore, masked: scheme == volume.ZScoreNonzero}
-		if how.Crop != volume.CropBody {
+		if !nonzero {
 			other = "nnU-Net measures mean and standard deviation in the box of what is not 0, and the network learnt " +
 				"from those of whole scans: where a scan has a margin of zeros, its tissue has another brightness"
 		}

@@ -419,6 +419,7 @@ func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (
 	if len(scans) != len(names) {
 		return nil, first, fmt.Errorf("%s, where %d are prepared", numbers.Count(len(scans), "channel"), len(names))
 	}
+	mask := w.preparation.Mask(part, scans...)
 	for n, scan := range scans {
 		p, named := w.preparation.Channel(n), func(err error) error {
 			if len(names) > 1 {
@@ -434,7 +435,7 @@ func (w *Writer) channels(scans []*volume.Volume, part volume.Part, r *Record) (
 			return nil, first, named(err)
 		}
 		was := scan.Statistics()
-		image, err := p.Apply(scan, part)
+		image, err := p.ApplyMasked(scan, part, mask)
 		if err != nil {
 			return nil, first, named(err)
 		}
