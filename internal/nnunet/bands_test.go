@@ -21,7 +21,6 @@ func TestSparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	apart := true
 	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
 		folder := filepath.Join("..", "..", "testdata", "nnunet", name)
 		m, err := Open(folder, nil)
@@ -29,12 +28,12 @@ func TestSparing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for plain, file := range map[bool]string{false: "labels_mirrored.nii.gz", true: "labels_plain.nii.gz"} {
-			p, err := NewPredictor(dev, m, Options{NoMirroring: plain, apart: &apart})
+			p, err := NewPredictor(dev, m, Options{NoMirroring: plain, partBytes: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			if p.network.head == nil {
+			if p.network.apart == nil {
 				t.Fatal("the last layer is none by itself")
 			}
 			want, err := nifti.ReadLabels(filepath.Join(folder, file))

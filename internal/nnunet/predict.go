@@ -42,7 +42,8 @@ type Options struct {
 	// Step is how far windows lie apart at most, as a share of one; 0: half of one, nnU-Net's own.
 	Step float64
 
-	apart *bool // the last layer is computed by itself; nil: where that takes less memory
+	// of the last layer's result that is made at once; 0: all, but where that takes much memory
+	partBytes int
 }
 
 // NewPredictor makes the network of a model and loads its weights.
@@ -73,14 +74,15 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 func (p *Predictor) open() error {
 	p.params = nn.NewParams(p.dev, 0)
 	var err error
-	if p.network, err = newNetwork(p.dev, p.params, p.Model, p.options.Memory, p.options.apart); err == nil {
+	p.network, err = newNetwork(p.dev, p.params, p.Model, p.options.Memory, p.options.partBytes)
+	if err == nil {
 		err = p.load()
 	}
 	if err != nil {
 		p.rest()
 		return err
 	}
-	p.bytes, p.values = p.network.bytes()+p.params.Bytes(), int64(len(p.network.values))
+	p.bytes, p.values = p.network.bytes()+p.params.Bytes(), int64(p.network.channels*p.Patch[0]*p.Patch[1]*p.Patch[2])
 	if len(p.members) > 1 {
 		p.bytes += int64(len(p.members)) * p.params.Bytes()
 	}

@@ -47,6 +47,10 @@ type Options struct {
 	// axes out of i, j and k: the outputs are means over all mirror images along these
 	Mirror string
 	Inputs int // channels of a scan; 0: 1; New fills it in
+
+	inParts bool // the last layer is a program of its own; New fills it in
+	// of its result that are made at once, though that saves nothing; 0: where it does
+	partBytes int
 }
 
 // Check says what is wrong with the options, nil if nothing is.
@@ -68,7 +72,8 @@ type Inferer struct {
 	Note func(text string)
 
 	dev     device.Device
-	program *nn.Program
+	program *nn.Program // nil: the network lies in parts
+	parts   *nn.Apart
 	classes int
 	room    int64        // bytes for what Infer holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
@@ -91,21 +96,19 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	if g.Err() != nil {
 		return nil, g.Err()
 	}
-	logits := b.Decoder(g, stages)[0]
-	compile.Outputs = map[string]*nn.Node{"probability": g.Softmax(logits)}
-	if o.Logits {
-		compile.Outputs["logits"] = logits
-	}
-	program, err := nn.Compile(dev, g, params, compile)
-	if err != nil {
+	s := &Inferer{Options: o, dev: dev, classes: b.Settings().Classes, room: -1}
+	if err := s.compile(g, b.Decoder(g, stages)[0], params, compile); err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %s: %w", numbers.Extents(o.Size[:]), err)
 	}
-	s := &Inferer{Options: o, dev: dev, program: program, classes: b.Settings().Classes, room: -1}
 	if compile.MemoryLimit > 0 {
 		s.room = compile.MemoryLimit
 		if _, own := dev.(device.Accountant); !own { // the network lies in the host's memory, too
-			s.room = max(s.room-params.Total(), 0)
+			s.room -= params.Total()
 		}
+		if s.parts != nil {
+			s.room -= s.parts.HostBytes()
+		}
+		s.room = max(s.room, 0)
 	}
 	for axis, n := range o.Size {
 		s.weights[axis] = gaussian(n)
@@ -113,17 +116,57 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	return s, nil
 }
 
-// NetworkBytes is the memory of the network's program, beside its parameters.
-func (s *Inferer) NetworkBytes() int64 { return s.program.Bytes() }
+// compile makes the program of a graph, or its parts: of many classes the probabilities in a whole
+// window are much more than what they are made of. On a device that blends they never leave it.
+func (s *Inferer) compile(g *nn.Graph, logits *nn.Node, params *nn.Params, o nn.Options) (err error) {
+	outputs := func(g *nn.Graph, logits *nn.Node) map[string]*nn.Node {
+		all := map[string]*nn.Node{"probability": g.Softmax(logits)}
+		if s.Logits {
+			all["logits"] = logits
+		}
+		return all
+	}
+	if s.partBytes == 0 && nn.SavesApart(logits) {
+		s.partBytes = nn.PartBytes
+	}
+	if _, blends := s.dev.(device.Blender); s.partBytes > 0 && !blends {
+		s.parts, err = nn.CompileApart(s.dev, g, logits, params, s.partBytes, outputs, o)
+		if s.inParts = s.parts != nil; s.inParts || err != nil {
+			return err
+		}
+	}
+	o.Outputs = outputs(g, logits)
+	s.program, err = nn.Compile(s.dev, g, params, o)
+	return err
+}
+
+// NetworkBytes is the memory of the network, beside its parameters.
+func (s *Inferer) NetworkBytes() int64 {
+	if s.parts != nil {
+		return s.parts.Bytes()
+	}
+	return s.program.Bytes()
+}
 
 // WindowFLOPs is the arithmetic of the network on a window, its mirror images included.
 func (s *Inferer) WindowFLOPs() float64 {
-	forward, _ := s.program.FLOPs()
+	var forward float64
+	if s.parts != nil {
+		forward = s.parts.FLOPs()
+	} else {
+		forward = s.program.ForwardFLOPs()
+	}
 	return forward / float64(s.Batch) * float64(int(1)<<len(s.Mirror))
 }
 
 // Close gives the memory back.
-func (s *Inferer) Close() { s.program.Close() }
+func (s *Inferer) Close() {
+	if s.parts != nil {
+		s.parts.Close()
+	} else {
+		s.program.Close()
+	}
+}
 
 // positions are where windows of the given size start along an axis of n voxels: evenly spread, the
 // first at 0, the last at the end.
@@ -246,9 +289,13 @@ func (o Options) Bytes(shape [3]int, classes int) int64 {
 func (o Options) bytes(shape [3]int, classes int, w Wanted, bands int) int64 {
 	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
 	inputs := max(o.Inputs, 1)
-	batches := w.channels(classes) + inputs*(cropsAhead+1)
+	outputs := w.channels(classes)
+	if o.inParts { // what it says of a part is the network's
+		outputs = 0
+	}
+	batches := outputs + inputs*(cropsAhead+1)
 	if o.Mirror != "" { // one mirror image, and what the network says of it
-		batches += w.channels(classes) + inputs
+		batches += outputs + inputs
 	}
 	sums := w.slab(shape, o.Size, classes)
 	sums.lines = 0
@@ -304,7 +351,7 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		slab.to = emissions
 	}
 	values := map[string][]float32{} // what the host reads of a batch
-	if n := s.Batch * s.classes * s.Size[0] * s.Size[1] * s.Size[2]; blend == nil {
+	if n := s.Batch * s.classes * s.Size[0] * s.Size[1] * s.Size[2]; blend == nil && s.parts == nil {
 		values["probability"] = make([]float32, n)
 		if wanted.Logits {
 			values["logits"] = make([]float32, n)
@@ -480,6 +527,15 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 		c, err := ahead.Next()
 		if err != nil {
 			return err
+		}
+		if s.parts != nil {
+			if err := s.addParts(c, sums); err != nil {
+				return err
+			}
+			for range c.origins {
+				done()
+			}
+			continue
 		}
 		run := s.run
 		if s.Mirror != "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	_ "github.com/voxsaw/voxsaw/vnet" // the network of the windows
+	_ "github.com/voxsaw/voxsaw/internal/resenc" // networks of the windows
+	_ "github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -205,6 +206,61 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	cancel()
 	if _, err := s.Classify(ctx, Case{c}, Ensemble{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Where the last layer is a program of its own, sums are those of whole windows, bit for bit;
+// those of mirror images are added in another order.
+func TestLastLayerApart(t *testing.T) {
+	dev := testDevice(t)
+	c, _ := phantomCase(t, [3]int{21, 17, 13})
+	for _, settings := range []voxsaw.Network{
+		{Channels: 2, Levels: 1, Norm: "instance", Classes: 3}, {Kind: "resenc", Channels: 4, Levels: 1, Classes: 20},
+	} {
+		network, err := backbone.Of(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := nn.NewParams(dev, 5)
+		for _, mirror := range []string{"", "k", "ijk"} {
+			var results []Result
+			var needs []int64
+			// whole, planes, pairs of planes
+			for _, partBytes := range []int{0, 1, 4 * 2 * 256 * settings.Classes} {
+				o := Options{Size: [3]int{16, 16, 12}, Batch: 2, Overlap: 0.5, Logits: true, Mirror: mirror,
+					partBytes: partBytes}
+				s, err := New(dev, params, network, o, nn.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.inParts != (partBytes > 0) || s.inParts && s.parts.Parts < 2 {
+					t.Fatalf("in parts: %v", s.inParts)
+				}
+				r, err := s.Infer(t.Context(), Case{c}, Ensemble{}, Wanted{Probabilities: true, Logits: true}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				results, needs = append(results, r), append(needs, s.NetworkBytes()+s.Bytes(Case{c}))
+			}
+			for n, r := range results[1:] {
+				if settings.Classes == 20 && needs[n+1] >= needs[0] {
+					t.Errorf("%d bytes in parts, %d whole", needs[n+1], needs[0])
+				}
+				if mirror == "" && !(slices.Equal(r.Classes, results[0].Classes) &&
+					slices.Equal(r.Probabilities, results[0].Probabilities) && slices.Equal(r.Logits, results[0].Logits)) {
+					t.Errorf("%s: parts give other values than whole windows", settings.Kind)
+				}
+				for name, values := range map[string][2][]float32{"probabilities": {r.Probabilities,
+					results[0].Probabilities}, "logits": {r.Logits, results[0].Logits}} {
+					for i, v := range values[0] {
+						if d := math.Abs(float64(v - values[1][i])); d > 2e-6*(1+math.Abs(float64(v))) {
+							t.Fatalf("%s, mirrored along %q: %s differ by %v", settings.Kind, mirror, name, d)
+						}
+					}
+				}
+			}
+		}
+		params.Close()
 	}
 }
 

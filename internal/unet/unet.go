@@ -154,8 +154,7 @@ func Names(name string) []string {
 
 type builder struct {
 	Settings
-	g        *nn.Graph
-	headless bool // the decoder ends before the last layer
+	g *nn.Graph
 }
 
 // Declare adds all parameters that nnU-Net's network has to the graph: those of [Settings.Logits]
@@ -181,23 +180,7 @@ func (s Settings) Logits(g *nn.Graph, x *nn.Node) []*nn.Node {
 	return b.decoder(b.encoder(x))
 }
 
-// Body adds the network without its last layer: from x (N, In, D, H, W) to the features (N,
-// Features[0], D, H, W) that [Settings.Head] makes logits of. Mistakes are kept by the graph.
-func (s Settings) Body(g *nn.Graph, x *nn.Node) *nn.Node {
-	if err := s.Check(); err != nil {
-		return g.Fail("%w", err)
-	}
-	b := &builder{Settings: s, g: g, headless: true}
-	return b.decoder(b.encoder(x))[0]
-}
-
-// Head adds the last layer, which looks at each voxel alone: from features (N, Features[0], D, H,
-// W), of any size, to the logits (N, Classes, D, H, W).
-func (s Settings) Head(g *nn.Graph, features *nn.Node) *nn.Node {
-	return (&builder{Settings: s, g: g}).head(len(s.Features)-2, features)
-}
-
-// decoder returns the logits, the finest first, or the features that the last of them are made of.
+// decoder returns the logits, the finest first.
 func (b *builder) decoder(skips []*nn.Node) []*nn.Node {
 	s, g := b.Settings, b.g
 	n := len(skips)
@@ -217,19 +200,12 @@ func (b *builder) decoder(skips []*nn.Node) []*nn.Node {
 				true,
 			)
 		}
-		switch {
-		case b.headless && stage == 0:
-			logits = []*nn.Node{y}
-		case !b.headless && (stage == 0 || d > 0 && g.Mode() == nn.Train):
-			logits = append([]*nn.Node{b.head(d, y)}, logits...)
+		if stage == 0 || d > 0 && g.Mode() == nn.Train {
+			head := b.conv(fmt.Sprintf("decoder.seg_layers.%d", d), y, b.Classes, one, one, true)
+			logits = append([]*nn.Node{head}, logits...)
 		}
 	}
 	return logits
-}
-
-// head makes logits of what a stage of the decoder gives.
-func (b *builder) head(d int, y *nn.Node) *nn.Node {
-	return b.conv(fmt.Sprintf("decoder.seg_layers.%d", d), y, b.Classes, one, one, true)
 }
 
 var one = [3]int{1, 1, 1}
