@@ -103,7 +103,7 @@ var mayImport = map[string][]string{
 	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn", "internal/unet"},
 	"internal/unet":                  {".", "internal/backbone", "internal/device", "internal/nn"},
 	"internal/nnunet": {"volume", "internal/device", "internal/folders", "internal/half", "internal/nn",
-		"internal/pytorch", "internal/unet"},
+		"internal/pytorch", "internal/quality", "internal/unet"},
 	"internal/totalseg": {"segment", "volume", "volume/dataset", "internal/device", "internal/nnunet"},
 	"network":           {".", "internal/backbone", "internal/device", "internal/nn"},
 	"vnet": {".", "internal/backbone", "internal/checkpoint", "internal/device",

@@ -254,6 +254,9 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	}
 	same := segment.DefaultInference()
 	same.Mirror = o.Inference.Mirror
+	if components := o.Inference.Components; !results && (components == segment.ComponentsAll || components == segment.ComponentsValidated) {
+		same.Components = components
+	}
 	switch {
 	case o.Inference.Mirror != "" && o.Inference.Mirror != noMirroring:
 		return nil,
@@ -261,7 +264,7 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 				o.Inference.Mirror, noMirroring)
 	case o.Inference != same:
 		return nil,
-			usagef("nnU-Net's models predict as nnU-Net does: windows, overlap and components are not to be chosen")
+			usagef("nnU-Net's models predict as nnU-Net does: windows and overlap are not to be chosen, --components is all or, but for TotalSegmentator's, validated")
 	case results && o.Inference.Mirror != "":
 		return nil, usagef("--mirror %s: windows of TotalSegmentator's models are never mirrored", o.Inference.Mirror)
 	case o.Probabilities || o.Logits || o.Agreement:
@@ -302,7 +305,7 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 			return m, func() {}, nil
 		}
 		p, err := nnunet.NewPredictor(d, foreign.model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring,
-			Memory: o.Memory.planned()})
+			Memory: o.Memory.planned(), Postprocess: o.Inference.Components == segment.ComponentsValidated})
 		if err != nil {
 			return nil, nil, err
 		}

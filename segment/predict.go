@@ -33,7 +33,8 @@ type Inference struct {
 	Batch int `yaml:"batch" range:"[1,)"`
 	// connected components of a label that predictions keep: all, the largest, or validated: the
 	// largest of those labels whose DSC that raised on validation cases, as the checkpoint says;
-	// left out: validated, in a study all
+	// left out: validated, in a study all; of nnU-Net's models all, where validated means its own
+	// postprocessing.json
 	//
 	// Components is the post-processing: what predictions keep of each label.
 	Components string `yaml:"components" oneof:"all largest validated"`

@@ -33,12 +33,16 @@ type Predictor struct {
 	values  int64   // that it gives of a window
 	dev     device.Device
 	options Options
+	after   *Postprocessing // nil: none
 }
 
 // Options say how a model predicts.
 type Options struct {
 	NoMirroring bool  // windows alone, without their mirror images
 	Memory      int64 // limit in bytes for the network and a scan; 0: none
+	// Postprocess keeps what nnU-Net's cross-validation has decided to keep; false: everything, as
+	// nnUNetv2_predict does.
+	Postprocess bool
 	// Step is how far windows lie apart at most, as a share of one; 0: half of one, nnU-Net's own.
 	Step float64
 
@@ -64,11 +68,29 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 			)
 		}
 	}
+	if err := p.postprocessed(); err != nil {
+		return nil, err
+	}
 	if err := p.open(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
+
+// postprocessed reads what is done to label maps where that is asked for.
+func (p *Predictor) postprocessed() (err error) {
+	if !p.options.Postprocess {
+		return nil
+	}
+	if p.after, err = p.Postprocessing(); err == nil && p.after == nil {
+		err = fmt.Errorf("%s has no %s*/%s: nnUNetv2_find_best_configuration determines it", p.Folder, validatedPrefix,
+			postprocessingName)
+	}
+	return err
+}
+
+// Kept is the postprocessing of label maps; nil: none.
+func (p *Predictor) Kept() *Postprocessing { return p.after }
 
 // open makes the network and loads the weights.
 func (p *Predictor) open() error {
@@ -219,6 +241,9 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 			return nil, err
 		}
 	}
+	if p.after != nil {
+		p.after.Apply(labels.values, grid.Shape)
+	}
 	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, nil
 }
 
@@ -298,10 +323,41 @@ func (p *Predictor) Notes() []string {
 		fmt.Sprintf("predicted as nnU-Net does: %s, windows of %s at %s, %s",
 			folds+safetext.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(spacing), mirrored),
 	}
+	notes = append(notes, p.componentNotes()...)
 	for n, path := range p.checkpoints {
 		if name := filepath.Base(path); name != checkpointNames[0] {
 			notes = append(notes, fmt.Sprintf("fold %s: %s is taken, not %s", p.Folds[n], name, checkpointNames[0]))
 		}
+	}
+	return notes
+}
+
+// componentNotes say what becomes of components of labels.
+func (p *Predictor) componentNotes() (notes []string) {
+	after := p.after
+	if after == nil {
+		found, err := p.Postprocessing()
+		if err == nil && found != nil && len(found.Steps) > 0 {
+			notes = append(notes, fmt.Sprintf("the postprocessing of %s is left out, as nnUNetv2_predict leaves it out (--components validated: not)",
+				found.Path))
+		}
+		return notes
+	}
+	if len(after.Steps) == 0 {
+		return []string{fmt.Sprintf("by %s everything is kept", after.Path)}
+	}
+	names := p.Names()
+	for _, step := range after.Steps {
+		var of []string
+		for _, label := range step {
+			of = append(of, cmp.Or(names[label], fmt.Sprintf("label %d", label)))
+		}
+		together := ""
+		if len(of) > 1 {
+			together = ", taken together"
+		}
+		notes = append(notes, fmt.Sprintf("by %s only the largest connected component of %s%s is kept", after.Path,
+			safetext.List(of), together))
 	}
 	return notes
 }

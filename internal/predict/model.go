@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/segment"
@@ -56,8 +57,13 @@ func OfNNUNet(p *nnunet.Predictor) (Model, error) {
 		return nil, err
 	}
 	const digits = 32 // as those of this program's have
-	return &foreign{p, segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5,
-		Mirror: p.MirroredAxes()}}, nil
+	made := segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5, Mirror: p.MirroredAxes()}
+	if kept := p.Kept(); kept != nil {
+		for _, step := range kept.Steps {
+			made.LargestOf = append(made.LargestOf, strings.Trim(strings.ReplaceAll(fmt.Sprint(step), " ", "+"), "[]"))
+		}
+	}
+	return &foreign{p, made}, nil
 }
 
 type foreign struct {

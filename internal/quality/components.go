@@ -1,5 +1,7 @@
 package quality
 
+import "slices"
+
 // KeepLargest sets to 0 all voxels but those of the largest connected component of each class that
 // is wanted so, the first of equals; nil: of each class. Voxels are connected to the 26 around
 // them.
@@ -12,11 +14,8 @@ func KeepLargest(classes []uint16, shape [3]int, wanted []bool) {
 	f := findRuns(classes, shape, wanted)
 	f.joinAll(shape)
 	runs, parent := f.runs, f.parent
-	size := make([]uint32, len(runs))
+	size := f.sizes()
 	largest := map[uint16]int32{}
-	for i, r := range runs {
-		size[find(parent, int32(i))] += r.length
-	}
 	for i, r := range runs { // roots are the first runs of their components
 		class := classes[r.start]
 		if best, ok := largest[class]; parent[i] == int32(i) && (!ok || size[i] > size[best]) {
@@ -28,6 +27,39 @@ func KeepLargest(classes []uint16, shape [3]int, wanted []bool) {
 			clear(classes[r.start : int(r.start)+int(r.length)])
 		}
 	}
+}
+
+// KeepLargestTogether sets to 0 all voxels of some labels but those of the largest connected
+// component that these voxels form together, or of all components of that size: as nnU-Net's
+// remove_all_but_largest_component_from_segmentation does.
+func KeepLargestTogether(labels []uint16, shape [3]int, together []uint16) {
+	mask := make([]uint16, len(labels))
+	for i, label := range labels {
+		if slices.Contains(together, label) {
+			mask[i] = 1
+		}
+	}
+	f := findRuns(mask, shape, nil)
+	f.joinAll(shape)
+	if len(f.runs) == 0 {
+		return
+	}
+	size := f.sizes()
+	most := slices.Max(size)
+	for i, r := range f.runs {
+		if size[find(f.parent, int32(i))] < most {
+			clear(labels[r.start : int(r.start)+int(r.length)])
+		}
+	}
+}
+
+// sizes are the voxels of each component, at its root.
+func (f *forest) sizes() []uint32 {
+	size := make([]uint32, len(f.runs))
+	for i, r := range f.runs {
+		size[find(f.parent, int32(i))] += r.length
+	}
+	return size
 }
 
 // A run is a stretch of voxels of one class within a line, from a voxel of the whole volume on.

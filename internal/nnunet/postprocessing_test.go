@@ -1,0 +1,91 @@
+package nnunet
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// digitsOf are labels that are written as a digit each.
+func digitsOf(text string) []uint16 {
+	labels := make([]uint16, len(text))
+	for i, c := range text {
+		labels[i] = uint16(c - '0')
+	}
+	return labels
+}
+
+// nnU-Net's own functions made the cases: testdata/nnunet/postprocessing/make.py.
+func TestPostprocessing(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "nnunet", "postprocessing", "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Shape [3]int
+		Cases []struct {
+			Labels, Found  string
+			Postprocessing json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(b, &golden); err != nil {
+		t.Fatal(err)
+	}
+	if len(golden.Cases) < 10 {
+		t.Fatalf("%d cases", len(golden.Cases))
+	}
+	names := map[uint16]bool{}
+	m := &Model{Folder: t.TempDir(), Folds: []string{"0", "1"}, Labels: &Labels{Structures: []Structure{{Label: 0},
+		{Label: 1}, {Label: 2}, {Label: 3}}}}
+	if p, err := m.Postprocessing(); p != nil || err != nil {
+		t.Errorf("where nobody determined one: %v, %v", p, err)
+	}
+	folder := filepath.Join(m.Folder, "crossval_results_folds_0_1")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "postprocessing.json")
+	write := func(text []byte) {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, c := range golden.Cases {
+		write([]byte(`{"input_folder": {"mean": {"3": {"Dice": NaN, "FN": -Infinity}}}, ` +
+			strings.TrimPrefix(string(c.Postprocessing), "{")))
+		p, err := m.Postprocessing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := digitsOf(c.Labels), digitsOf(c.Found)
+		p.Apply(got, golden.Shape)
+		for i := range got {
+			names[got[i]] = true
+			if got[i] != want[i] {
+				t.Fatalf("case %d: voxel %d is %d, nnU-Net keeps %d", n, i, got[i], want[i])
+			}
+		}
+	}
+	if len(names) < 4 {
+		t.Errorf("labels of all cases: %v", names)
+	}
+	m.Folds = []string{"0"}
+	if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), "of folds 0,1, and predicts with folds 0") {
+		t.Errorf("of other folds: %v", err)
+	}
+	m.Folds = []string{"0", "1"}
+	for text, problem := range map[string]string{
+		`{}`: "postprocessing_fns has 0 entries",
+		`{"postprocessing_fns": ["os.system"], "postprocessing_kwargs": [{"labels_or_regions": 1}]}`:                                                 "os.system of background 0",
+		`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"], "postprocessing_kwargs": [{"labels_or_regions": "liver"}]}`:  "want a label",
+		`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"], "postprocessing_kwargs": [{"labels_or_regions": [[1, 7]]}]}`: "label 7, which the model has not",
+	} {
+		write([]byte(text))
+		if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), problem) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
