@@ -44,9 +44,9 @@ classes where there are any.`,
 	return cmd
 }
 
-// forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, and makes
-// crossval of a plan of photographs 2d compare, so that one verb serves scans and photographs. A
-// line that begins otherwise stays as it is.
+// forPhotos puts "2d" before pretrain and solve where --data names prepared photographs, so that
+// one verb serves scans and photographs. Of crossval and 2d compare it takes the one that the plan
+// is of. A line that begins otherwise stays as it is.
 func forPhotos(args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -67,6 +67,10 @@ func forPhotos(args []string) []string {
 	case "crossval":
 		if config.Gives(given("--config", "-c"), "", "photos") {
 			return append([]string{"2d", "compare"}, args[1:]...)
+		}
+	case "2d":
+		if len(args) > 1 && args[1] == "compare" && config.Gives(given("--config", "-c"), "", "data") {
+			return append([]string{"crossval"}, args[2:]...)
 		}
 	case "pretrain", "solve":
 		data := given("--data")

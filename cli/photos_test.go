@@ -58,9 +58,12 @@ func TestVerbsForPhotos(t *testing.T) {
 		"leaderboard": "crossval"} {
 		for _, flag := range [][]string{{"--config", "../configs/" + plan + ".yaml"}, {"--config=../configs/" + plan + ".yaml"},
 			{"-c", "../configs/" + plan + ".yaml"}} {
-			line := append(append([]string{"crossval"}, flag...), "--out", "x")
-			if got := strings.Join(forPhotos(line), " "); got != want+" "+strings.Join(line[1:], " ") {
-				t.Errorf("%q becomes %q, want %s", line, got, want)
+			rest := append(flag, "--out", "x")
+			for _, verb := range [][]string{{"crossval"}, {"2d", "compare"}} {
+				line := append(verb, rest...)
+				if got := strings.Join(forPhotos(line), " "); got != want+" "+strings.Join(rest, " ") {
+					t.Errorf("%q becomes %q, want %s", line, got, want)
+				}
 			}
 		}
 	}
