@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"io"
 	"math"
 	"os"
@@ -152,7 +153,11 @@ func (b benchTiming) time(log io.Writer, o bench.Options,
 	}
 	o.Profile = b.Profile
 	if b.Samples != "" {
-		f, err := os.Create(b.Samples)
+		f, err := os.OpenFile(b.Samples, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			return line, withHint(usagef("--samples %s is there already, and would be written over", b.Samples),
+				"choose another name, or remove it")
+		}
 		if err != nil {
 			return line, fmt.Errorf("the CPU profile: %w", err)
 		}
@@ -319,6 +324,12 @@ type predictBenchOptions struct {
 }
 
 func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) error {
+	for _, name := range []string{"components", "largest-component", "all-components"} {
+		if f := cmd.Flags().Lookup(name); f != nil && givenNow(cmd, f) {
+			return withHint(usagef("--%s: bench predict times the windows, and not what comes after them", name),
+				"leave it out")
+		}
+	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
@@ -337,7 +348,8 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	if err != nil {
 		return err
 	}
-	windows := sliding.Options{Size: o.Inference.Window, Batch: o.Inference.Batch, Overlap: o.Inference.Overlap}
+	windows := sliding.Options{Size: o.Inference.Window, Batch: o.Inference.Batch, Overlap: o.Inference.Overlap,
+		Mirror: o.Inference.Mirror}
 	network, plan, err := o.network()
 	if err != nil {
 		return err
@@ -354,7 +366,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	return printJSONLine(cmd.OutOrStdout(), map[string]any{
 		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window,
 		"overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
-		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3),
+		"mirror": o.Inference.Mirror, "windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3),
 		"voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": mostMemory(d) >> 20,
 	})
 }

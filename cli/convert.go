@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,10 +62,8 @@ and for nnUNetv2_train_pretrained.`,
 			if err != nil {
 				return err
 			}
-			if from, err := os.Stat(path); err == nil {
-				if to, err := os.Stat(o.Out); err == nil && os.SameFile(from, to) {
-					return usagef("%s is the checkpoint itself, which would be lost", o.Out)
-				}
+			if err := checkConvertOut(path, o.Out); err != nil {
+				return err
 			}
 			write := map[string]func(*cobra.Command, string, string) error{
 				toMONAI: convertToMONAI, toNNUNet: convertToNNUNet, toPretrained: convertToPretrained,

@@ -438,7 +438,7 @@ not and why is told. The other commands take such a file as it is, too, with --c
 		})
 }
 
-// checkConvertOut says whether a conversion may be written to a file.
+// checkConvertOut says whether a conversion may be written to a file, or into a folder.
 func checkConvertOut(from, out string) error {
 	if out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FILE")
@@ -447,6 +447,10 @@ func checkConvertOut(from, out string) error {
 		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
 			return usagef("%s is the file itself, which would be lost", out)
 		}
+	}
+	if there, err := os.Lstat(out); err == nil && !there.IsDir() {
+		return withHint(usagef("%s is there already, and would be written over", out),
+			"choose another name, or remove it")
 	}
 	return nil
 }

@@ -71,8 +71,9 @@ func writeRunReport(out string, folders ...string) error {
 	var states []string
 	var failed []error
 	running := false
-	for _, folder := range folders {
-		run, state, finished, err := readRun(folder)
+	names := namesApart(folders)
+	for n, folder := range folders {
+		run, state, finished, err := readRun(folder, names[n])
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -87,7 +88,7 @@ func writeRunReport(out string, folders ...string) error {
 		states = append(states, fmt.Sprintf("without %d of the %d folders, which cannot be read", len(failed),
 			len(folders)))
 	}
-	name := filepath.Base(filepath.Clean(folders[0]))
+	name := names[0]
 	if len(folders) > 1 {
 		name = fmt.Sprintf("%d trainings", len(folders))
 	}
@@ -115,8 +116,31 @@ func writeRunReport(out string, folders ...string) error {
 	return fmt.Errorf("%w (the page on the others is %s)", errors.Join(failed...), out)
 }
 
-// readRun reads what the page says of the run in a folder.
-func readRun(folder string) (run report.Run, state string, finished bool, err error) {
+// namesApart calls each folder by the last part of its path, or as many of them as no other has.
+func namesApart(folders []string) (names []string) {
+	parts := make([][]string, len(folders))
+	for n, folder := range folders {
+		full, err := filepath.Abs(folder)
+		if err != nil {
+			full = filepath.Clean(folder)
+		}
+		parts[n] = strings.Split(filepath.ToSlash(full), "/")
+	}
+	last := func(n, count int) string { return strings.Join(parts[n][max(0, len(parts[n])-count):], "/") }
+	for n := range folders {
+		count := 1
+		for other := range folders {
+			for other != n && count < len(parts[n]) && last(other, count) == last(n, count) {
+				count++
+			}
+		}
+		names = append(names, last(n, count))
+	}
+	return names
+}
+
+// readRun reads what the page says of the run in a folder, which it calls by a name.
+func readRun(folder, name string) (run report.Run, state string, finished bool, err error) {
 	if err := train.Compare(folder); err != nil {
 		return run, "", false, err
 	}
@@ -135,7 +159,7 @@ func readRun(folder string) (run report.Run, state string, finished bool, err er
 	if _, err := report.Curves(report.Training{Name: folder, Folder: folder}); err != nil {
 		return run, "", false, err
 	}
-	run, state = describeRun(folder, status, settings)
+	run, state = describeRun(folder, name, status, settings)
 	if run.Sheet, err = sheetIn(folder); err != nil {
 		return run, "", false, err
 	}
@@ -143,8 +167,7 @@ func readRun(folder string) (run report.Run, state string, finished bool, err er
 }
 
 // describeRun says what a run is and how far it has come.
-func describeRun(folder string, s train.Status, settings []byte) (report.Run, string) {
-	name := filepath.Base(filepath.Clean(folder))
+func describeRun(folder, name string, s train.Status, settings []byte) (report.Run, string) {
 	step := max(s.Step, s.Logged)
 	state := fmt.Sprintf("%s: %s, step %d", name, s.Kind, step)
 	if steps := stepsOf(settings); steps > 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,12 +29,12 @@ import (
 
 // pageOfRun writes the page on a run as it is now, which looks for no news by itself.
 func pageOfRun(folder string, task *taskPicture, w io.Writer) error {
-	run, state, _, err := readRun(folder)
+	run, state, _, err := readRun(folder, namesApart([]string{folder})[0])
 	if err != nil {
 		return err
 	}
 	run.Task = task.now()
-	page, err := report.Runs(filepath.Base(filepath.Clean(folder)), state, []report.Run{run})
+	page, err := report.Runs(run.Training.Name, state, []report.Run{run})
 	if err != nil {
 		return err
 	}

@@ -148,6 +148,29 @@ try {
     bare.writeFloatLE(352, 108);
     await writeFile(join(maps, file), gzipSync(bare));
   }
+  await page.goto(await view(nameless, "--predictions", maps));
+  await page.waitForSelector("body[data-shown]");
+  // Who goes on while a case is read gets the next one, and nothing of the first.
+  const mixed = await page.evaluate(async () => {
+    const load = nv.loadVolumes.bind(nv), asked = [];
+    nv.loadVolumes = async (list) => { // as NiiVue does: the volumes come when all are there
+      asked.push(list[0].url);
+      await new Promise((done) => setTimeout(done, asked.length === 1 ? 800 : 0));
+      return load(list);
+    };
+    show(1);
+    await new Promise((done) => setTimeout(done, 100));
+    show(2);
+    show(0);
+    await queue;
+    nv.loadVolumes = load;
+    return [asked.join(), nv.volumes.filter((v) => v.name === "scan").length, document.body.dataset.shown,
+      site.cases[0].name];
+  });
+  assert.equal(mixed[0], "1/scan.nii,0/scan.nii", "cases that nobody waits for are read, or two at once");
+  assert.equal(mixed[1], 1, "the scans of two cases are shown");
+  assert.equal(mixed[2], mixed[3], "another case is shown than the one that was chosen last");
+
   const broken = join(nameless, scans.at(-1));
   await writeFile(broken, (await readFile(broken)).subarray(0, 2000));
   await page.goto(await view(nameless, "--predictions", maps));
@@ -158,6 +181,14 @@ try {
   }), "label 1,255,112,67", "a label without a name has another colour");
   await page.click(`text=${scans.at(-1).replace(".nii.gz", "")}`);
   await page.waitForFunction((file) => new RegExp(`cannot be shown: .*${file}`).test(document.querySelector("#state").textContent), scans.at(-1));
+  assert.equal(await page.evaluate(() => nv.volumes.length), 0, "another case's picture stays where one cannot be shown");
+  assert.equal(await page.evaluate(() => {
+    const c = nv.canvas, ctx = new OffscreenCanvas(c.width, c.height).getContext("2d");
+    nv.drawScene();
+    ctx.drawImage(c, 0, 0);
+    const { data } = ctx.getImageData(c.width / 4, c.height / 4, 1, 1);
+    return Math.max(...data.slice(0, 3)) < 40;
+  }), true, "the canvas is not blank where a case cannot be shown");
 
   const run = join(work, "run");
   const training = start("finetune", "--data", join(demo, "prepared"), "--crop", "32", "--levels", "3", "--channels", "4",
@@ -172,6 +203,9 @@ try {
     await page.waitForTimeout(500);
   }
   await page.screenshot({ path: join(work, "curves.png") });
+  await page.route("**/curves.html", (route) => route.fulfill({ status: 500, body: "metrics.csv <b>is</b> damaged" }));
+  await page.frameLocator("#frame").getByText("metrics.csv <b>is</b> damaged").waitFor();
+  await page.unroute("**/curves.html");
 
   await page.goto(await view(join(demo, "pretraining/3x3x3/fold-1")));
   await page.frameLocator("#frame").getByRole("heading", { name: "How it does its task now" }).waitFor();

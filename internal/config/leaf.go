@@ -128,17 +128,34 @@ func setScalar(v reflect.Value, text string) error {
 		}
 		v.SetFloat(x)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if err := decimal(text); err != nil {
+			return err
+		}
 		x, err := strconv.ParseUint(text, 0, v.Type().Bits())
 		if err != nil {
 			return wholeNumber(text, err, "a whole number of 0 or more")
 		}
 		v.SetUint(x)
 	default:
+		if err := decimal(text); err != nil {
+			return err
+		}
 		x, err := strconv.ParseInt(text, 0, v.Type().Bits())
 		if err != nil {
 			return wholeNumber(text, err, "a whole number")
 		}
 		v.SetInt(x)
+	}
+	return nil
+}
+
+// decimal refuses a whole number that begins with a zero, which some read as an octal one and
+// others do not: 0100 is 64 or 100.
+func decimal(text string) error {
+	digits := strings.TrimLeft(text, "+-")
+	if rest := strings.TrimLeft(digits, "0"); len(digits) > 1 && digits[0] == '0' &&
+		(rest == "" || rest[0] >= '1' && rest[0] <= '9' || rest[0] == '_') {
+		return fmt.Errorf("%q begins with a zero, by which it may be meant as an octal number: leave the zero out", text)
 	}
 	return nil
 }

@@ -159,6 +159,13 @@ func Names(dir string) ([]string, error) {
 	return slices.Sorted(maps.Keys(owners)), err
 }
 
+// Listed lists what the owner has taken in a folder, in the order of names.
+func (o Owner) Listed(dir string) ([]string, error) {
+	owners, err := read(dir)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(name string) bool { return owners[name] != o.Name })
+	return names, err
+}
+
 // Remark is what an error adds about a folder that was given where something else is wanted:
 // " (voxsaw prepare wrote this folder)". It is empty for a folder that no command has written into.
 func Remark(dir string) string { return Owner{}.Remark(dir) }

@@ -93,8 +93,8 @@ func run(t *testing.T, ctx context.Context, m simple, o Options, paths ...string
 	return &l, b.Run(ctx, m, &l)
 }
 
-// The table tells of one batch: where it told of others that lie there, that is said. Before a label
-// map is written over, it goes, whatever ends the batch.
+// The table tells of one batch: where it told of others that lie there, that is said. Before a
+// label map is written over, it goes, whatever ends the batch.
 func TestTableOfTwoBatches(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "labels")

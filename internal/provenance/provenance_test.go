@@ -2,8 +2,8 @@ package provenance
 
 import "testing"
 
-// Earlier versions wrote a question mark for each backslash into DICOM objects: what is no JSON then
-// is a stamp all the same, so that the prediction is not taken for drawn labels.
+// Earlier versions wrote a question mark for each backslash into DICOM objects: what is no JSON
+// then is a stamp all the same, so that the prediction is not taken for drawn labels.
 func TestSpoiltStamps(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"program":"voxsaw predict","version":"1"}`:                                                true,

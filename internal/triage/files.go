@@ -7,7 +7,6 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +83,8 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	for _, k := range first {
 		names = append(names, k.files.picture, k.files.labels)
 	}
-	release, err := outdir.Owner{Name: Owner, Files: names}.Hold(dir)
+	owner := outdir.Owner{Name: Owner, Files: names}
+	release, err := owner.Hold(dir)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	if err := Untouched(dir); err != nil {
 		return err
 	}
-	written, err := outdir.Names(dir)
+	written, err := owner.Listed(dir)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,6 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 	var failed []error
 	for n, k := range first {
 		err := r.writeCase(ctx, dir, k)
-		if err == nil {
-			err = removeOthers(dir, k, written)
-		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("case %s: %w", k.ID, err))
 		}
@@ -116,24 +113,40 @@ func (r *Ranking) Write(ctx context.Context, dir string, count int, format strin
 				dir, n+1-len(failed), numbers.Count(len(first), "case"), stopped)
 		}
 	}
+	if err := removeEarlier(dir, written, names, note); err != nil {
+		failed = append(failed, err)
+	}
 	if len(failed) > 0 {
 		return errors.Join(failed...)
 	}
 	return atomicfile.Seal(dir, names...)
 }
 
-// removeOthers removes the label map of a case that an earlier run has written in another format,
-// so that nobody corrects the one that no longer counts. Nobody has changed it: [Untouched].
-func removeOthers(dir string, k Ranked, written []string) error {
-	for _, name := range []string{k.ID + niftiExt, k.ID + segExt} {
-		if name == k.files.labels || !slices.Contains(written, name) {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+// removeEarlier removes the label maps and pictures of an earlier ranking that are not of this one,
+// or in another format, so that nobody corrects, and prepare does not take, what no longer counts.
+// Nobody has changed those whose digests are known: [Untouched]. Others stay, which is noted.
+func removeEarlier(dir string, written, now []string, note func(string)) error {
+	earlier := slices.DeleteFunc(slices.Clone(written), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err != nil || slices.Contains(now, name) || filepath.Ext(name) == ".csv"
+	})
+	if len(earlier) == 0 {
+		return nil
+	}
+	known, err := atomicfile.Compare(dir, earlier...)
+	if err != nil {
+		return err
+	}
+	for _, name := range earlier {
+		if !slices.Contains(known, name) {
+			note(fmt.Sprintf("WARNING: %s is of an earlier ranking that was interrupted, and may have been corrected: "+
+				"it stays", filepath.Join(dir, name)))
 		}
 	}
-	return nil
+	if len(known) == 0 {
+		return nil
+	}
+	return atomicfile.RemoveFrom(dir, known...)
 }
 
 // filesOf says what is written of a case. An error says why its label map is no DICOM SEG object,

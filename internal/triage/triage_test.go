@@ -2,11 +2,14 @@ package triage
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
@@ -114,7 +117,33 @@ func TestUnlabelledCasesAreRanked(t *testing.T) {
 	if err := r.Write(t.Context(), dir, 1, AsScan, func(text string) { t.Error(text) }); err != nil {
 		t.Error(err)
 	}
-	if names, err := outdir.Names(dir); err != nil || len(names) != 5 || Untouched(dir) != nil {
+	// What an earlier ranking has left goes, unless nobody knows whether it was changed.
+	more := *r
+	if err := more.Write(t.Context(), dir, 3, AsScan, func(text string) { t.Error(text) }); err != nil {
+		t.Error(err)
+	}
+	unknown := filepath.Join(dir, r.Cases[2].ID+".nii.gz")
+	if err := atomicfile.Unseal(dir, filepath.Base(unknown)); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(dir, "mine.nii.gz")
+	if err := os.WriteFile(own, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	if err := r.Write(t.Context(), dir, 1, AsScan, func(text string) { notes = append(notes, text) }); err != nil {
+		t.Error(err)
+	}
+	maps, _ := filepath.Glob(filepath.Join(dir, "*.nii.gz"))
+	want := []string{filepath.Join(dir, r.Cases[0].ID+".nii.gz"), unknown, own}
+	slices.Sort(want)
+	if pictures, _ := filepath.Glob(filepath.Join(dir, "*.png")); !slices.Equal(maps, want) || len(pictures) != 1 {
+		t.Errorf("label maps %q, want %q; pictures %q", maps, want, pictures)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], unknown+" is of an earlier ranking") {
+		t.Errorf("%q", notes)
+	}
+	if names, err := outdir.Names(dir); err != nil || len(names) != 9 || Untouched(dir) != nil {
 		t.Errorf("%q, %v", names, err)
 	}
 }

@@ -28,6 +28,7 @@ window.fetch = async (...what) => {
 };
 
 let site, shown = -1, loading = 0;
+let queue = Promise.resolve(); // of cases that are being read: NiiVue mixes the volumes of two
 
 const pressed = (id) => $(id).getAttribute("aria-pressed") === "true";
 const press = (id, on) => $(id).setAttribute("aria-pressed", String(on));
@@ -191,7 +192,7 @@ function paint() {
   nv.updateGLVolume();
 }
 
-async function show(n) {
+function show(n) {
   if (n < 0 || n >= site.cases.length) return;
   const mine = ++loading, c = site.cases[n];
   shown = n;
@@ -200,6 +201,12 @@ async function show(n) {
   $("key").replaceChildren();
   curves(false);
   say("reading " + c.name + " ...");
+  queue = queue.then(() => (mine === loading ? read(n, mine) : null));
+}
+
+// read shows a case, unless another one is wanted by then.
+async function read(n, mine) {
+  const c = site.cases[n];
   const scan = { url: `${n}/scan.nii`, name: "scan.nii", colormap: "gray" };
   try {
     const volumes = [scan];
@@ -220,6 +227,11 @@ async function show(n) {
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
   } catch (err) {
+    if (mine !== loading) return;
+    nv.volumes = []; // no other case's picture stays under this name
+    nv.updateGLVolume();
+    nv.drawScene();
+    delete document.body.dataset.shown;
     say(`${c.name} cannot be shown: ${err.message || err}`);
   }
 }
@@ -234,8 +246,12 @@ function curves(on) {
 // refresh draws the curves as they are now.
 async function refresh() {
   if (!pressed("curves")) return;
-  const answer = await fetch("curves.html").catch(() => null);
-  const frame = $("frame"), text = answer ? await answer.text() : "voxsaw view has ended.";
+  const problem = document.createElement("p"); // a TypeError: nobody has answered
+  const text = await fetch("curves.html").then((answer) => answer.text()).catch((err) => {
+    problem.textContent = err instanceof TypeError ? "voxsaw view has ended." : err.message;
+    return problem.outerHTML;
+  });
+  const frame = $("frame");
   if (frame.dataset.text !== text) {
     const at = frame.contentWindow ? frame.contentWindow.scrollY : 0;
     frame.onload = () => frame.contentWindow.scrollTo(0, at);
