@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Runs of one name are called by as many parts of their paths as tell them apart: charts give a name
-// one colour and one entry of the legend.
+// Runs of one name are called by as many parts of their paths as tell them apart: charts give a
+// name one colour and one entry of the legend.
 func TestNamesApart(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here := filepath.Base(mustAbs(t, "."))

@@ -113,11 +113,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		}
 		progress.Describe(c.Key())
 		choice, err := tuning.Measure(dev, choices, c)
-		if err == nil {
-			err = file.Set([]tuning.Choice{choice})
-		}
 		if err == nil { // as far as it has come
-			err = place(o.Out, func() error { return file.Save(o.Out) })
+			err = place(o.Out, func() error { return file.Add(o.Out, choice) })
 		}
 		if err != nil {
 			failed = fmt.Errorf("%s: %w", c.Key(), err)

@@ -42,15 +42,35 @@ var sealing sync.Mutex
 // changing keeps others from changing the list of a folder, and waits while they do: a minute at
 // most.
 func changing(dir string) (done func(), err error) {
-	sealing.Lock()
-	if !locks {
-		return sealing.Unlock, nil
+	return alone(filepath.Join(dir, sumsLock), &sealing)
+}
+
+// rewriting is held in [Rewrite]: where there are no locks of files, at least.
+var rewriting sync.Mutex
+
+// Rewrite is for a file that is read and written again, by other processes, too: one after the
+// other. A minute is waited at most. An empty file lies beside it meanwhile; its name begins with
+// a dot.
+func Rewrite(path string, rewrite func() error) error {
+	dir, name := filepath.Split(path)
+	done, err := alone(filepath.Join(dir, "."+name+".turn"), &rewriting)
+	if err != nil {
+		return err
 	}
-	path := filepath.Join(dir, sumsLock)
+	defer done()
+	return rewrite()
+}
+
+// alone has a lock, which is a file that is removed afterwards, and the same for this process.
+func alone(path string, here *sync.Mutex) (done func(), err error) {
+	here.Lock()
+	if !locks {
+		return here.Unlock, nil
+	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
-			sealing.Unlock()
+			here.Unlock()
 			return nil, err
 		}
 		switch err := lock(f, true); {
@@ -59,8 +79,8 @@ func changing(dir string) (done func(), err error) {
 			continue
 		case errors.Is(err, errHeld):
 			f.Close()
-			sealing.Unlock()
-			return nil, &HeldError{dir + " is in use by another run, which does not let go of " + path}
+			here.Unlock()
+			return nil, &HeldError{filepath.Dir(path) + " is in use by another run, which does not let go of " + path}
 		case err != nil: // the file system has no locks
 		case !isStill(path, f): // who had it has removed it
 			f.Close()
@@ -69,7 +89,7 @@ func changing(dir string) (done func(), err error) {
 		return func() {
 			os.Remove(path)
 			f.Close()
-			sealing.Unlock()
+			here.Unlock()
 		}, nil
 	}
 }

@@ -1,9 +1,12 @@
 package tuning
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -76,6 +79,24 @@ func (f *File) Set(measured []Choice) error {
 		f.Choices = append(f.Choices, key+assigned+m[key])
 	}
 	return nil
+}
+
+// Add puts choices into a file, which is there already or not and which other processes may add to:
+// f is then what it says.
+func (f *File) Add(path string, measured ...Choice) error {
+	return atomicfile.Rewrite(path, func() error {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			now, err := Load(path, f.Processor)
+			if err != nil {
+				return err
+			}
+			*f = now
+		}
+		if err := f.Set(measured); err != nil {
+			return err
+		}
+		return f.Save(path)
+	})
 }
 
 // Save writes the file, a choice a line.

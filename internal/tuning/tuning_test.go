@@ -1,10 +1,12 @@
 package tuning
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -120,5 +122,46 @@ func TestDamagedFiles(t *testing.T) {
 		if _, err := Load(path, "p"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// Who measures at the same time as another one loses nothing of the other's choices.
+func TestTwoAddToOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuning.yaml")
+	one, two := File{Processor: "cpu"}, File{Processor: "cpu"}
+	found, err := Convolutions(testDevice(t, nil), func(dev device.Device) error {
+		_, err := dev.Conv(small(true))
+		_, failed := dev.ConvTransposed(small(false))
+		return errors.Join(err, failed)
+	})
+	if err != nil || len(found) != 2 {
+		t.Fatal(found, err)
+	}
+	first := Choice{Convolution: found[0], Algorithm: "direct", Model: "other"}
+	second := Choice{Convolution: found[1], Algorithm: "direct", Model: "other"}
+	for _, step := range []func() error{
+		func() error { return one.Add(path, first) }, func() error { return two.Add(path, second) },
+		func() error { return one.Add(path, first) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var done sync.WaitGroup
+	for range 8 {
+		done.Go(func() {
+			f := File{Processor: "cpu"}
+			if err := f.Add(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	read, err := Load(path, "cpu")
+	if err != nil || len(read.Choices) != 2 {
+		t.Errorf("%q, %v", read.Choices, err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("%q is left", left)
 	}
 }
