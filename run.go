@@ -125,12 +125,15 @@ type Validation struct {
 	Score   float64 // the higher, the better: the best checkpoint is the one with the highest
 	Metrics []Metric
 	Notes   []string // what is odd about it, for a person; not kept in the log
+	// Unscored says that there was nothing to score: the score says nothing about the weights,
+	// which are not kept as the best.
+	Unscored bool
 }
 
 // A Summary is the end of a run.
 type Summary struct {
 	Step     int // steps done
-	BestStep int // the step with the highest score, 0 if nothing was validated
+	BestStep int // the step with the highest score, 0 if nothing was scored
 	Best     float64
 	// Validation is the last one; of a resumed run perhaps read from its log, to seven digits.
 	Validation Validation

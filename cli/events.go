@@ -89,7 +89,11 @@ func passValidating(o voxsaw.Observer, step, done, of int) {
 }
 
 func (e *events) Validated(step int, v voxsaw.Validation, best bool) {
-	e.write(event{Event: "validated", Step: step, Score: number(v.Score), IsBest: best, Metrics: named(v.Metrics)})
+	validated := event{Event: "validated", Step: step, IsBest: best, Metrics: named(v.Metrics)}
+	if !v.Unscored {
+		validated.Score = number(v.Score)
+	}
+	e.write(validated)
 	e.Observer.Validated(step, v, best)
 }
 

@@ -74,7 +74,9 @@ func (b *board) validated(step int, v voxsaw.Validation, pictures *pngFile) erro
 		return nil
 	}
 	t := now()
-	b.pending.Scalar(t, step, "validation/score", v.Score)
+	if !v.Unscored {
+		b.pending.Scalar(t, step, "validation/score", v.Score)
+	}
 	for _, m := range v.Metrics {
 		if numbers.Finite(m.Value) { // a structure that no held-out case shows has no DSC
 			b.pending.Scalar(t, step, "validation/"+m.Name, m.Value)

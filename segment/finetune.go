@@ -73,7 +73,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if err := c.checkUnlabelled(data); err != nil {
 		return summary, loaded, err
 	}
-	var taught []checkpoint.Scan
+	var taught *checkpoint.Learnt
 	if data.soft, c.Predicted, taught, err = c.openTargets(data); err != nil {
 		return summary, loaded, err
 	}
@@ -86,12 +86,15 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if err != nil {
 		return summary, loaded, err
 	}
-	learnt, err := learntWith(data, init, o)
+	learnt, err := learntWith(data, init, o, group.Rank)
+	if o.Need == nil {
+		err = group.Agree(err)
+	}
 	if err != nil {
 		return summary, loaded, err
 	}
 	if taught != nil { // what the teachers know, the student is told
-		learnt = learnt.After(checkpoint.Description{Learnt: checkpoint.Learnt{Scans: taught}})
+		learnt = learnt.After(checkpoint.Description{Learnt: *taught})
 	}
 	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
 		o.MayDiffer = append(slices.Clone(o.MayDiffer), neverSaid(o.Folder)...)
@@ -104,7 +107,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
 		},
-		Options: c.Train, Groups: c.groups(),
+		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(),
 		Open: func() (notes []string, err error) {
 			err = l.open(c, data, group)
 			return l.notes, err
@@ -132,23 +135,32 @@ func EstimateMemory(ctx context.Context, dev voxsaw.Device, c Config, data sampl
 }
 
 // learntWith is what a run learns from, and what the weights that it starts from have learnt from.
-// A run that is resumed, and does without those, says it itself.
-func learntWith(data labelled, init string, o voxsaw.RunOptions) (checkpoint.Learnt, error) {
+// A run that is resumed says it itself: the file that it started from may be gone by now, or hold
+// other weights. Rank 0 alone has a folder to write it into, and needs to know it.
+func learntWith(data labelled, init string, o voxsaw.RunOptions, rank int) (checkpoint.Learnt, error) {
 	own := checkpoint.Learnt{Spacings: data.Store.Spacings(data.Train),
 		Scans: checkpoint.ScansOf(data.Train, data.Store.Voxels(data.Train), true)}
 	if len(data.Unlabelled) > 0 {
 		own.Scans = append(own.Scans, checkpoint.ScansOf(data.Unlabelled, data.Store.Voxels(data.Unlabelled), false)...)
 	}
-	if init == "" {
+	if init == "" || rank > 0 {
 		return own, nil
 	}
-	d, err := checkpoint.Read(init)
-	if err != nil && !errors.Is(err, checkpoint.ErrForeign) && o.Mode == voxsaw.ModeResume && o.Folder != "" {
-		if d, err = checkpoint.Read(train.Last(o.Folder)); errors.Is(err, fs.ErrNotExist) {
-			return own, nil // no step was saved: who loads the first weights says what is wrong
+	resumed := o.Mode == voxsaw.ModeResume && o.Folder != ""
+	if resumed {
+		last, err := checkpoint.Read(train.Last(o.Folder))
+		switch {
+		case err == nil && (last.Learnt.Scans != nil || last.Lost != ""):
+			return own.After(last), nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return own, fmt.Errorf("resuming: %w", err)
 		}
+		// no step was saved, or by an earlier version
 	}
+	d, err := checkpoint.Read(init)
 	switch {
+	case resumed && errors.Is(err, fs.ErrNotExist):
+		return own, nil // whoever loads the first weights says what is wrong
 	case errors.Is(err, checkpoint.ErrForeign):
 		return own, nil
 	case err != nil:
@@ -304,6 +316,19 @@ func outputsOf(network backbone.Backbone, params *nn.Params) (names []string, er
 }
 
 func isEncoder(parameter string) bool { return strings.HasPrefix(parameter, backbone.EncoderPrefix) }
+
+// byShare says what else than the learning rate goes by the share of the steps that are done.
+func (c Config) byShare() string {
+	switch {
+	case c.Unlabelled && c.UnlabelledRamp == 0:
+		return "scans without labels count in full after a third of the steps (unlabelled_ramp)"
+	case c.Targets != "" && c.LabelledLast == 0:
+		return "the last tenth of the steps is of scans with labels alone (labelled_last)"
+	case c.Targets != "":
+		return fmt.Sprintf("the last %d steps are of scans with labels alone (labelled_last)", c.LabelledLast)
+	}
+	return ""
+}
 
 // groups are the learning rates that differ from the schedule's.
 func (c Config) groups() []train.ParamGroup {

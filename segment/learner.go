@@ -250,10 +250,10 @@ func (l *learner) forward(step int, b *batch) error {
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
 // class, or nobody drew it, or other structures have all its voxels, does not count for it. The
 // mean of a class that no case counts for, or no training case shows, is NaN, and in no mean of
-// classes. Where all are, the score is 0. Classes that are there and were predicted nowhere are
-// noted. Unless it is to measure only, it decides on the way of which classes predictions keep the
-// largest component: of those whose mean that raises, as nnU-Net does. Several ranks share the
-// cases out.
+// classes. Where no held-out case shows a class that can be scored, nothing is: predictions there
+// can only be wrong. Classes that are there and were predicted nowhere are noted. Unless it is to
+// measure only, it decides on the way of which classes predictions keep the largest component: of
+// those whose mean that raises, as nnU-Net does. Several ranks share the cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
@@ -279,6 +279,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	}
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc", Value: math.NaN()}}}
 	classes := 0.0
+	v.Unscored = true
 	l.decided = nil
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
@@ -291,6 +292,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		if !math.IsNaN(mean) {
 			v.Score += mean
 			classes++
+			v.Unscored = v.Unscored && there[class] == 0
 		}
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
 		if there[class] > 0 && l.unlearnt[class] {
@@ -302,9 +304,11 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 					l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
 	}
-	if classes == 0 {
+	if v.Unscored {
 		v.Notes = append(v.Notes,
-			"no held-out case shows a structure that can be scored: nothing says which weights are the best")
+			"no held-out case shows a structure that can be scored: nothing says which weights are the best, and the last are taken")
+	}
+	if classes == 0 {
 		return v, nil
 	}
 	v.Score /= classes

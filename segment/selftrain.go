@@ -172,11 +172,12 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 		}
 		learnt = learnt.After(d)
 	}
-	if err := checkTeachers(learnt.Scans, store, o.Held); err != nil {
+	if err := checkTeachers(learnt, store, o.Held); err != nil {
 		return r, err
 	}
-	r = targetsRecord{Teachers: p.Provenance(), Learnt: learnt.Scans, Fingerprint: store.Fingerprint(),
-		Labels: p.config.Labels, Names: p.config.Names, Drawn: o.Drawn, Scans: o.Scans, Agreement: o.Agreement,
+	r = targetsRecord{Teachers: p.Provenance(), Learnt: learnt.Scans, Lost: learnt.Lost,
+		Fingerprint: store.Fingerprint(),
+		Labels:      p.config.Labels, Names: p.config.Names, Drawn: o.Drawn, Scans: o.Scans, Agreement: o.Agreement,
 		FLOPs: float64(windows*len(p.lessons)) * p.windows.WindowFLOPs()}
 	if o.Before != "" {
 		before, err := ReadTargets(o.Before)
@@ -214,6 +215,7 @@ func sameTargets(folder string, r targetsRecord) error {
 	if err := json.Unmarshal(again, &now); err != nil {
 		return err
 	}
+	now.Lost = before.Lost // earlier versions did not say it
 	if !reflect.DeepEqual(before, now) {
 		return fmt.Errorf("%s holds label maps of other scans, or that other settings chose: choose another folder",
 			folder)

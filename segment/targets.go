@@ -52,7 +52,8 @@ const softBytes = 3
 // targetsRecord is targets.json.
 type targetsRecord struct {
 	Teachers    Provenance        `json:"teachers"`
-	Learnt      []checkpoint.Scan `json:"learnt"` // what the teachers have learnt from
+	Learnt      []checkpoint.Scan `json:"learnt"`         // what the teachers have learnt from
+	Lost        string            `json:"lost,omitempty"` // see [checkpoint.Learnt]
 	Fingerprint string            `json:"data"`
 	Labels      []string          `json:"labels"` // classes, as those of a configuration
 	Names       []string          `json:"names"`  // and what they are
@@ -144,7 +145,7 @@ type softClass struct{ samples []int32 }
 
 // openTargets gives the label maps that a fine-tuning learns from, by the names of scans, their
 // digest, and what their teachers have learnt from; nothing where it learns from none.
-func (c Config) openTargets(data labelled) (all map[string]*soft, digest string, taught []checkpoint.Scan, err error) {
+func (c Config) openTargets(data labelled) (all map[string]*soft, digest string, taught *checkpoint.Learnt, err error) {
 	if c.Targets == "" {
 		return nil, "", nil, nil
 	}
@@ -162,7 +163,8 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 	if err := c.sameClasses(taughtBy); err != nil {
 		return nil, "", nil, fmt.Errorf("targets: the teachers of %s %w", c.Targets, err)
 	}
-	if err := checkTeachers(t.record.Learnt, data.Store, data.Validate); err != nil {
+	taught = &checkpoint.Learnt{Scans: t.record.Learnt, Lost: t.record.Lost}
+	if err := checkTeachers(*taught, data.Store, data.Validate); err != nil {
 		return nil, "", nil, fmt.Errorf("targets: %s: %w", c.Targets, err)
 	}
 	all = map[string]*soft{}
@@ -189,7 +191,7 @@ func (c Config) openTargets(data labelled) (all map[string]*soft, digest string,
 		return nil, "", nil, fmt.Errorf("targets: %s leaves no scan to learn from: scans.json there says why",
 			c.Targets)
 	}
-	return all, t.Digest, t.record.Learnt, nil
+	return all, t.Digest, taught, nil
 }
 
 // LearntTargets is the digest of the label maps of teachers that the run of a checkpoint learns
@@ -372,10 +374,14 @@ func soften(p []float32, classes int) []byte {
 	return out
 }
 
-// checkTeachers refuses teachers that have learnt from the labels of held-out cases: what they
-// predict would tell of them.
-func checkTeachers(learnt []checkpoint.Scan, store *prepared.Store, held []string) error {
-	seen := checkpoint.Description{Learnt: checkpoint.Learnt{Scans: learnt}}.Seen()
+// checkTeachers refuses teachers that have learnt from the labels of held-out cases, or may have:
+// what they predict would tell of them.
+func checkTeachers(learnt checkpoint.Learnt, store *prepared.Store, held []string) error {
+	if learnt.Lost != "" && len(held) > 0 {
+		return fmt.Errorf("nobody can say whether teachers have learnt from cases that are held out here: %s: "+
+			"copy that file back beside the checkpoint, or take other teachers", learnt.Lost)
+	}
+	seen := checkpoint.Description{Learnt: learnt}.Seen()
 	var told []string
 	for n, digest := range store.Voxels(held) {
 		if scan, found := seen.Find(held[n], digest); found && scan.Labels {

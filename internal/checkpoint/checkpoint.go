@@ -31,10 +31,12 @@ const Segmentation = "segmentation"
 const format = 2
 
 // formatOfLists is that of a checkpoint whose list of cases is a file of its own, formatOfScans
-// that of one that says which scans its weights have learnt from, or how large their voxels were.
+// that of one that says which scans its weights have learnt from, or how large their voxels were,
+// formatOfLost that of one that says of which of these the list is lost.
 const (
 	formatOfLists = 3
 	formatOfScans = 4
+	formatOfLost  = 5
 )
 
 // A Description is what a checkpoint says about itself.
@@ -52,7 +54,7 @@ type Description struct {
 	// Learnt is what the weights have learnt from.
 	Learnt Learnt
 	// Lost says, of a checkpoint that was read, that its list of many cases is in a file that is
-	// not beside it; empty: it is.
+	// not beside it, or was lost before ([Learnt].Lost); empty: all are known.
 	Lost string
 	// Version is the program's, Device what it computed on, Fingerprint the data set's.
 	Version, Device, Fingerprint string
@@ -68,7 +70,7 @@ type Description struct {
 type Progress struct {
 	Step      int     // steps that the weights have seen
 	Validated int     // the last step that was validated
-	BestStep  int     // the step with the highest score so far; 0 if nothing has been validated
+	BestStep  int     // the step with the highest score so far; 0 if nothing has been scored
 	Best      float64 // that score
 	// Largest names, joined by commas, the labels of which predictions are to keep the largest
 	// connected component alone, as the last validation decided it.
@@ -90,6 +92,7 @@ type header struct {
 	Spacings  *volume.Range `yaml:"spacings,omitempty"`
 	Scans     []string      `yaml:"scans,omitempty"`
 	ScanList  *List         `yaml:"scan_list,omitempty"` // instead of many scans
+	Lost      string        `yaml:"lost,omitempty"`      // of scans, which lists are
 	Step      int           `yaml:"step"`
 	Validated int           `yaml:"validated"`
 	BestStep  int           `yaml:"best_step"`
@@ -132,8 +135,11 @@ func (d Description) metadata() (map[string]string, error) {
 			h.Scans = nil
 		}
 	}
+	if d.Learnt.Lost != "" {
+		version = formatOfLost
+	}
 	text, err := config.Marshal(&header{
-		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList,
+		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList, Lost: d.Learnt.Lost,
 		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
 		Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
@@ -157,9 +163,10 @@ func parse(path string, meta map[string]string) (Description, error) {
 		return Description{}, err
 	}
 	listed, scanned := h.TrainedList != nil, h.Spacings != nil || h.Scans != nil || h.ScanList != nil
-	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) {
+	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) &&
+		!(h.Lost != "" && h.Format == formatOfLost) {
 		return Description{},
-			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfScans, h.Version)
+			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfLost, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,
@@ -207,6 +214,9 @@ func (d *Description) readLearnt(h header) (err error) {
 			d.Lost = fmt.Sprintf("the %d scans that it has learnt from are named in %s, which is not beside it",
 				h.ScanList.Names, h.ScanList.File)
 		}
+	}
+	if d.Learnt.Lost = h.Lost; d.Lost == "" {
+		d.Lost = h.Lost
 	}
 	if len(lines) > 0 {
 		d.Learnt.Scans, err = parseScans(lines)

@@ -17,6 +17,9 @@ type Learnt struct {
 	Spacings volume.Range
 	// Scans are all scans, in the order of their names; nil where nobody knows.
 	Scans []Scan
+	// Lost says of which checkpoint before this one the list of scans was not there any more, so
+	// that others may have been learnt from, too; empty: all are listed.
+	Lost string
 }
 
 // A Scan is one that was learnt from.
@@ -86,13 +89,18 @@ func ScansOf(names, voxels []string, labels bool) []Scan {
 
 // After are the scans that weights have learnt from which began as those of another checkpoint: its
 // scans and these. One that was learnt from in both is listed once, with its labels if these were
-// ever used. What an earlier version wrote knows the names of its cases alone.
+// ever used. What an earlier version wrote knows the names of its cases alone. A list that is lost
+// there is lost here, too.
 func (l Learnt) After(d Description) Learnt {
 	before := d.Learnt.Scans
 	if before == nil {
 		before = ScansOf(d.TrainedOn, make([]string, len(d.TrainedOn)), d.Kind == Segmentation)
 	}
 	l.Scans = merge(before, l.Scans)
+	l.Lost = cmp.Or(l.Lost, d.Learnt.Lost)
+	if d.Learnt.Scans == nil && d.Lost != "" && l.Lost == "" {
+		l.Lost = d.path + ": " + d.Lost
+	}
 	return l
 }
 

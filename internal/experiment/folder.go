@@ -25,7 +25,7 @@ const (
 // What the command of an experiment makes of its results, in the same folder. A trial leaves the
 // scores of its test cases in its own.
 const (
-	ScoresFile  = "scores.csv"
+	ScoresFile  = train.ScoresFile
 	ComputeFile = "compute.csv"
 	CurvesFile  = "curves.csv"
 	ReportName  = "report" // of report.html, report.md, and the folder report_files

@@ -261,6 +261,10 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 		for _, line := range d.Mismatches(p.Finetune.Preparation, cache.Spacings(ids), p.Finetune.Network) {
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
 		}
+		if d.Lost != "" {
+			warnings = append(warnings,
+				fmt.Sprintf("WARNING: initialisation %s: %s: %s: nobody can say whether cases that folds test on are among them", i.Name, i.Checkpoint, d.Lost))
+		}
 		seen, learnt := d.Seen(), map[bool][]string{}
 		for n, digest := range cache.Voxels(ids) {
 			if scan, found := seen.Find(ids[n], digest); found {

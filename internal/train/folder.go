@@ -54,6 +54,8 @@ type Folder struct {
 	notes     []string
 	drifts    []string // what may change a run that goes on, in the last bits
 	steps     int      // that the run was to have; 0: as many as it is to have now
+	reached   int      // the step that the run in the folder had come to
+	best      int      // its best step so far
 	changed   bool     // its configuration is to be written again
 	engines   []string // of the run that is resumed
 	ranks     int      // that train together
@@ -85,6 +87,10 @@ const Sheet = "cases.png"
 
 // Events is the name of TensorBoard's file in a run's folder, likewise.
 const Events = "events.out.tfevents.voxsaw"
+
+// ScoresFile is the name of the scores of a study's test cases in a run's folder, likewise. The
+// study puts it into the folder's list of digests.
+const ScoresFile = "scores.csv"
 
 // Planned is the name of the plan that the sizes of a run are of, likewise.
 const Planned = "planned.yaml"
@@ -215,6 +221,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 			return nil, err
 		}
 		f.unclaimed, f.finished, f.engines, f.ranks = false, old.Finished && f.steps == 0, old.Engines, old.Ranks
+		f.reached, f.best = old.Step, old.BestStep
 	}
 	return f, nil
 }
@@ -231,6 +238,51 @@ func (f *Folder) among(group Group) {
 				numbers.Count(before, "rank"), now))
 	}
 	f.ranks = group.Size
+}
+
+// until says how many steps the run is to have. One that came to its end with fewer, and was to go
+// on, but an earlier version had not yet noted that when the process ended, is not finished.
+func (f *Folder) until(steps int) {
+	if f != nil && f.reached < steps {
+		f.finished = false
+	}
+}
+
+// goOn writes down what a run that goes on is to be. One that has come to its end and is to have
+// more steps is first said to be unfinished, and what its end scored goes: whenever the process
+// ends, nobody takes the run of fewer steps for that of more.
+func (f *Folder) goOn(steps int) error {
+	old, err := readRecord(f.path)
+	if err != nil {
+		return err
+	}
+	if old.Finished && old.Step < steps {
+		p := checkpoint.Progress{Step: old.Step, BestStep: old.BestStep, Best: old.Best}
+		if err := f.record(p, false); err != nil {
+			return err
+		}
+		if err := f.forgetScores(); err != nil {
+			return err
+		}
+	}
+	if !f.changed {
+		return nil
+	}
+	return f.writeConfig()
+}
+
+// forgetScores removes what the end of the run scored, here or in a study. A table of scores that
+// is not in the list of what this program has written is somebody else's.
+func (f *Folder) forgetScores() error {
+	names := []string{resultsFile}
+	listed, err := atomicfile.Sums(f.path)
+	if err != nil {
+		return err
+	}
+	if listed[ScoresFile] != "" {
+		names = append(names, ScoresFile)
+	}
+	return atomicfile.RemoveFrom(f.path, names...)
 }
 
 // hold makes the folder where there is none, takes it for this process, and cleans up what one that
@@ -442,7 +494,8 @@ func Shortened(changed *voxsaw.ChangedError) (before, now int, ok bool) {
 }
 
 // longer says what it means that a run has more steps than it was started with; "" if it has not.
-func (f *Folder) longer(o voxsaw.Training) string {
+// byShare is what else than the learning rate goes by the share of the steps that are done.
+func (f *Folder) longer(o voxsaw.Training, byShare string) string {
 	if f == nil || f.steps == 0 {
 		return ""
 	}
@@ -450,12 +503,19 @@ func (f *Folder) longer(o voxsaw.Training) string {
 	before := o
 	before.Steps = f.steps
 	at := max(f.steps-1, 0)
-	if before.Rate(at) == o.Rate(at) {
-		return text +
-			": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
+	const others = "the result is not that of a run that was to have %d steps from the start"
+	if before.Rate(at) != o.Rate(at) {
+		return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; "+others,
+			text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)
 	}
-	return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; the result is not that of a run that was to have %d steps from the start",
-		text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)
+	if byShare != "" {
+		return fmt.Sprintf("%s: %s, and so it has learnt in another way; "+others, text, byShare, o.Steps)
+	}
+	text += ": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
+	if f.best == f.steps && !due(o, o.ValidateEvery, f.best) {
+		text += fmt.Sprintf("; the best so far are those of step %d, which that run would not have validated", f.best)
+	}
+	return text
 }
 
 // Differences lists for a person the settings in which two YAML texts differ, by their dotted keys.
@@ -491,7 +551,7 @@ func (f *Folder) Last() string { return Last(f.path) }
 func Best(folder string) string { return filepath.Join(folder, bestFile) }
 
 // CheckpointOf is the checkpoint of a run's folder that predicts: the best one, or the last where
-// nothing was validated. A path that is no folder is the checkpoint itself. A folder without one is
+// nothing was scored. A path that is no folder is the checkpoint itself. A folder without one is
 // an [fs.ErrNotExist].
 func CheckpointOf(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {

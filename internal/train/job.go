@@ -26,6 +26,10 @@ type Job[B any] struct {
 	Compile func(Workbench) (Learner[B], error)
 	// Start sets the first weights of a new run, and says what it did; nil: they are random.
 	Start func(*nn.Params) (note string, err error)
+	// ByShare says what else than the learning rate goes by the share of the steps that are done,
+	// so that it changes where a run is given more steps: "the weight of a loss grows over the
+	// first third of the steps"; empty: nothing.
+	ByShare string
 	// Undivided says what to choose where a network normalises by the batch, which then cannot be
 	// divided, and has no other norm to choose; empty: it has.
 	Undivided string
@@ -76,6 +80,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	folder.among(group)
+	folder.until(j.Options.Steps)
 	state := struct{ Finished, Started bool }{folder.Finished(), folder.Started()}
 	if err := group.FromRoot(&state); err != nil {
 		return voxsaw.Summary{}, err
@@ -118,8 +123,8 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	summary, err := Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer,
-		Loaders: o.Loaders,
-		FLOPs:   stepFLOPs(learner, w.Group) * float64(max(group.Size, 1)),
+		Loaders: o.Loaders, ByShare: j.ByShare,
+		FLOPs: stepFLOPs(learner, w.Group) * float64(max(group.Size, 1)),
 	})
 	if note := w.Optimizer.SumNote(); err == nil && note != "" && o.Observer != nil {
 		o.Observer.Note(note)

@@ -114,9 +114,9 @@ type rule interface {
 	// fused is the kernel that computes the gradient of a convolution's weights, too: parameters,
 	// states..., sum of squares <- x, dy, hyper; nil where there is none.
 	fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error)
-	// hyper are the hyperparameters of a step, counted from 0; frozen those of one that changes
-	// nothing.
-	hyper(step int, rate, decay, clip float64) []float32
+	// hyper are the hyperparameters of the t-th step of these parameters, counted from 1; frozen
+	// those of one that changes nothing, and does not count.
+	hyper(t int, rate, decay, clip float64) []float32
 	frozen() []float32
 	// factor is where among them the factor of the gradient stands.
 	factor() int
@@ -167,11 +167,11 @@ func (adamW) frozen() []float32 { return make([]float32, 8) }
 
 func (adamW) factor() int { return 5 }
 
-func (r adamW) hyper(step int, rate, decay, clip float64) []float32 {
-	t := float64(step + 1)
+func (r adamW) hyper(t int, rate, decay, clip float64) []float32 {
+	n := float64(t)
 	return []float32{
 		float32(rate), float32(1 - r.o.Momentum), float32(1 - r.o.Beta2), epsilon, float32(decay), float32(clip),
-		float32(1 - math.Pow(r.o.Momentum, t)), float32(1 - math.Pow(r.o.Beta2, t)),
+		float32(1 - math.Pow(r.o.Momentum, n)), float32(1 - math.Pow(r.o.Beta2, n)),
 	}
 }
 
@@ -204,6 +204,23 @@ type rate struct {
 	decay  func(step int) float64 // nil: 1
 	decays bool
 	hyper  device.Buffer // its row of the optimiser's
+	// steps before step "until" that were not frozen
+	taken, until int
+}
+
+// number is the how-manieth step of these parameters the given one is, counted from 1: those in
+// which they were frozen do not count, as PyTorch counts the steps of a parameter from its first
+// gradient on. It follows from the steps alone, so that a run that is resumed needs no count.
+func (r *rate) number(step int) int {
+	if step < r.until {
+		r.taken, r.until = 0, 0
+	}
+	for ; r.until < step; r.until++ {
+		if r.factor(r.until) != 0 {
+			r.taken++
+		}
+	}
+	return r.taken + 1
 }
 
 // A span is one parameter.
@@ -454,7 +471,7 @@ func (s *optimizer) set(step int, clip float64) error {
 			decay *= r.decay(step)
 		}
 		factor := r.factor(step)
-		hyper := s.rule.hyper(step, s.options.Rate(step)*factor, decay, clip)
+		hyper := s.rule.hyper(r.number(step), s.options.Rate(step)*factor, decay, clip)
 		if factor == 0 {
 			hyper = s.rule.frozen()
 		}

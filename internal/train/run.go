@@ -30,6 +30,7 @@ type Setup struct {
 	Loaders   int             // goroutines that prepare data; 0: 2, or what a GPU leaves free
 	Ahead     int             // batches prepared ahead of their use; 0: 4, one a loader at least
 	FLOPs     float64         // of a step, over all ranks; 0: nobody counted
+	ByShare   string          // see [Job]
 }
 
 // loaders is how many goroutines prepare data. The cores of a machine have nothing else to do where
@@ -189,6 +190,7 @@ type loop struct {
 	silence             silence
 	cannotWrite         bool    // to the log, which was said
 	flops               float64 // of a step
+	byShare             string
 }
 
 func newLoop(params Params, setup Setup) (_ *loop, err error) {
@@ -197,7 +199,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	}
 	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder,
 		observer: setup.Observer, optimizer: setup.Optimizer, start: Now(), savedAt: time.Now(),
-		flops: setup.FLOPs}
+		flops: setup.FLOPs, byShare: setup.ByShare}
 	if l.observer == nil {
 		l.observer = silent{}
 	}
@@ -301,12 +303,10 @@ func (l *loop) open() error {
 		}
 	} else if err := l.folder.unseal(); err != nil {
 		return fmt.Errorf("resuming: %w", err)
-	} else if l.folder.changed {
-		if err := l.folder.writeConfig(); err != nil {
-			return err
-		}
+	} else if err := l.folder.goOn(l.options.Steps); err != nil {
+		return err
 	}
-	if note := l.folder.longer(l.options); note != "" {
+	if note := l.folder.longer(l.options, l.byShare); note != "" {
 		l.observer.Note(note)
 	}
 	if _, err := os.Stat(l.folder.Last()); err == nil {
@@ -501,7 +501,7 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
-	best, before := l.now.BestStep == 0 || v.Score > l.now.Best, l.now
+	best, before := !v.Unscored && (l.now.BestStep == 0 || v.Score > l.now.Best), l.now
 	l.now.Validated, l.last = l.now.Step, v
 	if best {
 		l.now.Best, l.now.BestStep = v.Score, l.now.Step
