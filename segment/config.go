@@ -307,7 +307,7 @@ func describeLabels(names map[uint16]string) string {
 
 // Reference is a label map with the labels that are learnt with these settings, which are resolved:
 // merged into the first of each class, all others but ignored ones background. A class is undrawn
-// where none of its labels was drawn.
+// where one of its labels was not drawn.
 func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 	classes, _ := parseClasses(c.Labels) // checked when they were resolved
 	table, first, names := classTable(classes), []uint16{0}, map[uint16]string{}

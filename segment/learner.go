@@ -269,8 +269,10 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		for class := range found {
 			found[class] = found[class] || cases[i].Found[class]
 		}
+		nothing := incomparable(l.classes, c.Record)
 		for class, labels := range l.classes {
-			if slices.ContainsFunc(labels, func(label uint16) bool { return c.LabelCounts[label] > 0 }) {
+			if !slices.Contains(nothing, class+1) &&
+				slices.ContainsFunc(labels, func(label uint16) bool { return c.LabelCounts[label] > 0 }) {
 				there[class+1]++
 			}
 		}

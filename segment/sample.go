@@ -240,6 +240,11 @@ func (s *sampler) labelledCrop(image, target []float32, size [3]int, r *rand.Ran
 			merged[class] = 1
 		}
 	}
+	for i, class := range target { // what was drawn of a class that was not drawn whole
+		if class > 0 && merged[int(class)] > 0 {
+			target[i] = 0
+		}
+	}
 	return c.ID, merged, nil
 }
 

@@ -21,8 +21,13 @@ func (c Config) ShownIn(store *prepared.Store, cases []string) []int {
 	shown := make([]int, len(classes))
 	for _, id := range cases {
 		r, _ := store.Record(id)
+		var undrawn []int
+		if c.mergesUndrawn() { // then what is drawn of them is not learnt
+			undrawn = undrawnClasses(classes, r.Undrawn)
+		}
 		for n, class := range classes {
-			if slices.ContainsFunc(class, func(label uint16) bool { return r.LabelCounts[label] > 0 }) {
+			if !slices.Contains(undrawn, n+1) &&
+				slices.ContainsFunc(class, func(label uint16) bool { return r.LabelCounts[label] > 0 }) {
 				shown[n]++
 			}
 		}

@@ -38,10 +38,12 @@ func (c Config) UndrawnLearnt() string {
 	return "There its voxels are learnt as background"
 }
 
-// undrawnClasses are the numbers of the classes, from 1, of which no label was drawn.
+// undrawnClasses are the numbers of the classes, from 1, of which a label was not drawn. Where a
+// class is both kidneys and one of them was drawn, nobody knows where the other is: the whole class
+// counts as undrawn, for its voxels would be background otherwise.
 func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
 	for n, class := range classes {
-		if !slices.ContainsFunc(class, func(label uint16) bool { return !slices.Contains(undrawn, label) }) {
+		if slices.ContainsFunc(class, func(label uint16) bool { return slices.Contains(undrawn, label) }) {
 			numbers = append(numbers, n+1)
 		}
 	}
@@ -49,8 +51,8 @@ func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
 }
 
 // incomparable are the numbers of the classes of which a case has nothing to compare a prediction
-// with, as [Config.Reference] leaves them out of scores: no label was drawn, or one was and other
-// structures have all its voxels.
+// with, as [Config.Reference] leaves them out of scores: a label was not drawn, or it was and other
+// structures have all voxels of the class.
 func incomparable(classes [][]uint16, r prepared.Record) []int {
 	numbers := undrawnClasses(classes, r.Undrawn)
 	for n, class := range classes {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -17,7 +18,7 @@ import (
 )
 
 // Validation and scores leave out what nobody drew in a case, whatever the network says there. A
-// class of several labels is left out where none of them was drawn.
+// class of several labels is left out where one of them was not drawn.
 func TestUndrawnClassesAreLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	w, err := prepared.NewWriter(filepath.Join(dir, "prepared"), volume.DefaultPreparation())
@@ -38,7 +39,7 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 		{ID: "all", Image: scan, Labels: labels},
 		{ID: "trained", Image: scan, Labels: labels},
 		// there are voxels of label 4: it was drawn
-		{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{2, 3, 4}},
+		{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{2, 4}},
 	} {
 		if _, err := w.Add(in); err != nil {
 			t.Fatal(err)
@@ -105,7 +106,7 @@ func TestUndrawnClassesAreLeftOut(t *testing.T) {
 	}
 
 	partly.Undrawn = []uint16{2, 3}
-	if r := c.Reference(partly); !slices.Equal(r.Undrawn, []uint16{2}) {
+	if r := c.Reference(partly); !slices.Equal(r.Undrawn, []uint16{2, 3}) {
 		t.Errorf("the reference lacks %v", r.Undrawn)
 	}
 	c.Labels = []string{"4", "2+3"}
@@ -264,4 +265,52 @@ func hiding(t *testing.T, n int, hidden func(n int) bool) *prepared.Store {
 		cases = append(cases, in)
 	}
 	return traintest.Store(t, volume.DefaultPreparation(), cases...)
+}
+
+// A class of which one label was drawn in a case, and another was not, is one with the background
+// there, and nothing that is drawn of it is learnt or scored: the rest would be learnt as
+// background.
+func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
+	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: labels.Names}
+	for n, label := range partly.Labels {
+		if label == 3 {
+			partly.Labels[n] = 0
+		}
+	}
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
+		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+	for _, undrawn := range []string{"", UndrawnBackground} {
+		c := tiny()
+		c.Labels, c.Crop, c.Foreground, c.Undrawn, c.Batch = []string{"2", "3+4"}, [3]int{24, 20, 16}, 0, undrawn, 1
+		c.Augment = Augmentation{}
+		c = resolved(t, c, store)
+		shown := c.ShownIn(store, []string{"all", "partly"})
+		s, err := newSampler(c, labelled{Store: store, Train: []string{"partly", "all"}}, 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.train = []string{"partly"}
+		b, err := s.Batch(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := slices.Contains(b.targets, 2)
+		if undrawn == "" && (!slices.Equal(b.merged, []float32{0, 0, 1}) || there || !slices.Equal(shown, []int{2, 1})) {
+			t.Errorf("merged %v, its voxels are of the class: %v, shown in %v", b.merged, there, shown)
+		}
+		if undrawn != "" && (!there || !slices.Equal(shown, []int{2, 2})) {
+			t.Errorf("as background: its voxels are of the class: %v, shown in %v", there, shown)
+		}
+		if got := c.UndrawnIn(store, []string{"all", "partly"}); !strings.Contains(got, "in 1 of 2 (partly)") {
+			t.Errorf("said %q", got)
+		}
+		r, _ := store.Record("partly")
+		if got := incomparable(s.classes, r); !slices.Equal(got, []int{2}) {
+			t.Errorf("not scored are %v", got)
+		}
+	}
 }
