@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pytorch"
@@ -45,8 +46,12 @@ func ReadKind(path, use string, kinds ...string) (Description, error) {
 }
 
 // Digest is the SHA-256 of a checkpoint's tensors, their names and shapes, as the file says; of one
-// of an earlier format, which does not say it, it is worked out.
+// of an earlier format, which does not say it, it is worked out. Of a file that PyTorch has written
+// it is that of all its bytes.
 func Digest(path string) (string, error) {
+	if IsPyTorch(path) {
+		return atomicfile.SHA256(path)
+	}
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return "", err

@@ -380,12 +380,15 @@ func (t Trial) Name() string {
 
 // Cases are the roles of the cases in an experiment, as subsets.json records them.
 type Cases struct {
-	Unlabelled []string        `json:"unlabelled,omitempty"` // set aside for pretraining
-	Folds      []Subsets       `json:"folds"`
-	splits     []dataset.Split // all folds, those that are not run too
-	doubts     []string        // what people should know about the folds
-	plain      []string        // cases that have no labels
-	patients   dataset.Patients
+	Unlabelled []string  `json:"unlabelled,omitempty"` // set aside for pretraining
+	Folds      []Subsets `json:"folds"`
+	// ByPatient says that learning curves are measured on none of the patients that a run learns
+	// from. Earlier versions left out its cases alone, and what they began goes on so.
+	ByPatient bool            `json:"curves_by_patient,omitempty"`
+	splits    []dataset.Split // all folds, those that are not run too
+	doubts    []string        // what people should know about the folds
+	plain     []string        // cases that have no labels
+	patients  dataset.Patients
 }
 
 // Subsets are the cases of a fold.
@@ -400,7 +403,7 @@ type Subsets struct {
 // with adds folds and fractions that an experiment had before, and lists, after the changes found
 // already, what was divided in another way.
 func (c Cases) with(before Cases, changes []string) (Cases, []string) {
-	c.Folds = slices.Clone(c.Folds)
+	c.Folds, c.ByPatient = slices.Clone(c.Folds), c.ByPatient && before.ByPatient
 	compare := func(what string, was, is []string) {
 		if !slices.Equal(was, is) {
 			changes = append(changes, fmt.Sprintf("%s: %d in the run, %d now, not the same (see subsets.json)", what,
@@ -434,7 +437,7 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 // cases divides the labelled cases, and keeps those without labels; the result depends on names,
 // patients and plan alone.
 func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, error) {
-	c := Cases{plain: plain, patients: patients}
+	c := Cases{plain: plain, patients: patients, ByPatient: p.Curve > 0}
 	var err error
 	if p.Unlabelled > 0 {
 		if ids, c.Unlabelled, err = dataset.HoldOut(ids, patients, p.Unlabelled, p.SubsetSeed); err != nil {
@@ -513,12 +516,17 @@ func (p Plan) subsetSeed(number uint64) uint64 {
 }
 
 // curveCases are the cases that a run's learning curve is measured on: the first, in an order of
-// the seed's own, of the fold's training cases that the run does not learn from.
-func (p Plan) curveCases(fold, train []string, number uint64) []string {
+// the seed's own, of the fold's training cases that the run does not learn from, nor from others of
+// their patients.
+func (p Plan) curveCases(c Cases, fold, train []string, number uint64) []string {
 	if p.Curve == 0 {
 		return nil
 	}
-	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(train, id) })
+	used := train
+	if c.ByPatient {
+		used = slices.Concat(train, c.patients.Torn(train, fold))
+	}
+	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(used, id) })
 	slices.Sort(rest)
 	seed.Rand(p.SubsetSeed, "curve", number).Shuffle(len(rest), func(a, b int) { rest[a], rest[b] = rest[b], rest[a] })
 	rest = rest[:min(len(rest), p.CurveCases)]
@@ -534,7 +542,7 @@ func (p Plan) trials(c Cases) []Trial {
 		for _, f := range c.Folds {
 			for _, fraction := range p.Fractions {
 				train := f.Fractions[p.subset(fraction, number)]
-				curve := p.curveCases(f.Train, train, number)
+				curve := p.curveCases(c, f.Train, train, number)
 				for _, i := range p.Inits {
 					t := Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train, Test: f.Test,
 						Curve: curve}

@@ -65,16 +65,18 @@ func (p *Plan) earlier() (err error) {
 // trialRecord is what decides a trial's result, as its run records it.
 type trialRecord[I any] struct {
 	segment.Config `yaml:",inline"`
-	Init           string       `yaml:"init"`
-	Cases          []string     `yaml:"cases,flow"`
-	Curve          []string     `yaml:"curve,flow,omitempty"`
-	WithoutLabels  []string     `yaml:"without_labels,flow,omitempty"`
-	Test           []string     `yaml:"test,flow"`
-	Inference      I            `yaml:"inference"`
-	Metrics        eval.Options `yaml:"metrics"`
-	Teachers       int          `yaml:"teachers,omitempty"`
-	Agreement      float64      `yaml:"agreement,omitempty"`
-	ScoreOn        string       `yaml:"score_on,omitempty"`
+	Init           string `yaml:"init"`
+	// of a checkpoint that the plan names
+	InitDigest    string       `yaml:"init_digest,omitempty"`
+	Cases         []string     `yaml:"cases,flow"`
+	Curve         []string     `yaml:"curve,flow,omitempty"`
+	WithoutLabels []string     `yaml:"without_labels,flow,omitempty"`
+	Test          []string     `yaml:"test,flow"`
+	Inference     I            `yaml:"inference"`
+	Metrics       eval.Options `yaml:"metrics"`
+	Teachers      int          `yaml:"teachers,omitempty"`
+	Agreement     float64      `yaml:"agreement,omitempty"`
+	ScoreOn       string       `yaml:"score_on,omitempty"`
 }
 
 // earlierInference is the settings of inference under the keys of earlier versions.
@@ -93,7 +95,11 @@ func (r trialRecord[I]) text() ([]byte, error) { return config.Marshal(&r) }
 // there keeps the keys of that version.
 func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]byte, error) {
 	i := p.initialisation(t.Init)
-	now := trialRecord[segment.Inference]{c, init, checkpoint.ListForConfig(t.Train), t.Curve,
+	digest, err := firstWeights(folder, i)
+	if err != nil {
+		return nil, err
+	}
+	now := trialRecord[segment.Inference]{c, init, digest, checkpoint.ListForConfig(t.Train), t.Curve,
 		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement, p.ScoreOn}
 	path := train.ConfigOf(folder)
 	if _, err := os.Stat(path); err == nil && !config.Gives(path, "", "score_on") {
@@ -109,8 +115,23 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		// nothing decided there: with and without the key, all components were kept
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
-	return trialRecord[earlierInference]{c, init, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
+	return trialRecord[earlierInference]{c, init, digest, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
 		p.Metrics, i.Teachers, i.Agreement, now.ScoreOn}.text()
+}
+
+// firstWeights is the digest of the checkpoint that the plan names for an initialisation: a file
+// that has other weights by now is another beginning. A run of an earlier version, which did not
+// note it, goes on without.
+func firstWeights(folder string, i Initialisation) (string, error) {
+	path := train.ConfigOf(folder)
+	if _, err := os.Stat(path); i.Checkpoint == "" || err == nil && !config.Gives(path, "", "init_digest") {
+		return "", nil
+	}
+	digest, err := checkpoint.Digest(i.Checkpoint)
+	if err != nil {
+		return "", fmt.Errorf("initialisation %s: %w", i.Name, err)
+	}
+	return digest, nil
 }
 
 // components says what predictions of a finished trial keep: "all", "largest", or "largest of

@@ -229,7 +229,8 @@ func (r *runner) begin() error {
 		return err
 	}
 	// rank 0 has looked at what the folder holds
-	if err := r.group.FromRoot(&r.plan.Inference.Components); err != nil {
+	if err := errors.Join(r.group.FromRoot(&r.plan.Inference.Components),
+		r.group.FromRoot(&r.result.Cases.ByPatient)); err != nil {
 		return err
 	}
 	r.result.Plan = r.plan
@@ -334,6 +335,12 @@ func (r *runner) record() error {
 		cases, changes = cases.with(divided, changes)
 		if len(changes) > 0 {
 			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
+		}
+		now := r.plan.trials(r.result.Cases)
+		r.result.Cases.ByPatient = cases.ByPatient
+		if !slices.EqualFunc(now, r.plan.trials(r.result.Cases),
+			func(a, b Trial) bool { return slices.Equal(a.Curve, b.Curve) }) {
+			r.Console.Note("WARNING: an earlier version began this experiment: learning curves may be measured on other scans of patients that a run learns from. It goes on so; in a folder of its own, the same plan leaves these patients out")
 		}
 	}
 	data, err := json.MarshalIndent(cases, "", "  ")

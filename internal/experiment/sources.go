@@ -131,13 +131,20 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 		return r, err
 	}
 	defer os.RemoveAll(folder)
-	cases := []string{"one", "two", "three", "four"}
-	store, err := madeUp(folder, cases)
+	cases, unlabelled := []string{"one", "two", "three", "four"}, []string{"five", "six"}
+	store, err := madeUp(folder, cases, unlabelled)
 	if err != nil {
 		return r, err
 	}
 	defer store.Close()
 	data := sample.Data{Store: store, Train: cases}
+	tuned := func(c segment.Config) sample.Data {
+		d := data
+		if c.Unlabelled {
+			d.Unlabelled = unlabelled
+		}
+		return d
+	}
 	folds := p.Folds
 	if len(p.RunFolds) > 0 {
 		folds = len(p.RunFolds)
@@ -165,7 +172,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 			return r, err
 		}
 		one, err := Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
-			_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
+			_, _, err := segment.Finetune(ctx, dev, c, tuned(c), "", o)
 			return err
 		})
 		if err != nil {
@@ -198,7 +205,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 	}
 	c, err := of(p.Finetune)
 	if err == nil {
-		r.Rate, err = rateOf(ctx, dev, c, data)
+		r.Rate, err = rateOf(ctx, dev, c, tuned(c))
 	}
 	return r, err
 }
@@ -220,16 +227,19 @@ func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sampl
 	})
 }
 
-// madeUp prepares made-up patients.
-func madeUp(folder string, names []string) (*prepared.Store, error) {
+// madeUp prepares made-up patients, with labels and without.
+func madeUp(folder string, labelled, unlabelled []string) (*prepared.Store, error) {
 	w, err := prepared.NewWriter(folder, volume.DefaultPreparation())
 	if err != nil {
 		return nil, err
 	}
-	for n, name := range names {
+	for n, name := range slices.Concat(labelled, unlabelled) {
 		scan, organs, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{48, 40, 40}})
 		if err != nil {
 			return nil, err
+		}
+		if n >= len(labelled) {
+			organs = nil
 		}
 		if _, err := w.Add(prepared.Input{ID: name, Image: scan, Labels: organs}); err != nil {
 			return nil, err

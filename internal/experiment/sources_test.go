@@ -71,7 +71,8 @@ func TestRehearsal(t *testing.T) {
 	p.Finetune.Crop, p.Finetune.Train.Steps = [3]int{16, 16, 16}, 7
 	pretrain := "{network: {channels: 2, levels: 1, norm: instance}, crop: [24, 24, 24], grid: [2, 2, 2], features: 8, train: {steps: 5}}"
 	p.Inits = []Initialisation{{Name: Scratch}, {Name: "own", Pretrain: config.NewSection(pretrain)},
-		{Name: "other", Data: "elsewhere", Pretrain: config.NewSection(pretrain)}}
+		{Name: "other", Data: "elsewhere", Pretrain: config.NewSection(pretrain)},
+		{Name: "mean teacher", Finetune: config.NewSection("{unlabelled: true, train: {average: 0.99}}")}}
 	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Of("fine-tuning").Trainings != 36 || r.Of("pretraining").Trainings != 2+1 || !(r.Rate > 1e6) ||
+	if r.Of("fine-tuning").Trainings != 48 || r.Of("pretraining").Trainings != 2+1 || !(r.Rate > 1e6) ||
 		!(r.Time() > 0) {
 		t.Errorf("%+v", r)
 	}
@@ -90,7 +91,7 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if half.Of("fine-tuning").Trainings != 12 || 3*half.Of("fine-tuning").FLOPs != 2*r.Of("fine-tuning").FLOPs ||
+	if half.Of("fine-tuning").Trainings != 16 || 3*half.Of("fine-tuning").FLOPs != 2*r.Of("fine-tuning").FLOPs ||
 		*half.Of("pretraining") != *r.Of("pretraining") {
 		t.Errorf("%+v, of other steps %+v", r, half)
 	}
