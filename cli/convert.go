@@ -89,9 +89,14 @@ func convertToMONAI(cmd *cobra.Command, path, out string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(),
 			"MONAI's VNet has 16 channels, this one has %d: its blocks take them, VNet itself does not\n", n.Channels)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "for VNet(spatial_dims=3, in_channels=1, out_channels=%d, act=%q)\n", n.Classes,
-		n.Activation)
+	fmt.Fprintln(cmd.ErrOrStderr(), "for "+ofMONAI(n))
 	return nil
+}
+
+// ofMONAI is how MONAI makes a network.
+func ofMONAI(n voxsaw.Network) string {
+	return fmt.Sprintf("VNet(spatial_dims=3, in_channels=%d, out_channels=%d, act=%q)", n.InputChannels(), n.Classes,
+		n.Activation)
 }
 
 // plannedOf reads what a checkpoint's network and scans are in nnU-Net's words.

@@ -127,8 +127,22 @@ func (o selftrainOptions) check(cmd *cobra.Command, student string) error {
 		return err
 	}
 	defer store.Close()
-	if _, err := o.Config.Resolve(store); err != nil {
+	c, err := o.Config.Resolve(store)
+	if err != nil {
 		return &usageError{err}
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	return learnsFromTargets(dev, c)
+}
+
+// learnsFromTargets says whether a device can train a student with some structures ignored.
+func learnsFromTargets(dev voxsaw.Device, c segment.Config) error {
+	if err := segment.CheckTargets(dev, c); err != nil {
+		return withHint(err, "--undrawn background leaves out scans in which a structure is ignored")
 	}
 	return nil
 }
