@@ -323,7 +323,8 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 		r := seed.Rand(c.Train.Seed, "photo", uint64(step), uint64(image))
 		photo := l.train[r.IntN(len(l.train))]
 		flipped := c.Mirror && r.IntN(2) == 1
-		if err := l.data.show(b.photographs, image, photo, c.Input, flipped); err != nil {
+		gray := c.Input.grayed(r)
+		if err := l.data.show(b.photographs, image, photo, c.Input, flipped, gray); err != nil {
 			return nil, err
 		}
 		b.names = append(b.names, l.data.Photos.Name(photo))
@@ -340,7 +341,7 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 }
 
 // show writes a whole photograph as one of several.
-func (m Marked) show(dst []float32, image, photo int, in Input, flipped bool) error {
+func (m Marked) show(dst []float32, image, photo int, in Input, flipped, gray bool) error {
 	pixels, err := m.Photos.At(photo)
 	if err != nil {
 		return err
@@ -348,7 +349,7 @@ func (m Marked) show(dst []float32, image, photo int, in Input, flipped bool) er
 	width, height := m.Photos.Size()
 	size := 3 * height * width
 	in.write(dst[image*size:(image+1)*size], view{photo: pixels, stride: 3 * width, height: height, width: width,
-		mirrored: flipped})
+		mirrored: flipped, gray: gray})
 	return nil
 }
 

@@ -76,7 +76,7 @@ type found struct {
 
 // find finds objects on a photograph, the most confident first.
 func (t *detector) find(photo int) ([]found, error) {
-	if err := t.data.show(t.photograph, 0, photo, t.config.Input, false); err != nil {
+	if err := t.data.show(t.photograph, 0, photo, t.config.Input, false, false); err != nil {
 		return nil, err
 	}
 	err := t.maps.Set("photographs", t.photograph)

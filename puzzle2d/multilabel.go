@@ -165,7 +165,7 @@ func (c *Multilabel) places(views, width, height int) []place {
 }
 
 // cut writes a view of a photograph as item of a batch.
-func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place) error {
+func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place, gray bool) error {
 	pixels, err := data.Photos.At(photo)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place) e
 	size := 3 * c.Crop * c.Crop
 	c.Input.write(b.images[item*size:(item+1)*size], view{
 		photo: pixels, stride: 3 * width, top: at.top, left: at.left, height: c.Crop, width: c.Crop,
-		mirrored: at.mirrored,
+		mirrored: at.mirrored, gray: gray,
 	})
 	b.names[item] = data.Photos.Name(photo)
 	for class, truth := range data.truths(photo) {
@@ -200,8 +200,8 @@ func (l *multilabelLearner) Batch(ctx context.Context, step int) (*marks, error)
 			return nil, err
 		}
 		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(item))
-		if err := l.config.cut(b, item, l.data, l.data.Train[r.IntN(len(l.data.Train))],
-			l.config.place(r, width, height)); err != nil {
+		photo, at := l.data.Train[r.IntN(len(l.data.Train))], l.config.place(r, width, height)
+		if err := l.config.cut(b, item, l.data, photo, at, l.config.Input.grayed(r)); err != nil {
 			return nil, err
 		}
 	}
@@ -263,7 +263,7 @@ func (c *Multilabel) precision(ctx context.Context, program *nn.Program, data Ma
 		count := min(c.Batch, total-from)
 		for item := range c.Batch { // the last batch is filled up with views that do not count
 			at := from + min(item, count-1)
-			if err := c.cut(batch, item, data, photos[at/len(places)], places[at%len(places)]); err != nil {
+			if err := c.cut(batch, item, data, photos[at/len(places)], places[at%len(places)], false); err != nil {
 				return Precision{}, err
 			}
 		}
