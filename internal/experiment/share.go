@@ -243,7 +243,12 @@ func (e *encoderError) Error() string { return e.cause.Error() }
 func (r *runner) all(ctx context.Context, trials []Trial) error {
 	scores := make([][]eval.Score, len(trials))
 	s := &Sharing{Setting: r.Setting, Arms: "initialisations", Done: finished, Compare: compare,
-		Owner: owner, Begin: r.begin, Run: func(ctx context.Context, n int) (err error) {
+		Owner: owner, Begin: func() error {
+			err := r.begin()
+			// as the experiment was begun: by an earlier version, perhaps
+			trials = r.plan.trials(r.result.Cases)
+			return err
+		}, Run: func(ctx context.Context, n int) (err error) {
 			scores[n], err = r.trial(ctx, trials[n])
 			return err
 		}}
