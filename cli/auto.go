@@ -84,9 +84,10 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	if begun && !givenNow(cmd, cmd.Flags().Lookup("hours")) {
 		o.Hours = before.Hours
 	}
+	var s stageOf
 	job := auto.Job{
 		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
-		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args) },
+		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args, &s) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
 	for _, label := range o.Labels {
@@ -123,19 +124,22 @@ func machineFlags(cmd *cobra.Command) (flags []string) {
 	return flags
 }
 
-// stageKey is the key of what the context of a command says that is a stage of a job.
+// stageKey is the key of the [stageOf] that the context of a command has that is a stage of a job.
 type stageKey struct{}
+
+// stageOf is what the stages of a job have said already.
+type stageOf struct{ fingerprint bool }
 
 // isStage tells whether a command is a stage of a job, which knows by itself what comes next.
 func isStage(ctx context.Context) bool { return ctx.Value(stageKey{}) != nil }
 
 // carryOut carries out a command as if it had been typed.
-func carryOut(ctx context.Context, cmd *cobra.Command, args []string) error {
+func carryOut(ctx context.Context, cmd *cobra.Command, args []string, s *stageOf) error {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(cmd.OutOrStdout())
 	root.SetErr(cmd.ErrOrStderr())
-	ctx = context.WithValue(ctx, stageKey{}, true)
+	ctx = context.WithValue(ctx, stageKey{}, s)
 	defer debug.FreeOSMemory() // the next stage plans with what is free
 	return root.ExecuteContext(ctx)
 }

@@ -134,17 +134,16 @@ func notBeside(cmd *cobra.Command, why, kind string, names ...string) error {
 	return nil
 }
 
-// showPlan prints what the scans are like, and what was decided.
+// showPlan prints what the scans are like, once in a job, and what was decided.
 func showPlan(cmd *cobra.Command, p *planning.Plan, f planning.Fingerprint, title string) error {
-	var found [][]string
-	for _, row := range f.Facts().Text() {
-		found = append(found, row[:])
+	s, job := cmd.Context().Value(stageKey{}).(*stageOf)
+	if !job || !s.fingerprint {
+		if err := showFingerprint(cmd, f); err != nil {
+			return err
+		}
 	}
-	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{
-		Title:  "Fingerprint: " + numbers.Count(len(f.Scans), "scan"),
-		Header: []string{"", "median (least to most)"}, Rows: found, Remarks: true,
-	}); err != nil {
-		return err
+	if job {
+		s.fingerprint = true
 	}
 	rows := make([][]string, len(p.Decisions))
 	for n, d := range p.Decisions {
@@ -152,6 +151,17 @@ func showPlan(cmd *cobra.Command, p *planning.Plan, f planning.Fingerprint, titl
 	}
 	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: title, Header: []string{"", "", "because"},
 		Rows: rows, Remarks: true})
+}
+
+func showFingerprint(cmd *cobra.Command, f planning.Fingerprint) error {
+	var found [][]string
+	for _, row := range f.Facts().Text() {
+		found = append(found, row[:])
+	}
+	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{
+		Title:  "Fingerprint: " + numbers.Count(len(f.Scans), "scan"),
+		Header: []string{"", "median (least to most)"}, Rows: found, Remarks: true,
+	})
 }
 
 // prepareBy is the command that prepares scans as a plan says.

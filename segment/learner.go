@@ -302,7 +302,8 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 				l.config.DescribeLabels(l.config.Labels[class-1])))
 		} else if there[class] > 0 && !found[class] {
 			v.Notes = append(v.Notes,
-				fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
+				fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train "+
+					"longer (--steps or --hours), with a larger --crop, or with more cases that show it",
 					l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
 	}

@@ -64,12 +64,14 @@ const (
 
 // The parts of the time.
 const (
-	trainings = 0.9  // of what is left when the scans are prepared, until a fine-tuning is done
-	reserved  = 0.03 // of all, from then on, for trainings slower than the first, and the end
-	ending    = 0.01 // of all is for the report: by then trainings are stopped
-	listing   = 0.8  // of the rest, at most, is what the quality list is thought to take
-	mostList  = 0.07 // of all, at most, is kept for it
-	slower    = 1.03 // of the steps that others have, more or fewer are as many
+	trainings  = 0.9  // of what is left when the scans are prepared, until a fine-tuning is done
+	reserved   = 0.03 // of all, from then on, for trainings slower than the first, and the end
+	ending     = 0.01 // of all is for the report: by then trainings are stopped
+	listing    = 0.8  // of the rest, at most, is what the quality list is thought to take
+	mostList   = 0.07 // of all, at most, is kept for it
+	beside     = 1.05 // of the time of steps is that of a training without validations, but it is
+	leastShare = 0.7  // at least of the time of one with them: few steps tell little
+	slower     = 1.03 // of the steps that others have, more or fewer are as many
 )
 
 // mostFolds is how many fine-tunings there are, in a time that is long enough.
@@ -200,8 +202,36 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 			"or the scans too small"), "label some scans, or give it more --hours")
 	}
 	result.Report = j.at(reportFile)
-	return result, j.stage(ctx, reportStage, slices.Concat([]string{"report"}, runs, []string{"--out", result.Report}),
-		nil)
+	if err := j.stage(ctx, reportStage, slices.Concat([]string{"report"}, runs, []string{"--out", result.Report}),
+		nil); err != nil {
+		return nil, err
+	}
+	return result, j.tellEnd()
+}
+
+// tellEnd says what time was used, and where the networks have few steps, in which time they would
+// have enough.
+func (j *Job) tellEnd() error {
+	j.Say("time: %s of %s were used", terminal.Duration(j.spent()), terminal.Duration(j.within()))
+	least, networks := planning.Enough, 0
+	for _, name := range j.state.Folds.names() {
+		if !j.done(name) {
+			continue
+		}
+		c, err := settingsOf(j.at(name))
+		if err != nil {
+			return err
+		}
+		least, networks = min(least, c.Steps), networks+1
+	}
+	if least < planning.Enough {
+		hours := j.Hours * planning.Enough / float64(max(least, 1))
+		digits := math.Pow(10, math.Floor(math.Log10(hours))-1)
+		j.Say("%s, of %s or more: a first try, for most is learnt after %d steps, for which there is time in about "+
+			"%.4g h: voxsaw auto %s --out NEW --hours %.4[4]g", numbers.Count(networks, "network"),
+			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits, hint.Words(j.Scans...))
+	}
+	return nil
 }
 
 // prepare looks at the scans and prepares them, unless they are prepared. It gives the folder of
@@ -414,7 +444,7 @@ func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) 
 		case n == 0 && p.Steps() >= planning.Most: // more steps gain nothing
 			within = 0
 		case n > 0:
-			c, to, err := j.likeFirst(names[0], filepath.Base(runs[len(runs)-1]), within)
+			c, to, err := j.likeFirst(names[0], filepath.Base(runs[len(runs)-1]), within, n < f.Count())
 			if err != nil {
 				return nil, err
 			}
@@ -443,8 +473,9 @@ func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) 
 
 // likeFirst are the settings of the first fine-tuning, with the steps that fit into a share of the
 // time as fast as the last one was that is finished, and how many times as many these are. Of steps
-// that differ by little there are as many, and no more than gain something.
-func (j *Job) likeFirst(first, last string, share time.Duration) (c settings, to float64, err error) {
+// that differ by little there are as many, and no more than gain something. Where nothing is held
+// out there are no validations, and their time is for steps.
+func (j *Job) likeFirst(first, last string, share time.Duration, holdsOut bool) (c settings, to float64, err error) {
 	if c, err = settingsOf(j.at(first)); err != nil {
 		return c, 0, err
 	}
@@ -453,6 +484,15 @@ func (j *Job) likeFirst(first, last string, share time.Duration) (c settings, to
 		return c, 0, err
 	}
 	took, steps := j.state.find(last).took(), float64(max(c.Steps, 1))
+	if !holdsOut {
+		status, err := train.ReadStatus(j.at(last))
+		if err != nil {
+			return c, 0, err
+		}
+		if alone := time.Duration(float64(status.Time) * beside); alone > 0 {
+			took = min(took, max(alone, time.Duration(float64(took)*leastShare)))
+		}
+	}
 	to = float64(share) / max(float64(took), 1) * float64(before.Steps) / steps
 	to = min(to, max(planning.Most/steps, 1))
 	if to > 1/slower && to < slower {
@@ -463,8 +503,12 @@ func (j *Job) likeFirst(first, last string, share time.Duration) (c settings, to
 	}
 	n := c.Steps
 	c.scale(to)
-	j.Say("%s took %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, "+
-		"and %s has %d", last, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
+	what := "took"
+	if !holdsOut {
+		what = "without its validations took"
+	}
+	j.Say("%s %s %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, "+
+		"and %s has %d", last, what, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
 		terminal.Duration(j.left()-j.forTraining()), numbers.Count(c.Steps, "step"), first, n)
 	return c, to, nil
 }

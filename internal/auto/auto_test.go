@@ -41,6 +41,8 @@ type verbs struct {
 	takes func(args []string) time.Duration
 	now   time.Time
 	end   time.Time
+	last  time.Duration // that the last command took
+	share float64       // of a training's time is that of its steps; the rest is for validations
 }
 
 // clock makes the jobs' clock the one of the commands.
@@ -60,6 +62,7 @@ func (v *verbs) clock(hours float64) {
 // before that.
 func (v *verbs) pass(ctx context.Context, args []string) error {
 	takes := v.takes(args)
+	v.last = takes
 	until := v.now.Add(takes)
 	late := until.After(v.end)
 	if late {
@@ -125,6 +128,9 @@ func (v *verbs) begin(args []string) {
 		steps := flagOf(args, "--steps")
 		if steps == "" {
 			steps = "700" // as --hours has chosen them
+			if !slices.Contains(args, "--hours") {
+				steps = strconv.Itoa(v.steps)
+			}
 		}
 		if slices.Contains(args, "--resume") {
 			if _, err := os.Stat(train.ConfigOf(out)); err == nil {
@@ -158,7 +164,7 @@ func (v *verbs) work(args []string) {
 	case "pretrain", "finetune":
 		v.begin(args)
 		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700}`)
-		v.write(filepath.Join(out, "metrics.csv"), "step,seconds\n")
+		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
 		v.write(train.Validations(out), "step,score,dsc,dsc_liver\n700,0.5,0.5,0."+strconv.Itoa(len(out))+"\n")
 	case "next", "report":
@@ -677,6 +683,26 @@ func TestFolderOfJobs(t *testing.T) {
 	}
 }
 
+// A job that could train little says so at its end, and in which time it could train enough.
+func TestFirstTry(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	for _, steps := range []int{100, planning.Most} {
+		v := &verbs{t: t, store: store, steps: steps}
+		var said []string
+		j := v.job(fmt.Sprint("job", steps), func(f string, a ...any) { said = append(said, fmt.Sprintf(f, a...)) })
+		if _, err := j.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		const want = "2 networks, of 700 steps or more: a first try, for most is learnt after 2500 steps, for which " +
+			"there is time in about 3.6 h: voxsaw auto scans --out NEW --hours 3.6"
+		if got := said[len(said)-1]; steps == 100 && got != want ||
+			steps > 100 && !strings.HasSuffix(got, "of 1 h 00 min were used") {
+			t.Errorf("%d steps: %q", steps, got)
+		}
+	}
+}
+
 // A job takes no longer than its time, whatever its machine does, and most of it where that is
 // steady: what the first training does not use of its part the later ones have. Times are by a
 // clock that goes on by what each command takes.
@@ -688,20 +714,22 @@ func TestTheTimeIsUsed(t *testing.T) {
 		drift  float64       // how many times slower later ones are
 		least  time.Duration // of the hour that is used
 		most   int           // networks that are finished
+		share  float64       // of the time is that of steps, in a training that holds cases out
 	}{
-		"as planned":              {3000, 1, 1, 56 * time.Minute, 5},
-		"faster than planned":     {3000, 0.83, 1, 56 * time.Minute, 5},
-		"two, faster":             {100, 0.83, 1, 56 * time.Minute, 2},
-		"two, the second slower":  {100, 0.83, 1.02, 56 * time.Minute, 2},
-		"two, the second crawls":  {100, 0.83, 3, 56 * time.Minute, 1},
-		"slower than planned":     {3000, 1.3, 1, 54 * time.Minute, 5},
-		"slower and slower":       {3000, 1.3, 1.5, 50 * time.Minute, 4},
-		"the first takes it all":  {3000, 9, 1, 56 * time.Minute, 0},
-		"no steps to be had more": {planning.Most, 0.1, 1, 0, 5},
+		"as planned":              {3000, 1, 1, 56 * time.Minute, 5, 1},
+		"faster than planned":     {3000, 0.83, 1, 56 * time.Minute, 5, 1},
+		"two, faster":             {100, 0.83, 1, 56 * time.Minute, 2, 1},
+		"two, the second slower":  {100, 0.83, 1.02, 56 * time.Minute, 2, 1},
+		"two, the second crawls":  {100, 0.83, 3, 56 * time.Minute, 1, 1},
+		"slower than planned":     {3000, 1.3, 1, 54 * time.Minute, 5, 1},
+		"slower and slower":       {3000, 1.3, 1.5, 50 * time.Minute, 4, 1},
+		"the first takes it all":  {3000, 9, 1, 56 * time.Minute, 0, 1},
+		"no steps to be had more": {planning.Most, 0.1, 1, 0, 5, 1},
+		"two, much validation":    {100, 0.9, 1, 56 * time.Minute, 2, 0.7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			v := &verbs{t: t, store: store, steps: test.steps}
+			v := &verbs{t: t, store: store, steps: test.steps, share: test.share}
 			each := 0.0
 			v.takes = func(args []string) time.Duration {
 				switch args[0] {
@@ -721,7 +749,11 @@ func TestTheTimeIsUsed(t *testing.T) {
 					each = hours * test.begins / steps
 					return time.Duration(steps * each * float64(time.Hour))
 				}
-				return time.Duration(steps * each * test.drift * float64(time.Hour))
+				all := steps * each * test.drift * float64(time.Hour)
+				if flagOf(args, "--hold-out") != "" { // it has no validations
+					all *= test.share
+				}
+				return time.Duration(all)
 			}
 			v.clock(1)
 			var said []string

@@ -15,6 +15,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // The rules' numbers.
@@ -334,8 +335,8 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		}
 	}
 	if fits < 1 {
-		return fmt.Errorf("not one step fits into %s: the first one takes %s here, further ones %s", duration(budget),
-			duration(timed.Start), duration(timed.Step))
+		return fmt.Errorf("not one step fits into %s: the first one takes %s here, further ones %s",
+			terminal.Duration(budget), terminal.Duration(timed.Start), terminal.Duration(timed.Step))
 	}
 	p.Steps, p.fits = min(fits, mostSteps), fits
 	w := p.Finetune
@@ -355,7 +356,7 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	default:
 		p.decide("crop", crop,
 			"nnU-Net's patch is %s; this is the largest of its shape of which %d steps fit into %s with %s",
-			p.patchText(), enoughSteps, duration(budget), numbers.Count(w.Network.Channels, "channel"))
+			p.patchText(), enoughSteps, terminal.Duration(budget), numbers.Count(w.Network.Channels, "channel"))
 	}
 	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"),
 		numbers.Count(w.Network.Levels, "level")),
@@ -403,11 +404,13 @@ func (p *Plan) time() {
 		data = "a made-up scan, for none is prepared"
 	}
 	parts := fmt.Sprintf("%s to begin and for a first step, %s of %s (as %d of the training itself took, on %s)",
-		duration(p.Timed.Start), numbers.Count(max(p.Steps-1, 0), "step"), duration(p.Step), p.Timed.Steps, data)
+		terminal.Duration(p.Timed.Start), numbers.Count(max(p.Steps-1, 0), "step"), terminal.Duration(p.Step),
+		p.Timed.Steps, data)
 	if p.Validations > 0 {
-		parts += fmt.Sprintf(", %s of %s", numbers.Count(p.Validations, "validation"), duration(p.Validation))
+		parts += fmt.Sprintf(", %s of %s", numbers.Count(p.Validations, "validation"), terminal.Duration(p.Validation))
 	}
-	p.decide("time", duration(p.Takes()), "that is what one fine-tuning takes here: %s; checkpoints come on top", parts)
+	p.decide("time", terminal.Duration(p.Takes()),
+		"that is what one fine-tuning takes here: %s; checkpoints come on top", parts)
 }
 
 // largest is the shape of the scan with most voxels at a spacing.
@@ -483,18 +486,18 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	steps := min(timed.fits(left), pretrainSteps)
 	if f.Puzzles == PuzzlesApart {
 		if steps < 1 {
-			return fmt.Errorf("not one step of puzzles fits into %s: it takes %s here", duration(left),
-				duration(p.Puzzling))
+			return fmt.Errorf("not one step of puzzles fits into %s: it takes %s here", terminal.Duration(left),
+				terminal.Duration(p.Puzzling))
 		}
 		p.Pretrain = steps
 		p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
 			"it was asked for, and so many of at most %d steps fit into %s of its own, for one takes %s here",
-			pretrainSteps, duration(left), duration(p.Puzzling))
+			pretrainSteps, terminal.Duration(left), terminal.Duration(p.Puzzling))
 		return nil
 	}
 	if steps < worthwhile {
 		p.decide(Pretraining, "none", "there is time for %d steps of puzzles, of %s each, too few to learn from",
-			steps, duration(p.Puzzling))
+			steps, terminal.Duration(p.Puzzling))
 		return nil
 	}
 	p.Pretrain = steps
@@ -502,18 +505,19 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 		p.Steps = max(plateauSteps, min(mostSteps, p.Timed.fits(budget-timed.Start-time.Duration(steps)*p.Puzzling)))
 	}
 	p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
-		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step takes %s here", plateauSteps, duration(p.Puzzling))
+		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step "+
+			"takes %s here", plateauSteps, terminal.Duration(p.Puzzling))
 	return nil
 }
 
 // steps tells why there are so many of fine-tuning.
 func (p *Plan) steps(f Fingerprint) {
-	step, budget, is := duration(p.Step), duration(p.budget), fmt.Sprint(p.Steps)
+	step, budget, is := terminal.Duration(p.Step), terminal.Duration(p.budget), fmt.Sprint(p.Steps)
 	switch {
 	case p.fits < enoughSteps:
 		p.decide("steps", is,
 			"a step takes %s here, and no more fit into %s; %d would be better, for which %s are needed", step, budget,
-			enoughSteps, duration(time.Duration(float64(p.Step)*enoughSteps/training)))
+			enoughSteps, terminal.Duration(time.Duration(float64(p.Step)*enoughSteps/training)))
 	case p.Steps >= mostSteps:
 		p.decide("steps", is, "a step takes %s here; more than %d gained nothing in the study of learning curves", step,
 			mostSteps)
@@ -560,10 +564,3 @@ func budgetOf(hours float64) time.Duration {
 }
 
 func spacingText(s [3]float64) string { return fmt.Sprintf("%gx%gx%g mm", s[0], s[1], s[2]) }
-
-func duration(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return d.Round(time.Second / 10).String()
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // aMachine computes so many FLOPs a second, and forgets the time of puzzles.
@@ -146,7 +148,7 @@ func TestStartCounts(t *testing.T) {
 		if p.Takes() != took || took > time.Hour || p.Steps >= before {
 			t.Errorf("%v to begin: %d steps take %v, said are %v", start, p.Steps, took, p.Takes())
 		}
-		if d := p.Decisions[len(p.Decisions)-1]; !strings.Contains(d.Because, duration(start+p.Step)+" to begin") {
+		if d := p.Decisions[len(p.Decisions)-1]; !strings.Contains(d.Because, terminal.Duration(start+p.Step)+" to begin") {
 			t.Errorf("the time's reason: %s", d.Because)
 		}
 		before = p.Steps
