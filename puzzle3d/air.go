@@ -78,7 +78,8 @@ func (c Config) airCause(cases []sample.Sample) string {
 			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(),
 			numbers.Extents(size[:]), c.smallerCrop())
 	case how == "" || how == volume.CropNone,
-		how == volume.CropNonzero && c.Preparation.ModalityName() == volume.ModalityCT: // whose air is no 0
+		how == volume.CropNonzero && c.Preparation.ModalityName() == volume.ModalityCT:
+		// a CT's air is no 0
 		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
 	extent := ""

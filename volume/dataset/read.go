@@ -74,7 +74,7 @@ func (c Case) ReadMore(first volume.Grid, o ReadOptions) (more []*volume.Volume,
 // larger.
 func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	if c.series != nil {
-		return c.series.Grid, c.series.VoxelBytes(), c.series.Err == nil
+		return c.series.Grid, c.seriesBytes(), c.series.Err == nil
 	}
 	if c.refused != nil || c.IsDICOM() {
 		return g, 0, false

@@ -8,7 +8,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
 
@@ -47,8 +46,16 @@ func extentOf(h *format.Header, all bool) extent {
 	return e
 }
 
-func extentOfSeries(s *dicom.Series) extent {
-	return extent{int64(s.Grid.Len()), int64(s.VoxelBytes()), s.Grid}
+func (c Case) extentOfSeries() extent {
+	return extent{int64(c.series.Grid.Len()), int64(c.seriesBytes()), c.series.Grid}
+}
+
+// seriesBytes is the bytes of a voxel of the case's series.
+func (c Case) seriesBytes() int {
+	if c.suv {
+		return 4
+	}
+	return c.series.VoxelBytes()
 }
 
 // Located is the case with its series, where that is one that nobody has chosen yet: the header
@@ -69,7 +76,7 @@ func (c Case) Located() Case {
 func (c Case) scanExtent() (e extent, known bool) {
 	switch {
 	case c.series != nil:
-		return extentOfSeries(c.series), c.series.Err == nil
+		return c.extentOfSeries(), c.series.Err == nil
 	case c.refused != nil || c.IsDICOM():
 		return e, false
 	}

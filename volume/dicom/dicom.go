@@ -155,5 +155,5 @@ func (o *Options) defaults() error {
 
 // stack returns what the options say about slices.
 func (o Options) stack() stack.Options {
-	return stack.Options{Tilt: string(o.Tilt), Gaps: string(o.Gaps)}
+	return stack.Options{Tilt: string(o.Tilt), Gaps: string(o.Gaps), Fractions: o.SUV}
 }

@@ -39,12 +39,7 @@ func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	return s.stack.Labels(stack, o.stack())
 }
 
-// VoxelBytes is the bytes of a voxel that [Read] makes, as headers say: 2, or 4 of a series whose
-// rescaling makes fractions, as of many PET. Whole numbers beyond int16 take 4, too, which headers
-// do not say.
-func (s *Series) VoxelBytes() int {
-	if s.stack.Whole() {
-		return 2
-	}
-	return 4
-}
+// VoxelBytes is the bytes of a voxel that [Read] makes, at most, as headers say: 2, or 4 of a
+// series whose rescaling makes fractions, as of many PET, or whose bits may hold what is beyond
+// int16. A CT with values beyond it takes 4, too, which its headers do not say. SUV take 4.
+func (s *Series) VoxelBytes() int { return s.stack.VoxelBytes() }

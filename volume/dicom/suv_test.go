@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -200,6 +201,44 @@ func TestVoxelBytes(t *testing.T) {
 		}
 		if s.VoxelBytes() != want || read != want {
 			t.Errorf("%s: %d bytes, read as %d, want %d", modality, s.VoxelBytes(), read, want)
+		}
+	}
+}
+
+// Of a scan that is no CT, bits that may hold more than int16 takes are planned as float32, which
+// they are read as where one does; SUV are float32 whatever the values are.
+func TestVoxelBytesOfWholeNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		modality, slope, intercept string
+		signed, stored             uint16
+		want, read                 int
+	}{
+		"MR":                         {"MR", "1", "0", 1, 16, 2, 2},
+		"PET, whole slope":           {"PT", "200", "0", 1, 16, 4, 4},
+		"PET, whole slope, few bits": {"PT", "2", "0", 1, 15, 2, 2},
+		"PET, intercept":             {"PT", "1", "60000", 1, 16, 4, 4},
+		"unsigned":                   {"MR", "1", "0", 0, 16, 4, 4},
+		"CT":                         {"CT", "1", "-1024", 1, 16, 2, 2},
+	} {
+		dir := t.TempDir()
+		writeStack(t, dir, "1.2.3.4", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 5, 10, 15),
+			func(_ int, f []field) []field {
+				f = set(set(set(f, tag.Modality, "CS", c.modality), tag.RescaleSlope, "DS", c.slope), tag.RescaleIntercept,
+					"DS", c.intercept)
+				f = set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.stored-1)
+				return set(f, tag.PixelRepresentation, "US", c.signed)
+			})
+		s := scanOne(t, dir)
+		v, err := Read(s)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		read := 2
+		if v.Float32 != nil {
+			read = 4
+		}
+		if s.VoxelBytes() != c.want || read != c.read {
+			t.Errorf("%s: %d bytes, read as %d, want %d and %d", name, s.VoxelBytes(), read, c.want, c.read)
 		}
 	}
 }

@@ -154,10 +154,25 @@ func (h *Header) choose(k int) (int, error) {
 	return max(k-1, 0), nil
 }
 
-// VoxelBytes is how many bytes a voxel of the scan takes in memory, at least: 2 where the values
-// are whole numbers, otherwise 4.
+// VoxelBytes is how many bytes a voxel of the scan takes in memory: 2 where the values are whole
+// numbers of 16 bits, otherwise 4, also where they only may be larger. Of int16 that is not taken
+// to be by an intercept alone, such as a CT's.
 func (h *Header) VoxelBytes() int {
-	if h.wholeNumbers() {
+	low, high := 0.0, 255.0
+	switch h.datatype {
+	case gonii.DT_UINT8:
+	case gonii.DT_INT8:
+		low, high = -128, 127
+	case gonii.DT_INT16:
+		if h.wholeNumbers() && math.Abs(h.Slope) <= 1 {
+			return 2
+		}
+		return 4
+	default:
+		return 4
+	}
+	a, b := h.Slope*low+h.Intercept, h.Slope*high+h.Intercept
+	if h.wholeNumbers() && min(a, b) >= math.MinInt16 && max(a, b) <= math.MaxInt16 {
 		return 2
 	}
 	return 4

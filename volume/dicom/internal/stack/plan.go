@@ -13,6 +13,8 @@ import (
 type Options struct {
 	Tilt string // resample, keep or error
 	Gaps string // error or resample
+	// Fractions reads float32 at once, as who changes the values then wants them
+	Fractions bool
 }
 
 // Stack is slices that together are one volume, sorted along their normal.

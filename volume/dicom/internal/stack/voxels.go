@@ -27,7 +27,7 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 	for _, text := range slices.Concat(p.Notes, doubts) {
 		note(text)
 	}
-	if s.Whole() {
+	if s.whole() && !o.Fractions {
 		voxels, err := decode[int16](s, p, note)
 		if !errors.Is(err, errRange) {
 			if err != nil {
@@ -43,13 +43,38 @@ func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Vol
 	return &volume.Volume{Grid: p.Grid, Float32: voxels}, nil
 }
 
-// Whole reports whether all values are whole numbers, as headers say: they are read as int16 where
+// whole reports whether all values are whole numbers, as headers say: they are read as int16 where
 // they fit, others as float32.
-func (s *Stack) Whole() bool {
+func (s *Stack) whole() bool {
 	return !slices.ContainsFunc(s.Slices, func(one Slice) bool {
 		_, _, whole := one.Info.Rescale()
 		return !whole
 	})
+}
+
+// VoxelBytes is the bytes of a voxel that [Stack.Read] makes, as headers say: 2 where whatever the
+// stored bits may hold is a whole number of int16 after rescaling, otherwise 4. HU are within
+// int16, however many bits a CT has for them.
+func (s *Stack) VoxelBytes() int {
+	if !s.whole() || slices.ContainsFunc(s.Slices, func(one Slice) bool { return !one.fits() }) {
+		return 4
+	}
+	return 2
+}
+
+// fits reports whether all values that a slice's stored bits may hold are within int16.
+func (s *Slice) fits() bool {
+	if s.Image.Modality == "CT" {
+		return true
+	}
+	low, high := 0.0, math.Exp2(float64(s.Image.Stored))-1
+	if s.Image.Signed {
+		low = -math.Exp2(float64(s.Image.Stored - 1))
+		high = -low - 1
+	}
+	slope, intercept, _ := s.Info.Rescale()
+	a, b := slope*low+intercept, slope*high+intercept
+	return min(a, b) >= math.MinInt16 && max(a, b) <= math.MaxInt16
 }
 
 // fits says whether there is memory for what reading the stack onto a grid takes.
