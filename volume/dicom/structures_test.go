@@ -513,3 +513,31 @@ func TestStructuresHaveNumbersOfTheirOwn(t *testing.T) {
 		t.Errorf("contours of no structure: %v, %q", err, g)
 	}
 }
+
+// A set that names slices, and none of the scan's, is of the scan by its series alone: that is
+// said, with the name of the file.
+func TestStructuresOfOtherSlices(t *testing.T) {
+	s, g := readStructureCases(t)[0].open(t)
+	labels := map[int]uint16{}
+	for at := range g.Structures {
+		labels[at] = uint16(at + 1)
+	}
+	want := fmt.Sprintf("WARNING: %s names 2 slices, of which series %s has none", g.set.Path, s.Number)
+	for name, c := range map[string]struct {
+		drawn, listed map[string]bool
+		said          bool
+	}{
+		"as written":       {g.set.Drawn, g.set.Listed, false},
+		"listed":           {map[string]bool{"1.2.9": true}, g.set.Listed, false},
+		"drawn elsewhere":  {map[string]bool{"1.2.9": true, "1.2.8": true}, nil, true},
+		"listed elsewhere": {nil, map[string]bool{"1.2.9": true, "1.2.8": true}, true},
+		"names none":       {nil, nil, false},
+	} {
+		g.set.Drawn, g.set.Listed = c.drawn, c.listed
+		var notes []string
+		_, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast, Note: func(note string) { notes = append(notes, note) }})
+		if said := strings.Contains(strings.Join(notes, "\n"), want); err != nil || said != c.said {
+			t.Errorf("%s: %v, %q", name, err, notes)
+		}
+	}
+}

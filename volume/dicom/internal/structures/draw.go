@@ -84,7 +84,7 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	for number, drawn := range c.masks {
 		c.fate(number).empty = !hasPixels(drawn)
 	}
-	for _, note := range slices.Concat(g.Doubts, g.doubtsAboutSpace(s), c.notes()) {
+	for _, note := range slices.Concat(g.Doubts, g.doubtsAboutSpace(s), g.doubtsAboutSlices(s), c.notes()) {
 		o.Note(note)
 	}
 	stacked, err := c.merge(labels, o)

@@ -2,8 +2,10 @@ package structures
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
@@ -62,4 +64,21 @@ func (g *Set) doubtsAboutSpace(s *stack.Stack) []string {
 	}
 	return []string{fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?",
 		tag.FrameOfReferenceUID, s.Number)}
+}
+
+// doubtsAboutSlices says that the set names slices, and none of a scan's: it is found by the
+// SeriesInstanceUID alone then. Copies of a series have its slices under new UIDs, and so may
+// another scan have in the place of the one that was drawn on.
+func (g *Set) doubtsAboutSlices(s *stack.Stack) []string {
+	named := maps.Clone(g.Drawn)
+	if named == nil {
+		named = map[string]bool{}
+	}
+	maps.Copy(named, g.Listed)
+	if len(named) == 0 || Holds(s, named) {
+		return nil
+	}
+	return []string{fmt.Sprintf("WARNING: %s names %s, of which series %s has none: nothing but the "+
+		"SeriesInstanceUID says that it was drawn on this scan; its contours are drawn where they lie", g.Path,
+		numbers.Count(len(named), "slice"), s.Number)}
 }
