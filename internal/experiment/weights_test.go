@@ -35,8 +35,8 @@ func weightsAt(t *testing.T, path string, seed uint64, learnt checkpoint.Learnt)
 	}
 }
 
-// A trial records which weights it begins with: with other ones in the file it is another trial. One
-// that an earlier version began goes on without.
+// A trial records which weights it begins with: with other ones in the file it is another trial.
+// One that an earlier version began goes on without.
 func TestTrialsRecordTheirFirstWeights(t *testing.T) {
 	dir := t.TempDir()
 	path, folder := filepath.Join(dir, "best.safetensors"), filepath.Join(dir, "trial")
