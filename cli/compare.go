@@ -344,21 +344,23 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	release, err := comparison.Enter(o.Out)
+	release, err := comparison.Hold(o.Out)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV); err != nil {
-		return err
-	}
-	of := filepath.Join(o.Out, experiment.CurvesFile)
+	scores := filepath.Join(o.Out, experiment.ScoresFile)
+	parts := []atomicfile.Part{{Path: scores, Write: table.Runs(s.Runs).CSV}}
 	if len(s.Curves) > 0 {
-		err = writeFile(of, table.Curves(s.Curves).CSV)
-	} else {
-		err = atomicfile.Remove(of) // it would be of an earlier comparison
+		parts = append(parts, atomicfile.Part{Path: filepath.Join(o.Out, experiment.CurvesFile),
+			Write: table.Curves(s.Curves).CSV})
 	}
-	if err != nil {
+	// what an earlier comparison made of its scores goes; these are replaced, for they may be read
+	earlier := func() error {
+		return atomicfile.RemoveFrom(o.Out, experiment.CurvesFile, experiment.ReportName+".html",
+			experiment.ReportName+".md")
+	}
+	if err := atomicfile.WriteTogether(earlier, parts...); err != nil {
 		return err
 	}
 	if err := (experiment.Setting{Out: o.Out}).Seal(); err != nil {

@@ -180,7 +180,7 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 		return err
 	}
 	defer r.Params.Close()
-	release, err := results.Enter(out)
+	release, err := results.Hold(out)
 	if err != nil {
 		return err
 	}

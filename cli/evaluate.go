@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -68,10 +70,17 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return &usageError{err}
 	}
 	o.Memory.limitAll()
+	ranks := jobOf(ctx)
 	if o.Out != "" { // before the work
-		if err := evaluation.Check(o.Out); err != nil {
+		var err error
+		leave := func() {}
+		if !ranks.silent() { // rank 0 writes
+			leave, err = evaluation.Reserve(o.Out)
+		}
+		if err = train.GroupOf(voxsaw.RunOptions{Ranks: ranks.ranks()}).Agree(err); err != nil {
 			return err
 		}
+		defer leave()
 	}
 	pairs, err := pairing.Find(predictions, references, o.Pairs, o.AllDrawn)
 	if err != nil {
@@ -95,7 +104,6 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	for _, note := range pairs.Learnt() {
 		say(stderr, "WARNING: %s", note)
 	}
-	ranks := jobOf(ctx)
 	if err := sameEvaluation(ranks, o, pairs); err != nil {
 		return err
 	}
@@ -103,7 +111,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return err
 	}
 	scores, failed, err := comparePairs(ctx, ranks, o, pairs.Both, stderr)
-	if err != nil || ranks.silent() { // rank 0 writes
+	if err != nil || ranks.silent() {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed.why)) {
@@ -161,21 +169,31 @@ func (f failedPairs) error() error {
 var evaluation = outdir.Owner{Name: "voxsaw evaluate",
 	Files: []string{"scores.csv", "scores.json", "scores.md", "scores.html"}}
 
-// writeScores writes the scores into a folder.
+// writeScores writes the scores into a folder that this process holds. None of the files of an
+// earlier evaluation stays beside those of this one.
 func writeScores(folder string, perCase, perLabel table.Table, page report.Report) error {
-	release, err := evaluation.Enter(folder)
-	if err != nil {
+	if err := evaluation.Take(folder); err != nil {
 		return err
 	}
-	defer release()
 	writers := []func(io.Writer) error{
 		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
 	}
-	var failed []error // one file that cannot be written does not keep the others from it
+	var failed []error // one file that cannot be made does not keep the others from it
+	var parts []atomicfile.Part
 	for n, name := range evaluation.Files {
-		failed = append(failed, writeFile(filepath.Join(folder, name), writers[n]))
+		path := filepath.Join(folder, name)
+		var text bytes.Buffer
+		if err := writers[n](&text); err != nil {
+			failed = append(failed, fmt.Errorf("writing %s: %w", path, err))
+			continue
+		}
+		parts = append(parts, atomicfile.Part{Path: path, Write: func(w io.Writer) error {
+			_, err := text.WriteTo(w)
+			return err
+		}})
 	}
-	if err := errors.Join(failed...); err != nil {
+	replace := func() error { return atomicfile.RemoveFrom(folder, evaluation.Files...) }
+	if err := errors.Join(append(failed, atomicfile.WriteTogether(replace, parts...))...); err != nil {
 		return err
 	}
 	return evaluation.Seal(folder)

@@ -38,27 +38,33 @@ func Write(path string, write func(io.Writer) error) error {
 	return place(name, path)
 }
 
-// WritePair is [Write] for two files that belong together. When both are on the disk, and before
-// they have their names, ready is called: it may remove what is replaced. Then the first gets its
-// name, and after it the second. So a disk without room for both costs nothing of what was there.
-func WritePair(first, second string, writeFirst, writeSecond func(io.Writer) error, ready func() error) error {
-	a, err := stage(first, writeFirst)
-	if err != nil {
-		return err
+// A Part is one of several files that belong together: its path, and what writes it.
+type Part struct {
+	Path  string
+	Write func(io.Writer) error
+}
+
+// WriteTogether is [Write] for files that belong together. When all are on the disk, and before
+// they have their names, ready is called: it may remove what is replaced. Then one after the other
+// gets its name. So a disk without room for all costs nothing of what was there.
+func WriteTogether(ready func() error, parts ...Part) error {
+	staged := make([]string, len(parts))
+	for n, part := range parts {
+		var err error
+		if staged[n], err = stage(part.Path, part.Write); err != nil {
+			return err
+		}
+		defer os.Remove(staged[n])
 	}
-	defer os.Remove(a)
-	b, err := stage(second, writeSecond)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(b)
 	if err := ready(); err != nil {
 		return err
 	}
-	if err := place(a, first); err != nil {
-		return err
+	for n, part := range parts {
+		if err := place(staged[n], part.Path); err != nil {
+			return err
+		}
 	}
-	return place(b, second)
+	return nil
 }
 
 // stage writes a file under a temporary name beside the path and sees it to the disk. After an

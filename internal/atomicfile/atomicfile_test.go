@@ -177,8 +177,8 @@ func TestOfMachine(t *testing.T) {
 	}
 }
 
-// Of two files neither is replaced before both can be.
-func TestWritePair(t *testing.T) {
+// Of files that belong together none is replaced before all can be.
+func TestWriteTogether(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	content := func(text string, err error) func(io.Writer) error {
@@ -202,19 +202,22 @@ func TestWritePair(t *testing.T) {
 	}
 	called := 0
 	ready := func() error { called++; return nil }
-	if err := WritePair(first, second, content("a", nil), content("b", nil), ready); err != nil || called != 1 {
+	together := func(ready func() error, a, b func(io.Writer) error) error {
+		return WriteTogether(ready, Part{first, a}, Part{second, b})
+	}
+	if err := together(ready, content("a", nil), content("b", nil)); err != nil || called != 1 {
 		t.Fatalf("ready was called %d times, %v", called, err)
 	}
 	check("a", "b")
 	for path, fail := range map[string][2]error{first: {syscall.ENOSPC, nil}, second: {nil, syscall.ENOSPC}} {
-		err := WritePair(first, second, content("c", fail[0]), content("d", fail[1]), ready)
+		err := together(ready, content("c", fail[0]), content("d", fail[1]))
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) || called != 1 {
 			t.Errorf("ready was called %d times, %v", called, err)
 		}
 		check("a", "b")
 	}
-	if err := WritePair(first, second, content("c", nil), content("d", nil),
-		func() error { return syscall.EIO }); !errors.Is(err, syscall.EIO) {
+	err := together(func() error { return syscall.EIO }, content("c", nil), content("d", nil))
+	if !errors.Is(err, syscall.EIO) {
 		t.Error(err)
 	}
 	check("a", "b")

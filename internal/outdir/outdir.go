@@ -4,8 +4,8 @@
 // Start at [Owner], a command with the names of its files. It takes them ([Owner.Take]) before it
 // writes the first, so that the next run, after whatever ended this one, knows its own files from
 // a user's of the same names; [Owner.Seal] keeps their digests at the end. [Hold] is for a folder
-// that one process has at a time ([Owner.Hold] with names), and [Owner.Enter] for one that several
-// share; locks and digests themselves are package atomicfile's.
+// that one process has at a time ([Owner.Hold] with names, [Owner.Reserve] before long work); locks
+// and digests themselves are package atomicfile's.
 package outdir
 
 import (
@@ -58,25 +58,9 @@ func Hold(dir string, clean func() error) (release func(), err error) {
 	return release, nil
 }
 
-// Enter is [Owner.Take] for a folder that several processes may write into, which is shared with
-// others until it is released. Who is alone there removes what killed processes have left of the
-// owner's files.
-func (o Owner) Enter(dir string) (release func(), err error) {
-	return o.takeIn(dir, func() (func(), error) { return atomicfile.Enter(dir, o.has) })
-}
-
 // Hold is [Owner.Take] for a folder that one process has at a time, see [Hold].
 func (o Owner) Hold(dir string) (release func(), err error) {
-	return o.takeIn(dir, func() (func(), error) {
-		return Hold(dir, func() error { return atomicfile.Clean(dir, o.has) })
-	})
-}
-
-// has says whether a file is the owner's, or the list of those.
-func (o Owner) has(name string) bool { return name == File || slices.Contains(o.Files, name) }
-
-func (o Owner) takeIn(dir string, enter func() (func(), error)) (release func(), err error) {
-	if release, err = enter(); err != nil {
+	if release, err = o.hold(dir); err != nil {
 		return nil, err
 	}
 	if err := o.Take(dir); err != nil {
@@ -85,6 +69,36 @@ func (o Owner) takeIn(dir string, enter func() (func(), error)) (release func(),
 	}
 	return release, nil
 }
+
+// Reserve is [Owner.Hold] before work that may come to nothing: the names are looked at and not
+// taken, and a folder that was made is removed again where it is empty at the end. Who writes calls
+// [Owner.Take] first.
+func (o Owner) Reserve(dir string) (release func(), err error) {
+	_, missing := os.Lstat(dir)
+	let, err := o.hold(dir)
+	if err != nil {
+		return nil, err
+	}
+	release = func() {
+		let()
+		if missing != nil {
+			os.Remove(dir) // fails where something lies in it, as it should
+		}
+	}
+	if err := o.Check(dir); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// hold holds a folder, and removes what killed processes have left of the owner's files.
+func (o Owner) hold(dir string) (release func(), err error) {
+	return Hold(dir, func() error { return atomicfile.Clean(dir, o.has) })
+}
+
+// has says whether a file is the owner's, or the list of those.
+func (o Owner) has(name string) bool { return name == File || slices.Contains(o.Files, name) }
 
 // Take makes a folder, where there is none, and takes the owner's names in it. Where a file of one
 // of the names was there before and is not the owner's, it takes none: a [ForeignError].

@@ -261,12 +261,13 @@ func (s *shards) write(shard int, record shardRecord, pixels []byte, begin func(
 		}
 	}
 	path := shardFile(s.dir, shard, "json")
-	return atomicfile.WritePair(shardFile(s.dir, shard, ext(s.options.JPEG)), path, content(pixels), content(about), func() error {
+	return atomicfile.WriteTogether(func() error {
 		if err := begin(); err != nil {
 			return err
 		}
 		return atomicfile.Remove(path)
-	})
+	}, atomicfile.Part{Path: shardFile(s.dir, shard, ext(s.options.JPEG)), Write: content(pixels)},
+		atomicfile.Part{Path: path, Write: content(about)})
 }
 
 // digest identifies prepared pixels.

@@ -383,14 +383,15 @@ func (w *Writer) add(s Input) (Record, error) {
 		return Record{}, err
 	}
 
-	err = atomicfile.WritePair(voxelPath(w.dir, s.ID), recordPath(w.dir, s.ID), func(f io.Writer) error {
+	voxels := atomicfile.Part{Path: voxelPath(w.dir, s.ID), Write: func(f io.Writer) error {
 		sum := sha256.New()
 		err := buffered(f, func(f io.Writer) error {
 			return writeVoxels(io.MultiWriter(f, sum), record, layout, channels, labels, blocks, original)
 		})
 		record.Checksum = hex.EncodeToString(sum.Sum(nil))
 		return err
-	}, func(f io.Writer) error {
+	}}
+	about := atomicfile.Part{Path: recordPath(w.dir, s.ID), Write: func(f io.Writer) error {
 		file.Case = record
 		data, err := encodeJSON(file)
 		if err != nil {
@@ -398,12 +399,13 @@ func (w *Writer) add(s Input) (Record, error) {
 		}
 		_, err = f.Write(data)
 		return err
-	}, func() error { // there is room for both: now what was there before may go
+	}}
+	err = atomicfile.WriteTogether(func() error { // there is room for both: now what was there before may go
 		if err := errors.Join(w.unseal(s.ID), w.start(s.ID)); err != nil {
 			return err
 		}
 		return atomicfile.Remove(recordPath(w.dir, s.ID))
-	})
+	}, voxels, about)
 	if err != nil {
 		return Record{}, err
 	}
