@@ -42,6 +42,48 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
 }
 
+// fileMistake says of a configuration file that cannot be read as this command's whose it is
+// instead, or which commands know a key that this one does not.
+func fileMistake(cmd *cobra.Command, err error) error {
+	file := cmd.Flags().Lookup(config.FileFlag)
+	if file == nil || !file.Changed {
+		return &usageError{err}
+	}
+	var unknown *config.UnknownKeyError
+	isKey := errors.As(err, &unknown)
+	path := file.Value.String()
+	var whole, some []string // of these, the commands that know the most keys of the file
+	keys, most := config.Keys(path), 0
+	eachCommand(newRoot(), func(c *cobra.Command) {
+		switch {
+		case c.Flags().Lookup(config.FileFlag) == nil:
+		case config.TryRead(c.Flags(), section(c), path) == nil:
+			whole = append(whole, c.CommandPath())
+		case isKey && config.Has(c.Flags(), unknown.Key):
+			count := 0
+			for _, key := range keys {
+				if config.Has(c.Flags(), key) {
+					count++
+				}
+			}
+			if count > most {
+				some, most = nil, count
+			}
+			if count == most {
+				some = append(some, c.CommandPath())
+			}
+		}
+	})
+	switch {
+	case slices.Contains(whole, cmd.CommandPath()): // it is not the file that is wrong
+	case len(whole) > 0:
+		return withHint(&usageError{err}, "it can be read as a file of %s", list(whole))
+	case len(some) > 0:
+		return withHint(&usageError{err}, "%q is a key of %s", unknown.Key, list(some))
+	}
+	return &usageError{err}
+}
+
 // elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for. A command takes
 // the first flag that it has.
 var elsewhere = map[string]string{

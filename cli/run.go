@@ -91,7 +91,7 @@ func resolve(cmd *cobra.Command, o any) error {
 		}
 	}
 	if err := config.Resolve(cmd.Flags(), section(cmd), o); err != nil {
-		return &usageError{err}
+		return fileMistake(cmd, err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // FileFlag is the flag that names the YAML file.
@@ -56,9 +58,70 @@ func Variants(flag *pflag.Flag) (key string, all []Variant) {
 // of them needs a flag tag. Call [Resolve] after the flags were parsed.
 func Bind(flags *pflag.FlagSet, cfg any) {
 	if flags.Lookup(FileFlag) == nil {
-		flags.StringP(FileFlag, "c", "", "YAML `FILE` with these settings; a flag wins over it")
+		flags.VarP(&fileValue{cfg: cfg}, FileFlag, "c", "YAML `FILE` with these settings; a flag wins over it")
 	}
 	bind(flags, pointee(cfg), "", "", map[string]string{})
+}
+
+// fileValue is the path of the YAML file, with the struct that it is read into.
+type fileValue struct {
+	path string
+	cfg  any
+}
+
+func (f *fileValue) Set(path string) error { f.path = path; return nil }
+func (f *fileValue) String() string        { return f.path }
+func (f *fileValue) Type() string          { return "string" }
+
+// TryRead reads a YAML file into the struct that a command's flags are bound to, as [Resolve] does,
+// to see whether it is one of that command: its settings are of no use afterwards.
+func TryRead(flags *pflag.FlagSet, command, path string) error {
+	file, ok := flags.Lookup(FileFlag).Value.(*fileValue)
+	if !ok {
+		return fmt.Errorf("no settings are bound to --%s", FileFlag)
+	}
+	return reader{file: path, flags: flags, command: command}.load(file.cfg)
+}
+
+// Keys lists the keys of a YAML file, without those in its sections. A file that cannot be read has
+// none.
+func Keys(path string) (keys []string) {
+	data, err := smallfile.Read(path, maxSize)
+	if err != nil {
+		return nil
+	}
+	node, err := document(path, data)
+	if err != nil || node == nil {
+		return nil
+	}
+	values, _, err := reader{file: path}.entries(node, "")
+	if err != nil {
+		return nil
+	}
+	for _, e := range values {
+		keys = append(keys, e.Key.GetToken().Value)
+	}
+	return keys
+}
+
+// Has says whether the struct that a command's flags are bound to has a dotted key, with any of its
+// choices.
+func Has(flags *pflag.FlagSet, key string) bool {
+	file, ok := flags.Lookup(FileFlag).Value.(*fileValue)
+	return ok && hasKey(pointee(file.cfg), strings.Split(key, "."))
+}
+
+func hasKey(v reflect.Value, path []string) bool {
+	known := fields(v)
+	for _, o := range choices(v) {
+		for _, option := range o.options {
+			known = append(known, fields(pointee(option.Value))...)
+		}
+	}
+	return slices.ContainsFunc(known, func(f field) bool {
+		return f.key == path[0] && (len(path) == 1 ||
+			f.value.Kind() == reflect.Struct && f.value.Type() != section && hasKey(f.value, path[1:]))
+	})
 }
 
 func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[string]string) {
@@ -207,11 +270,7 @@ func (f *variantFlag) resolve(flag string) error {
 		has = append(has, a.option)
 	}
 	of := f.alternatives[0].of
-	verb := "has"
-	if len(has) > 1 {
-		verb = "have"
-	}
-	return fmt.Errorf("--%s: %s %s has no such setting; %s %s", flag, of.key, of.Chosen, strings.Join(has, ", "), verb)
+	return fmt.Errorf("--%s: %s %s has no such setting; %s", flag, of.key, of.Chosen, have(has))
 }
 
 func (f *variantFlag) String() string {

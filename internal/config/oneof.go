@@ -80,6 +80,25 @@ func (o *OneOf) Names() []string {
 	return names
 }
 
+// with lists the options that have a key.
+func (o *OneOf) with(key string) (names []string) {
+	for _, p := range o.options {
+		if slices.Contains(keys(fields(pointee(p.Value))), key) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// have says that options have something.
+func have(options []string) string {
+	verb := "has"
+	if len(options) > 1 {
+		verb = "have"
+	}
+	return strings.Join(options, ", ") + " " + verb
+}
+
 // Clone is a copy that shares no struct with the original.
 func (o *OneOf) Clone() OneOf {
 	c := *o

@@ -261,15 +261,27 @@ func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
 			}
 		}
 		if !found {
-			return r.errorf(e.Key, "%w", r.unknownKey(known, path, key))
+			return r.errorf(e.Key, "%w", r.unknownKey(v, path, key))
 		}
 	}
 	return nil
 }
 
+// An UnknownKeyError says that a file has a key that its reader does not have.
+type UnknownKeyError struct {
+	Key string // dotted
+	error
+}
+
 // unknownKey is the error of a key that a mapping does not have: that of a section of it, or one
 // that is misspelt.
-func (r reader) unknownKey(known []field, path, key string) error {
+func (r reader) unknownKey(v reflect.Value, path, key string) error {
+	for _, o := range choices(v) {
+		if has := o.with(key); len(has) > 0 {
+			return fmt.Errorf("unknown key %q: %s %s has no such setting; %s", path+key, o.key, o.Chosen, have(has))
+		}
+	}
+	known := fields(v)
 	inside := map[string][]string{}
 	deeper(known, path, inside)
 	meant := inside[key]
@@ -289,9 +301,10 @@ func (r reader) unknownKey(known []field, path, key string) error {
 		meant = []string{strconv.Quote(Key(flag))}
 	}
 	if len(meant) == 0 {
-		return unknown("key", path, key, keys(known))
+		return &UnknownKeyError{path + key, unknown("key", path, key, keys(known))}
 	}
-	return fmt.Errorf("unknown key %q: did you mean %s?", path+key, strings.Join(meant, " or "))
+	return &UnknownKeyError{path + key, fmt.Errorf("unknown key %q: did you mean %s?", path+key,
+		strings.Join(meant, " or "))}
 }
 
 // flagOf is the flag that has the name of a key; nil for none.
