@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 		"internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw": {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle",
 		"internal/seed", "internal/solver", "internal/tiles", "internal/train"},
-	"internal/sliding": {"volume", "volume/prepared", "internal/backbone", "internal/device",
+	"internal/sliding": {"volume", "volume/prepared", "internal/backbone", "internal/config", "internal/device",
 		"internal/nn", "internal/train"},
 	"internal/pretext": {".", "sample", "volume", "internal/backbone", "internal/checkpoint",
 		"internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},

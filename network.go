@@ -18,17 +18,17 @@ type Network struct {
 	Preset string `yaml:"preset"`
 	// channels of the first stage; they double with every level (resenc: up to 320); 0: the
 	// network's own
-	Channels int `yaml:"channels"`
+	Channels int `yaml:"channels" most:"4096"`
 	// down-samplings by two; 0: the network's own
-	Levels int `yaml:"levels"`
+	Levels int `yaml:"levels" most:"16"`
 	// resenc: residual blocks of each stage of the encoder, one stage more than levels; empty:
 	// 1,3,4,6,6,... as nnU-Net has them
-	Blocks []int `yaml:"blocks,flow,omitempty" range:"[1,)"`
+	Blocks []int `yaml:"blocks,flow,omitempty" range:"[1,)" most:"64"`
 	// normalisation after each convolution: none, instance, batch or group; empty: the network's
 	// own
 	Norm string `yaml:"norm"`
 	// groups of the group normalisation; 0: 8
-	Groups int `yaml:"groups"`
+	Groups int `yaml:"groups" most:"4096"`
 	// prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own
 	Activation string `yaml:"activation"`
 	// rate of the channel dropout; negative: the network's own, 0 switches it off

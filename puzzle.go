@@ -5,7 +5,7 @@ package voxsaw
 // (package puzzle2d), which say what the heads are.
 type Puzzle struct {
 	// puzzles in a step; auto: as many as fit into memory
-	Batch int `yaml:"batch" words:"auto=0"`
+	Batch int `yaml:"batch" words:"auto=0" most:"4096"`
 
 	// paper, symmetric (learns fastest on scans), both, attention (over the patches as tokens), or
 	// kway (one choice among --classes orders)
@@ -61,7 +61,7 @@ type Puzzle struct {
 	Identical bool `yaml:"identical,omitempty"`
 
 	// head kway: orders to choose among
-	Classes int `yaml:"classes" range:"[2,)"`
+	Classes int `yaml:"classes" range:"[2,)" most:"10000"`
 	// head kway: orders are far from each other by their smallest (min) or mean distance
 	Criterion string `yaml:"criterion" oneof:"min mean"`
 }

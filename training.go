@@ -10,7 +10,7 @@ import (
 // Training is the settings of a training: the loop and the optimiser.
 type Training struct {
 	// number of training steps
-	Steps int `yaml:"steps" range:"[1,)"`
+	Steps int `yaml:"steps" range:"[1,)" most:"1000000000"`
 	// sgd (with momentum) or adamw
 	Optimizer string `yaml:"optimizer" oneof:"sgd adamw"`
 	// learning rate
@@ -27,15 +27,15 @@ type Training struct {
 	// fine-tuning
 	Schedule string `yaml:"schedule" oneof:"constant step poly cosine sawtooth"`
 	// schedule step: steps between two drops of the learning rate
-	StepSize int `yaml:"step_size" range:"[1,)"`
+	StepSize int `yaml:"step_size" range:"[1,)" most:"1000000000"`
 	// schedule step: factor of a drop
 	Gamma float64 `yaml:"gamma" range:"(0,)"`
 	// schedules poly and sawtooth: exponent
 	Power float64 `yaml:"power"`
 	// schedule sawtooth: steps of the first tooth
-	Tooth int `yaml:"tooth" range:"[2,)"`
+	Tooth int `yaml:"tooth" range:"[2,)" most:"1000000000"`
 	// steps over which the learning rate rises from zero
-	Warmup int `yaml:"warmup"`
+	Warmup int `yaml:"warmup" most:"1000000000"`
 	// largest norm of the gradient of all parameters together; 0: no clipping
 	Clip float64 `yaml:"clip"`
 	// validate and predict with an exponential moving average of the weights: its decay a step,
@@ -54,9 +54,9 @@ type Training struct {
 	// rounded before and after the sum; left out: fp32
 	Reduce string `yaml:"reduce,omitempty" oneof:"fp32 bf16"`
 	// steps between two validations; 0: only at the end
-	ValidateEvery int `yaml:"validate_every"`
+	ValidateEvery int `yaml:"validate_every" most:"1000000000"`
 	// steps between two checkpoints; 0: only at the end
-	CheckpointEvery int `yaml:"checkpoint_every"`
+	CheckpointEvery int `yaml:"checkpoint_every" most:"1000000000"`
 	// seed of everything random
 	Seed uint64 `yaml:"seed"`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
@@ -180,9 +181,9 @@ func (b benchTiming) time(log io.Writer, o bench.Options,
 
 type benchOptions struct {
 	benchNetwork `yaml:",inline"`
-	Grid         int    `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)"`
-	Crop         int    `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)"`
-	Batch        int    `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)"`
+	Grid         int    `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)" most:"4096"`
+	Crop         int    `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)" most:"4096"`
+	Batch        int    `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)" most:"4096"`
 	Inputs       int    `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
 	Head         string `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
 	benchTiming  `yaml:",inline"`
@@ -232,7 +233,7 @@ func runBench(cmd *cobra.Command, task string, o benchOptions) error {
 		}
 		b, err := backbone.Of(network)
 		if err != nil {
-			return &usageError{err}
+			return config.Mistaken(err)
 		}
 		// the peer has the paper's head and looks once
 		game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Shuffles: 1,
@@ -373,7 +374,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 
 type solverBenchOptions struct {
 	Sizes []int `yaml:"sizes" help:"rows of the cost matrices" range:"[1,4096]"`
-	Batch int   `yaml:"batch" help:"matrices in a batch" range:"[1,)"`
+	Batch int   `yaml:"batch" help:"matrices in a batch" range:"[1,)" most:"4096"`
 }
 
 func runBenchSolver(ctx context.Context, w io.Writer, o solverBenchOptions) error {

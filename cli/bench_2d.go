@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/photonet"
@@ -24,9 +25,9 @@ import (
 type bench2DOptions struct {
 	Backbone    string  `yaml:"backbone" help:"network" oneof:"alexnet resnet18 resnet50"`
 	Width       float64 `yaml:"width" help:"multiplies all numbers of channels" range:"(0,)"`
-	Grid        int     `yaml:"grid" help:"cells along each axis" range:"[1,)"`
-	Patch       int     `yaml:"patch" help:"side of a patch in pixels" range:"[1,)"`
-	Batch       int     `yaml:"batch" help:"puzzles in a step" range:"[1,)"`
+	Grid        int     `yaml:"grid" help:"cells along each axis" range:"[1,)" most:"4096"`
+	Patch       int     `yaml:"patch" help:"side of a patch in pixels" range:"[1,)" most:"4096"`
+	Batch       int     `yaml:"batch" help:"puzzles in a step" range:"[1,)" most:"4096"`
 	Binary      bool    `yaml:"binary" help:"binary terms and the search with them, as well; the peer has none"`
 	benchTiming `yaml:",inline"`
 }
@@ -56,7 +57,7 @@ type bench2DLine struct {
 func runBench2D(ctx context.Context, w, log io.Writer, o bench2DOptions) error {
 	n, err := photonet.New(photonet.Config{Kind: o.Backbone, Width: o.Width, Size: [2]int{o.Patch, o.Patch}})
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: jigsaw.Paper,
 		Features: 1024, Hidden: 256, Rounds: 1, Binary: o.Binary, Distance: 3, Batch: o.Batch}}

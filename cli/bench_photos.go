@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -55,7 +56,7 @@ func benchPhotos(ctx context.Context, root string, o photoBenchOptions) (line ph
 		if err == nil {
 			err = fmt.Errorf("--repeat must be at least 1 and --most at least 0")
 		}
-		return line, &usageError{err}
+		return line, config.Mistaken(err)
 	}
 	set, err := photos.Find(root, 0, 0)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
@@ -27,7 +28,7 @@ type compareOptions struct {
 	Only     []string `yaml:"only" help:"initialisations to look at, beside the baseline; empty: all"`
 	Curves   []string `yaml:"curves" help:"curves.csv of the same experiments, for the report: learning curves; [NAME=]FILE"`
 	Metric   string   `yaml:"metric" help:"what is printed: dsc, nsd, hd95, hd, assd, predicted, reference or difference"`
-	Label    int      `yaml:"label" help:"this label alone; 0: the mean over the labels of a case"`
+	Label    int      `yaml:"label" help:"this label alone; 0: the mean over the labels of a case" most:"65535"`
 	JSON     bool     `yaml:"json" help:"print the differences to the baseline as JSON"`
 }
 
@@ -199,7 +200,7 @@ func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, fold
 func (o compareOptions) check() (eval.Metric, error) {
 	metric, err := eval.MetricNamed(o.Metric)
 	if err != nil {
-		return metric, &usageError{err}
+		return metric, config.Mistaken(err)
 	}
 	if o.Label < 0 || o.Label > math.MaxUint16 {
 		return metric, usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -58,6 +59,7 @@ A study.yaml, of which every key but data may be left out:
 			return runCrossval(cmd, o, f)
 		})
 	f.bind(cmd)
+	f.ranks.most = 65_536
 	cmd.Flags().Var(&f.ranks, ranksFlag,
 		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
 	cmd.Annotations[asRanks] = "yes"
@@ -92,7 +94,7 @@ func trialsOfRanks(cmd *cobra.Command) bool {
 		return false
 	}
 	n, ok := ranks.Value.(*count)
-	return ok && *n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
+	return ok && n.n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
 }
 
 // runCrossval runs an experiment, whose plan the flags have completed.
@@ -102,7 +104,7 @@ func runCrossval(cmd *cobra.Command, o *crossvalOptions, f studyFlags) error {
 	}
 	o.Plan.Follow()
 	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	return f.run(cmd, study{Study: &o.Plan, title: "Cross-validation", settings: o, machine: o.Machine,
 		memory: o.Memory, dataSets: scanSets, show: func(w io.Writer) error {

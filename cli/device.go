@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/tuning"
 )
@@ -76,7 +77,7 @@ func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) err
 	}
 	parsed, err := tuning.Parse(taken)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	maps.Copy(choices, parsed)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -96,7 +97,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	defer closeDevice()
 	network, err := backbone.Of(o.Network)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if !(o.Hours > 0 && o.Hours < 1e5) {
 		return usagef("--hours %v: must be above 0", o.Hours)
@@ -107,7 +108,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	crop := cmp.Or(o.Crop, cube(64))
 	if err := backbone.Fits(network, crop); err != nil {
-		return &usageError{fmt.Errorf("crop: %w", err)}
+		return config.Mistaken(fmt.Errorf("crop: %w", err))
 	}
 	d := diagnosis{
 		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(),

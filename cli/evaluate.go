@@ -67,7 +67,7 @@ A reference without a prediction is an error, unless --missing says that it is t
 func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout,
 	stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	o.Memory.limitAll()
 	ranks := jobOf(ctx)

@@ -166,7 +166,7 @@ func (o *finetuneOptions) choose(cmd *cobra.Command, cache *prepared.Store) (ids
 	}
 	o.Cases.Patients = dataset.PatientsOf(cache.Records())
 	if training, held, err = o.Cases.Choose(ids); err != nil {
-		return nil, nil, nil, &usageError{err}
+		return nil, nil, nil, config.Mistaken(err)
 	}
 	return ids, training, held, nil
 }
@@ -239,7 +239,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
 	if o.Config, err = o.Config.Resolve(cache); err != nil {
-		return &usageError{err}
+		return &config.Mistake{Err: err, From: run.sizesOf}
 	}
 	stderr := cmd.ErrOrStderr()
 	data := sample.Data{Store: cache, Train: training, Validate: held}

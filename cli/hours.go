@@ -81,7 +81,7 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 	}
 	say(stderr, "%s: timing the first steps of the training", text)
 	chosen := *t
-	trial, err := pace.Try(ctx, within, voxsaw.RunOptions{Memory: run.memory.planned(), Loaders: int(run.loaders),
+	trial, err := pace.Try(ctx, within, voxsaw.RunOptions{Memory: run.memory.planned(), Loaders: run.loaders.n,
 		Ranks: ranks}, func(ctx context.Context, steps int, o voxsaw.RunOptions) error {
 		t.Steps, t.Schedule, t.ValidateEvery, t.CheckpointEvery = steps, "constant", 0, 0
 		return begin(ctx, o)

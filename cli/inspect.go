@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/internal/photo"
@@ -47,7 +48,7 @@ voxel counts. Problems come first. Nothing about a patient is printed. The exit 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	part, err := dataset.ParsePart(o.Part)
 	if err = cmp.Or(err, dicom.CheckWanted(o.Series)); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	o.Memory.limitAll()
 	var progress terminal.Progress

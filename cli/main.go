@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -115,7 +116,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, new(*config.Mistake)):
 		return exitUsage
 	}
 	return exitFailure

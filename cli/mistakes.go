@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,6 +83,35 @@ func fileMistake(cmd *cobra.Command, err error) error {
 		return withHint(&usageError{err}, "%q is a key of %s", unknown.Key, list(some))
 	}
 	return &usageError{err}
+}
+
+// whence says of settings that cannot be which file they are of, if there is one, and which flags
+// stand beside it.
+func whence(cmd *cobra.Command, err error) error {
+	var wrong *config.Mistake
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	from := wrong.From
+	if file := cmd.Flags().Lookup(config.FileFlag); from == "" && file != nil && file.Changed {
+		from = file.Value.String()
+	}
+	if from = cmp.Or(from, resumed(cmd)); from == "" {
+		return err
+	}
+	of := from
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		key := config.Key(f)
+		about := key != "" && !strings.HasPrefix(key, "machine.") &&
+			!slices.Contains([]string{"data", "init", "json", "memory", "out", "teacher"}, key)
+		if f.Changed && about {
+			if from == of {
+				from += " with"
+			}
+			from += fmt.Sprintf(" --%s %v", f.Name, f.Value)
+		}
+	})
+	return fmt.Errorf("%s: %w", from, err)
 }
 
 // elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for. A command takes

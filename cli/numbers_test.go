@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/config"
 )
 
 // isNumber tells the flags that take numbers.
@@ -52,6 +54,47 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
+// No setting of a whole number takes one that is a slip of the fingers, with which computations of
+// sizes would overflow, or take days: those of steps take a thousand million, seeds any.
+func TestAbsurdNumbersAreRefused(t *testing.T) {
+	large := map[string]bool{}
+	for _, key := range []string{"steps", "step_size", "tooth", "warmup", "validate_every", "checkpoint_every",
+		"freeze_encoder", "unlabelled_ramp", "labelled_last"} {
+		large[key] = true
+	}
+	seen := 0
+	for _, cmd := range verbs(newRoot()) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			kind := strings.TrimSuffix(f.Value.Type(), ",...")
+			key := config.Key(f)
+			key = key[strings.LastIndex(key, ".")+1:]
+			extents := strings.HasPrefix(kind, "Ax") && !strings.HasSuffix(key, "spacing")
+			if kind != "int" && !extents || strings.HasSuffix(key, "seed") || strings.HasSuffix(key, "seeds") {
+				return
+			}
+			seen++
+			absurd := []string{"9223372036854775807", "3000000000"}
+			if !large[key] {
+				absurd = append(absurd, "100000000")
+			}
+			if extents {
+				absurd = append(absurd, "100000")
+			}
+			for _, text := range absurd {
+				switch err := cmd.ParseFlags([]string{"--" + f.Name, text}); {
+				case err == nil:
+					t.Errorf("%s --%s %s is taken", cmd.CommandPath(), f.Name, text)
+				case !strings.Contains(err.Error(), "--"+f.Name):
+					t.Errorf("%s --%s %s: the error does not name the flag: %v", cmd.CommandPath(), f.Name, text, err)
+				}
+			}
+		})
+	}
+	if seen < 150 {
+		t.Errorf("only %d flags take whole numbers", seen)
+	}
+}
+
 // What a number must be is said in words, for the verbs of the first hour.
 func TestNonsenseIsExplained(t *testing.T) {
 	for line, want := range map[string]string{
@@ -61,6 +104,10 @@ func TestNonsenseIsExplained(t *testing.T) {
 		"finetune --steps 0":              "--steps 0: want 1 or more, not 0",
 		"finetune --threads -1":           "--threads -1: want 0 or more and at most 4096, not -1",
 		"finetune --loaders -1":           "--loaders -1: want 0 or more, not -1",
+		"finetune --loaders 100000000":    "--loaders 100000000: want at most 256, not 100000000",
+		"finetune --batch 100000000":      "--batch 100000000: want at most 4096, not 100000000",
+		"finetune --crop 100000,96,96":    "--crop 100000,96,96: want at most 4096, not 100000",
+		"finetune --steps 10000000000":    "--steps 10000000000: want at most 1000000000, not 10000000000",
 		"finetune --batch x":              `--batch x: "x" is not a whole number, nor auto`,
 		"finetune --batch -1":             "--batch -1: want 0 or more, not -1",
 		"finetune --momentum 1":           "--momentum 1: want 0 or more and less than 1, not 1",

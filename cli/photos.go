@@ -180,7 +180,7 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 		return withHint(usagef("no folder for the prepared photographs"), "add --out FOLDER")
 	}
 	if err := o.Options.Check(); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	stderr := cmd.ErrOrStderr()
 	set, err := photos.Find(root, o.Options.HoldOut, o.Options.Seed)
@@ -295,7 +295,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 					return usagef("--orders is for --head kway")
 				}
 				if err := puzzles.ReadOrders(orders); err != nil {
-					return &usageError{err}
+					return config.Mistaken(err)
 				}
 			}
 			return runPhotoPretrain(cmd, *o, *run)
@@ -313,7 +313,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		puzzles := o.Task.Option("jigsaw").(*puzzle2d.Config)
 		c, choices, err := puzzle2d.Paper(*puzzles, preset)
 		if err != nil {
-			return &usageError{err}
+			return config.Mistaken(err)
 		}
 		*puzzles = c
 		printChoices(cmd.ErrOrStderr(), preset, choices)
@@ -345,7 +345,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	batch := newAutoBatch(task.Batch, task.Items, 1)
 	if err := task.Resolve(data); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {

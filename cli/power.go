@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -19,7 +20,7 @@ type powerOptions struct {
 	Power      float64 `yaml:"power" help:"probability to find it where it is there" range:"(0,1)"`
 	Alpha      float64 `yaml:"alpha" help:"probability of a false alarm, two-sided" range:"(0,1)"`
 	Metric     string  `yaml:"metric" help:"dsc, nsd, hd95, hd or assd"`
-	Label      int     `yaml:"label" help:"this label alone; 0: the mean over the labels of a case"`
+	Label      int     `yaml:"label" help:"this label alone; 0: the mean over the labels of a case" most:"65535"`
 	Baseline   string  `yaml:"baseline" help:"initialisation that the others are compared with"`
 	Fraction   float64 `yaml:"fraction" help:"runs on this share of the training cases alone; 0: each share by itself" range:"[0,1]"`
 	JSON       bool    `yaml:"json" help:"print the replicates needed as JSON"`
@@ -41,14 +42,14 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 	}
 	metric, err := eval.MetricNamed(o.Metric)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if o.Label < 0 || o.Label > math.MaxUint16 {
 		return usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)
 	}
 	p := eval.PowerOptions{Power: o.Power, Alpha: o.Alpha}
 	if _, err := eval.Replicates(o.Difference, 1, p); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	runs, err := readRuns(path)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/nnunet"
@@ -141,7 +142,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
 	if err := dicom.CheckWanted(o.Series); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	channels := foreign.channels()
 	if foreign == nil {

@@ -73,11 +73,11 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return err
 	}
 	if err := o.Preparation.Choose([3]float64{}).Check(); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	part, err := dataset.ParsePart(o.Work.Part)
 	if err = cmp.Or(err, dicom.CheckWanted(o.Dataset.Series)); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if part.Of > 0 && o.Work.Merge {
 		return usagef("--part prepares a part, --merge finishes a folder of parts: choose one")

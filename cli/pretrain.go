@@ -79,7 +79,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	o.Cases.Patients = dataset.PatientsOf(store.Records())
 	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	o.TrainedOn = checkpoint.ListForConfig(training)
 	dev, closeDevice, err := o.Machine.open()
@@ -98,7 +98,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	batch := newAutoBatch(settings.Common().Batch, task.Items, settings.Common().Train.Accumulate)
 	if err := settings.Resolve(store.Preparation()); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	data := sample.Data{Store: store, Train: training, Validate: held}
 	return run.pretrain(cmd, trainingRun{

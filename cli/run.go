@@ -42,6 +42,7 @@ type runFlags struct {
 	page          *reporter
 	again         string // the command that goes on, where it is not the verb with --resume
 	planned       []byte // the plan that the sizes are of; nil: they are the user's
+	sizesOf       string // the file of the plan of another run, which they are of; "": of none
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
@@ -52,6 +53,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 		"continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	r.hours.bind(cmd)
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
+	r.loaders.most = 256
 	f.Var(&r.loaders, "loaders",
 		"threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.tensorboard, "tensorboard", false,
@@ -159,7 +161,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	}
 	return voxsaw.RunOptions{
 		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page,
-		Memory: r.memory.planned(), Loaders: int(r.loaders),
+		Memory: r.memory.planned(), Loaders: r.loaders.n,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: append(r.foundAgain(), "data", "targets", "memory", "machine.threads", "machine.tuning",

@@ -56,6 +56,7 @@ func (f *studyFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.dry, "plan", false, f.plans)
 	cmd.Flags().BoolVar(&f.finished, "finished", false,
 		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
+	f.trial.most = 1_000_000
 	cmd.Flags().Var(&f.trial, "trial",
 		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Flags().StringVar(&f.write, "write", "",
@@ -77,7 +78,7 @@ func (f studyFlags) where() error {
 }
 
 // together is how many ranks carry out a trial.
-func (f studyFlags) together() int { return max(int(f.ranks), 1) }
+func (f studyFlags) together() int { return max(f.ranks.n, 1) }
 
 // run carries out a study whose plan has been checked, or what the flags ask for instead.
 func (f studyFlags) run(cmd *cobra.Command, s study) error {
@@ -107,7 +108,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	}
 	defer closeDevice()
 	in := experiment.Setting{Out: f.out, Device: dev, Memory: s.memory.planned(), Console: &console{w: stderr},
-		Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks(), Planned: f.planned,
+		Trial: f.trial.n, Finished: f.finished, Ranks: ranks.ranks(), Planned: f.planned,
 		Opened: func(store experiment.Store) error { return f.local.keep(cmd, store) }}
 	if in.Settings, err = config.Marshal(s.settings); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 			say(stderr, "finished: %s", numbers.Count(done, "trial"))
 		}
 		// the table of the others, where a trial has failed and nobody has stopped them
-		if failed = explainStudy(failed); outcome == nil || !outcome.OthersWentOn() || f.trial > 0 {
+		if failed = explainStudy(failed); outcome == nil || !outcome.OthersWentOn() || f.trial.n > 0 {
 			return failed
 		}
 	}
@@ -136,7 +137,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	for _, warning := range outcome.Warnings() {
 		say(stderr, "WARNING: %s", warning)
 	}
-	if f.trial > 0 {
+	if f.trial.n > 0 {
 		return printTables(stdout, outcome, in, f.asJSON)
 	}
 	return errors.Join(explainStudy(printOutcome(ctx, stdout, outcome, s.title, in, f.asJSON)), failed)
@@ -209,7 +210,7 @@ func printTables(w io.Writer, o experiment.Outcome, s experiment.Setting, asJSON
 
 // check refuses flags that do not go together, and what --write would leave out of account.
 func (f studyFlags) check(j *job) error {
-	if f.finished && (f.trial > 0 || f.write != "" || f.dry || f.ranks > 0) {
+	if f.finished && (f.trial.n > 0 || f.write != "" || f.dry || f.ranks.n > 0) {
 		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
 	}
 	if f.write == "" {
@@ -221,7 +222,7 @@ func (f studyFlags) check(j *job) error {
 	for _, other := range []struct {
 		flag  string
 		given bool
-	}{{"plan", f.dry}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
+	}{{"plan", f.dry}, {"trial", f.trial.n > 0}, {"json", f.asJSON}} {
 		if other.given {
 			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out",
 				other.flag)
@@ -273,7 +274,7 @@ func (f studyFlags) writeCluster(cmd *cobra.Command, s study) (err error) {
 	}
 	defer dev.Close()
 	if err := to.Check(j); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if j.Needs, err = s.Needs(cmd.Context(), dev, j.Ranks); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -157,7 +158,7 @@ func prepareSource(cmd *cobra.Command, s experiment.Found) error {
 	p := prepareOptions{Preparation: volume.DefaultPreparation(), Work: prepare.DefaultOptions()}
 	p.Preparation.Spacing = volume.AllMedian()
 	if err := s.Prepare.Apply("sources: "+s.Data+": prepare", &p); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	p.Out, p.Dataset.Layout, p.Dataset.Labels = s.Data, s.Layout, s.Labels
 	if p.Dataset.Unlabelled {
@@ -174,7 +175,7 @@ func preparePhotos(cmd *cobra.Command, s experiment.Found) error {
 	propose := photoProposeOptions{ProposeOptions: puzzle2d.DefaultProposeOptions()}
 	if err := errors.Join(s.Prepare.Apply(section+": prepare", &prepare),
 		s.Propose.Apply(section+": propose", &propose)); err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if prepare.Out, propose.Out = s.Data, s.Data; !s.Propose.IsZero() {
 		return runPhotoPropose(cmd, propose, s.Raw)

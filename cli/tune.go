@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -26,7 +27,7 @@ type workload struct {
 	Inputs  int            `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
 	Task    string         `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
 	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels" range:"[1,)"`
-	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches" range:"[1,)"`
+	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches" range:"[1,)" most:"4096"`
 }
 
 func defaultWorkload() workload {
@@ -41,10 +42,10 @@ func (l *workload) resolve() (err error) {
 	l.Network.Inputs = cmp.Or(l.Inputs, l.Network.Inputs)
 	b, err := backbone.Of(l.Network)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	if err := backbone.Fits(b, l.Crop); err != nil {
-		return &usageError{fmt.Errorf("crop: %w", err)}
+		return config.Mistaken(fmt.Errorf("crop: %w", err))
 	}
 	l.Network = b.Settings()
 	return nil

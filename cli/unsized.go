@@ -105,7 +105,7 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 	if hours == 0 {
 		hours = defaultHours
 	}
-	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Loaders: int(r.loaders), Hours: hours}, machine,
+	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Loaders: r.loaders.n, Hours: hours}, machine,
 		r.memory)
 	if err != nil {
 		return err
@@ -148,6 +148,7 @@ func (r *runFlags) planOf(cmd *cobra.Command, o any, t *voxsaw.Training, checkpo
 	if err := r.follow(cmd, o, t, path, text); err != nil {
 		return err
 	}
+	r.sizesOf = path
 	say(cmd.ErrOrStderr(), "no sizes were given: crop and steps are those of %s", path)
 	return nil
 }

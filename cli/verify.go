@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/verify"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -39,7 +40,7 @@ the files that they read. This is for archives and copies.`,
 func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {
 	part, err := dataset.ParsePart(o.Part)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	stdout := cmd.OutOrStdout()
 	findings, wrong := []verify.Finding{}, 0

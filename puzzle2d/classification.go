@@ -49,15 +49,15 @@ type Classification struct {
 	InitPartial bool `yaml:"init_partial,omitempty"`
 
 	// labels, rotation: width and height of what is looked at
-	Crop int `yaml:"crop" range:"[1,)"`
+	Crop int `yaml:"crop" range:"[1,)" most:"4096"`
 	// position: width and height of a cell; the grid is 3x3
-	Cell int `yaml:"cell" range:"[1,)"`
+	Cell int `yaml:"cell" range:"[1,)" most:"4096"`
 	// position: width and height of a patch
-	Patch int `yaml:"patch" range:"[1,)"`
+	Patch int `yaml:"patch" range:"[1,)" most:"4096"`
 	// labels, rotation: half of the photographs are mirrored; position: each patch
 	Mirror bool `yaml:"mirror"`
 	// photographs in a step; auto: as many as fit into memory
-	Batch int `yaml:"batch" words:"auto=0"`
+	Batch int `yaml:"batch" words:"auto=0" most:"4096"`
 	// names of the classes, from the data
 	//
 	// Classes are the names of the classes that are told apart, from the data.

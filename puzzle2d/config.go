@@ -62,9 +62,9 @@ type Config struct {
 	// Grids are several, written as 2x2. Resolve makes Grid the finest of them.
 	Grids []string `yaml:"grids,flow,omitempty"`
 	// width and height of a cell
-	Cell int `yaml:"cell" range:"[1,)"`
+	Cell int `yaml:"cell" range:"[1,)" most:"4096"`
 	// width and height of a patch, which lies anywhere in its cell
-	Patch int `yaml:"patch" range:"[1,)"`
+	Patch int `yaml:"patch" range:"[1,)" most:"4096"`
 	// each patch is mirrored with probability one half
 	Mirror        bool `yaml:"mirror"`
 	voxsaw.Puzzle `yaml:",inline"`

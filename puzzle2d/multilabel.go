@@ -24,9 +24,9 @@ type Multilabel struct {
 	FinetuneSettings `yaml:",inline"`
 
 	// classify: width and height of what is looked at, anywhere on the photograph in training
-	Crop int `yaml:"crop" range:"[1,)"`
+	Crop int `yaml:"crop" range:"[1,)" most:"4096"`
 	// classify: photographs in a step; auto: as many as fit into memory
-	Batch int `yaml:"batch" words:"auto=0"`
+	Batch int `yaml:"batch" words:"auto=0" most:"4096"`
 	// classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10,
 	// the corners and the middle, and these mirrored
 	Views int `yaml:"views" range:"[1,10]"`

@@ -29,7 +29,7 @@ type ProposeOptions struct {
 	// decides the order of the boxes of a photograph
 	Seed uint64 `yaml:"seed"`
 	// photographs looked at at once; 0: one a core
-	Workers int `yaml:"workers" range:"[0,)"`
+	Workers int `yaml:"workers" range:"[0,)" most:"4096"`
 	// begin again where the file is there already
 	Force bool `yaml:"force"`
 }

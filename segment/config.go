@@ -32,6 +32,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -63,7 +64,7 @@ type Config struct {
 	// size of training crops, and of the window of inference, in voxels
 	Crop [3]int `yaml:"crop,flow" range:"[1,)"`
 	// crops in a step; auto: as many as fit into memory
-	Batch int `yaml:"batch" words:"auto=0"`
+	Batch int `yaml:"batch" words:"auto=0" most:"4096"`
 	// labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all
 	// labels of the data
 	Labels []string `yaml:"labels,flow"`
@@ -89,7 +90,7 @@ type Config struct {
 	EncoderLR float64 `yaml:"encoder_lr"`
 	// steps at the start that leave the encoder as it is; schedule sawtooth: at least the first
 	// tooth
-	FreezeEncoder int `yaml:"freeze_encoder"`
+	FreezeEncoder int `yaml:"freeze_encoder" most:"1000000000"`
 	// held-out cases to validate on during training; 0: all
 	ValidateCases int `yaml:"validate_cases"`
 	// overlap of the windows in validation
@@ -107,7 +108,7 @@ type Config struct {
 	// rise; left out: 1
 	UnlabelledWeight float64 `yaml:"unlabelled_weight,omitempty" range:"[0,)"`
 	// steps in which that weight rises from 0; left out: a third of the steps
-	UnlabelledRamp int `yaml:"unlabelled_ramp,omitempty" range:"[0,)"`
+	UnlabelledRamp int `yaml:"unlabelled_ramp,omitempty" range:"[0,)" most:"1000000000"`
 	// voxels of unlabelled scans count where the moving average gives a class at least this
 	// probability; left out: 0.9
 	UnlabelledConfidence float64 `yaml:"unlabelled_confidence,omitempty" range:"[0,1]"`
@@ -116,7 +117,7 @@ type Config struct {
 	// teachers, too; left out: a tenth of the steps
 	//
 	// Learning from label maps that teachers predicted: see targets.go.
-	LabelledLast int `yaml:"labelled_last,omitempty" range:"[0,)"`
+	LabelledLast int `yaml:"labelled_last,omitempty" range:"[0,)" most:"1000000000"`
 	// digest of the label maps that teachers predicted, which half of the crops have instead of
 	// labels
 	Predicted string `yaml:"predicted,omitempty" flag:"-"`
@@ -152,6 +153,11 @@ func DefaultConfig() Config {
 // from the data: the labels if none were chosen, or their
 // numbers where names were, their names, the number of classes, the preparation.
 func (c Config) Resolve(of sample.Store) (Config, error) {
+	c, err := c.resolve(of)
+	return c, config.Mistaken(err)
+}
+
+func (c Config) resolve(of sample.Store) (Config, error) {
 	store, ok := of.(*prepared.Store)
 	if !ok {
 		return c, errors.New("a segmentation is learnt from prepared cases with labels, and these are others")
@@ -356,6 +362,12 @@ func (c Config) Check() error {
 	}
 	if err := backbone.Fits(b, c.Crop); err != nil {
 		return fmt.Errorf("crop: %w", err)
+	}
+	// what a tensor may hold is a matter of all of these together
+	if n := c.Network; float64(c.Batch)*float64(c.Crop[0])*float64(c.Crop[1])*float64(c.Crop[2])*
+		float64(max(n.Channels, n.Classes, 1)) > 1<<40 {
+		return fmt.Errorf("a batch of %d crops of %dx%dx%d with %s is too large: make batch or crop smaller", c.Batch,
+			c.Crop[0], c.Crop[1], c.Crop[2], numbers.Count(n.Channels, "channel"))
 	}
 	if _, err := c.loss(); err != nil {
 		return err

@@ -30,7 +30,7 @@ type Inference struct {
 	// share of a window that its neighbour covers too
 	Overlap float64 `yaml:"overlap" range:"[0,0.95]"`
 	// windows in a batch
-	Batch int `yaml:"batch" range:"[1,)"`
+	Batch int `yaml:"batch" range:"[1,)" most:"4096"`
 	// connected components of a label that predictions keep: all, the largest, or validated: the
 	// largest of those labels whose DSC that raised on validation cases, as the checkpoint says;
 	// left out: validated, in a study all; of nnU-Net's models all, where validated means its own

@@ -13,22 +13,54 @@ type interval struct {
 	low, high             float64
 	bounded               bool
 	excludeLow, excludeUp bool // the ends themselves are outside
+	// most is the largest whole number that is no slip of the fingers, of which only who exceeds it is
+	// told; 0: none
+	most float64
 }
+
+// What whole numbers are at most whose tags say nothing else: counts, and lengths in voxels. With
+// larger ones, computations of sizes overflow.
+const (
+	mostOfCounts  = 1e6
+	mostOfExtents = 4096
+)
 
 // fromZero holds for settings that do not say what they may be: nothing here is counted, measured
 // or weighed in negative numbers, and infinity is no setting.
 var fromZero = interval{low: 0, high: math.Inf(1), bounded: true, excludeUp: true}
 
-// intervalOf is what the tag range of a field says, such as "[0,1)" or "(0,)". A tag that cannot be
-// read is a programmer's mistake.
+// intervalOf is what the tags range and most of a field say, such as "[0,1)" or "(0,)". A tag that
+// cannot be read is a programmer's mistake.
 func intervalOf(t reflect.Type, f reflect.StructField) interval {
 	text, tagged := f.Tag.Lookup("range")
-	if !tagged {
-		if helpOf(t, f) == "" || f.Tag.Get("flag") == "-" {
-			return interval{} // not a user's
-		}
-		return fromZero
+	if !tagged && (helpOf(t, f) == "" || f.Tag.Get("flag") == "-") {
+		return interval{} // not a user's
 	}
+	within := fromZero
+	if tagged {
+		within = rangeOf(f, text)
+	}
+	kind := f.Type.Kind()
+	if kind == reflect.Array || kind == reflect.Slice {
+		kind = f.Type.Elem().Kind()
+	}
+	switch text, tagged := f.Tag.Lookup("most"); {
+	case tagged:
+		most, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			panic(fmt.Sprintf("config: most %q of %s: %v", text, f.Name, err))
+		}
+		within.most = most
+	case kind == reflect.Int && isExtents(f.Type):
+		within.most = mostOfExtents
+	case kind == reflect.Int:
+		within.most = mostOfCounts
+	}
+	return within
+}
+
+// rangeOf reads the tag range of a field.
+func rangeOf(f reflect.StructField, text string) interval {
 	low, high, two := strings.Cut(strings.Trim(text, "[]()"), ",")
 	if !two {
 		panic(fmt.Sprintf("config: range %q of %s: want an interval such as [0,1) or (0,)", text, f.Name))
@@ -106,6 +138,9 @@ func (i interval) checkNumbers(v reflect.Value) error {
 	}
 	if !i.holds(x) {
 		return fmt.Errorf("want %v, not %s", i, scalarText(v))
+	}
+	if i.most > 0 && x > i.most {
+		return fmt.Errorf("want at most %.0f, not %s", i.most, scalarText(v))
 	}
 	return nil
 }

@@ -118,5 +118,5 @@ func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf
 	}
 	_, settings := pretext.Chosen(&chosen)
 	settings.Common().Train.Seed += uint64(e.Number)
-	return chosen, data, settings.Resolve(cache.Preparation())
+	return chosen, data, config.Mistaken(settings.Resolve(cache.Preparation()))
 }

@@ -107,7 +107,7 @@ func (t Trial) Folder(out string) string {
 // several ranks, rank 0 alone is given all scores.
 func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := plan.Check(); err != nil {
-		return nil, err
+		return nil, config.Mistaken(err)
 	}
 	var err error
 	if plan.Inference, err = plan.Inference.Named(); err != nil {
@@ -212,13 +212,13 @@ func (r *runner) sameInputs(i Initialisation) error {
 	}
 	_, settings := pretext.Chosen(&chosen)
 	if err := settings.Resolve(how); err != nil {
-		return fmt.Errorf("initialisation %s: %w", i.Name, err)
+		return config.Mistaken(fmt.Errorf("initialisation %s: %w", i.Name, err))
 	}
 	learnt, wanted := settings.Common().Network.InputChannels(), max(r.cache.Preparation().Inputs(), 1)
 	if learnt != wanted {
-		return fmt.Errorf("initialisation %s: its encoder looks at %s, and the fine-tuned network at %d: "+
-			"prepare the same channels for both; of times, fine-tune on scans of one channel", i.Name,
-			numbers.Count(learnt, "channel"), wanted)
+		return config.Mistaken(fmt.Errorf("initialisation %s: its encoder looks at %s, and the fine-tuned network "+
+			"at %d: prepare the same channels for both; of times, fine-tune on scans of one channel", i.Name,
+			numbers.Count(learnt, "channel"), wanted))
 	}
 	return nil
 }

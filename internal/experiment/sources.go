@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/sample"
@@ -189,7 +190,7 @@ func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err
 			return r, err
 		}
 		_, settings := pretext.Chosen(&chosen)
-		if err = settings.Resolve(store.Preparation()); err == nil {
+		if err = config.Mistaken(settings.Resolve(store.Preparation())); err == nil {
 			one, err = Rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
 				_, err := settings.Pretrain(ctx, dev, data, o)
 				return err

@@ -32,6 +32,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -84,10 +85,10 @@ type Inferer struct {
 // given.
 func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, compile nn.Options) (*Inferer, error) {
 	if err := backbone.Fits(b, o.Size); err != nil {
-		return nil, fmt.Errorf("window: %w", err)
+		return nil, config.Mistaken(fmt.Errorf("window: %w", err))
 	}
 	if err := o.Check(); err != nil {
-		return nil, err
+		return nil, config.Mistaken(err)
 	}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
 	o.Inputs = b.Settings().InputChannels()

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
@@ -62,8 +63,8 @@ func (g Group) Share(batch int) (first, n int, err error) {
 		if below == 0 {
 			sizes = fmt.Sprint(parts)
 		}
-		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s",
-			batch, g.describe(), parts, sizes)
+		return 0, 0, config.Mistaken(fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s",
+			batch, g.describe(), parts, sizes))
 	}
 	n = batch / max(g.Size, 1)
 	return g.Rank * n, n, nil

@@ -23,7 +23,7 @@ type Options struct {
 	// replace photographs that were prepared otherwise, or others, in the folder
 	Force bool `yaml:"force"`
 	// photographs decoded at once; 0: one a core
-	Workers int `yaml:"workers"`
+	Workers int `yaml:"workers" most:"4096"`
 }
 
 // DefaultOptions are the paper's 255 x 255 pixels, and a tenth held out.

@@ -27,7 +27,7 @@ import (
 // Options say how [Run] works.
 type Options struct {
 	// cases prepared at once; 0: one a core
-	Workers int `yaml:"workers"`
+	Workers int `yaml:"workers" most:"4096"`
 	// Memory is the bytes that the cases prepared at once may take together; one that needs more
 	// alone fails. 0: 4 GiB, or what this process may take where that is less; a case that needs
 	// more than that is prepared alone, and fails where it needs more than this process may take.

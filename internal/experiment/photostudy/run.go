@@ -114,7 +114,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 // newRunner opens the photographs, and says what is wrong with the plan before anything is trained.
 func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
-		return nil, err
+		return nil, config.Mistaken(err)
 	}
 	r = &runner{Setting: s, plan: plan, own: map[string]puzzle2d.Data{}}
 	if err := r.openAll(); err != nil {
@@ -277,7 +277,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	task := TaskOf(chosen.Value())
 	task.Train.Seed = seed
 	if err := task.Resolve(r.own[arm.Photos]); err != nil {
-		return Result{}, err
+		return Result{}, config.Mistaken(err)
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
 	if result.Settings, err = r.settings(arm, &chosen); err != nil {
