@@ -48,8 +48,9 @@ func TestFilesOfOtherCommands(t *testing.T) {
 			"it can be read as a file of voxsaw pretrain"},
 		{"pretrain", "folds: 3\nfinetune: {crop: 16}\n", "it can be read as a file of voxsaw crossval"},
 		{"crossval", "task: jigsaw\ngrid: 3x3x3\nheld: [a]\n", `"task" is a key of voxsaw pretrain`},
-		{"finetune", "task: puzzle\ngrid: 3x3x3\n", `"task" is a key of voxsaw pretrain`}, // a word that there is not
-		{"finetune", "unlabelled: 0.5\n", "it can be read as a file of voxsaw crossval"},  // a key that both have
+		// a word that there is not; a key that both have
+		{"finetune", "task: puzzle\ngrid: 3x3x3\n", `"task" is a key of voxsaw pretrain`},
+		{"finetune", "unlabelled: 0.5\n", "it can be read as a file of voxsaw crossval"},
 		{"prepare", "photos: p\nseeds: [1]\n", "it can be read as a file of voxsaw 2d compare"},
 		{"finetune", "plan: {}\npretrain: {crop: 16}\n",
 			"it can be read as a file of voxsaw plan, voxsaw pretrain"},

@@ -22,7 +22,7 @@
 //	range:"[0,1)"      the numbers that it may be, and that each number of a list may be: an interval,
 //	                   with a round bracket where the end is outside and nothing for an open end;
 //	                   without the tag, a number with a help text is 0 or more, and finite
-//	most:"4096"        the largest whole number, where it is not a million, or 4096 of each of several
+//	most:"4096"        the largest whole number, where it is not ten million, or 4096 of each of several
 //	                   lengths; seeds (uint64) have none
 //
 // A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves

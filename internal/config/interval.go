@@ -13,15 +13,15 @@ type interval struct {
 	low, high             float64
 	bounded               bool
 	excludeLow, excludeUp bool // the ends themselves are outside
-	// most is the largest whole number that is no slip of the fingers, of which only who exceeds it is
-	// told; 0: none
+	// most is the largest whole number that is no slip of the fingers: only who exceeds it is told
+	// of it; 0: none
 	most float64
 }
 
 // What whole numbers are at most whose tags say nothing else: counts, and lengths in voxels. With
 // larger ones, computations of sizes overflow.
 const (
-	mostOfCounts  = 1e6
+	mostOfCounts  = 1e7
 	mostOfExtents = 4096
 )
 

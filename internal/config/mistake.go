@@ -1,7 +1,7 @@
 package config
 
-// A Mistake is what is wrong with settings beside each other, or beside the data. Who knows the file
-// that they are of says so.
+// A Mistake is what is wrong with settings beside each other, or beside the data. Who knows the
+// file that they are of says so.
 type Mistake struct {
 	Err  error
 	From string // the file, where it is not the one that the user gave

@@ -400,7 +400,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		_, err = f.Write(data)
 		return err
 	}}
-	err = atomicfile.WriteTogether(func() error { // there is room for both: now what was there before may go
+	err = atomicfile.WriteTogether(func() error { // there is room: what was there before may go
 		if err := errors.Join(w.unseal(s.ID), w.start(s.ID)); err != nil {
 			return err
 		}
