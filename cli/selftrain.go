@@ -130,7 +130,7 @@ func (o selftrainOptions) check(cmd *cobra.Command, student string) error {
 	defer store.Close()
 	c, err := o.Config.Resolve(store)
 	if err != nil {
-		return &usageError{err}
+		return config.Mistaken(err)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
