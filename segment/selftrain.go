@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -137,10 +138,10 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 
 // targetsRecord is what the targets are of.
 func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r targetsRecord, err error) {
-	switch {
-	case p.Preparation() != store.Preparation():
-		return r, errors.New("the cases were prepared in another way than those that the teachers were trained on: " +
-			"prepare the scans as these were, or take other teachers")
+	switch learnt, here := p.Preparation(), store.Preparation(); {
+	case learnt != here:
+		return r, fmt.Errorf("the cases were prepared in another way than those that the teachers were trained on "+
+			"(%s): prepare the scans as these were, or take other teachers", config.Unlike(&here, &learnt))
 	case len(o.Scans) == 0:
 		return r, errors.New("there are no scans without labels to learn from")
 	case p.config.Network.Classes > 256:

@@ -65,9 +65,12 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 		return nil, errors.New("cases without labels are ranked by the label maps of a network, and there is none")
 	}
 	if o.Network != nil && o.Network.Preparation() != store.Preparation() {
-		return nil,
-			errors.New("the cases were prepared in another way than those that the network was trained on: " +
-				"prepare the scans as these were, or take another checkpoint")
+		var differ []string
+		for _, d := range o.Network.Preparation().Differences(store.Preparation()) {
+			differ = append(differ, fmt.Sprintf("%s: %s here, %s there", d.Key, d.Old, d.New))
+		}
+		return nil, fmt.Errorf("the cases were prepared in another way than those that the network was trained on "+
+			"(%s): prepare the scans as these were, or take another checkpoint", strings.Join(differ, "; "))
 	}
 	var labelled, wanted []string
 	for c := range store.Records() {
