@@ -46,7 +46,8 @@ func (p *Postprocessing) Apply(labels []uint16, shape [3]int) {
 // determined it; that of other folds alone is an error.
 func (m *Model) Postprocessing() (*Postprocessing, error) {
 	name := func(folds string) string { return filepath.Join(m.Folder, validatedPrefix+folds, postprocessingName) }
-	path := name(strings.Join(m.Folds, "_"))
+	predicting := slices.Sorted(slices.Values(m.Folds))
+	path := name(strings.Join(predicting, "_"))
 	b, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		entries, err := os.ReadDir(m.Folder)
@@ -62,7 +63,7 @@ func (m *Model) Postprocessing() (*Postprocessing, error) {
 		}
 		if others != nil {
 			return nil, fmt.Errorf("%s has a postprocessing of folds %s, and predicts with folds %s",
-				m.Folder, safetext.List(others), strings.Join(m.Folds, ","))
+				m.Folder, safetext.List(others), strings.Join(predicting, ","))
 		}
 		return nil, nil
 	}
@@ -72,6 +73,9 @@ func (m *Model) Postprocessing() (*Postprocessing, error) {
 	p := &Postprocessing{Path: path}
 	if p.Steps, err = steps(b); err != nil {
 		return nil, &volume.FormatError{Path: path, Problem: err.Error()}
+	}
+	if m.Regions { // whose members are labels of the training, not of predictions: those do nothing
+		return p, nil
 	}
 	for _, step := range p.Steps {
 		for _, label := range step {

@@ -75,7 +75,14 @@ func TestPostprocessing(t *testing.T) {
 	if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), "of folds 0,1, and predicts with folds 0") {
 		t.Errorf("of other folds: %v", err)
 	}
-	m.Folds = []string{"0", "1"}
+	m.Folds = []string{"1", "0"} // the same folds
+	m.Regions = true
+	write([]byte(`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"],
+		"postprocessing_kwargs": [{"labels_or_regions": [[1, 7], [7]]}]}`))
+	if p, err := m.Postprocessing(); err != nil || len(p.Steps) != 1 || len(p.Steps[0]) != 2 {
+		t.Errorf("a member of a region that is no label of predictions: %v, %v", p, err)
+	}
+	m.Regions = false
 	for text, problem := range map[string]string{
 		`{}`: "postprocessing_fns has 0 entries",
 		`{"postprocessing_fns": ["os.system"], "postprocessing_kwargs": [{"labels_or_regions": 1}]}`:                                                 "os.system of background 0",

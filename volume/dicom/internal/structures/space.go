@@ -78,7 +78,7 @@ func (g *Set) doubtsAboutSlices(s *stack.Stack) []string {
 	if len(named) == 0 || Holds(s, named) {
 		return nil
 	}
-	return []string{fmt.Sprintf("WARNING: %s names %s, of which series %s has none: nothing but the "+
-		"SeriesInstanceUID says that it was drawn on this scan; its contours are drawn where they lie", g.Path,
+	return []string{fmt.Sprintf("WARNING: %s names %s, of which series %s has none: "+
+		"the SeriesInstanceUID alone leads to this scan, no slice does; its contours are drawn where they lie", g.Path,
 		numbers.Count(len(named), "slice"), s.Number)}
 }
