@@ -206,12 +206,13 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 		nil); err != nil {
 		return nil, err
 	}
-	return result, j.tellEnd()
+	j.tellEnd()
+	return result, nil
 }
 
 // tellEnd says what time was used, and where the networks have few steps, in which time they would
 // have enough.
-func (j *Job) tellEnd() error {
+func (j *Job) tellEnd() {
 	j.Say("time: %s of %s were used", terminal.Duration(j.spent()), terminal.Duration(j.within()))
 	least, networks := planning.Enough, 0
 	for _, name := range j.state.Folds.names() {
@@ -219,8 +220,8 @@ func (j *Job) tellEnd() error {
 			continue
 		}
 		c, err := settingsOf(j.at(name))
-		if err != nil {
-			return err
+		if err != nil { // the network is there all the same
+			continue
 		}
 		least, networks = min(least, c.Steps), networks+1
 	}
@@ -229,9 +230,8 @@ func (j *Job) tellEnd() error {
 		digits := math.Pow(10, math.Floor(math.Log10(hours))-1)
 		j.Say("%s, of %s or more: a first try, for most is learnt after %d steps, for which there is time in about "+
 			"%.4g h: voxsaw auto %s --out NEW --hours %.4[4]g", numbers.Count(networks, "network"),
-			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits, hint.Words(j.Scans...))
+			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits, hint.Words(slices.Concat(j.Scans, j.Labels, j.Machine)...))
 	}
-	return nil
 }
 
 // prepare looks at the scans and prepares them, unless they are prepared. It gives the folder of

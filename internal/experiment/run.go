@@ -262,6 +262,11 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 		for _, line := range d.Mismatches(p.Finetune.Preparation, cache.Spacings(ids), p.Finetune.Network) {
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
 		}
+		if d.Lost != "" && i.Teachers > 0 { // who would be refused once they are trained
+			return nil, fmt.Errorf("initialisation %s: %s: %s: nobody can say whether its teachers would have learnt "+
+				"from cases that folds test on: copy that file back beside the checkpoint, or start from another",
+				i.Name, i.Checkpoint, d.Lost)
+		}
 		if d.Lost != "" {
 			warnings = append(warnings,
 				fmt.Sprintf("WARNING: initialisation %s: %s: %s: nobody can say whether cases that folds test on are among them", i.Name, i.Checkpoint, d.Lost))

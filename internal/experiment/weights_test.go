@@ -93,6 +93,11 @@ func TestLostListsAreWarnedOf(t *testing.T) {
 		"the list of teacher.safetensors is gone: nobody can say whether cases that folds test on are among them") {
 		t.Errorf("%q, %v", warnings, err)
 	}
+	p.Inits[0].Teachers = 2 // hours of training before they are refused
+	if _, err := p.warnings(traintest.Phantoms(t, 2, [3]int{24, 20, 16})); err == nil ||
+		!strings.Contains(err.Error(), "copy that file back beside the checkpoint") {
+		t.Errorf("teachers of lost lists: %v", err)
+	}
 }
 
 // Learning curves are measured on no other scan of a patient that the run learns from, but for

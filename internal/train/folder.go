@@ -458,7 +458,7 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 	}
 	if old.Version != f.identity.Version {
 		f.drifts = append(f.drifts,
-			fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits",
+			fmt.Sprintf("the run was started with version %s, this is %s: results may differ (CHANGELOG.md)",
 				old.Version, f.identity.Version))
 	}
 	if old.Device != f.identity.Device {
