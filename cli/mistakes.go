@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -50,9 +51,12 @@ func fileMistake(cmd *cobra.Command, err error) error {
 	if file == nil || !file.Changed {
 		return &usageError{err}
 	}
+	path := file.Value.String()
+	if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() { // a pipe has been read
+		return &usageError{err}
+	}
 	var unknown *config.UnknownKeyError
 	isKey := errors.As(err, &unknown)
-	path := file.Value.String()
 	var whole, some []string // of these, the commands that know the most keys of the file
 	keys, most := config.Keys(path), 0
 	eachCommand(newRoot(), func(c *cobra.Command) {
