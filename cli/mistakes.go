@@ -52,7 +52,8 @@ func fileMistake(cmd *cobra.Command, err error) error {
 		return &usageError{err}
 	}
 	path := file.Value.String()
-	if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() { // a pipe has been read
+	// a pipe has been read
+	if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() {
 		return &usageError{err}
 	}
 	var unknown *config.UnknownKeyError

@@ -621,8 +621,8 @@ func (s mpiSite) aRankIsLost(t *testing.T) {
 				if r.code == 0 || r.took > time.Minute {
 					t.Errorf("exit code %d after %v", r.code, r.took)
 				}
-				// The launcher may have ended all before rank 0 could say it. MPICH's sometimes names
-				// a process that it has ended itself.
+				// The launcher may have ended all before rank 0 could say it. MPICH's sometimes
+				// names a process that it has ended itself.
 				named := fmt.Sprint(pid)
 				if launcher == "MPICH" {
 					named = fmt.Sprintf("(%d|%d)", pids[0], pids[1])
