@@ -181,7 +181,7 @@ func (b benchTiming) time(log io.Writer, o bench.Options,
 
 type benchOptions struct {
 	benchNetwork `yaml:",inline"`
-	Grid         int    `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)" most:"4096"`
+	Grid         int    `yaml:"grid" help:"pretrain: cells along an axis, 3 or 2" range:"[1,)" most:"4096"`
 	Crop         int    `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)" most:"4096"`
 	Batch        int    `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)" most:"4096"`
 	Inputs       int    `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
@@ -367,7 +367,8 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	return printJSONLine(cmd.OutOrStdout(), map[string]any{
 		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window,
 		"overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
-		"mirror": o.Inference.Mirror, "windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3),
+		"mirror": o.Inference.Mirror, "windows": t.Windows, "timed_windows": t.Timed,
+		"seconds":  round(t.Elapsed.Seconds(), 3),
 		"voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": mostMemory(d) >> 20,
 	})
 }

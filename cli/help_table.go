@@ -199,7 +199,7 @@ var shorts = []short{
 	{"sides that are trained on", "", "sides of Pascal VOC to train on"},
 	{"detect: file of proposals", "FILE", "boxes to choose from, as CSV"},
 	{"safetensors file to write", "FILE", "safetensors file to write"},
-	{"width and height of what the network", "", "width and height of what the network looks at"},
+	{"side of what the network looks at", "", "width and height of what the network looks at"},
 	{"how a GPU multiplies", "HOW", "bf16, tf32 or fp32 (exact) on a GPU; empty: bf16"},
 }
 

@@ -56,7 +56,8 @@ func TestVerbsForPhotos(t *testing.T) {
 	}
 	for plan, want := range map[string]string{"photos-cpu": "2d compare", "paper-table1": "2d compare",
 		"leaderboard": "crossval"} {
-		for _, flag := range [][]string{{"--config", "../configs/" + plan + ".yaml"}, {"--config=../configs/" + plan + ".yaml"},
+		for _, flag := range [][]string{{"--config", "../configs/" + plan + ".yaml"},
+			{"--config=../configs/" + plan + ".yaml"},
 			{"-c", "../configs/" + plan + ".yaml"}} {
 			rest := append(flag, "--out", "x")
 			for _, verb := range [][]string{{"crossval"}, {"2d", "compare"}} {

@@ -30,7 +30,7 @@ type photoTransferOptions struct {
 	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, the folder of its run (its best one), PyTorch's safetensors of this backbone, or random"`
 	Network    puzzle2d.Network `yaml:"network"`
 	Layer      string           `yaml:"layer" help:"what is measured: last (fc6 of AlexNet, the mean over the image of a ResNet) or conv5" oneof:"last conv5"`
-	Side       int              `yaml:"side" help:"width and height of the middle of a photograph that is looked at; 0: all of the shorter side" most:"4096"`
+	Side       int              `yaml:"side" help:"side of the middle square; 0: the shorter side" most:"4096"`
 	PerClass   int              `yaml:"per_class" help:"photographs of each class that the machine is fitted to; 0: all"`
 	C          []float64        `yaml:"C" flag:"C" help:"weight of the losses; of several, cross-validation chooses" range:"(0,)"`
 	Seeds      int              `yaml:"seeds" help:"draws of the photographs that the machine is fitted to" range:"[1,1000]"`
@@ -403,7 +403,7 @@ func printPhotoPlan(w io.Writer, p photostudy.Plan, asJSON bool) error {
 type photoConvertOptions struct {
 	Out     string           `yaml:"out" help:"safetensors file to write"`
 	Network puzzle2d.Network `yaml:"network"`
-	Patch   int              `yaml:"patch" help:"width and height of what the network looks at, which fc6 of AlexNet depends on: 64 in the context-free network" range:"[1,)" most:"4096"`
+	Patch   int              `yaml:"patch" help:"side of what the network looks at" range:"[1,)" most:"4096"`
 	JSON    bool             `yaml:"json" help:"print the report as JSON"`
 	Machine deviceOptions    `yaml:"machine"`
 }

@@ -26,7 +26,7 @@ import (
 
 type planOptions struct {
 	Out      string          `yaml:"out" help:"file for the plan, which --config of prepare, pretrain, finetune and crossval takes"`
-	To       string          `yaml:"to" help:"prepare writes how the scans are prepared and nothing else: no training is timed; nnunet and nnunet-resencm write plans.json of nnU-Net instead, for a folder of nnUNet_raw and a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM" oneof:"voxsaw prepare nnunet nnunet-resencm"`
+	To       string          `yaml:"to" help:"what the plan is for" oneof:"voxsaw prepare nnunet nnunet-resencm"`
 	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
 	Dataset  dataset.Options `yaml:"dataset"`
 	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
@@ -45,8 +45,9 @@ crop, network, steps of pretraining and of fine-tuning, folds, each with its rea
 nnU-Net's rules; how much of that fits into the time is measured. The plan is a file that other commands take as
 --config, each its own section, and that may be edited.
 
---to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet reads
-the scans of a folder of nnUNet_raw and writes plans.json for nnU-Net itself.`,
+--to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet and
+--to nnunet-resencm read the scans of a folder of nnUNet_raw and write plans.json for nnU-Net itself and a GPU of 8 GB,
+as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
   voxsaw plan prepared --hours 0.5 --out plan.yaml
   voxsaw plan nnUNet_raw/Dataset001_NAME --to nnunet --out nnUNetPlans.json`,

@@ -255,8 +255,8 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	}
 	same := segment.DefaultInference()
 	same.Mirror = o.Inference.Mirror
-	if components := o.Inference.Components; !results && (components == segment.ComponentsAll || components == segment.ComponentsValidated) {
-		same.Components = components
+	if c := o.Inference.Components; !results && (c == segment.ComponentsAll || c == segment.ComponentsValidated) {
+		same.Components = c
 	}
 	switch {
 	case o.Inference.Mirror != "" && o.Inference.Mirror != noMirroring:
@@ -265,7 +265,8 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 				o.Inference.Mirror, noMirroring)
 	case o.Inference != same:
 		return nil,
-			usagef("nnU-Net's models predict as nnU-Net does: windows and overlap are not to be chosen, --components is all or, but for TotalSegmentator's, validated")
+			usagef("nnU-Net's models predict as nnU-Net does: windows and overlap are not to be chosen, " +
+				"--components is all or, but for TotalSegmentator's, validated")
 	case results && o.Inference.Mirror != "":
 		return nil, usagef("--mirror %s: windows of TotalSegmentator's models are never mirrored", o.Inference.Mirror)
 	case o.Probabilities || o.Logits || o.Agreement:

@@ -13,7 +13,8 @@ func TestNamesApart(t *testing.T) {
 	here := filepath.Base(mustAbs(t, "."))
 	for _, c := range [][2][]string{
 		{{"runs/a", "runs/b/"}, {"a", "b"}},
-		{{"out/round-1/student", "out/round-2/student", "out/teacher"}, {"round-1/student", "round-2/student", "teacher"}},
+		{{"out/round-1/student", "out/round-2/student", "out/teacher"},
+			{"round-1/student", "round-2/student", "teacher"}},
 		{{"a/x/run", "b/x/run", "a/y/run"}, {"a/x/run", "b/x/run", "y/run"}},
 		{{"."}, {here}},
 		{{"run", "a/run"}, {here + "/run", "a/run"}},

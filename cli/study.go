@@ -55,7 +55,8 @@ func (f *studyFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the "+f.of)
 	cmd.Flags().BoolVar(&f.dry, "plan", false, f.plans)
 	cmd.Flags().BoolVar(&f.finished, "finished", false,
-		"carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
+		"carry out nothing: the table and the report of the trials that are finished, while others are at work on "+
+			"the rest")
 	f.trial.most = 1_000_000
 	cmd.Flags().Var(&f.trial, "trial",
 		"run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
@@ -211,7 +212,8 @@ func printTables(w io.Writer, o experiment.Outcome, s experiment.Setting, asJSON
 // check refuses flags that do not go together, and what --write would leave out of account.
 func (f studyFlags) check(j *job) error {
 	if f.finished && (f.trial.n > 0 || f.write != "" || f.dry || f.ranks.n > 0) {
-		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
+		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks " +
+			"and --plan")
 	}
 	if f.write == "" {
 		return nil

@@ -27,7 +27,7 @@ type workload struct {
 	Inputs  int            `yaml:"inputs,omitempty" help:"channels of a scan; 0: 1" range:"[0,16]"`
 	Task    string         `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
 	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels" range:"[1,)"`
-	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches" range:"[1,)" most:"4096"`
+	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step" range:"[1,)" most:"4096"`
 }
 
 func defaultWorkload() workload {

@@ -21,7 +21,8 @@ func TestFilesThatAreThereStay(t *testing.T) {
 	for _, c := range [][]string{
 		{"is there already, and would be written over", "convert", from, "--to", "monai", "--out", mine},
 		{"is there already, and would be written over", "convert", from, "--to", "nnunet-pretrained", "--out", mine},
-		{"is there already, and would be written over", "bench", "infer", "--crop", "16", "--steps", "1", "--samples", mine},
+		{"is there already, and would be written over", "bench", "infer", "--crop", "16", "--steps", "1",
+			"--samples", mine},
 		{"bench predict times the windows", "bench", "predict", from, "--components", "all"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -309,7 +309,8 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	}
 	if v.Unscored {
 		v.Notes = append(v.Notes,
-			"no held-out case shows a structure that can be scored: nothing says which weights are the best, and the last are taken")
+			"no held-out case shows a structure that can be scored: nothing says which weights are the best, and "+
+				"the last are taken")
 	}
 	if classes == 0 {
 		return v, nil

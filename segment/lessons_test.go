@@ -150,7 +150,8 @@ func TestLostListsAreKnownToBeLost(t *testing.T) {
 	o, targets := optionsOf(data), filepath.Join(t.TempDir(), "targets")
 	o.Held = []string{"b"}
 	if _, err := predictorOf(t, []string{train.Last(folder)}).MakeTargets(t.Context(), data.Store, targets,
-		o); err == nil || !strings.Contains(err.Error(), "nobody can say whether teachers have learnt from cases that are held out") {
+		o); err == nil || !strings.Contains(err.Error(), "nobody can say whether teachers have learnt from cases "+
+		"that are held out") {
 		t.Errorf("as a teacher: %v", err)
 	}
 	o.Held = nil

@@ -299,7 +299,8 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		there := slices.Contains(b.targets, 2)
-		if undrawn == "" && (!slices.Equal(b.merged, []float32{0, 0, 1}) || there || !slices.Equal(shown, []int{2, 1})) {
+		if undrawn == "" &&
+			(!slices.Equal(b.merged, []float32{0, 0, 1}) || there || !slices.Equal(shown, []int{2, 1})) {
 			t.Errorf("merged %v, its voxels are of the class: %v, shown in %v", b.merged, there, shown)
 		}
 		if undrawn != "" && (!there || !slices.Equal(shown, []int{2, 2})) {

@@ -230,7 +230,8 @@ func (j *Job) tellEnd() {
 		digits := math.Pow(10, math.Floor(math.Log10(hours))-1)
 		j.Say("%s, of %s or more: a first try, for most is learnt after %d steps, for which there is time in about "+
 			"%.4g h: voxsaw auto %s --out NEW --hours %.4[4]g", numbers.Count(networks, "network"),
-			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits, hint.Words(slices.Concat(j.Scans, j.Labels, j.Machine)...))
+			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits,
+			hint.Words(slices.Concat(j.Scans, j.Labels, j.Machine)...))
 	}
 }
 
@@ -508,7 +509,8 @@ func (j *Job) likeFirst(first, last string, share time.Duration, holdsOut bool) 
 		what = "without its validations took"
 	}
 	j.Say("%s %s %s for %s; %s are left for each further one, beside %s that are kept for the end: it has %s, "+
-		"and %s has %d", last, what, terminal.Duration(took), numbers.Count(before.Steps, "step"), terminal.Duration(share),
+		"and %s has %d", last, what, terminal.Duration(took), numbers.Count(before.Steps, "step"),
+		terminal.Duration(share),
 		terminal.Duration(j.left()-j.forTraining()), numbers.Count(c.Steps, "step"), first, n)
 	return c, to, nil
 }

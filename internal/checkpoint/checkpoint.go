@@ -166,7 +166,8 @@ func parse(path string, meta map[string]string) (Description, error) {
 	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) &&
 		!(h.Lost != "" && h.Format == formatOfLost) {
 		return Description{},
-			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfLost, h.Version)
+			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program "+
+				"that wrote it (%s), or a later one", path, h.Format, formatOfLost, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,

@@ -155,7 +155,8 @@ func decimal(text string) error {
 	digits := strings.TrimLeft(text, "+-")
 	if rest := strings.TrimLeft(digits, "0"); len(digits) > 1 && digits[0] == '0' &&
 		(rest == "" || rest[0] >= '1' && rest[0] <= '9' || rest[0] == '_') {
-		return fmt.Errorf("%q begins with a zero, by which it may be meant as an octal number: leave the zero out", text)
+		return fmt.Errorf("%q begins with a zero, by which it may be meant as an octal number: leave the zero out",
+			text)
 	}
 	return nil
 }

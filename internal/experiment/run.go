@@ -156,7 +156,9 @@ func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
 	}
 	if cache.Preparation().Scheme() == volume.CTPercentiles {
 		doubts = append(doubts,
-			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among them, unless they were prepared with the foreground of others (a plan of voxsaw plan gives that of all)")
+			"intensities go by ct-percentiles: by the labelled voxels of all cases, those that folds test on among "+
+				"them, unless they were prepared with the foreground of others (a plan of voxsaw plan gives that "+
+				"of all)")
 	}
 	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		doubts = append(doubts,
@@ -269,7 +271,8 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 		}
 		if d.Lost != "" {
 			warnings = append(warnings,
-				fmt.Sprintf("WARNING: initialisation %s: %s: %s: nobody can say whether cases that folds test on are among them", i.Name, i.Checkpoint, d.Lost))
+				fmt.Sprintf("WARNING: initialisation %s: %s: %s: nobody can say whether cases that folds test on "+
+					"are among them", i.Name, i.Checkpoint, d.Lost))
 		}
 		seen, learnt := d.Seen(), map[bool][]string{}
 		for n, digest := range cache.Voxels(ids) {
@@ -345,7 +348,9 @@ func (r *runner) record() error {
 		r.result.Cases.ByPatient = cases.ByPatient
 		if !slices.EqualFunc(now, r.plan.trials(r.result.Cases),
 			func(a, b Trial) bool { return slices.Equal(a.Curve, b.Curve) }) {
-			r.Console.Note("WARNING: an earlier version began this experiment: learning curves may be measured on other scans of patients that a run learns from. It goes on so; in a folder of its own, the same plan leaves these patients out")
+			r.Console.Note("WARNING: an earlier version began this experiment: learning curves may be measured on " +
+				"other scans of patients that a run learns from. It goes on so; in a folder of its own, the same " +
+				"plan leaves these patients out")
 		}
 	}
 	data, err := json.MarshalIndent(cases, "", "  ")

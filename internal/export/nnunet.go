@@ -301,7 +301,8 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 	if err := atomicfile.MakeFolder(filepath.Join(e.dir, labels)); err != nil {
 		return nil, err
 	}
-	return notes, nifti.WriteLabels(filepath.Join(e.dir, e.labelsOf(c.ID)), &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
+	return notes, nifti.WriteLabels(filepath.Join(e.dir, e.labelsOf(c.ID)),
+		&volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
 }
 
 // imageOf is the file of channel n of a case, in the folder of the data set.

@@ -2,6 +2,7 @@ package nnunet
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,22 +73,26 @@ func TestPostprocessing(t *testing.T) {
 		t.Errorf("labels of all cases: %v", names)
 	}
 	m.Folds = []string{"0"}
-	if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), "of folds 0,1, and predicts with folds 0") {
+	if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), "of folds 0,1, and predicts with "+
+		"folds 0") {
 		t.Errorf("of other folds: %v", err)
+	}
+	step := func(function, labels string) string {
+		return fmt.Sprintf(`{"postprocessing_fns": [%q], "postprocessing_kwargs": [{"labels_or_regions": %s}]}`,
+			function, labels)
 	}
 	m.Folds = []string{"1", "0"} // the same folds
 	m.Regions = true
-	write([]byte(`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"],
-		"postprocessing_kwargs": [{"labels_or_regions": [[1, 7], [7]]}]}`))
+	write([]byte(step(keepLargest, "[[1, 7], [7]]")))
 	if p, err := m.Postprocessing(); err != nil || len(p.Steps) != 1 || len(p.Steps[0]) != 2 {
 		t.Errorf("a member of a region that is no label of predictions: %v, %v", p, err)
 	}
 	m.Regions = false
 	for text, problem := range map[string]string{
-		`{}`: "postprocessing_fns has 0 entries",
-		`{"postprocessing_fns": ["os.system"], "postprocessing_kwargs": [{"labels_or_regions": 1}]}`:                                                 "os.system of background 0",
-		`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"], "postprocessing_kwargs": [{"labels_or_regions": "liver"}]}`:  "want a label",
-		`{"postprocessing_fns": ["remove_all_but_largest_component_from_segmentation"], "postprocessing_kwargs": [{"labels_or_regions": [[1, 7]]}]}`: "label 7, which the model has not",
+		`{}`:                          "postprocessing_fns has 0 entries",
+		step("os.system", "1"):        "os.system of background 0",
+		step(keepLargest, `"liver"`):  "want a label",
+		step(keepLargest, "[[1, 7]]"): "label 7, which the model has not",
 	} {
 		write([]byte(text))
 		if _, err := m.Postprocessing(); err == nil || !strings.Contains(err.Error(), problem) ||

@@ -338,7 +338,8 @@ func (p *Predictor) componentNotes() (notes []string) {
 	if after == nil {
 		found, err := p.Postprocessing()
 		if err == nil && found != nil && len(found.Steps) > 0 {
-			notes = append(notes, fmt.Sprintf("the postprocessing of %s is left out, as nnUNetv2_predict leaves it out (--components validated: not)",
+			notes = append(notes, fmt.Sprintf("the postprocessing of %s is left out, as nnUNetv2_predict leaves it "+
+				"out (--components validated: not)",
 				found.Path))
 		}
 		return notes

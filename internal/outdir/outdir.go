@@ -176,7 +176,8 @@ func Names(dir string) ([]string, error) {
 // Listed lists what the owner has taken in a folder, in the order of names.
 func (o Owner) Listed(dir string) ([]string, error) {
 	owners, err := read(dir)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(name string) bool { return owners[name] != o.Name })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)),
+		func(name string) bool { return owners[name] != o.Name })
 	return names, err
 }
 

@@ -197,7 +197,8 @@ func (p *Plan) shapes(f Fingerprint) (err error) {
 	case len(f.Scans) == 1:
 		because = "it is that of the only scan, as nnU-Net has it"
 	case p.NNUNet.Separate:
-		because = fmt.Sprintf("it is the median of the %d scans in plane, and the tenth percentile between their slices, "+
+		because = fmt.Sprintf("it is the median of the %d scans in plane, and the tenth percentile between their "+
+			"slices, "+
 			"which are thick and few: the median would blur the thinner ones", len(f.Scans))
 	}
 	if f.Prepared != [3]float64{} {

@@ -148,7 +148,8 @@ func TestStartCounts(t *testing.T) {
 		if p.Takes() != took || took > time.Hour || p.Steps >= before {
 			t.Errorf("%v to begin: %d steps take %v, said are %v", start, p.Steps, took, p.Takes())
 		}
-		if d := p.Decisions[len(p.Decisions)-1]; !strings.Contains(d.Because, terminal.Duration(start+p.Step)+" to begin") {
+		d, begin := p.Decisions[len(p.Decisions)-1], terminal.Duration(start+p.Step)+" to begin"
+		if !strings.Contains(d.Because, begin) {
 			t.Errorf("the time's reason: %s", d.Because)
 		}
 		before = p.Steps

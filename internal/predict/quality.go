@@ -94,7 +94,8 @@ func (b *Batch) sayOthers(watch Observer) {
 		}
 	}
 	if len(others) > 0 {
-		watch.Note(fmt.Sprintf("WARNING: %s and %s tell of this batch, and no longer of %s that an earlier one left in %s: "+
+		watch.Note(fmt.Sprintf("WARNING: %s and %s tell of this batch, and no longer of %s that an earlier one "+
+			"left in %s: "+
 			"%s; one command for all scans writes them for all", quality.File, pageFile,
 			numbers.Count(len(others), "label map"), b.options.Out, safetext.List(others)))
 	}

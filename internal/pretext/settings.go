@@ -18,7 +18,7 @@ type Settings struct {
 	Train   voxsaw.Training `yaml:"train"`
 
 	Crop          [3]int  `yaml:"crop,flow" help:"size of the crop, in voxels" range:"[1,)"`
-	Batch         int     `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" words:"auto=0" most:"4096"`
+	Batch         int     `yaml:"batch" help:"crops in a step; auto: what memory holds" words:"auto=0" most:"4096"`
 	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	ValidateCases int     `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 }

@@ -247,7 +247,8 @@ func TestLastLayerApart(t *testing.T) {
 					t.Errorf("%d bytes in parts, %d whole", needs[n+1], needs[0])
 				}
 				if mirror == "" && !(slices.Equal(r.Classes, results[0].Classes) &&
-					slices.Equal(r.Probabilities, results[0].Probabilities) && slices.Equal(r.Logits, results[0].Logits)) {
+					slices.Equal(r.Probabilities, results[0].Probabilities) &&
+					slices.Equal(r.Logits, results[0].Logits)) {
 					t.Errorf("%s: parts give other values than whole windows", settings.Kind)
 				}
 				for name, values := range map[string][2][]float32{"probabilities": {r.Probabilities,

@@ -18,7 +18,9 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 	for _, p := range pilots {
 		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates,
 			p.ReplicatesAtLimit})
-		t.Notes = []string{fmt.Sprintf("Difference: of a run to the baseline's run of the same fold and seed, each the mean over its test cases. Mean ± standard deviation (SD) of this difference over all such pairs of runs. %s", planned(o))}
+		t.Notes = []string{fmt.Sprintf("Difference: of a run to the baseline's run of the same fold and seed, each "+
+			"the mean over its test cases. Mean ± standard deviation (SD) of this difference over all such pairs "+
+			"of runs. %s", planned(o))}
 	}
 	t.Notes = append(t.Notes,
 		"The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: planning with it is seldom too optimistic.")

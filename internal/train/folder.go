@@ -505,13 +505,15 @@ func (f *Folder) longer(o voxsaw.Training, byShare string) string {
 	at := max(f.steps-1, 0)
 	const others = "the result is not that of a run that was to have %d steps from the start"
 	if before.Rate(at) != o.Rate(at) {
-		return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; "+others,
+		return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, "+
+			"and now falls to its end anew: at step %d it would have been %.3g and is %.3g; "+others,
 			text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)
 	}
 	if byShare != "" {
 		return fmt.Sprintf("%s: %s, and so it has learnt in another way; "+others, text, byShare, o.Steps)
 	}
-	text += ": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
+	text += ": its learning rate does not depend on that, so that its weights are those of a run that was to have " +
+		"so many"
 	if f.best == f.steps && !due(o, o.ValidateEvery, f.best) {
 		text += fmt.Sprintf("; the best so far are those of step %d, which that run would not have validated", f.best)
 	}

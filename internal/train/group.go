@@ -63,7 +63,8 @@ func (g Group) Share(batch int) (first, n int, err error) {
 		if below == 0 {
 			sizes = fmt.Sprint(parts)
 		}
-		return 0, 0, config.Mistaken(fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s",
+		return 0, 0, config.Mistaken(fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple "+
+			"of %d, such as %s",
 			batch, g.describe(), parts, sizes))
 	}
 	n = batch / max(g.Size, 1)

@@ -202,7 +202,8 @@ func TestThawedAdamWFollowsPyTorch(t *testing.T) {
 	for n, c := range cases {
 		o := voxsaw.Training{
 			Optimizer: "adamw", Steps: 40, LR: c.Options.LR, Momentum: c.Options.Beta1, Beta2: c.Options.Beta2,
-			WeightDecay: c.Options.WeightDecay, DecayAll: c.Options.DecayAll, Clip: c.Options.Clip, Schedule: "constant",
+			WeightDecay: c.Options.WeightDecay, DecayAll: c.Options.DecayAll, Clip: c.Options.Clip,
+			Schedule: "constant",
 		}
 		m := newModel(t, 3)
 		names := []string{"encoder.a", "encoder.b"}
@@ -254,7 +255,8 @@ func TestThawedAdamWFollowsPyTorch(t *testing.T) {
 				}
 				for j := range got {
 					// as in TestAdamWFollowsPyTorch
-					if d := math.Abs(float64(got[j] - want[i][j])); d > 1e-6*math.Max(1, math.Abs(float64(want[i][j]))) {
+					d, size := math.Abs(float64(got[j]-want[i][j])), math.Abs(float64(want[i][j]))
+					if d > 1e-6*math.Max(1, size) {
 						t.Fatalf("case %d step %d: %s[%d] is %v, want %v", n, step, name, j, got[j], want[i][j])
 					}
 				}

@@ -535,7 +535,8 @@ func TestStructuresOfOtherSlices(t *testing.T) {
 	} {
 		g.set.Drawn, g.set.Listed = c.drawn, c.listed
 		var notes []string
-		_, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast, Note: func(note string) { notes = append(notes, note) }})
+		_, err := g.ReadOn(s, labels,
+			Options{Overlap: OverlapLast, Note: func(note string) { notes = append(notes, note) }})
 		if said := strings.Contains(strings.Join(notes, "\n"), want); err != nil || said != c.said {
 			t.Errorf("%s: %v, %q", name, err, notes)
 		}

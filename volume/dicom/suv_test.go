@@ -223,7 +223,8 @@ func TestVoxelBytesOfWholeNumbers(t *testing.T) {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2.3.4", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 5, 10, 15),
 			func(_ int, f []field) []field {
-				f = set(set(set(f, tag.Modality, "CS", c.modality), tag.RescaleSlope, "DS", c.slope), tag.RescaleIntercept,
+				f = set(set(set(f, tag.Modality, "CS", c.modality), tag.RescaleSlope, "DS", c.slope),
+					tag.RescaleIntercept,
 					"DS", c.intercept)
 				f = set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.stored-1)
 				return set(f, tag.PixelRepresentation, "US", c.signed)

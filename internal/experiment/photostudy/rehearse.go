@@ -130,7 +130,8 @@ func madeUp(folder string, side int) (*photos.Store, error) {
 		return store, nil
 	}
 	for n := range 8 {
-		if err := miniature.Picture(filepath.Join(dir, "photos", fmt.Sprint(n%2), fmt.Sprintf("%d.png", n)), n); err != nil {
+		path := filepath.Join(dir, "photos", fmt.Sprint(n%2), fmt.Sprintf("%d.png", n))
+		if err := miniature.Picture(path, n); err != nil {
 			return nil, err
 		}
 	}
