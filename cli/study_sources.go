@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -24,6 +25,9 @@ import (
 // dataSets are the data sets of a plan.
 type dataSets struct {
 	items string // what they are of: "cases"
+	// kinds are those of the trainings, and without is what is not counted of a plan.
+	kinds   []string
+	without string
 	// other is what is known of other machines.
 	other func(experiment.Rehearsal) string
 	// prepare prepares what lies there as published.
@@ -47,7 +51,7 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		return false, err
 	}
 	defer closeDevice()
-	rehearsal, err := of.Rehearse(cmd.Context(), dev)
+	rehearsal, err := experiment.Rehearse(cmd.Context(), of, dev)
 	if err != nil {
 		return false, err
 	}
@@ -119,14 +123,14 @@ func (of dataSets) table(root string, found []experiment.Found, r experiment.Reh
 		t.Rows = append(t.Rows, []string{s.What, s.State, count, where, s.Note})
 	}
 	var works, flops []string
-	for _, w := range r.Works {
-		works = append(works, numbers.Count(w.Trainings, w.Name))
-		flops = append(flops, fmt.Sprintf("%.3g", w.FLOPs/1e12))
+	for _, kind := range of.kinds {
+		works = append(works, numbers.Count(r.Works[kind].Trainings, kind))
+		flops = append(flops, fmt.Sprintf("%.3g", r.Works[kind].FLOPs/1e12))
 	}
 	t.Notes = []string{
 		fmt.Sprintf("%s: %s TFLOP.", strings.Join(works, " and "), strings.Join(flops, " and ")),
 		fmt.Sprintf("Here: about %s, at the %.0f GFLOP/s that were just measured in a few small steps; "+
-			"%s are not counted.", longTime(r.Time()), r.Rate/1e9, r.Without),
+			"%s are not counted.", longTime(r.Time()), r.Rate/1e9, of.without),
 		of.other(r),
 	}
 	return t
@@ -142,15 +146,18 @@ const (
 
 // scanSets are the data sets of a plan of scans, photoSets those of one of photographs.
 var (
-	scanSets = dataSets{items: "cases", prepare: prepareSource, other: func(r experiment.Rehearsal) string {
-		seconds := r.Of("pretraining").FLOPs/gpuPuzzles + r.Of("fine-tuning").FLOPs/gpuFinetuning
-		return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu.md); "+
-			"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
-	}}
-	photoSets = dataSets{items: "photographs", prepare: preparePhotos, other: func(experiment.Rehearsal) string {
-		return "The paper, for each of its trainings on four V100s: 10 hours of AlexNet, 20 of ResNet-18, " +
-			"60 of ResNet-50. No GPU was measured here."
-	}}
+	scanSets = dataSets{items: "cases", kinds: []string{experiment.OfPretraining, experiment.OfFinetuning},
+		without: "predictions and scores", prepare: prepareSource, other: func(r experiment.Rehearsal) string {
+			seconds := r.Works[experiment.OfPretraining].FLOPs/gpuPuzzles +
+				r.Works[experiment.OfFinetuning].FLOPs/gpuFinetuning
+			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu.md); "+
+				"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
+		}}
+	photoSets = dataSets{items: "photographs", kinds: []string{photostudy.OfArms},
+		without: "fine-tuning, features and solving", prepare: preparePhotos, other: func(experiment.Rehearsal) string {
+			return "The paper, for each of its trainings on four V100s: 10 hours of AlexNet, 20 of ResNet-18, " +
+				"60 of ResNet-50. No GPU was measured here."
+		}}
 )
 
 // prepareSource prepares a data set as voxsaw prepare does.

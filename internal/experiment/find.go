@@ -9,14 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 )
 
-// This file: the data sets of any plan, of scans or of photographs, and how long its trainings will
-// take, before anything is done.
+// This file: the data sets of any plan, of scans or of photographs, before anything is done.
 
 // A Source is a published data set, as it lies on disk when it has been fetched, and how what a
 // plan names is made of it: prepared cases or photographs, or boxes that may hold objects.
@@ -192,77 +189,4 @@ func childrenOf(path string) (map[string]bool, error) {
 		names[e.Name()] = true
 	}
 	return names, err
-}
-
-// A Rehearsal is the arithmetic of a plan's trainings.
-type Rehearsal struct {
-	Works []Work
-	// Rate is the operations that a step does in a second on the device, of a few small ones.
-	Rate    float64
-	Without string // what is not counted
-}
-
-// A Work is trainings of one kind, and the floating-point operations of all their steps.
-type Work struct {
-	Name      string // "fine-tuning"
-	Trainings int
-	FLOPs     float64
-}
-
-// Of is the trainings of a kind.
-func (r *Rehearsal) Of(name string) *Work {
-	at := slices.IndexFunc(r.Works, func(w Work) bool { return w.Name == name })
-	if at < 0 {
-		at = len(r.Works)
-		r.Works = append(r.Works, Work{Name: name})
-	}
-	return &r.Works[at]
-}
-
-// Add adds trainings of the same arithmetic.
-func (w *Work) Add(trainings int, flops float64) {
-	w.Trainings, w.FLOPs = w.Trainings+trainings, w.FLOPs+float64(trainings)*flops
-}
-
-// Time is how long the device takes for the steps.
-func (r Rehearsal) Time() time.Duration {
-	flops := 0.0
-	for _, w := range r.Works {
-		flops += w.FLOPs
-	}
-	return time.Duration(flops / r.Rate * float64(time.Second))
-}
-
-// RateSteps are the steps that a rate is measured on, the first among them, which does not count.
-const RateSteps = 4
-
-// RateOf is the operations in a second of a training of [RateSteps] steps.
-func RateOf(training func(voxsaw.RunOptions) error) (float64, error) {
-	step, err := Rehearse(1, training)
-	if err != nil {
-		return 0, err
-	}
-	var watch stepClock
-	if err = training(voxsaw.RunOptions{Observer: &watch}); err != nil {
-		return 0, err
-	}
-	return watch.rate(step.FLOPs), nil
-}
-
-// A stepClock is an observer that knows when each step ended.
-type stepClock struct{ at []time.Duration }
-
-// Started implements [voxsaw.Observer], as the methods below do.
-func (*stepClock) Started(int, int) {}
-
-func (s *stepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
-func (*stepClock) Validated(int, voxsaw.Validation, bool) {}
-func (*stepClock) Saved(string, int)                      {}
-func (*stepClock) Note(string)                            {}
-
-// rate is the operations in a second, given those of a step. The first step, which makes itself
-// ready, is left out.
-func (s *stepClock) rate(flops float64) float64 {
-	n := len(s.at) - 1
-	return flops * float64(n) / max(s.at[n]-s.at[0], time.Microsecond).Seconds()
 }

@@ -46,7 +46,7 @@ finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3]
 		if err := config.Parse("plan", []byte(strings.Replace(text, "STEPS", more, 1)), &p); err != nil {
 			t.Fatal(err)
 		}
-		n, err := p.Needs(t.Context(), traintest.CPU(t), ranks)
+		n, err := Needs(t.Context(), &p, traintest.CPU(t), ranks)
 		if err != nil {
 			t.Fatal(err)
 		}

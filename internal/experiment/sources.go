@@ -2,30 +2,17 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/backbone"
-	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
-	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
-	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// This file: whether the data sets of a plan are there, and how long it will take, before anything
-// is done.
+// This file: whether the data sets of a plan are there, before anything is done.
 
 // Paths are those that the plan names.
 func (p *Plan) Paths() Paths {
@@ -122,133 +109,4 @@ func (s Source) look(ctx context.Context, root string) (scans, labels string, er
 		labels = "" // found with the scans
 	}
 	return scans, labels, err
-}
-
-// Rehearse counts the arithmetic of a plan, without its data: its networks are made ready for
-// made-up patients, and a few steps are timed.
-func (p Plan) Rehearse(ctx context.Context, dev voxsaw.Device) (r Rehearsal, err error) {
-	r = Rehearsal{Works: []Work{{Name: "pretraining"}, {Name: "fine-tuning"}}, Without: "predictions and scores"}
-	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
-	if err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(folder)
-	cases, unlabelled := []string{"one", "two", "three", "four"}, []string{"five", "six"}
-	store, err := madeUp(folder, cases, unlabelled)
-	if err != nil {
-		return r, err
-	}
-	defer store.Close()
-	data := sample.Data{Store: store, Train: cases}
-	tuned := func(c segment.Config) sample.Data {
-		d := data
-		if c.Unlabelled {
-			d.Unlabelled = unlabelled
-		}
-		return d
-	}
-	folds := p.Folds
-	if len(p.RunFolds) > 0 {
-		folds = len(p.RunFolds)
-	} else if p.Splits != "" {
-		text, err := smallfile.Read(p.Splits, smallfile.List)
-		if err != nil {
-			return r, err
-		}
-		var splits []json.RawMessage
-		if err := json.Unmarshal(text, &splits); err != nil {
-			return r, fmt.Errorf("%s: %w", p.Splits, err)
-		}
-		folds = len(splits)
-	}
-	of := func(c segment.Config) (segment.Config, error) {
-		c.Labels = []string{fmt.Sprint(phantom.Pancreas)}
-		return c.Resolve(store)
-	}
-	for _, i := range p.Inits {
-		c, err := p.finetune(i)
-		if err == nil {
-			c, err = of(c)
-		}
-		if err != nil {
-			return r, err
-		}
-		one, err := Rehearse(c.Train.Steps, func(o voxsaw.RunOptions) error {
-			_, _, err := segment.Finetune(ctx, dev, c, tuned(c), "", o)
-			return err
-		})
-		if err != nil {
-			return r, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err)
-		}
-		trials := folds * len(p.Fractions) * len(p.Seeds)
-		r.Of("fine-tuning").Add(trials*(1+i.Teachers), one.FLOPs)
-		if !i.pretrains() {
-			continue
-		}
-		chosen, err := p.pretext(i)
-		if err != nil {
-			return r, err
-		}
-		_, settings := pretext.Chosen(&chosen)
-		if err = config.Mistaken(settings.Resolve(store.Preparation())); err == nil {
-			one, err = Rehearse(settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
-				_, err := settings.Pretrain(ctx, dev, data, o)
-				return err
-			})
-		}
-		if err != nil {
-			return r, fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err)
-		}
-		encoders := p.Encoders
-		if i.Data == "" && p.Unlabelled == 0 {
-			encoders *= folds
-		}
-		r.Of("pretraining").Add(encoders, one.FLOPs)
-	}
-	c, err := of(p.Finetune)
-	if err == nil {
-		r.Rate, err = rateOf(ctx, dev, c, tuned(c))
-	}
-	return r, err
-}
-
-// rateOf times steps on small crops.
-func rateOf(ctx context.Context, dev voxsaw.Device, c segment.Config, data sample.Data) (float64, error) {
-	b, err := backbone.Of(c.Network)
-	if err != nil {
-		return 0, err
-	}
-	for axis, multiple := range b.Multiple() {
-		c.Crop[axis] = min(c.Crop[axis], max(2*multiple, 32/multiple*multiple))
-	}
-	c.Batch, c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 1, RateSteps, 0, 0
-	c.Train.Accumulate = 0
-	return RateOf(func(o voxsaw.RunOptions) error {
-		_, _, err := segment.Finetune(ctx, dev, c, data, "", o)
-		return err
-	})
-}
-
-// madeUp prepares made-up patients, with labels and without.
-func madeUp(folder string, labelled, unlabelled []string) (*prepared.Store, error) {
-	w, err := prepared.NewWriter(folder, volume.DefaultPreparation())
-	if err != nil {
-		return nil, err
-	}
-	for n, name := range slices.Concat(labelled, unlabelled) {
-		scan, organs, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{48, 40, 40}})
-		if err != nil {
-			return nil, err
-		}
-		if n >= len(labelled) {
-			organs = nil
-		}
-		if _, err := w.Add(prepared.Input{ID: name, Image: scan, Labels: organs}); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Finish(); err != nil {
-		return nil, err
-	}
-	return prepared.Open(folder)
 }

@@ -78,21 +78,21 @@ func TestRehearsal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	r, err := p.Rehearse(t.Context(), dev)
+	r, err := Rehearse(t.Context(), &p, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Of("fine-tuning").Trainings != 48 || r.Of("pretraining").Trainings != 2+1 || !(r.Rate > 1e6) ||
+	if r.Works[OfFinetuning].Trainings != 48 || r.Works[OfPretraining].Trainings != 2+1 || !(r.Rate > 1e6) ||
 		!(r.Time() > 0) {
 		t.Errorf("%+v", r)
 	}
 	p.Finetune.Train.Steps, p.Seeds = 14, []uint64{1}
-	half, err := p.Rehearse(t.Context(), dev)
+	half, err := Rehearse(t.Context(), &p, dev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if half.Of("fine-tuning").Trainings != 16 || 3*half.Of("fine-tuning").FLOPs != 2*r.Of("fine-tuning").FLOPs ||
-		*half.Of("pretraining") != *r.Of("pretraining") {
+	if half.Works[OfFinetuning].Trainings != 16 || 3*half.Works[OfFinetuning].FLOPs != 2*r.Works[OfFinetuning].FLOPs ||
+		half.Works[OfPretraining] != r.Works[OfPretraining] {
 		t.Errorf("%+v, of other steps %+v", r, half)
 	}
 }

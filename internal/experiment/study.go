@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/cluster"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
@@ -23,12 +21,10 @@ type Study interface {
 	// Paths are those that the plan names.
 	Paths() Paths
 	DataSets() DataSets
-	// Rehearse counts the arithmetic of the trainings, without their data.
-	Rehearse(context.Context, voxsaw.Device) (Rehearsal, error)
 	// Trials is how many trials the plan has, in a folder that may hold some of them.
 	Trials(out string) (int, error)
-	// Needs is what a machine must have for a trial that so many ranks carry out together.
-	Needs(ctx context.Context, dev voxsaw.Device, ranks int) (cluster.Needs, error)
+	// Trainings makes the trainings of each arm ready, and gives them to each.
+	Trainings(ctx context.Context, s Stage, each func(Training) error) error
 	// Start carries out the plan, or what is left of it. The outcome is nil where nothing could
 	// begin.
 	Start(context.Context, Setting) (Outcome, error)

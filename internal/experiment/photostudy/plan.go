@@ -111,13 +111,22 @@ func (p Plan) settings(a Arm) (config.OneOf, error) {
 	return p.Pretrain.Override("arm "+a.Name+": pretrain", a.Pretrain, share)
 }
 
+// task is that of an arm, with settings of its own.
+func (p Plan) task(a Arm) (Task, error) {
+	chosen, err := p.settings(a)
+	if err != nil {
+		return Task{}, err
+	}
+	return TaskOf(chosen.Value()), nil
+}
+
 // network is that of an arm.
 func (p Plan) network(a Arm) puzzle2d.Network {
-	chosen, err := p.settings(a)
+	task, err := p.task(a)
 	if err != nil {
 		return puzzle2d.Network{} // Check has said so
 	}
-	return *TaskOf(chosen.Value()).Network
+	return *task.Network
 }
 
 // randomFor is the arm of random weights that an arm is compared with: of its own network, where

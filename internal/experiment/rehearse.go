@@ -1,0 +1,330 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/cluster"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/sample"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file: what the trainings of a plan take, before any of them runs. Each is made ready, of the
+// plan's data or of made-up ones, and a few small steps may be timed.
+
+// A Stage is what trainings are made ready on.
+type Stage struct {
+	Device voxsaw.Device
+	Ranks  int // that carry out a trial together
+	// MadeUp is an empty folder for made-up data; "": the plan's own are taken.
+	MadeUp string
+}
+
+// The kinds of trainings.
+const (
+	OfPretraining = "pretraining"
+	OfFinetuning  = "fine-tuning"
+)
+
+// A Training is one that is ready to run. Others of its arm and kind take as much.
+type Training struct {
+	Name, Arm string // as errors call it, and what it belongs to
+	Kind      string // such as [OfFinetuning]
+	// Plan is how many of them the plan has, and Trial a trial of the arm.
+	Plan, Trial int
+	Steps       int
+	// Run runs it, and Small [RateSteps] small steps of such a training.
+	Run, Small func(voxsaw.RunOptions) error
+	// Voxels is how many the largest scan has that may be predicted and scored.
+	Voxels int
+}
+
+// needs are those of the training.
+func (t Training) needs() (cluster.Needs, error) {
+	var need voxsaw.MemoryNeed
+	if err := t.Run(voxsaw.RunOptions{Need: &need}); err != nil {
+		return cluster.Needs{}, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return cluster.Needs{Memory: need.Bytes, FLOPs: float64(t.Steps) * need.FLOPs, Voxels: t.Voxels}, nil
+}
+
+// A Rehearsal is the arithmetic of a plan's trainings.
+type Rehearsal struct {
+	Works map[string]Work // by their kind
+	// Rate is the operations that a step does in a second on the device, of a few small ones.
+	Rate float64
+}
+
+// A Work is trainings of one kind, and the floating-point operations of all their steps.
+type Work struct {
+	Trainings int
+	FLOPs     float64
+}
+
+// Rehearse counts the arithmetic of a study's trainings, without its data.
+func Rehearse(ctx context.Context, s Study, dev voxsaw.Device) (r Rehearsal, err error) {
+	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(folder)
+	r.Works = map[string]Work{}
+	err = s.Trainings(ctx, Stage{Device: dev, Ranks: 1, MadeUp: folder}, func(t Training) error {
+		if t.Plan == 0 {
+			return nil
+		}
+		one, err := t.needs()
+		if err != nil {
+			return err
+		}
+		w := r.Works[t.Kind]
+		r.Works[t.Kind] = Work{w.Trainings + t.Plan, w.FLOPs + float64(t.Plan)*one.FLOPs}
+		if r.Rate == 0 && t.Small != nil {
+			r.Rate, err = rateOf(t.Small)
+		}
+		return err
+	})
+	return r, err
+}
+
+// Needs is what a machine must have for a trial of a study that so many ranks carry out together.
+// Nothing is trained.
+func Needs(ctx context.Context, s Study, dev voxsaw.Device, ranks int) (n cluster.Needs, err error) {
+	flops := map[string]float64{} // of a trial of each arm
+	err = s.Trainings(ctx, Stage{Device: dev, Ranks: ranks}, func(t Training) error {
+		one, err := t.needs()
+		flops[t.Arm] += float64(t.Trial) * one.FLOPs
+		n = cluster.Needs{Memory: max(n.Memory, one.Memory), FLOPs: max(n.FLOPs, flops[t.Arm]),
+			Voxels: max(n.Voxels, one.Voxels)}
+		return err
+	})
+	return n, err
+}
+
+// Time is how long the device takes for the steps.
+func (r Rehearsal) Time() time.Duration {
+	flops := 0.0
+	for _, w := range r.Works {
+		flops += w.FLOPs
+	}
+	return time.Duration(flops / r.Rate * float64(time.Second))
+}
+
+// RateSteps are the steps that a rate is measured on, the first among them, which does not count.
+const RateSteps = 4
+
+// rateOf is the operations in a second of a training of [RateSteps] steps.
+func rateOf(training func(voxsaw.RunOptions) error) (float64, error) {
+	step, err := Training{Steps: 1, Run: training}.needs()
+	if err != nil {
+		return 0, err
+	}
+	var watch stepClock
+	if err = training(voxsaw.RunOptions{Observer: &watch}); err != nil {
+		return 0, err
+	}
+	return watch.rate(step.FLOPs), nil
+}
+
+// A stepClock is an observer that knows when each step ended.
+type stepClock struct{ at []time.Duration }
+
+// Started implements [voxsaw.Observer], as the methods below do.
+func (*stepClock) Started(int, int) {}
+
+func (s *stepClock) Stepped(p voxsaw.Progress)            { s.at = append(s.at, p.Elapsed) }
+func (*stepClock) Validated(int, voxsaw.Validation, bool) {}
+func (*stepClock) Saved(string, int)                      {}
+func (*stepClock) Note(string)                            {}
+
+// rate is the operations in a second, given those of a step. The first step, which makes itself
+// ready, is left out.
+func (s *stepClock) rate(flops float64) float64 {
+	n := len(s.at) - 1
+	return flops * float64(n) / max(s.at[n]-s.at[0], time.Microsecond).Seconds()
+}
+
+// Trainings implements [Study]: of each initialisation, the fine-tuning of a trial and, before it,
+// the pretraining of its encoder.
+func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error) error {
+	folds, err := p.foldCount()
+	if err != nil {
+		return err
+	}
+	on := *p
+	var labels []string // of made-up patients
+	if s.MadeUp != "" {
+		if err := madeUp(s.MadeUp); err != nil {
+			return err
+		}
+		labels, on.Data, on.Splits, on.Folds, on.RunFolds = []string{fmt.Sprint(phantom.Pancreas)}, s.MadeUp, "", 2, nil
+		on.FoldScheme, on.Fractions, on.Curve, on.Unlabelled = dataset.FoldsConsecutive, []float64{1}, 0, 0
+		on.Inits = slices.Clone(p.Inits)
+		for n := range on.Inits {
+			on.Inits[n].Data = ""
+		}
+	}
+	cache, err := prepared.Open(on.Data)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	cases, err := on.casesOf(cache)
+	if err != nil {
+		return err
+	}
+	trials := on.trials(cases)
+	if err := on.checkUnlabelled(trials, s.Ranks); err != nil {
+		return err
+	}
+	voxels := 0
+	for r := range cache.Records() {
+		voxels = max(voxels, r.Grid.Len(), r.Original.Len())
+	}
+	for n, i := range on.Inits {
+		t, arm := trials[n], "initialisation "+i.Name // the first of it: all need the same
+		c, err := on.finetune(i)
+		if labels != nil {
+			c.Labels = labels
+		}
+		if err == nil {
+			c, err = c.Resolve(cache)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: finetune: %w", arm, err)
+		}
+		c.Batch /= s.Ranks
+		data := sample.Data{Store: cache, Train: t.Train, Unlabelled: t.Unlabelled}
+		tune := func(c segment.Config, o voxsaw.RunOptions) error {
+			_, _, err := segment.Finetune(ctx, s.Device, c, data, "", o)
+			return err
+		}
+		if err := each(Training{Name: arm + ": finetune", Arm: arm, Kind: OfFinetuning, Steps: c.Train.Steps,
+			Plan: folds * len(p.Fractions) * len(p.Seeds) * (1 + i.Teachers), Trial: 1 + i.Teachers, Voxels: voxels,
+			Run:   func(o voxsaw.RunOptions) error { return tune(c, o) },
+			Small: func(o voxsaw.RunOptions) error { return tune(small(c), o) }}); err != nil {
+			return err
+		}
+		from := on.pretrained(i)
+		if !from.pretrains() {
+			continue
+		}
+		before := Training{Name: "initialisation " + from.Name + ": pretrain", Arm: arm, Kind: OfPretraining, Trial: 1}
+		if i.Encoder == "" {
+			before.Plan = p.Encoders
+			if p.Inits[n].Data == "" && p.Unlabelled == 0 {
+				before.Plan *= folds
+			}
+		}
+		if err := on.rehearsePretraining(ctx, s, before, from, t, cases, cache, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rehearsePretraining makes the pretraining ready of the encoder that a trial starts from.
+func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i Initialisation, t Trial, c Cases,
+	cache *prepared.Store, each func(Training) error) error {
+	e, err := p.encoder(i, t.Fold, p.encoderOf(t.Seed), c, cache)
+	if err != nil {
+		return fmt.Errorf("%s: %w", of.Name, err)
+	}
+	if i.Data != "" {
+		if cache, err = prepared.Open(i.Data); err != nil {
+			return fmt.Errorf("%s: %w", of.Name, err)
+		}
+		defer cache.Close()
+	}
+	chosen, data, err := p.pretraining(e, cache)
+	if err != nil {
+		return fmt.Errorf("%s: %w", of.Name, err)
+	}
+	if s.MadeUp != "" {
+		data.Validate = nil // its arithmetic is not counted
+	}
+	_, settings := pretext.Chosen(&chosen)
+	*settings.Common().Batch /= s.Ranks
+	of.Steps, of.Run = settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
+		_, err := settings.Pretrain(ctx, s.Device, data, o)
+		return err
+	}
+	return each(of)
+}
+
+// pretraining is the task that an encoder is pretrained with, its settings resolved, and the cases.
+func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf, data sample.Data, err error) {
+	data.Store = cache
+	if data.Train, data.Validate, err = dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15,
+		p.SubsetSeed); err != nil {
+		return chosen, data, err
+	}
+	if chosen, err = p.pretext(p.initialisation(e.Init)); err != nil {
+		return chosen, data, err
+	}
+	_, settings := pretext.Chosen(&chosen)
+	settings.Common().Train.Seed += uint64(e.Number)
+	return chosen, data, config.Mistaken(settings.Resolve(cache.Preparation()))
+}
+
+// foldCount is how many folds are run.
+func (p Plan) foldCount() (int, error) {
+	if len(p.RunFolds) > 0 || p.Splits == "" {
+		return cmp.Or(len(p.RunFolds), p.Folds), nil
+	}
+	text, err := smallfile.Read(p.Splits, smallfile.List)
+	if err != nil {
+		return 0, err
+	}
+	var splits []json.RawMessage
+	if err := json.Unmarshal(text, &splits); err != nil {
+		return 0, fmt.Errorf("%s: %w", p.Splits, err)
+	}
+	return len(splits), nil
+}
+
+// small are settings, which are resolved, of a few steps on small crops.
+func small(c segment.Config) segment.Config {
+	if b, err := backbone.Of(c.Network); err == nil {
+		for axis, multiple := range b.Multiple() {
+			c.Crop[axis] = min(c.Crop[axis], max(2*multiple, 32/multiple*multiple))
+		}
+	}
+	c.Batch, c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery, c.Train.Accumulate = 1, RateSteps, 0, 0, 0
+	return c
+}
+
+// madeUp prepares made-up patients into a folder: four with labels, and two without.
+func madeUp(folder string) error {
+	w, err := prepared.NewWriter(folder, volume.DefaultPreparation())
+	if err != nil {
+		return err
+	}
+	for n := range 6 {
+		scan, organs, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{48, 40, 40}})
+		if err != nil {
+			return err
+		}
+		if n >= 4 {
+			organs = nil
+		}
+		if _, err := w.Add(prepared.Input{ID: fmt.Sprint(n), Image: scan, Labels: organs}); err != nil {
+			return err
+		}
+	}
+	return w.Finish()
+}
