@@ -31,9 +31,15 @@ type Puzzle struct {
 	// alike
 	//
 	// BinaryWeight is what a binary term weighs beside a unary one: 1 is equation 1, whose sum the
-	// loss is then, divided by the number of patches. It and the three below are the paper's own
+	// loss is then, divided by the number of patches. It and the four below are the paper's own
 	// ways where ours differ; zero is ours.
 	BinaryWeight float64 `yaml:"binary_weight,omitempty" range:"[0,1000000]"`
+	// the loss is the sum over a puzzle's patches, and with binary_weight over their pairs, as
+	// equation 1 has it, not that divided by the patches: as many times as large, so that it wants
+	// a smaller lr
+	//
+	// SumLoss does not divide the loss of a puzzle by its patches.
+	SumLoss bool `yaml:"sum_loss,omitempty"`
 	// no ReLU after the linear layer that makes a patch's feature, as the paper has it
 	//
 	// LinearFeatures leaves out the ReLU after the linear layer that makes a patch's feature.

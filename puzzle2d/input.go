@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,6 +25,9 @@ type Input struct {
 	Mean string `yaml:"mean" oneof:"dataset patch patch-std"`
 	// share of the photographs that are shown in gray during training
 	Gray float64 `yaml:"gray" range:"[0,1]"`
+	// what pixels, less their mean, are divided by; 0: 57.63, which is 0.226 of 255; 1: nothing, as
+	// the paper has it, for which our initial weights are too large
+	Divisor float64 `yaml:"pixel_divisor,omitempty" range:"[0,255]"`
 	// mean of red, green and blue over the photographs that are trained on, from the data
 	//
 	// PixelMean is the mean of red, green and blue, from 0 to 255, over the photographs that are
@@ -33,7 +37,7 @@ type Input struct {
 
 // pixelScale is what pixels are divided by once their mean is gone: the mean of the standard
 // deviations of ImageNet's colours (0.229, 0.224 and 0.225 of 255). The paper divides by nothing,
-// which asks for weights that begin ten times smaller.
+// which asks for first weights that begin so many times smaller.
 const pixelScale = 0.226 * 255
 
 func (in Input) check() error {
@@ -42,6 +46,12 @@ func (in Input) check() error {
 	}
 	if !(in.Gray >= 0 && in.Gray <= 1) {
 		return fmt.Errorf("gray is %v, must be a share from 0 to 1", in.Gray)
+	}
+	if !(in.Divisor >= 0 && in.Divisor <= 255) {
+		return fmt.Errorf("pixel_divisor is %v, must be from 0 to 255", in.Divisor)
+	}
+	if in.Divisor != 0 && in.Mean == MeanPatchStd {
+		return fmt.Errorf("mean %s divides by each patch's own deviation: leave pixel_divisor 0", MeanPatchStd)
 	}
 	for _, m := range in.PixelMean {
 		if !(m >= 0 && m <= 255) {
@@ -96,7 +106,7 @@ func (in Input) write(dst []float32, v view) {
 
 // normalise subtracts the mean of a colour and divides.
 func (in Input) normalise(values []float32, mean float32) {
-	scale := float32(1 / pixelScale)
+	scale := float32(1 / cmp.Or(in.Divisor, pixelScale))
 	if in.Mean != MeanDataset {
 		var sum, squares float64
 		for _, v := range values {

@@ -14,7 +14,7 @@ func PaperNames() []string { return []string{"U", "UM", "UBM", "UBM-2x2"} }
 
 // Paper replaces the settings that the paper's Table 1 has for a row: U (unary terms), UM (patches
 // mirrored), UBM (binary terms too), UBM-2x2 (four patches), and takes the paper's own ways where
-// ours differ: the weight of equation 1, features without a ReLU, one look of the search, and its
+// ours differ: the sum of equation 1, features without a ReLU, one look of the search, and its
 // end of the rounds. The backbone stays. The choices are what the paper leaves open, with the
 // source of our value.
 func Paper(c Config, name string) (Config, []Choice, error) {
@@ -37,26 +37,27 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 	note := func(setting string, value any, source string) {
 		open = append(open, Choice{setting, fmt.Sprint(value), source})
 	}
-	c.Train.LR, c.Train.Momentum, c.Train.WeightDecay = 0.01, 0.9, 5e-4
+	// The sum over n patches is n times their mean: with SGD an n-th of the learning rate and n
+	// times the weight decay are the same steps.
+	n := c.grid().Cells()
+	c.Train.LR, c.Train.Momentum, c.Train.WeightDecay = 0.01/float64(n), 0.9, 5e-4*float64(n)
 	c.Train.Schedule, c.Train.StepSize, c.Train.Gamma, c.Train.Warmup, c.Train.Clip = "step", 100_000, 0.1, 0, 0
 	const solver = "the Context Free Network's solver.prototxt"
-	note("lr", c.Train.LR, solver)
+	note("lr", fmt.Sprintf("%.4g, which is 0.01 / %d", c.Train.LR, n),
+		solver+", for a mean; the loss is the sum over the patches")
 	note("momentum", c.Train.Momentum, solver)
-	note("weight_decay", c.Train.WeightDecay, solver)
+	note("weight_decay", fmt.Sprintf("%.4g, which is 0.0005 x %d", c.Train.WeightDecay, n), solver+", likewise")
 	note("schedule", fmt.Sprintf("x %v every %d steps", c.Train.Gamma, c.Train.StepSize),
 		solver+" (which drops at 100k and 350k)")
 	c.Distance = 3
 	note("distance", c.Distance,
 		"ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
-	c.BinaryWeight, c.LinearFeatures, c.SearchOnce, c.PaperRounds = 1, true, true, true
-	note("loss", "equation 1 of a puzzle, divided by its patches",
-		fmt.Sprintf("ours; for the sum itself --lr %v --weight-decay %.3g are the same steps",
-			c.Train.LR*float64(c.grid().Cells()), c.Train.WeightDecay/float64(c.grid().Cells())))
+	c.BinaryWeight, c.SumLoss, c.LinearFeatures, c.SearchOnce, c.PaperRounds = 1, true, true, true, true
 	note("loss of the rounds", "their mean", "the paper averages them; a puzzle counts while it is being solved")
 	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell,
 		c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")
 	note("pixels", fmt.Sprintf("less the mean of the data set, divided by %.3g", float64(pixelScale)),
-		"the mean is the paper's; the divisor is ours, see Input")
+		"the mean is the paper's; the divisor is ours, as our first weights are (--pixel-divisor 1: none)")
 	note("colour", "RGB, none in gray", "the paper says nothing; VISSL shows 66 % in gray (--gray 0.66)")
 	note("puzzles of a photograph", "one a step", "ours; the paper says nothing")
 	switch c.Network.Backbone {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -390,7 +391,9 @@ func TestPaper(t *testing.T) {
 			if c.Patch != 64 || c.Cell != 85 || c.Rounds != 20 || c.Batch != 256 || c.Mirror == (name == "U") ||
 				c.Binary != strings.HasPrefix(name, "UBM") || c.Head != HeadPaper ||
 				(c.Grid[0] == 2) != (name == "UBM-2x2") || c.BinaryWeight != 1 || !c.LinearFeatures ||
-				!c.SearchOnce || !c.PaperRounds {
+				!c.SearchOnce || !c.PaperRounds || !c.SumLoss ||
+				math.Abs(c.Train.LR*float64(c.grid().Cells())-0.01) > 1e-12 ||
+				math.Abs(c.Train.WeightDecay/float64(c.grid().Cells())-0.0005) > 1e-12 {
 				t.Errorf("%s: %+v", name, c)
 			}
 			if len(open) < 8 {

@@ -142,6 +142,24 @@ func TestViewIsWhatLiesThere(t *testing.T) {
 	}
 }
 
+// Pixels are divided by what is asked for, and the paper's are by nothing.
+func TestPixelDivisor(t *testing.T) {
+	for divisor, want := range map[float64]float64{0: 120 / (0.226 * 255), 1: 120, 60: 2} {
+		dst := make([]float32, 3)
+		in := Input{Mean: MeanDataset, PixelMean: [3]float64{80, 80, 80}, Divisor: divisor}
+		in.write(dst, view{photo: []byte{200, 200, 200}, stride: 3, height: 1, width: 1})
+		if err := in.check(); err != nil || math.Abs(float64(dst[0])-want) > 1e-5 {
+			t.Errorf("divisor %v: %v, want %v; %v", divisor, dst[0], want, err)
+		}
+	}
+	for _, in := range []Input{{Mean: MeanDataset, Divisor: -1}, {Mean: MeanPatchStd, Divisor: 1},
+		{Mean: MeanDataset, Divisor: math.NaN()}} {
+		if in.check() == nil {
+			t.Errorf("%+v is taken", in)
+		}
+	}
+}
+
 func TestMeansOfPatches(t *testing.T) {
 	v := view{photo: coded(20, 15), stride: 60, height: 15, width: 20}
 	for mean, deviation := range map[string]float64{MeanPatch: math.Sqrt((20*20 - 1) / 12.0 / (pixelScale * pixelScale)), MeanPatchStd: 1} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -16,9 +17,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// With a weight the loss is equation 1's sum, divided by patches and boards, and puzzles are solved
-// by the same sum; without one the loss is the two means, as it was before there was a weight.
-// PyTorch has the losses and every gradient, numpy and scipy list every answer within the distance.
+// With a weight the loss is equation 1's sum, divided by boards and, but for sum_loss, by patches,
+// and puzzles are solved by the same sum; without one the loss is the two means, as it was before
+// there was a weight. PyTorch has the losses and every gradient, numpy and scipy list every
+// answer within the distance.
 func TestBinaryWeightIsEquationOnes(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/equation1.json")
 	if err != nil {
@@ -38,13 +40,28 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 	}
 	boards := len(want.Truth)
 	dev, answers := testDevice(t), map[string]bool{}
-	for _, golden := range want.Cases {
+	for k := range 2 * len(want.Cases) {
+		golden, times := want.Cases[k/2], 1.0
+		sum := k%2 == 1
+		if sum && golden.Weight == 0 { // there is no sum of two means
+			continue
+		}
 		c := Config{Grid: puzzle.Grid{3, 3}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: Paper, Features: 4, Hidden: 1,
-			Rounds: 1, Binary: true, Distance: 3, Batch: boards, SearchOnce: true, BinaryWeight: golden.Weight}}
+			Rounds: 1, Binary: true, Distance: 3, Batch: boards, SearchOnce: true, BinaryWeight: golden.Weight, SumLoss: sum}}
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
 		n := c.cells()
+		if sum {
+			times = float64(n)
+		}
+		all := func(values []float64) []float64 {
+			values = slices.Clone(values)
+			for i := range values {
+				values[i] *= times
+			}
+			return values
+		}
 		params := nn.NewParams(dev, 1)
 		g, nodes := c.headGraph(nn.Train, boards*n, boards)
 		program, err := nn.Compile(dev, g, params, nn.Options{Loss: nodes.loss,
@@ -82,8 +99,9 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, fmt.Sprintf("weight %v: loss", golden.Weight), []float32{float32(loss)}, []float64{golden.Loss})
-		near(t, fmt.Sprintf("weight %v: gradient of the features", golden.Weight), features, golden.Features)
+		what := fmt.Sprintf("weight %v, sum %v: ", golden.Weight, sum)
+		near(t, what+"loss", []float32{float32(loss)}, all([]float64{golden.Loss}))
+		near(t, what+"gradient of the features", features, all(golden.Features))
 		if len(golden.Gradients) != len(params.Names()) {
 			t.Errorf("%d parameters, PyTorch has %d", len(params.Names()), len(golden.Gradients))
 		}
@@ -92,7 +110,7 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			near(t, fmt.Sprintf("weight %v: %s", golden.Weight, name), got, gradient)
+			near(t, what+name, got, all(gradient))
 		}
 		for distance, list := range golden.Answers {
 			if c.Distance, err = strconv.Atoi(distance); err != nil {
@@ -115,6 +133,25 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 	}
 	if len(answers) <= 2*boards {
 		t.Errorf("only %d answers: weight and distance hardly mattered", len(answers))
+	}
+}
+
+// A sum wants terms to add up, and a weight of those of pairs.
+func TestSumWantsTerms(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"":              func(*Config) {},
+		"binary_weight": func(c *Config) { c.Binary, c.BinaryWeight = true, 0 },
+		"head kway": func(c *Config) {
+			c.Head, c.Orders = KWay, puzzle.Selection{puzzle.Identity(c.cells()), puzzle.Identity(c.cells())}
+			slices.Reverse(c.Orders[1])
+		},
+	} {
+		c := tiny()
+		c.SumLoss = true
+		change(&c)
+		if err := c.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@
 package jigsaw
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -94,6 +95,13 @@ func (c Config) Check() error {
 	}
 	if !(c.BinaryWeight >= 0 && c.BinaryWeight <= 1e6) {
 		return fmt.Errorf("binary_weight is %v, must be from 0 to 1000000", c.BinaryWeight)
+	}
+	if c.SumLoss && c.Head == KWay {
+		return fmt.Errorf("head %s has one term and no sum: set sum_loss to false", KWay)
+	}
+	if c.SumLoss && c.Binary && c.BinaryWeight == 0 {
+		return errors.New("sum_loss adds up patches and pairs, and binary_weight is 0: set what a pair weighs, " +
+			"such as 1 of equation 1")
 	}
 	return nil
 }

@@ -104,6 +104,9 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 		l, _ := g.Loss(h.pairs, g.Input("relations", boards*n*n), nn.LossOptions{CE: weight})
 		h.loss = g.Add(h.loss, l)
 	}
+	if c.SumLoss {
+		h.loss = g.Scale(h.loss, float32(c.present()))
+	}
 	if c.ColSum > 0 {
 		h.loss = g.Add(h.loss, g.Scale(g.ColumnSumLoss(h.unary, g.Input("counts", boards)), float32(c.ColSum)))
 	}
