@@ -255,3 +255,43 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		t.Errorf("only %d links were found: is the search broken?", links)
 	}
 }
+
+// Each deviation from the paper has a switch, a key that docs/settings.md knows, or says why it has
+// none.
+func TestDeviationsHaveSwitches(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("docs", "paper.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile(filepath.Join("docs", "settings.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{} // keys, without their sections
+	key := regexp.MustCompile("(?m)^\\| [^|]* \\| `(?:[a-z_]+\\.)*([a-z_]+)` \\|")
+	for _, m := range key.FindAllSubmatch(settings, -1) {
+		known[string(m[1])] = true
+	}
+	_, section, _ := strings.Cut(string(page), "## Every deviation\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := 0
+	for line := range strings.SplitSeq(section, "\n") {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 3 || cells[0] == "| the paper" {
+			continue
+		}
+		rows++
+		keys := regexp.MustCompile("`(?:[a-z_]+\\.)*([a-z_]+)(?::|`)").FindAllStringSubmatch(cells[2], -1)
+		if len(keys) == 0 && !strings.HasPrefix(cells[2], "none, for ") {
+			t.Errorf("neither a switch nor a reason for none: %s", line)
+		}
+		for _, key := range keys {
+			if !known[key[1]] {
+				t.Errorf("no setting is called %q: %s", key[1], line)
+			}
+		}
+	}
+	if rows < 15 {
+		t.Errorf("only %d deviations were found: is the search broken?", rows)
+	}
+}
