@@ -287,8 +287,11 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
 			c := o.Config
-			// A trial has learnt nothing: components of what it predicts are too many.
-			c.MeasureOnly = options.Settings == nil
+			if options.Settings == nil {
+				// A trial has learnt nothing: components of what it predicts are too many. Its
+				// steps are others than those that end with labelled cases alone.
+				c.MeasureOnly, c.LabelledLast = true, 0
+			}
 			summary, _, err := segment.Finetune(ctx, dev, c, data, o.Init, options)
 			return summary, err
 		},

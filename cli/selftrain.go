@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -80,7 +81,7 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 		if o.Rounds > 1 {
 			say(stderr, "round %d of %d", round+1, o.Rounds)
 		}
-		if err := o.check(cmd, student); err != nil { // before the teachers take their time
+		if err := o.check(cmd, run, student); err != nil { // before the teachers take their time
 			return err
 		}
 		if err := o.teach(cmd, teachers, targets, before); err != nil {
@@ -114,7 +115,7 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 }
 
 // check makes sure that a student that has not begun can be trained with these settings.
-func (o selftrainOptions) check(cmd *cobra.Command, student string) error {
+func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student string) error {
 	if train.Begun(student) || unsized(cmd) {
 		return nil
 	}
@@ -137,15 +138,19 @@ func (o selftrainOptions) check(cmd *cobra.Command, student string) error {
 		return err
 	}
 	defer closeDevice()
+	if run.hours > 0 { // how many steps there are is not known yet
+		c.LabelledLast = 0
+	}
 	return learnsFromTargets(dev, c)
 }
 
 // learnsFromTargets says whether a device can train a student with some structures ignored.
 func learnsFromTargets(dev voxsaw.Device, c segment.Config) error {
-	if err := segment.CheckTargets(dev, c); err != nil {
+	err := segment.CheckTargets(dev, c)
+	if err != nil && !errors.As(err, new(*config.Mistake)) {
 		return withHint(err, "--undrawn background leaves out scans in which a structure is ignored")
 	}
-	return nil
+	return err
 }
 
 func setFlags(cmd *cobra.Command, values ...string) error {

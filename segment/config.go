@@ -394,9 +394,8 @@ func (c Config) Check() error {
 		return errors.New("unlabelled_weight and unlabelled_ramp must be from 0, unlabelled_confidence from 0 to 1")
 	case c.LabelledLast < 0:
 		return fmt.Errorf("labelled_last is %d, must be a number of steps from 0", c.LabelledLast)
-	case c.Targets != "" && c.Train.Steps > 0 && c.LabelledLast >= c.Train.Steps:
-		return fmt.Errorf("labelled_last is %d of %d steps: nothing would be learnt from the label maps of teachers",
-			c.LabelledLast, c.Train.Steps)
+	case c.Targets != "" && c.checkLast() != nil:
+		return c.checkLast()
 	case c.Unlabelled && (c.Targets != "" || c.Predicted != ""):
 		return errors.New("unlabelled and targets are two ways to learn from scans without labels: choose one")
 	case c.Batch < 1 || c.Batch > 1<<16:
@@ -415,6 +414,15 @@ func (c Config) Check() error {
 		return fmt.Errorf("the network has %d classes, the labels make %d with the background", c.Network.Classes, want)
 	}
 	return err
+}
+
+// checkLast says whether there are steps for label maps of teachers.
+func (c Config) checkLast() error {
+	if c.Train.Steps > 0 && c.LabelledLast >= c.Train.Steps {
+		return fmt.Errorf("labelled_last is %d of %d steps: nothing would be learnt from the label maps of teachers",
+			c.LabelledLast, c.Train.Steps)
+	}
+	return nil
 }
 
 // windows are those that held-out cases are segmented in.

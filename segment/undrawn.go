@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -18,9 +19,13 @@ import (
 // mergesUndrawn says whether undrawn classes are one with the background of a case.
 func (c Config) mergesUndrawn() bool { return c.Undrawn != UndrawnBackground }
 
-// CheckTargets says whether a device can learn from label maps of teachers: what is ignored in them
-// is merged into the background, as what is undrawn.
+// CheckTargets says, before teachers are asked, whether a training of these settings learns from
+// their label maps, and whether a device can: what is ignored in them is merged into the
+// background, as what is undrawn.
 func CheckTargets(dev voxsaw.Device, c Config) error {
+	if err := c.checkLast(); err != nil {
+		return config.Mistaken(err)
+	}
 	d, err := device.From(dev)
 	if err != nil || !c.mergesUndrawn() {
 		return err
