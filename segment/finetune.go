@@ -87,6 +87,11 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		return summary, loaded, err
 	}
 	learnt, err := learntWith(data, init, o, group.Rank)
+	if resumes := o.Mode == voxsaw.ModeResume && o.Folder != ""; resumes && err == nil {
+		var more []string
+		more, err = c.sameRule(o.Folder, data)
+		o.MayDiffer = slices.Concat(o.MayDiffer, more, neverSaid(o.Folder))
+	}
 	if o.Need == nil {
 		err = group.Agree(err)
 	}
@@ -96,9 +101,6 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if taught != nil { // what the teachers know, the student is told
 		learnt = learnt.After(checkpoint.Description{Learnt: *taught})
 	}
-	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
-		o.MayDiffer = append(slices.Clone(o.MayDiffer), neverSaid(o.Folder)...)
-	}
 	l := learner{}
 	l.observer, _ = o.Observer.(CaseObserver)
 	group = group.Accumulating(c.Train.Accumulate)
@@ -106,6 +108,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
+			Rules: []string{wholeRule},
 		},
 		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(),
 		Open: func() (notes []string, err error) {

@@ -3,13 +3,17 @@ package segment
 import (
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -313,5 +317,75 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 		if got := incomparable(s.classes, r); !slices.Equal(got, []int{2}) {
 			t.Errorf("not scored are %v", got)
 		}
+	}
+}
+
+// A run of an earlier version, which learnt what was drawn of classes in part, does not go on
+// otherwise: undrawn: background goes on as it was begun.
+func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
+	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: labels.Names}
+	for n, label := range partly.Labels {
+		if label == 3 {
+			partly.Labels[n] = 0
+		}
+	}
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
+		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+	c := tiny()
+	c.Labels = []string{"2", "3+4"}
+	c.Train.ValidateEvery = 0
+	run := func(folder, undrawn string, steps int, mode voxsaw.Mode) error {
+		c := c
+		c.Undrawn, c.Train.Steps, c.Train.Schedule = undrawn, steps, "constant"
+		_, _, err := Finetune(t.Context(), testDevice(t), c, sample.Data{Store: store, Train: []string{"all", "partly"}},
+			"", voxsaw.RunOptions{Folder: folder, Mode: mode})
+		return err
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	if err := run(whole, UndrawnBackground, 4, voxsaw.ModeNew); err != nil {
+		t.Fatal(err)
+	}
+	// as the earlier version would have begun it
+	begun := filepath.Join(t.TempDir(), "begun")
+	if err := run(begun, UndrawnBackground, 2, voxsaw.ModeNew); err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]string{"config.yaml": `undrawn: background.*\n`,
+		"run.json": `"` + wholeRule + `"`} {
+		path := filepath.Join(begun, name)
+		text, err := os.ReadFile(path)
+		older := regexp.MustCompile(key).ReplaceAll(text, nil)
+		if err != nil || len(older) == len(text) {
+			t.Fatalf("%s, %v", text, err)
+		}
+		if err := errors.Join(atomicfile.Unseal(begun, name), os.WriteFile(path, older, 0o666),
+			atomicfile.Seal(begun, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(begun, "", 2, voxsaw.ModeResume); err != nil {
+		t.Errorf("a run that has come to its end: %v", err)
+	}
+	var changed *voxsaw.ChangedError
+	if err := run(begun, "", 4, voxsaw.ModeResume); !errors.As(err, &changed) ||
+		!strings.Contains(err.Error(), "(partly): undrawn: background goes on as it was begun") {
+		t.Errorf("goes on in another way: %v", err)
+	}
+	for range 2 { // it can be resumed so once more
+		if err := run(begun, UndrawnBackground, 4, voxsaw.ModeResume); err != nil {
+			t.Fatal(err)
+		}
+	}
+	traintest.Equal(t, train.Last(whole), train.Last(begun), 0)
+	merged := filepath.Join(t.TempDir(), "merged")
+	if err := run(merged, "", 2, voxsaw.ModeNew); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(merged, UndrawnBackground, 4, voxsaw.ModeResume); !errors.As(err, &changed) {
+		t.Errorf("a run of this version goes on with other settings: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -138,8 +139,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	warnings = append(warnings, plan.ofStore(cache)...)
-	if err := errors.Join(plan.checkArms(cache),
-		plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size), r.alike(), r.fitting()); err != nil {
+	if err := errors.Join(plan.checkArms(cache), plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size),
+		r.alike(), r.fitting(), r.merging()); err != nil {
 		return nil, err
 	}
 	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
@@ -191,6 +192,24 @@ func (r *runner) fitting() error {
 		}
 		if err != nil {
 			return fmt.Errorf("initialisation %s: %w", i.Name, err)
+		}
+	}
+	return nil
+}
+
+// merging says, before anything is trained, what the device lacks where a trial that is left to be
+// trained learns from cases in which a class was not drawn.
+func (r *runner) merging() error {
+	if r.Finished || r.Device == nil {
+		return nil
+	}
+	for _, t := range r.plan.trials(r.result.Cases) {
+		c, err := r.plan.finetune(r.plan.initialisation(t.Init))
+		if err == nil && c.NeedsMerging(r.cache, t.Train) && !train.Finished(t.Folder(r.Out)) {
+			err = segment.CheckTargets(r.Device, c)
+		}
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", t.Name(), err)
 		}
 	}
 	return nil
@@ -340,9 +359,17 @@ func (r *runner) record() error {
 		if changes, err = r.plan.changes(*begun); err != nil {
 			return err
 		}
+		if r.goesOnAsBackground() {
+			changes = slices.DeleteFunc(changes, func(change string) bool {
+				return strings.HasPrefix(change, "finetune.undrawn:")
+			})
+		}
 		cases, changes = cases.with(divided, changes)
 		if len(changes) > 0 {
 			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
+		}
+		if err := r.oneRule(); err != nil {
+			return err
 		}
 		now := r.plan.trials(r.result.Cases)
 		r.result.Cases.ByPatient = cases.ByPatient

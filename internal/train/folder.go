@@ -63,6 +63,7 @@ type Folder struct {
 	// cases of the validation, and those without labels, which a configuration of many names by a
 	// file
 	validatedOn, unlabelled []string
+	rules                   []string // that the run goes by
 }
 
 const (
@@ -134,6 +135,8 @@ type record struct {
 	Ranks       int      `json:"ranks,omitempty"` // that train together; 0: one
 	// StepFLOPs is the arithmetic of a step, as [voxsaw.Summary] counts it; 0: nobody counted
 	StepFLOPs float64 `json:"flops_per_step,omitempty"`
+	// Rules are the identity's, as the version that began the run knew them.
+	Rules []string `json:"rules,omitempty"`
 	// RelativeTo is the absolute folder that relative paths in config.yaml begin in: the working
 	// directory of the process that trained last. Empty in runs of older versions.
 	RelativeTo string `json:"relative_to,omitempty"`
@@ -152,6 +155,19 @@ type Identity struct {
 	Learnt      checkpoint.Learnt
 	Init        string // checkpoint that the first weights are of; empty: random ones
 	Fingerprint string // of the data set
+	// Rules name what this version does in another way than earlier ones, whose runs do not name
+	// it: see [Follows].
+	Rules []string
+}
+
+// Follows says whether the run in a folder was begun by a rule of [Identity]; begun is false
+// where there is no run.
+func Follows(folder, rule string) (follows, begun bool, err error) {
+	r, err := readRecord(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	return slices.Contains(r.Rules, rule), err == nil, err
 }
 
 // text is what a run is compared with when it is resumed, where its owner says nothing else.
@@ -187,7 +203,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 	if err != nil {
 		return nil, err
 	}
-	f.validatedOn, f.unlabelled = id.ValidatedOn, id.Unlabelled
+	f.validatedOn, f.unlabelled, f.rules = id.ValidatedOn, id.Unlabelled, id.Rules
 	return f, nil
 }
 
@@ -728,7 +744,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
-		RelativeTo: safetext.Pack(working),
+		RelativeTo: safetext.Pack(working), Rules: f.rules,
 	}, "", "  ")
 	if err != nil {
 		return err

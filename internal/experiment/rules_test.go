@@ -1,0 +1,149 @@
+package experiment
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// inPart is a plan of two seeds of fold 1, on four cases: of the class "2+3", label 3 was not drawn
+// in a case that is learnt from, or one that is tested on.
+func inPart(t *testing.T, tested bool) Plan {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, id := range caseNames(4) {
+		v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{20, 20, 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := prepared.Input{ID: id, Image: v, Labels: l}
+		if tested && n == 0 || !tested && n == 3 {
+			l.Labels, in.Undrawn = slices.Clone(l.Labels), []uint16{3}
+			for v, label := range l.Labels {
+				if label == 3 {
+					l.Labels[v] = 0
+				}
+			}
+		}
+		if _, err := w.Add(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	p := DefaultPlan()
+	if err := config.Parse("plan", []byte("data: "+dir+`
+folds: 2
+run_folds: [1]
+fractions: [1]
+seeds: [1]
+initialisations: [{name: scratch}]
+finetune:
+  {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2+3], train: {steps: 2}}
+`), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// An experiment that an earlier version has begun does not mix what it learnt and scored of classes
+// that were drawn in part with what this one does.
+func TestRulesAreNotMixed(t *testing.T) {
+	for _, tested := range []bool{false, true} {
+		p := inPart(t, tested)
+		out := filepath.Join(t.TempDir(), "out")
+		w := &watched{step: func(string, int) {}}
+		run := func(p Plan) (*Result, error) {
+			return Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: w})
+		}
+		asBegun := p
+		asBegun.Finetune.Undrawn = segment.UndrawnBackground
+		if _, err := run(asBegun); err != nil {
+			t.Fatal(err)
+		}
+		// as the earlier version would have written it
+		folder := Trial{Init: Scratch, Fold: 1, Fraction: 1, Seed: 1}.Folder(out)
+		for path, key := range map[string]string{
+			filepath.Join(folder, "config.yaml"): `undrawn: background.*\n`,
+			filepath.Join(folder, "run.json"):    `"a class is undrawn [a-z ]*"`,
+			filepath.Join(out, planFile):         ` *undrawn: background.*\n`,
+		} {
+			text, err := os.ReadFile(path)
+			older := regexp.MustCompile(key).ReplaceAll(text, nil)
+			if err != nil || len(older) == len(text) {
+				t.Fatalf("%s: %s, %v", path, text, err)
+			}
+			dir, name := filepath.Split(path)
+			err = errors.Join(atomicfile.Unseal(dir, name), os.WriteFile(path, older, 0o666), atomicfile.Seal(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := func(note string) bool { return strings.Contains(note, "an earlier version carried out") }
+		if r, err := run(p); err != nil || len(r.Runs) != 1 || !slices.ContainsFunc(w.notes, told) {
+			t.Errorf("nothing is left to do, tested %v: %v, told %q", tested, err, w.notes)
+		}
+		p.Seeds, asBegun.Seeds = []uint64{1, 2}, []uint64{1, 2}
+		var changed *voxsaw.ChangedError
+		_, err := run(p)
+		if !errors.As(err, &changed) || strings.Contains(err.Error(), "finetune.undrawn: background") == tested {
+			t.Errorf("a trial more, tested %v: %v", tested, err)
+		}
+		_, err = run(asBegun)
+		if tested != errors.As(err, &changed) || !tested && err != nil {
+			t.Errorf("as it was begun, tested %v: %v", tested, err)
+		}
+	}
+}
+
+// plain is a device that cannot merge classes.
+type plain struct{ device.Device }
+
+// A device that cannot learn from cases with undrawn classes is refused before the first trial, and
+// not for trials that are finished.
+func TestDeviceIsAskedToMerge(t *testing.T) {
+	d, err := device.From(traintest.CPU(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := inPart(t, false)
+	out := filepath.Join(t.TempDir(), "out")
+	begun := false
+	run := func(dev voxsaw.Device, p Plan) error {
+		_, err := Run(t.Context(), p, Setting{Out: out, Device: dev,
+			Console: &watched{step: func(string, int) { begun = true }}})
+		return err
+	}
+	err = run(plain{d}, p)
+	if err == nil || !strings.Contains(err.Error(), "trial scratch/fold-1/fraction-1/seed-1: ") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(out); begun || err == nil {
+		t.Errorf("the experiment has begun: %v, %v", begun, err)
+	}
+	if err := run(d, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(plain{d}, p); err != nil {
+		t.Errorf("the trial is finished: %v", err)
+	}
+}
