@@ -360,7 +360,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 			return nil
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			defer run.pictureTask(options.Folder, onPhotographs(data))()
+			defer run.pictureTask(options.Folder, onPhotographs(ctx, data))()
 			return task.Run(ctx, dev, data, options)
 		},
 	}, task.Score)
@@ -439,7 +439,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	player, err := puzzle2d.Open(dev, o.Checkpoint, puzzle2d.PlayOptions{
+	player, err := puzzle2d.Open(cmd.Context(), dev, o.Checkpoint, puzzle2d.PlayOptions{
 		Rounds: o.Rounds, Shuffles: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: memory.Available(),
 	})
 	if err != nil {

@@ -110,7 +110,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 			return noteLeftOut(stderr, o.Cases, labelled, unlabelled)
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			defer run.pictureTask(options.Folder, onCases(store))()
+			defer run.pictureTask(options.Folder, onCases(ctx, store))()
 			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)

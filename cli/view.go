@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ Copy path gives their paths, and prepare --labels-predicted takes what was corre
 }
 
 func runView(cmd *cobra.Command, o viewOptions, path string) error {
-	site, done, err := o.site(path, cmd.ErrOrStderr())
+	site, done, err := o.site(cmd.Context(), path, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,8 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 }
 
 // site is what there is to see at a path, until done is called.
-func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done func(), err error) {
+func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (site viewer.Site, done func(),
+	err error) {
 	site.Title = experiment.NameOf(path)
 	site.Failed = sayOnce(stderr)
 	var open []func()
@@ -117,14 +119,14 @@ func (o viewOptions) site(path string, stderr io.Writer) (site viewer.Site, done
 	switch {
 	case err == nil && run:
 		site.Cases = casesOfRun(path, store, stderr)
-		task = &taskPicture{checkpoint: train.Last(path), look: onCases(store)}
+		task = &taskPicture{checkpoint: train.Last(path), look: onCases(ctx, store)}
 		open = append(open, func() { store.Close() }, task.close)
 	case err == nil:
 		site.Cases = preparedCases(store, nil)
 		open = append(open, func() { store.Close() })
 	case run:
 		if photographs, none := photos.Open(data); none == nil {
-			task = &taskPicture{checkpoint: train.Last(path), look: onPhotographs(puzzle2d.Split(photographs))}
+			task = &taskPicture{checkpoint: train.Last(path), look: onPhotographs(ctx, puzzle2d.Split(photographs))}
 			open = append(open, func() { photographs.Close() }, task.close)
 			break
 		}

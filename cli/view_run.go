@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -84,9 +85,9 @@ func (p *taskPicture) draw() (*report.Picture, error) {
 }
 
 // onCases shows a task on a prepared case.
-func onCases(store *prepared.Store) func(voxsaw.Device, string) (*report.Picture, error) {
+func onCases(ctx context.Context, store *prepared.Store) func(voxsaw.Device, string) (*report.Picture, error) {
 	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
-		_, description, evaluator, err := pretext.Open(dev, path, pretext.OpenOptions{Items: 1})
+		_, description, evaluator, err := pretext.Open(ctx, dev, path, pretext.OpenOptions{Items: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -108,9 +109,9 @@ func onCases(store *prepared.Store) func(voxsaw.Device, string) (*report.Picture
 }
 
 // onPhotographs shows a task on photographs.
-func onPhotographs(data puzzle2d.Data) func(voxsaw.Device, string) (*report.Picture, error) {
+func onPhotographs(ctx context.Context, data puzzle2d.Data) func(voxsaw.Device, string) (*report.Picture, error) {
 	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
-		shown, caption, err := puzzle2d.Look(dev, path, data)
+		shown, caption, err := puzzle2d.Look(ctx, dev, path, data)
 		if err != nil {
 			return nil, err
 		}

@@ -64,7 +64,7 @@ func TestViewShowsThePuzzle(t *testing.T) {
 	commandtest.Must(t, err)
 	defer store.Close()
 	for run, want := range map[string]bool{"p": true, "f": false} {
-		task := &taskPicture{checkpoint: filepath.Join(run, "last.safetensors"), look: onCases(store)}
+		task := &taskPicture{checkpoint: filepath.Join(run, "last.safetensors"), look: onCases(t.Context(), store)}
 		var page bytes.Buffer
 		commandtest.Must(t, pageOfRun(run, task, &page))
 		if got := strings.Contains(page.String(), "How it does its task now"); got != want {
@@ -104,7 +104,7 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	look := func(o viewOptions, run string) (names []string, cases []viewer.Case, said string) {
 		t.Helper()
 		var stderr bytes.Buffer
-		site, done, err := o.site(run, &stderr)
+		site, done, err := o.site(t.Context(), run, &stderr)
 		commandtest.Must(t, err)
 		defer done()
 		for _, c := range site.Cases {
@@ -198,7 +198,7 @@ func TestViewShowsObjects(t *testing.T) {
 	shown := func(path, predictions string, n int) (*volume.LabelMap, map[uint16]string, error) {
 		t.Helper()
 		o := viewOptions{Read: dataset.DefaultReadOptions(), Predictions: predictions}
-		site, done, err := o.site(path, io.Discard)
+		site, done, err := o.site(t.Context(), path, io.Discard)
 		commandtest.Must(t, err)
 		defer done()
 		l, err := site.Cases[n].Prediction()
@@ -293,7 +293,7 @@ func TestViewShowsPhotographs(t *testing.T) {
 	commandtest.Type(t, "2d pretrain --data prepared --backbone resnet18 --width 0.0625 --grid 2x2 --cell 16 "+
 		"--patch 16 --features 8 --batch 2 --steps 2 --out p")
 	var stderr, page bytes.Buffer
-	site, done, err := (viewOptions{}).site("p", &stderr)
+	site, done, err := (viewOptions{}).site(t.Context(), "p", &stderr)
 	commandtest.Must(t, err)
 	defer done()
 	commandtest.Must(t, site.Curves(&page))

@@ -16,6 +16,7 @@ package puzzle2d
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 
@@ -173,11 +174,14 @@ func (c Config) Check() error {
 	if c.ValidatePhotos < 0 || c.ValidatePhotos > math.MaxInt32 {
 		return fmt.Errorf("validate_photos is %d, must be 0 or more", c.ValidatePhotos)
 	}
-	game, err := c.game()
+	game, err := c.rules()
+	if err == nil && c.Head == HeadKWay {
+		err = jigsaw.CheckOrders(c.grid().Cells(), c.Classes, c.Criterion, c.Orders)
+	}
 	if err != nil {
 		return err
 	}
-	return game.Check()
+	return game.CheckSettings()
 }
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
@@ -187,19 +191,26 @@ func (c Config) layout() puzzle.Layout {
 		Patch: []int{c.Patch, c.Patch}}
 }
 
-// game is what package jigsaw wants to know.
-func (c Config) game() (jigsaw.Config, error) {
-	game := jigsaw.Config{Puzzle: c.Puzzle, Grid: c.grid(), Shuffles: c.ValidateShuffles, Seed: c.Train.Seed}
-	var err error
-	if game.Grids, err = jigsaw.ReadGrids(c.Grids, len(c.Grid)); err != nil || c.Head != HeadKWay {
-		return game, err
+// game is what package jigsaw wants to know. A context that ends stops the choice of orders.
+func (c Config) game(ctx context.Context) (jigsaw.Config, error) {
+	game, err := c.rules()
+	if err == nil && c.Head == HeadKWay {
+		game.Orders, err = c.orders(ctx, c.Classes)
 	}
-	game.Binary, game.ColSum = false, 0 // there is nothing for them to be terms of
-	game.Orders, err = c.orders(c.Classes)
+	return game, err
+}
+
+// rules are the game without the orders of a K-way head.
+func (c Config) rules() (game jigsaw.Config, err error) {
+	game = jigsaw.Config{Puzzle: c.Puzzle, Grid: c.grid(), Shuffles: c.ValidateShuffles, Seed: c.Train.Seed}
+	if c.Head == HeadKWay {
+		game.Binary, game.ColSum = false, 0 // there is nothing for them to be terms of
+	}
+	game.Grids, err = jigsaw.ReadGrids(c.Grids, len(c.Grid))
 	return game, err
 }
 
 // orders are those that the configuration lists, or k that the seed chooses.
-func (c Config) orders(k int) (puzzle.Selection, error) {
-	return jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), k, c.Criterion, c.Orders)
+func (c Config) orders(ctx context.Context, k int) (puzzle.Selection, error) {
+	return jigsaw.ChooseOrders(ctx, c.Train.Seed, c.grid().Cells(), k, c.Criterion, c.Orders)
 }

@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -23,7 +24,8 @@ import (
 // Of a puzzle this is [Play.Picture]. Of rotations it is the photograph, turned in all ways; of
 // positions, its patches around that in the middle; of labels, up to eight photographs, spread
 // evenly. What is told wrong has a red frame.
-func Look(dev voxsaw.Device, path string, data Data) (picture image.Image, caption string, err error) {
+func Look(ctx context.Context, dev voxsaw.Device, path string, data Data) (picture image.Image, caption string,
+	err error) {
 	chosen := slices.Concat(data.Validate, data.Train)
 	if len(chosen) == 0 {
 		return nil, "", fmt.Errorf("there are no photographs to show what %s has learnt", path)
@@ -39,7 +41,7 @@ func Look(dev voxsaw.Device, path string, data Data) (picture image.Image, capti
 	if d.Kind != kind {
 		return lookAtClasses(dev, path, strings.TrimPrefix(d.Kind, photoTask("")), data)
 	}
-	player, err := Open(dev, path, PlayOptions{})
+	player, err := Open(ctx, dev, path, PlayOptions{})
 	if err != nil {
 		return nil, "", err
 	}

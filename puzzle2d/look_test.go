@@ -37,7 +37,7 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture, caption, err := Look(dev, filepath.Join(out, "last.safetensors"), data)
+		picture, caption, err := Look(t.Context(), dev, filepath.Join(out, "last.safetensors"), data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,8 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		if task == Rotation {
 			checkTurned(t, picture, store.Name(data.Validate[0]))
 		}
-		if _, _, err := Look(dev, filepath.Join(out, "last.safetensors"), Data{Photos: store}); err == nil {
+		_, _, err = Look(t.Context(), dev, filepath.Join(out, "last.safetensors"), Data{Photos: store})
+		if err == nil {
 			t.Errorf("%s: without a photograph there is no picture", task)
 		}
 	}
@@ -110,12 +111,12 @@ func TestLookShowsPuzzles(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(out, "last.safetensors")
-	picture, caption, err := Look(dev, path, data)
+	picture, caption, err := Look(t.Context(), dev, path, data)
 	if err != nil || picture.Bounds().Dx() < 2*64*3 || !strings.Contains(caption, "of 9 patches") ||
 		!strings.Contains(caption, store.Name(data.Validate[0])) {
 		t.Errorf("%v, %q, %v", picture.Bounds(), caption, err)
 	}
-	if _, _, err := Look(dev, filepath.Join(out, "best.safetensors.none"), data); err == nil {
+	if _, _, err := Look(t.Context(), dev, filepath.Join(out, "best.safetensors.none"), data); err == nil {
 		t.Error("a checkpoint that is not there")
 	}
 }

@@ -20,15 +20,15 @@ type Player struct {
 
 // Open prepares a player with the weights of a checkpoint of puzzles and the configuration that is
 // in it.
-func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
+func Open(ctx context.Context, dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	c, err := readConfig(path)
 	if err != nil {
 		return nil, err
 	}
-	player, err := jigsaw.OpenTrained(dev, path, jigsaw.Trained{Puzzle: &c.Puzzle, Shuffles: &c.ValidateShuffles,
-		Orders: c.Orders, Game: func() (game jigsaw.Config, b jigsaw.Backbone, err error) {
+	player, err := jigsaw.OpenTrained(ctx, dev, path, jigsaw.Trained{Puzzle: &c.Puzzle, Shuffles: &c.ValidateShuffles,
+		Orders: c.Orders, Game: func(ctx context.Context) (game jigsaw.Config, b jigsaw.Backbone, err error) {
 			if err = c.Check(); err == nil {
-				game, err = c.game()
+				game, err = c.game(ctx)
 			}
 			if err == nil {
 				b, err = c.Network.net(c.Patch, c.Patch)

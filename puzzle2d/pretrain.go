@@ -27,7 +27,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	game, err := c.game()
+	game, err := c.game(ctx)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}

@@ -103,7 +103,7 @@ func TestPretrainLearns(t *testing.T) {
 			t.Errorf("head %s: %v of the patches in place after %d steps, %v by chance", c.Head,
 				summary.Validation.Score, summary.Step, patches)
 		}
-		p, err := Open(dev, filepath.Join(out, "last.safetensors"), PlayOptions{Shuffles: 2})
+		p, err := Open(t.Context(), dev, filepath.Join(out, "last.safetensors"), PlayOptions{Shuffles: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,12 +410,12 @@ func TestPaper(t *testing.T) {
 func TestOrdersOfASeed(t *testing.T) {
 	c := small()
 	c.Head, c.Classes = HeadKWay, 20
-	game, err := c.game()
+	game, err := c.game(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain := small()
-	only, err := plain.orders(20)
+	only, err := plain.orders(t.Context(), 20)
 	if err != nil || !slices.EqualFunc(only, game.Orders, slices.Equal) {
 		t.Errorf("%v, %v", only, err)
 	}
@@ -432,7 +432,7 @@ func TestOrdersOfASeed(t *testing.T) {
 	if err := c.ReadOrders(path); err != nil {
 		t.Fatal(err)
 	}
-	game, err = c.game()
+	game, err = c.game(t.Context())
 	if err != nil || !slices.EqualFunc(game.Orders, only[:3], slices.Equal) || c.Classes != 3 {
 		t.Errorf("%v, %v", game.Orders, err)
 	}

@@ -7,7 +7,7 @@ func BenchmarkPuzzle(b *testing.B) {
 	c := DefaultConfig()
 	c.Network.Channels, c.Batch = 16, 1
 	c = resolved(b, c)
-	game, err := c.game()
+	game, err := c.game(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}

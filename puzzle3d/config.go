@@ -12,6 +12,7 @@
 package puzzle3d
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -189,11 +190,16 @@ func (c Config) Check() error {
 		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes",
 			c.Share, KWay, c.Classes)
 	}
-	game, err := c.game()
+	game, err := c.rules()
 	if err != nil {
 		return err
 	}
-	return game.Check()
+	if c.Head == KWay {
+		if err := jigsaw.CheckOrders(c.grid().Cells(), c.Classes, c.Criterion, nil); err != nil {
+			return fmt.Errorf("classes: %w", err)
+		}
+	}
+	return game.CheckSettings()
 }
 
 // checkTimes refuses channels that are something else than times of one scan.
@@ -228,24 +234,24 @@ func (c Config) layout() patches.Layout {
 	return patches.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch, Channels: c.Preparation.Inputs(), Times: c.Times}
 }
 
-// game is what package jigsaw wants to know.
-func (c Config) game() (jigsaw.Config, error) {
-	game := jigsaw.Config{Puzzle: c.Puzzle, Grid: c.grid(), Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
+// game is what package jigsaw wants to know. A context that ends stops the choice of orders.
+func (c Config) game(ctx context.Context) (jigsaw.Config, error) {
+	game, err := c.rules()
+	if err != nil || c.Head != KWay {
+		return game, err
+	}
+	game.Orders, err = jigsaw.ChooseOrders(ctx, c.Train.Seed, c.grid().Cells(), c.Classes, c.Criterion, nil)
+	return game, err
+}
+
+// rules are the game without the orders of a K-way head.
+func (c Config) rules() (game jigsaw.Config, err error) {
+	game = jigsaw.Config{Puzzle: c.Puzzle, Grid: c.grid(), Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
 		SkipBlank: c.SkipAir, Channels: c.Network.InputChannels()}
 	if len(c.Grids) > 0 {
-		var err error
-		if game.Grids, err = c.grids(); err != nil {
-			return game, err
-		}
+		game.Grids, err = c.grids()
 	}
-	if c.Head != KWay {
-		return game, nil
-	}
-	var err error
-	if game.Orders, err = jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), c.Classes, c.Criterion, nil); err != nil {
-		return game, fmt.Errorf("classes: %w", err)
-	}
-	return game, nil
+	return game, err
 }
 
 // encoder is the network of the patches.

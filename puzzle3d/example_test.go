@@ -49,7 +49,8 @@ func ExamplePretrain() {
 	}
 	fmt.Println(summary.Step, "steps on patches of", c.Patch)
 
-	player, err := puzzle3d.Open(dev, filepath.Join(run, "last.safetensors"), puzzle3d.PlayOptions{})
+	player, err := puzzle3d.Open(context.Background(), dev, filepath.Join(run, "last.safetensors"),
+		puzzle3d.PlayOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

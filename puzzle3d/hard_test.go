@@ -86,7 +86,7 @@ func TestHardTargets(t *testing.T) {
 	c := hard()
 	c.Intensity, c.MaxAir = 0, 1
 	c = resolved(t, c)
-	game, err := c.game()
+	game, err := c.game(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 6, 3, 0
 	c = resolved(t, c)
 	through, summary := resumes(t, dev, c, cache)
-	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
+	player, err := Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestHardPretrainingLearns(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 8), voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
-	player, err := Open(dev, filepath.Join(run, "last.safetensors"), PlayOptions{Shuffles: 3})
+	player, err := Open(t.Context(), dev, filepath.Join(run, "last.safetensors"), PlayOptions{Shuffles: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	game, err := c.game()
+	game, err := c.game(ctx)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}

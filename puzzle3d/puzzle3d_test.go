@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -167,7 +168,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 		}
 	}
 	// A batch depends on seed and step alone.
-	game, err := c.game()
+	game, err := c.game(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	}
 	traintest.SameFiles(t, through, stopped, "last.safetensors", "best.safetensors", "validation.csv")
 
-	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
+	player, err := Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if _, err := player.Evaluate(t.Context(), nil); err == nil {
 		t.Error("no cases were evaluated")
 	}
-	more, err := Open(dev, filepath.Join(through, "best.safetensors"), PlayOptions{Rounds: 2, Shuffles: 3})
+	more, err := Open(t.Context(), dev, filepath.Join(through, "best.safetensors"), PlayOptions{Rounds: 2, Shuffles: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +345,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if e, err := more.Evaluate(t.Context(), held); err != nil || e.Puzzles != 6 || len(e.Rounds) != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if _, err := Open(dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"),
+	if _, err := Open(t.Context(), dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"),
 		PlayOptions{}); err == nil || !strings.Contains(err.Error(), "kind") {
 		t.Errorf("a checkpoint of fine-tuning: %v", err)
 	}
@@ -357,7 +358,7 @@ func TestFormat1Solves(t *testing.T) {
 		head   string
 		rounds int
 	}{"pretrain": {Both, 2}, "study": {Symmetric, 1}} {
-		p, err := Open(dev, filepath.Join("..", "testdata", "format1_"+name+".safetensors"), PlayOptions{})
+		p, err := Open(t.Context(), dev, filepath.Join("..", "testdata", "format1_"+name+".safetensors"), PlayOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +379,7 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Folder: run}); err != nil {
 		t.Fatal(err)
 	}
-	player, err := Open(dev, filepath.Join(run, "last.safetensors"), PlayOptions{})
+	player, err := Open(t.Context(), dev, filepath.Join(run, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,6 +431,24 @@ func TestPretrainingLearns(t *testing.T) {
 	}
 }
 
+// Thousands of orders take minutes to choose. Settings are checked without them, and a training
+// that is stopped meanwhile ends at once.
+func TestChoiceOfOrdersEnds(t *testing.T) {
+	store, dev, c := phantoms(t, 3, [3]int{24, 20, 20}), testDevice(t), tiny()
+	c.Head, c.Classes, c.SkipAir = KWay, 10000, false
+	c.Grid, c.Crop, c.Patch = [3]int{3, 3, 3}, [3]int{24, 18, 18}, [3]int{8, 6, 6}
+	began := time.Now()
+	c = resolved(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Pretrain(ctx, dev, c, data(store, 1), voxsaw.RunOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("ended after %v", took)
+	}
+}
+
 // A choice among K orders is learnt, too: of patients never seen, far more orders are told than by
 // guessing. All puzzles are made with the K orders, in training and afterwards, and resuming is
 // exact.
@@ -441,7 +460,7 @@ func TestKWayLearns(t *testing.T) {
 	c.Features, c.Hidden, c.Batch, c.ValidateShuffles = 32, 64, 8, 4
 	c.Train.Steps, c.Train.LR = 120, 0.03
 	c = resolved(t, c)
-	game, err := c.game()
+	game, err := c.game(t.Context())
 	if err != nil || len(game.Orders) != classes {
 		t.Fatalf("%d orders, %v", len(game.Orders), err)
 	}
@@ -450,7 +469,7 @@ func TestKWayLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
+	player, err := Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,8 @@ func init() {
 	pretext.Register(pretext.Task{
 		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles",
 		Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place", Searched: true,
-		New: func() pretext.Config { return &settings{DefaultConfig()} },
-		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			return openEvaluator(dev, path, o)
-		},
+		New:  func() pretext.Config { return &settings{DefaultConfig()} },
+		Open: openEvaluator,
 	})
 }
 
@@ -72,8 +70,9 @@ type evaluator struct {
 	played   *Evaluation           // the last one
 }
 
-func openEvaluator(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-	p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Only: o.Only, Unary: o.Unary,
+func openEvaluator(ctx context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
+	error) {
+	p, err := Open(ctx, dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Only: o.Only, Unary: o.Unary,
 		Memory: o.Memory})
 	if err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	game, err := c.game()
+	game, err := c.game(t.Context())
 	if err != nil || game.Grid.String() != "2x2x2x3" || game.Channels != 1 || c.Network.InputChannels() != 1 {
 		t.Errorf("grid %v, %d channels, network of %d: %v", game.Grid, game.Channels, c.Network.InputChannels(), err)
 	}

@@ -98,7 +98,7 @@ func (t Task) Evaluate(ctx context.Context, dev voxsaw.Device, checkpoint string
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	e, err := classify.Open(dev, path, t.Name, t.defaults(), nil, pretext.OpenOptions{})
+	e, err := classify.Open(ctx, dev, path, t.Name, t.defaults(), nil, pretext.OpenOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +158,7 @@ func (c *config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 }
 
 // Task implements [classify.Config]: the whole crop is the patch.
-func (c *config) Task() (classify.Task, error) {
+func (c *config) Task(context.Context) (classify.Task, error) {
 	return classify.Task{
 		Name: c.task.Name, Patches: 1, Patch: c.Crop,
 		Targets: []classify.Target{{Name: "class", Classes: c.task.Classes, Weight: 1}},

@@ -129,7 +129,7 @@ func run() error {
 		return err
 	}
 
-	player, err := puzzle3d.Open(dev, filepath.Join(folder, "last.safetensors"), puzzle3d.PlayOptions{})
+	player, err := puzzle3d.Open(ctx, dev, filepath.Join(folder, "last.safetensors"), puzzle3d.PlayOptions{})
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestCeilingOfAir(t *testing.T) {
 		if _, err := c.Pretrain(t.Context(), traintest.Direct(t), data, voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+		_, _, e, err := pretext.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
 			pretext.OpenOptions{Items: 3})
 		if err != nil {
 			t.Fatal(err)

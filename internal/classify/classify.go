@@ -64,8 +64,9 @@ type Config interface {
 	pretext.Model
 	// Base is the settings that all tasks have.
 	Base() *Settings
-	// Task is the task with these settings, which have been checked.
-	Task() (Task, error)
+	// Task is the task with these settings, which have been checked. What takes long to make ready
+	// ends with the context.
+	Task(ctx context.Context) (Task, error)
 }
 
 // A Task is what is different about a task.
@@ -155,8 +156,8 @@ func (t Task) logits(g *nn.Graph, s *Settings, n int) []*nn.Node {
 }
 
 // Declare declares the parameters of a task's whole model.
-func Declare(c Config, params *nn.Params) error {
-	t, err := c.Task()
+func Declare(ctx context.Context, c Config, params *nn.Params) error {
+	t, err := c.Task(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,9 +176,10 @@ func Register(t pretext.Task, defaults func() (c Config, draws *int)) {
 		c, _ := defaults()
 		return c
 	}
-	t.Open = func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+	t.Open = func(ctx context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
+		error) {
 		c, draws := defaults()
-		return Open(dev, path, t.Name, c, draws, o)
+		return Open(ctx, dev, path, t.Name, c, draws, o)
 	}
 	pretext.Register(t)
 }
@@ -189,14 +191,14 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	t, err := c.Task()
+	t, err := c.Task(ctx)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	s := c.Base()
 	return pretext.Train(ctx, dev, pretext.Job[*Batch]{
 		Task: t.Name, Settings: c, Training: s.Train, Crop: s.Crop, ValidateCases: s.ValidateCases,
-		Declare: func(params *nn.Params) error { return Declare(c, params) },
+		Declare: func(params *nn.Params) error { return Declare(ctx, c, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*Batch], error) { return NewLearner(t, s, w) },
 	}, data, o, group)
 }

@@ -251,9 +251,10 @@ type Evaluator struct {
 
 // Open brings a checkpoint of a task back. c holds its default settings, which those of the
 // checkpoint replace; draws, if not nil, is the setting that [pretext.OpenOptions] replace.
-func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.OpenOptions) (*Evaluator, error) {
+func Open(ctx context.Context, dev voxsaw.Device, path, task string, c Config, draws *int,
+	o pretext.OpenOptions) (*Evaluator, error) {
 	d, params, err := pretext.Restore(dev, path, task, c,
-		func(params *nn.Params) error { return Declare(c, params) })
+		func(params *nn.Params) error { return Declare(ctx, c, params) })
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +262,7 @@ func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.
 		*draws = o.Items
 	}
 	e := &Evaluator{params: params, group: o.Group()}
-	t, err := c.Task()
+	t, err := c.Task(ctx)
 	if err == nil {
 		e.notes = notes(t, o)
 		e.guesser, err = newGuesser(d, t, c.Base(), params, nil, o.Memory)

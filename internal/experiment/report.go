@@ -307,7 +307,7 @@ func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pret
 	if err != nil {
 		return e, picture, err
 	}
-	evaluator, err := p.Task.Open(s.Device, train.Last(p.Folder), pretext.OpenOptions{Memory: s.Memory})
+	evaluator, err := p.Task.Open(ctx, s.Device, train.Last(p.Folder), pretext.OpenOptions{Memory: s.Memory})
 	if err != nil {
 		return e, picture, err
 	}

@@ -66,6 +66,14 @@ type Config struct {
 // Check says what is wrong with the configuration, nil if nothing is. Errors name settings as users
 // write them.
 func (c Config) Check() error {
+	if c.Head == KWay && c.Orders == nil {
+		return fmt.Errorf("head %s needs the orders to choose among", KWay)
+	}
+	return c.CheckSettings()
+}
+
+// CheckSettings is [Config.Check] of a game whose orders may not have been chosen yet.
+func (c Config) CheckSettings() error {
 	if err := c.Grid.Check(); err != nil {
 		return err
 	}
@@ -126,9 +134,6 @@ func (c Config) checkHead() error {
 				c.AttentionHeads, c.Hidden)
 		}
 	case KWay:
-		if c.Orders == nil {
-			return fmt.Errorf("head %s needs the orders to choose among", KWay)
-		}
 		if c.Identical {
 			return fmt.Errorf("a choice among orders has one right answer: set identical to false")
 		}

@@ -1,6 +1,7 @@
 package jigsaw
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,10 +13,11 @@ import (
 
 // ChooseOrders gives the k orders of n patches that a K-way puzzle chooses among: the ones that are
 // listed as texts, or, of an empty list, those that [puzzle.Select] draws from the seed. The result
-// is shared: callers leave it as it is.
-func ChooseOrders(from uint64, n, k int, criterion string, listed []string) (puzzle.Selection, error) {
+// is shared: callers leave it as it is. A context that ends stops the drawing.
+func ChooseOrders(ctx context.Context, from uint64, n, k int, criterion string, listed []string) (puzzle.Selection,
+	error) {
 	if len(listed) == 0 {
-		return drawOrders(from, n, k, criterion)
+		return drawOrders(ctx, from, n, k, criterion)
 	}
 	if len(listed) != k {
 		return nil, fmt.Errorf("%d orders are listed, classes is %d", len(listed), k)
@@ -30,8 +32,17 @@ func ChooseOrders(from uint64, n, k int, criterion string, listed []string) (puz
 	return selection, selection.Check(n)
 }
 
-// drawn keeps the selections that were drawn: settings are checked several times in a run, and a
-// selection for a large grid takes a second.
+// CheckOrders says whether [ChooseOrders] has such orders to choose, without drawing any: settings
+// are checked where nothing can be stopped.
+func CheckOrders(n, k int, criterion string, listed []string) error {
+	if len(listed) == 0 {
+		return puzzle.CheckSelect(n, k, criterion)
+	}
+	_, err := ChooseOrders(context.Background(), 0, n, k, criterion, listed)
+	return err
+}
+
+// drawn keeps the selections that were drawn: a study begins many trainings of the same orders.
 var drawn sync.Map // of a drawing, a puzzle.Selection
 
 type drawing struct {
@@ -40,12 +51,12 @@ type drawing struct {
 	criterion string
 }
 
-func drawOrders(from uint64, n, k int, criterion string) (puzzle.Selection, error) {
+func drawOrders(ctx context.Context, from uint64, n, k int, criterion string) (puzzle.Selection, error) {
 	key := drawing{from, n, k, criterion}
 	if known, ok := drawn.Load(key); ok {
 		return known.(puzzle.Selection), nil
 	}
-	selection, err := puzzle.Select(seed.Rand(from, "orders"), n, k, criterion)
+	selection, err := puzzle.Select(ctx, seed.Rand(from, "orders"), n, k, criterion)
 	if err == nil {
 		drawn.Store(key, selection)
 	}

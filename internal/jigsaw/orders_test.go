@@ -18,7 +18,8 @@ func kway(t *testing.T, k int) Config {
 	c := tiny()
 	c.Head = KWay
 	var err error
-	if c.Orders, err = puzzle.Select(seed.Rand(5, "orders"), c.cells(), k, puzzle.MinDistance); err != nil {
+	c.Orders, err = puzzle.Select(t.Context(), seed.Rand(5, "orders"), c.cells(), k, puzzle.MinDistance)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -41,18 +41,19 @@ type Trained struct {
 	Shuffles *int     // puzzles that are made of an item
 	Orders   []string // that are listed, of the K-way head
 	// Game is the game and the network of the settings, which it checks.
-	Game func() (Config, Backbone, error)
+	Game func(context.Context) (Config, Backbone, error)
 }
 
 // OpenTrained prepares players with the weights of a checkpoint, for a game that is played as the
 // options say. It changes the settings so, too.
-func OpenTrained(dev voxsaw.Device, path string, t Trained, o voxsaw.PlayOptions) (Players, error) {
+func OpenTrained(ctx context.Context, dev voxsaw.Device, path string, t Trained, o voxsaw.PlayOptions) (Players,
+	error) {
 	if err := with(t.Puzzle, t.Shuffles, path, o); err != nil {
 		return nil, err
 	}
-	game, b, err := t.Game()
+	game, b, err := t.Game(ctx)
 	if err == nil {
-		err = game.among(o.Only, path, t.Orders)
+		err = game.among(ctx, o.Only, path, t.Orders)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func with(c *voxsaw.Puzzle, shuffles *int, path string, o voxsaw.PlayOptions) er
 }
 
 // among makes a game one among k orders, chosen as [ChooseOrders] does; path is the checkpoint's.
-func (c *Config) among(k int, path string, listed []string) (err error) {
+func (c *Config) among(ctx context.Context, k int, path string, listed []string) (err error) {
 	if k <= 0 {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (c *Config) among(k int, path string, listed []string) (err error) {
 		return fmt.Errorf("%s: the network chooses among its %d orders already: --only-classes is for the other heads",
 			path, c.Classes)
 	}
-	if c.Orders, err = ChooseOrders(c.Seed, c.Grid.Cells(), k, c.Criterion, listed); err == nil {
+	if c.Orders, err = ChooseOrders(ctx, c.Seed, c.Grid.Cells(), k, c.Criterion, listed); err == nil {
 		err = c.Check()
 	}
 	if err != nil {

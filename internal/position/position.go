@@ -84,7 +84,7 @@ func neighbour(class int) int {
 }
 
 // Task implements [classify.Config]: the patch in the middle, then its neighbour.
-func (c *Config) Task() (classify.Task, error) {
+func (c *Config) Task(context.Context) (classify.Task, error) {
 	values := c.Layout(grid).Values()
 	cut := func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
 		err := c.Cut(dst[:values], of, origin, grid, middle, r)

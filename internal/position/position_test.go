@@ -44,7 +44,7 @@ func TestRunsAreRepeatable(t *testing.T) {
 func TestPatchesLieAsTheClassSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{27, 24, 20})
 	c := tiny(t)
-	task, err := c.Task()
+	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestTasksOfTwoChannels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, d, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+			_, d, e, err := pretext.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
 				pretext.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)

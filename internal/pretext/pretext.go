@@ -35,7 +35,7 @@ type Task struct {
 	// New makes the default settings.
 	New func() Config
 	// Open brings a checkpoint of the task back, to see how well it is done.
-	Open func(dev voxsaw.Device, checkpoint string, o OpenOptions) (Evaluator, error)
+	Open func(ctx context.Context, dev voxsaw.Device, checkpoint string, o OpenOptions) (Evaluator, error)
 }
 
 // Config is the settings of a task: a pointer to a struct that package config can read. Settings
@@ -221,7 +221,8 @@ func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, err
 }
 
 // Open brings the checkpoint of any task back.
-func Open(dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description, Evaluator, error) {
+func Open(ctx context.Context, dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description, Evaluator,
+	error) {
 	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw pretrain", Names()...)
 	if gone := goneError(d.Kind); gone != nil {
 		err = fmt.Errorf("%s: %w; voxsaw finetune --init takes its weights", path, gone)
@@ -237,6 +238,6 @@ func Open(dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Descr
 		return t, d, nil, fmt.Errorf("%s: --only-classes and --unary are for puzzles, and this is of task %s", path,
 			t.Name)
 	}
-	e, err := t.Open(dev, path, o)
+	e, err := t.Open(ctx, dev, path, o)
 	return t, d, e, err
 }

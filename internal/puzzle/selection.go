@@ -2,6 +2,7 @@ package puzzle
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -41,26 +42,35 @@ const (
 // equal ones the first in lexicographic order is taken. The same generator gives the same set.
 //
 // Up to 9 patches all n! are looked at, in k n! / 2 steps of some nanoseconds; of more, each step
-// draws 16384 candidates.
-func Select(r *rand.Rand, n, k int, criterion string) (Selection, error) {
+// draws 16384 candidates. A context that ends stops it, with the context's error: thousands of
+// configurations take minutes.
+func Select(ctx context.Context, r *rand.Rand, n, k int, criterion string) (Selection, error) {
+	if err := CheckSelect(n, k, criterion); err != nil {
+		return nil, err
+	}
+	if n <= enumerated {
+		return selectAmongAll(ctx, r, n, k, criterion)
+	}
+	return selectAmongDrawn(ctx, r, n, k, criterion)
+}
+
+// CheckSelect says what is wrong with what [Select] is asked for, nil if nothing is.
+func CheckSelect(n, k int, criterion string) error {
 	if criterion != MinDistance && criterion != MeanDistance {
-		return nil, fmt.Errorf("criterion %q: want %s or %s", criterion, MinDistance, MeanDistance)
+		return fmt.Errorf("criterion %q: want %s or %s", criterion, MinDistance, MeanDistance)
 	}
 	logFactorial, _ := math.Lgamma(float64(n) + 1)
 	if n < 2 || n > 255 {
-		return nil, fmt.Errorf("configurations of %d patches: need from 2 to 255", n)
+		return fmt.Errorf("configurations of %d patches: need from 2 to 255", n)
 	}
 	if k < 2 || math.Log(float64(k)) > logFactorial+1e-9 {
-		return nil, fmt.Errorf("%d of the %d! configurations: must be from 2 to all of them", k, n)
+		return fmt.Errorf("%d of the %d! configurations: must be from 2 to all of them", k, n)
 	}
-	if n <= enumerated {
-		return selectAmongAll(r, n, k, criterion), nil
-	}
-	return selectAmongDrawn(r, n, k, criterion), nil
+	return nil
 }
 
 // selectAmongAll looks at all configurations, packed into nibbles.
-func selectAmongAll(r *rand.Rand, n, k int, criterion string) Selection {
+func selectAmongAll(ctx context.Context, r *rand.Rand, n, k int, criterion string) (Selection, error) {
 	all := packedPermutations(n)
 	// of each to those taken: the smallest distance, or the sum; -1 once it is taken itself
 	score := make([]int32, len(all))
@@ -75,7 +85,10 @@ func selectAmongAll(r *rand.Rand, n, k int, criterion string) Selection {
 		chosen = append(chosen, unpack(taken, n))
 		score[next] = -1
 		if len(chosen) == k {
-			return chosen
+			return chosen, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		best := int32(-1)
 		for i, c := range all {
@@ -97,12 +110,15 @@ func selectAmongAll(r *rand.Rand, n, k int, criterion string) Selection {
 }
 
 // selectAmongDrawn takes the best of some drawn configurations in each step.
-func selectAmongDrawn(r *rand.Rand, n, k int, criterion string) Selection {
+func selectAmongDrawn(ctx context.Context, r *rand.Rand, n, k int, criterion string) (Selection, error) {
 	chosen := Selection{Random(r, n)}
 	for len(chosen) < k {
 		var next Configuration
 		best := -1
 		for range candidates {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			c := Random(r, n)
 			s := math.MaxInt
 			if criterion == MeanDistance {
@@ -128,7 +144,7 @@ func selectAmongDrawn(r *rand.Rand, n, k int, criterion string) Selection {
 			chosen = append(chosen, next)
 		}
 	}
-	return chosen
+	return chosen, nil
 }
 
 // packedPermutations lists the configurations of n patches in lexicographic order, element s in the

@@ -2,11 +2,14 @@ package puzzle
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // greedy is Noroozi and Favaro's method from its definition: of all permutations the one whose
@@ -47,7 +50,7 @@ func greedy(r *rand.Rand, n, k int, criterion string) Selection {
 func TestSelectIsTheGreedyMethod(t *testing.T) {
 	for _, criterion := range []string{MinDistance, MeanDistance} {
 		for _, size := range []struct{ n, k int }{{2, 2}, {3, 6}, {4, 10}, {4, 24}, {5, 30}} {
-			got, err := Select(rand.New(rand.NewPCG(1, 2)), size.n, size.k, criterion)
+			got, err := Select(t.Context(), rand.New(rand.NewPCG(1, 2)), size.n, size.k, criterion)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +68,7 @@ func TestSelectIsTheGreedyMethod(t *testing.T) {
 // Nine permutations of nine can differ everywhere (a Latin square). A larger set cannot, but no two
 // of it are close, where of a random one some are.
 func TestSelectKeepsApart(t *testing.T) {
-	s, err := Select(rand.New(rand.NewPCG(3, 4)), 9, 300, MinDistance)
+	s, err := Select(t.Context(), rand.New(rand.NewPCG(3, 4)), 9, 300, MinDistance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +86,7 @@ func TestSelectKeepsApart(t *testing.T) {
 	if mean < 7.5 || mean > 9 {
 		t.Errorf("mean distance %v", mean)
 	}
-	many, err := Select(rand.New(rand.NewPCG(3, 4)), 27, 20, MinDistance)
+	many, err := Select(t.Context(), rand.New(rand.NewPCG(3, 4)), 27, 20, MinDistance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,7 @@ func TestSelectKeepsApart(t *testing.T) {
 }
 
 func TestSelectionChanceIsCounted(t *testing.T) {
-	s, err := Select(rand.New(rand.NewPCG(1, 2)), 4, 17, MeanDistance)
+	s, err := Select(t.Context(), rand.New(rand.NewPCG(1, 2)), 4, 17, MeanDistance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,7 @@ func TestSelectRefuses(t *testing.T) {
 		n, k      int
 		criterion string
 	}{{9, 1, MinDistance}, {3, 7, MinDistance}, {1, 2, MinDistance}, {300, 2, MinDistance}, {9, 10, "max"}} {
-		if s, err := Select(r, bad.n, bad.k, bad.criterion); err == nil {
+		if s, err := Select(t.Context(), r, bad.n, bad.k, bad.criterion); err == nil {
 			t.Errorf("%+v: %v", bad, s)
 		}
 	}
@@ -176,8 +179,26 @@ func FuzzReadSelection(f *testing.F) {
 
 func BenchmarkSelect(b *testing.B) {
 	for b.Loop() {
-		if _, err := Select(rand.New(rand.NewPCG(3, 4)), 9, 1000, MinDistance); err != nil {
+		if _, err := Select(b.Context(), rand.New(rand.NewPCG(3, 4)), 9, 1000, MinDistance); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Thousands of configurations take minutes to choose: whoever asks for an end gets it at once.
+func TestSelectEnds(t *testing.T) {
+	for _, n := range []int{9, 27} {
+		for _, criterion := range []string{MinDistance, MeanDistance} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			began := time.Now()
+			if _, err := Select(ctx, rand.New(rand.NewPCG(1, 2)), n, 10000, criterion); !errors.Is(err,
+				context.DeadlineExceeded) {
+				t.Errorf("%d patches by %s: %v", n, criterion, err)
+			}
+			cancel()
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("%d patches by %s: ended after %v", n, criterion, took)
+			}
 		}
 	}
 }

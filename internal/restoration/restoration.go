@@ -80,7 +80,7 @@ func register[T corruption](t pretext.Task, settings func() (pretext.Settings, T
 	}
 	t.Items = "crops"
 	t.New = func() pretext.Config { return defaults() }
-	t.Open = func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+	t.Open = func(_ context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
 		c := defaults()
 		return open(dev, path, c, c.task, o)
 	}

@@ -79,7 +79,8 @@ func TestPretrainingLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, description, e, err := pretext.Open(dev, filepath.Join(run, "last.safetensors"), pretext.OpenOptions{})
+		_, description, e, err := pretext.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
+			pretext.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +324,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := of.Open(traintest.CPU(t), puzzles, pretext.OpenOptions{}); err == nil ||
+	if _, err := of.Open(t.Context(), traintest.CPU(t), puzzles, pretext.OpenOptions{}); err == nil ||
 		!strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}

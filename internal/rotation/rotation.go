@@ -81,7 +81,7 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 }
 
 // Task implements [classify.Config]: the whole crop is the patch.
-func (c *Config) Task() (classify.Task, error) {
+func (c *Config) Task(context.Context) (classify.Task, error) {
 	list := rot90.Single()
 	if c.Rotations == 24 {
 		list = rot90.All()

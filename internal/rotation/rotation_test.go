@@ -47,7 +47,7 @@ func TestRunsAreRepeatable(t *testing.T) {
 func TestCropsAreTurnedAsTheClassSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{20, 18, 17})
 	c := tiny(t)
-	task, err := c.Task()
+	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"there is no schedu": func(c *Config) { c.Train.Schedule = "x" },
 	})
 	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
-	if _, err := classify.Open(traintest.Direct(t), puzzles, name, defaults(), nil,
+	if _, err := classify.Open(t.Context(), traintest.Direct(t), puzzles, name, defaults(), nil,
 		pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}

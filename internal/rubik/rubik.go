@@ -91,17 +91,15 @@ func (c *Config) Check() error {
 	if err := pretext.CheckRange("axes", c.Axes, 2, 3); err != nil {
 		return err
 	}
-	_, err := c.orders()
-	return err
+	if err := jigsaw.CheckOrders(c.Layout(c.Grid).Cells(), c.Classes, c.Criterion, nil); err != nil {
+		return fmt.Errorf("classes: %w", err)
+	}
+	return nil
 }
 
 // orders are those that a cube may be in.
-func (c *Config) orders() (puzzle.Selection, error) {
-	list, err := jigsaw.ChooseOrders(c.Train.Seed, c.Layout(c.Grid).Cells(), c.Classes, c.Criterion, nil)
-	if err != nil {
-		return nil, fmt.Errorf("classes: %w", err)
-	}
-	return list, nil
+func (c *Config) orders(ctx context.Context) (puzzle.Selection, error) {
+	return jigsaw.ChooseOrders(ctx, c.Train.Seed, c.Layout(c.Grid).Cells(), c.Classes, c.Criterion, nil)
 }
 
 // halves are the ways in which a patch may be turned. Each undoes itself.
@@ -118,8 +116,8 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 
 // Task implements [classify.Config]: first the order, then how the patch in each slot was turned.
 // The loss is the mean of the two cross-entropies: the paper gives both the same weight.
-func (c *Config) Task() (classify.Task, error) {
-	orders, err := c.orders()
+func (c *Config) Task(ctx context.Context) (classify.Task, error) {
+	orders, err := c.orders(ctx)
 	if err != nil {
 		return classify.Task{}, err
 	}

@@ -46,7 +46,7 @@ func TestCubesAreAsTheTruthSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{25, 21, 20})
 	c := tiny(t)
 	c.Axes = 3
-	task, err := c.Task()
+	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -371,7 +371,7 @@ func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.
 func TestChoose(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	g := puzzle.Grid{2, 2}
-	all, err := puzzle.Select(r, 4, 24, puzzle.MinDistance)
+	all, err := puzzle.Select(t.Context(), r, 4, 24, puzzle.MinDistance)
 	if err != nil {
 		t.Fatal(err)
 	}

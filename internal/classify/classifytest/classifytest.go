@@ -82,12 +82,12 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 		t.Fatal(err)
 	}
 	last := filepath.Join(run, "last.safetensors")
-	task, description, e, err := pretext.Open(dev, last, pretext.OpenOptions{})
+	task, description, e, err := pretext.Open(t.Context(), dev, last, pretext.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	of, err := c.Task()
+	of, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +180,10 @@ func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
 	}
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
-	if err := classify.Declare(c, params); err != nil {
+	if err := classify.Declare(t.Context(), c, params); err != nil {
 		t.Fatal(err)
 	}
-	task, err := c.Task()
+	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

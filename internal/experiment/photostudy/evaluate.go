@@ -59,7 +59,7 @@ func (e *solving) Evaluate(ctx context.Context, n network) error {
 			continue // four patches have 24 orders
 		}
 		o.Memory = e.Memory
-		player, err := puzzle2d.Open(e.Device, n.checkpoint, o)
+		player, err := puzzle2d.Open(ctx, e.Device, n.checkpoint, o)
 		if err != nil {
 			return err
 		}
