@@ -78,6 +78,9 @@ func writeRunReport(out string, folders ...string) error {
 			failed = append(failed, err)
 			continue
 		}
+		if len(folders) > 1 {
+			state = names[n] + ": " + state
+		}
 		runs, states = append(runs, run), append(states, state)
 		running = running || !finished
 	}
@@ -169,7 +172,7 @@ func readRun(folder, name string) (run report.Run, state string, finished bool, 
 // describeRun says what a run is and how far it has come.
 func describeRun(folder, name string, s train.Status, settings []byte) (report.Run, string) {
 	step := max(s.Step, s.Logged)
-	state := fmt.Sprintf("%s: %s, step %d", name, s.Kind, step)
+	state := fmt.Sprintf("%s, step %d", s.Kind, step)
 	if steps := stepsOf(settings); steps > 0 {
 		state += fmt.Sprintf(" of %d", steps)
 	}

@@ -195,6 +195,15 @@ try {
     "--steps", "20000", "--checkpoint-every", "5", "--out", run);
   await new Promise((done) => training.stderr.on("data", (text) => Number(/(\d+)\/20000/.exec(text)?.[1]) >= 20 && done()));
   await page.goto(await view(run));
+  await page.frameLocator("#frame").locator("table").first().waitFor();
+  const curves = await page.evaluate(() => {
+    const frame = document.querySelector("#frame"), inside = frame.contentDocument;
+    return { page: getComputedStyle(inside.documentElement).backgroundColor, around: getComputedStyle(document.body).backgroundColor,
+      below: frame.getBoundingClientRect().bottom <= document.querySelector("#state").getBoundingClientRect().top,
+      cut: [...inside.querySelectorAll(".scroll")].some((one) => one.scrollWidth > one.clientWidth) };
+  });
+  assert.equal(curves.page, curves.around, "the curves have another colour than what is around them");
+  assert.ok(curves.below && !curves.cut, "a line of the page of curves is covered, or a table cut");
   const curve = async () => (await page.frameLocator("#frame").locator("svg path[stroke=currentColor]").first().getAttribute("d")).length;
   const short = await curve();
   const patience = Date.now() + 90_000;

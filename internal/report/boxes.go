@@ -161,6 +161,7 @@ func (b Boxes) svg() string {
 func (s *svg) box(r BoxRow, x axis, y float64) {
 	s.textClass(x.start-14, y+4, toEnd, "strong", shorten(r.Name, x.start-18))
 	ink := inkOf(r.Color)
+	high := r.spread(x)
 	var sorted []float64
 	infinite := 0
 	for n, v := range r.Values {
@@ -173,7 +174,7 @@ func (s *svg) box(r BoxRow, x axis, y float64) {
 			if n < len(r.Points) {
 				name = r.Points[n] + ": "
 			}
-			s.dot(ink, x.inside(v), y+scatter(n), 2.2, 0.5, name+table.Rounded(v, 4))
+			s.dot(ink, x.inside(v), y+high*scatter(n), 2.2, 0.5, name+table.Rounded(v, 4))
 		}
 	}
 	if infinite > 0 {
@@ -194,11 +195,25 @@ func (s *svg) box(r BoxRow, x axis, y float64) {
 	})
 	to := sorted[last-1]
 	const half = 8.0
-	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fM%.1f %.1fH%.1f", x.inside(from), y, x.inside(first), x.inside(third), y,
-		x.inside(to)), 1.3, 1)
-	s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fv%.1fH%.1fz", x.inside(first), y-half, x.inside(third), 2*half,
-		x.inside(first)), 1.3, 1)
+	if high > 0 {
+		s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fM%.1f %.1fH%.1f", x.inside(from), y, x.inside(first), x.inside(third),
+			y, x.inside(to)), 1.3, 1)
+		s.ink(ink, fmt.Sprintf("M%.1f %.1fH%.1fv%.1fH%.1fz", x.inside(first), y-half, x.inside(third), 2*half,
+			x.inside(first)), 1.3, 1)
+	}
 	s.ink(ink, fmt.Sprintf("M%.1f %.1fv%.1f", x.inside(median), y-half, 2*half), 3, 1)
+}
+
+// spread is how far points of a row are moved up and down: not at all where all lie at one place,
+// of which a heap would say no more than a point, and less where they lie close together.
+func (r BoxRow) spread(x axis) float64 {
+	values := newSpan()
+	values.add(r.Values...)
+	if values.empty() {
+		return 0
+	}
+	const full = 10 // pixels from which on the points are moved all the way
+	return min(math.Abs(x.inside(values.high)-x.inside(values.low))/full, 1)
 }
 
 // scatter moves points of a row up and down so that they hide one another less: the same for each

@@ -144,7 +144,7 @@ func title(column string) string {
 		return t
 	}
 	if label, ok := strings.CutPrefix(column, "dsc_"); ok {
-		return "DSC of " + label + ", validation cases"
+		return "DSC of " + strings.ReplaceAll(label, "_", " ") + ", validation cases"
 	}
 	return column
 }

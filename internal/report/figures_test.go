@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 var (
@@ -260,5 +261,41 @@ func TestScoresPage(t *testing.T) {
 	}
 	if strings.Contains(page, "<td>case_11</td><td class=\"n\">0.6100</td><td>spleen</td>") {
 		t.Error("the best case is among those to look at first")
+	}
+}
+
+// Pages write a minus sign where programs write a hyphen, in numbers alone.
+func TestMinus(t *testing.T) {
+	for text, want := range map[string]string{
+		"-12.89 ± 21.45": "−12.89 ± 21.45", "-∞": "−∞", "-31.46": "−31.46",
+		"+1.20 to -3.40":      "+1.20 to −3.40",
+		"-0.5 (-1.0 to -0.1)": "−0.5 (−1.0 to −0.1)", "– (8 ∞)": "– (8 ∞)", "2026-03-01": "2026-03-01",
+		"patient -3": "patient -3", "-50 %": "−50 %", "": "", "T1-weighted": "T1-weighted", "1e-05": "1e-05",
+	} {
+		if got := minus(text); got != want {
+			t.Errorf("%q is written %q, want %q", text, got, want)
+		}
+	}
+	page := Report{Title: "t", Sections: []Section{{"s", []Block{Table{Table: table.Table{
+		Columns: []table.Column{{Key: "difference", Title: "difference", Digits: 1}}, Rows: [][]any{{-2.5}}}}}}}}
+	var b strings.Builder
+	if err := page.HTML(&b); err != nil || !strings.Contains(b.String(), "<td class=\"n\">−2.5</td>") {
+		t.Errorf("%v, %s", err, b.String()[max(0, b.Len()-400):])
+	}
+	if got := tickText(-20000); got != "−20k" {
+		t.Error(got)
+	}
+}
+
+// A row whose values are all the same is a line, not a heap of points in a box without width.
+func TestBoxOfOneValue(t *testing.T) {
+	drawing := Boxes{Title: "DSC", Range: &[2]float64{0, 1}, Rows: []BoxRow{{Name: "liver", Values: []float64{0, 0, 0},
+		Points: []string{"a", "b", "c"}}}}.svg()
+	heights := map[string]bool{}
+	for _, m := range regexp.MustCompile(`cy="([0-9.]+)"`).FindAllStringSubmatch(drawing, -1) {
+		heights[m[1]] = true
+	}
+	if len(heights) != 1 || strings.Contains(drawing, "z\"") {
+		t.Errorf("points at the heights %v in %s", heights, drawing)
 	}
 }

@@ -84,11 +84,11 @@ func (f Folds) html(b *strings.Builder) error {
 func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	c, digits := f.Cells[at.fraction][at.initialisation], f.column().Digits
 	class := direction(f.Metric, c.Comparison)
-	fmt.Fprintf(b, "<td><b class=\"%s\">%s</b>", class, table.Rounded(c.Spread.Mean, digits))
+	fmt.Fprintf(b, "<td><b class=\"%s\">%s</b>", class, minus(table.Rounded(c.Spread.Mean, digits)))
 	if !math.IsNaN(c.Spread.SD) {
 		fmt.Fprintf(b, " ± %s", table.Rounded(c.Spread.SD, digits))
 	}
-	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(text)) }
+	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(minus(text))) }
 	switch {
 	case math.IsNaN(c.Gain.Mean):
 		line(numbers.Count(c.Spread.N, "run"))
@@ -96,8 +96,8 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 		line(f.difference(c.Comparison))
 		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))
 	default:
-		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.difference(c.Comparison),
-			table.Interval(c.Interval, digits))
+		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class,
+			minus(f.difference(c.Comparison)), minus(table.Interval(c.Interval, digits)))
 		line(f.test(c.Comparison))
 	}
 	for _, other := range f.others(at) {

@@ -108,7 +108,7 @@ func (f Forest) svg() string {
 		if numbers.Finite(r.Estimate) {
 			s.dot(r.Class, x.at(r.Estimate), y, 5, 1, r.Name+": "+r.Remark)
 		}
-		s.text(forestRight+16, y+4, fromStart, shorten(r.Remark, forestWidth-forestRight-20))
+		s.text(forestRight+16, y+4, fromStart, shorten(minus(r.Remark), forestWidth-forestRight-20))
 	}
 	return s.end()
 }

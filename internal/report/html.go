@@ -8,6 +8,7 @@ import (
 	"html"
 	"image/png"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -57,6 +58,20 @@ func (r Report) HTML(w io.Writer) error {
 	return err
 }
 
+// negative is a hyphen before a number that begins a text or stands after a space or a bracket.
+var negative = regexp.MustCompile(`(^|[ (])-([0-9.∞])`)
+
+// figures matches texts that are numbers with what belongs to them, such as "-1.20 ± 0.30 (2 ∞)".
+var figures = regexp.MustCompile(`^[-+]?[0-9.∞][-+0-9.∞±%() ]*( to [-+0-9.∞]+\)?)?$`)
+
+// minus writes numbers for readers, with a minus sign for the hyphen. Other texts stay.
+func minus(text string) string {
+	if !figures.MatchString(text) {
+		return text
+	}
+	return negative.ReplaceAllString(text, "$1\u2212$2")
+}
+
 func (t Text) html(b *strings.Builder) error {
 	for _, p := range t.paragraphs() {
 		fmt.Fprintf(b, "<p>%s</p>\n", escape(p))
@@ -97,7 +112,7 @@ func (t Table) html(b *strings.Builder) error {
 			case t.Numeric(n):
 				class = " class=\"n\""
 			}
-			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, escape(c), tag)
+			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, escape(minus(c)), tag)
 		}
 	}
 	line("th", header)

@@ -34,6 +34,9 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 			return r, err
 		}
 		section := Section{Title: run.Name, Blocks: []Block{run.Facts}}
+		if run.Name == title { // which stands above
+			section.Title = "Summary"
+		}
 		if run.Sheet != nil {
 			sheets = append(sheets, Picture{Image: run.Sheet, Caption: run.Name})
 		}

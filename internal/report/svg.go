@@ -230,6 +230,8 @@ func tickText(v float64) string {
 	switch {
 	case a < 1e-12:
 		return "0"
+	case v < 0:
+		return "\u2212" + tickText(a)
 	case a >= 10000 && math.Mod(a, 100) == 0:
 		return strconv.FormatFloat(v/1000, 'g', 6, 64) + "k"
 	}

@@ -10,7 +10,7 @@ const inks = [[255, 112, 67], [66, 165, 245], [102, 220, 120], [240, 98, 200], [
 
 const nv = new niivue.Niivue({ backColor: [0.07, 0.09, 0.11, 1], isRadiologicalConvention: true, show3Dcrosshair: true,
   crosshairColor: [1, 0.85, 0.3, 0.8], crosshairWidth: 0.8, crosshairWidthUnit: "mm",
-  dragAndDropEnabled: true, loadingText: "" });
+  dragAndDropEnabled: true, loadingText: "", isCornerOrientationText: true }); // the crosshair leaves corners free
 nv.onLocationChange = (at) => say(at.string);
 // Scans in Hounsfield units, which fall far below zero, are shown in the window of abdominal CT, as in reports. What
 // prepared cases bring, show sets afterwards.
@@ -243,19 +243,25 @@ function curves(on) {
   if (on) refresh();
 }
 
+// dark is a page in the colours that it has on dark screens: those of the frame around it.
+const dark = (page) => page.replaceAll("@media screen and (prefers-color-scheme: dark)", "@media screen")
+  .replace('content="light dark"', 'content="dark"').replace("color-scheme: light dark", "color-scheme: dark");
+
 // refresh draws the curves as they are now.
 async function refresh() {
   if (!pressed("curves")) return;
   const problem = document.createElement("p"); // a TypeError: nobody has answered
   const text = await fetch("curves.html").then((answer) => answer.text()).catch((err) => {
     problem.textContent = err instanceof TypeError ? "voxsaw view has ended." : err.message;
+    problem.style.color = "#e6ebf1";
     return problem.outerHTML;
   });
   const frame = $("frame");
   if (frame.dataset.text !== text) {
     const at = frame.contentWindow ? frame.contentWindow.scrollY : 0;
     frame.onload = () => frame.contentWindow.scrollTo(0, at);
-    frame.srcdoc = frame.dataset.text = text;
+    frame.dataset.text = text;
+    frame.srcdoc = dark(text);
   }
 }
 
