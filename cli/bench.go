@@ -81,7 +81,9 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			return runBenchSolver(cmd.Context(), cmd.OutOrStdout(), *solver)
 		}))
 	read := &readBenchOptions{Repeat: 3, Read: dataset.DefaultReadOptions()}
-	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series", "", "  voxsaw bench read scan.nii.gz",
+	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series",
+		"Of a folder and all below it, the only scan is read, or the DICOM series that prepare would take.",
+		"  voxsaw bench read scan.nii.gz",
 		cobra.ExactArgs(1), read, func(cmd *cobra.Command, args []string) error {
 			return runBenchRead(cmd.Context(), cmd.OutOrStdout(), args[0], *read)
 		}))

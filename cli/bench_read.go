@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -45,6 +46,10 @@ func runBenchRead(ctx context.Context, w io.Writer, path string, o readBenchOpti
 	if o.Repeat < 1 {
 		return usagef("--repeat must be at least 1")
 	}
+	path, err := scanAt(path)
+	if err != nil {
+		return err
+	}
 	line := readBenchLine{Impl: "voxsaw " + voxsaw.Version(), Task: "read", Threads: runtime.GOMAXPROCS(0)}
 	var times []time.Duration
 	var cpu time.Duration
@@ -76,6 +81,23 @@ func runBenchRead(ctx context.Context, w io.Writer, path string, o readBenchOpti
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return failed
+}
+
+// scanAt is the scan at a path: a file, a folder of DICOM images, which are looked for in all
+// folders below it, or the only other file of a scan there.
+func scanAt(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return path, nil // what is wrong with it is said by who reads it
+	}
+	d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true, PatientPerCase: true})
+	if err != nil || slices.ContainsFunc(d.Cases, dataset.Case.IsDICOM) {
+		return path, nil
+	}
+	if len(d.Cases) > 1 {
+		return "", withHint(usagef("%s holds %d scans, and one is read", path, len(d.Cases)), "voxsaw bench read %s",
+			hint.Word(d.Cases[0].Image))
+	}
+	return d.Cases[0].Image, nil
 }
 
 // describe says what was read.

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 )
 
@@ -84,3 +88,41 @@ func (g gibibytes) limitAll() int64 {
 
 // planned is how much of the limit a training, or inference, may plan with.
 func (g gibibytes) planned() int64 { return memory.Planned(g.limitAll()) }
+
+// memoryHint adds to an error about memory which of the command's flags take less of it, unless it
+// has a hint of its own.
+func memoryHint(cmd *cobra.Command, err error) error {
+	var advised interface{ Advice() string }
+	if !hint.IsShortOfMemory(err) || errors.As(err, &advised) {
+		return err
+	}
+	var smaller []string
+	// the sizes of a run that goes on stay
+	if resumed := cmd.Flags().Lookup("resume"); resumed == nil || !resumed.Changed {
+		for _, name := range []string{"crop", "window", "batch", "channels"} {
+			// channels of plan are names, those of scans
+			if f := cmd.Flags().Lookup(name); f != nil && !(name == "channels" && f.Value.Type() == "string") {
+				smaller = append(smaller, "--"+name)
+			}
+		}
+	}
+	var advice []string
+	if len(smaller) > 0 {
+		advice = append(advice, "make "+either(smaller)+" smaller")
+	}
+	if limit := cmd.Flags().Lookup("memory"); limit != nil && limit.Changed {
+		advice = append(advice, "raise --memory")
+	}
+	if len(advice) == 0 {
+		return err
+	}
+	return withHint(err, "%s", strings.Join(advice, ", or "))
+}
+
+// either lists choices: a, b or c.
+func either(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"runtime/debug"
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/exec"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 )
 
@@ -61,5 +65,39 @@ func TestPeakNote(t *testing.T) {
 	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got,
 		"90 MiB: --memory keeps the program, the network, the scan and the sums over it within 64 MiB; files") {
 		t.Error(got)
+	}
+}
+
+// Too little memory is told with the flags of this command that take less, and no others.
+func TestMemoryHint(t *testing.T) {
+	short := fmt.Errorf("preparing to train: %w", &exec.MemoryError{Need: 2, Limit: 1})
+	for _, c := range []struct {
+		verb string
+		args []string
+		want string
+	}{
+		{"finetune", []string{"--memory", "1GiB"}, "make --crop, --batch or --channels smaller, or raise --memory"},
+		{"finetune", nil, "make --crop, --batch or --channels smaller"},
+		{"finetune", []string{"--resume", "--memory", "1GiB"}, "raise --memory"},
+		{"predict", nil, "make --window or --batch smaller"},
+		{"plan", []string{"--memory", "1GiB"}, "raise --memory"}, // its --channels are names
+		{"plan", nil, ""},
+	} {
+		cmd, _, err := newRoot().Find([]string{c.verb})
+		if err == nil {
+			err = cmd.ParseFlags(c.args)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hintOf(memoryHint(cmd, short)); got != c.want {
+			t.Errorf("%s %v: %q, want %q", c.verb, c.args, got, c.want)
+		}
+		if other := errors.New("no such file"); memoryHint(cmd, other) != other {
+			t.Errorf("%s: another error has a hint about memory", c.verb)
+		}
+		if got := hintOf(memoryHint(cmd, hint.Addf(short, "do this"))); got != "do this" {
+			t.Errorf("%s: %q instead of the hint that was there", c.verb, got)
+		}
 	}
 }

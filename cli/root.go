@@ -130,7 +130,7 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
 			if err := checkOut(cmd); err != nil {
 				return err
 			}
-			return whence(cmd, run(cmd, a))
+			return whence(cmd, memoryHint(cmd, run(cmd, a)))
 		},
 	}
 	cmd.Flags().SortFlags = false

@@ -63,6 +63,9 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the program needs %s of memory and may take %s", mebibytes(e.Need), mebibytes(e.Limit))
 }
 
+// ShortOfMemory marks the error for the command line, as [hint.ShortOfMemory] does.
+func (e *MemoryError) ShortOfMemory() {}
+
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // Program is steps whose memory is there. Its methods are called from one goroutine at a time.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -300,7 +301,7 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		fitting, costs = append(fitting, w), append(costs, c)
 	}
 	if len(fitting) == 0 {
-		return fmt.Errorf("no training fits into the memory: %w", tooLarge)
+		return hint.ShortOfMemory(fmt.Errorf("no training fits into the memory: %w", tooLarge))
 	}
 	// One measurement tells about how long the others take.
 	at := len(fitting) - 1

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -439,8 +440,9 @@ func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
 	if s.room < 0 || need <= s.room {
 		return nil
 	}
-	return fmt.Errorf("a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s",
-		numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving())
+	return hint.ShortOfMemory(fmt.Errorf(
+		"a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s",
+		numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving()))
 }
 
 // saving says what takes less memory.
