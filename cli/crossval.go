@@ -59,10 +59,6 @@ A study.yaml, of which every key but data may be left out:
 			return runCrossval(cmd, o, f)
 		})
 	f.bind(cmd)
-	f.ranks.most = 65_536
-	cmd.Flags().Var(&f.ranks, ranksFlag,
-		"ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
-	cmd.Annotations[asRanks] = "yes"
 	return cmd
 }
 

@@ -339,7 +339,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	defer store.Close()
 	data := puzzle2d.Split(store)
 	task := photostudy.TaskOf(o.Task.Value())
-	from := task.Checkpoint
+	from := &task.Checkpoint
 	if *from, err = startFrom(cmd.ErrOrStderr(), *from, run); err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	defer closeDevice()
 	return run.pretrain(cmd, trainingRun{
-		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: task.Train,
+		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: &task.Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "pretraining on %s, %d held out", numbers.Count(len(data.Train), "photograph"),
 				len(data.Validate))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -358,8 +359,11 @@ fine-tuned for tasks of Pascal VOC, too (finetune). An arm with random weights m
 missing, and how long the trainings will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared.
 
 Run it again to go on where it stopped; finished arms are not repeated. Run it several times at once, on one machine or on many that share the
-folder: each process takes the next arm and seed that no other is at work on. --write slurm writes the script of a Slurm job array, --write kubernetes an
-Indexed Job, an arm with a seed each.`,
+folder: each process takes the next arm and seed that no other is at work on. With --ranks 4 the four ranks of an MPI
+job train each arm together, of networks without batch norm, and rank 0 measures it:
+mpirun -n 4 voxsaw 2d compare ... --ranks 4.
+
+--write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, an arm with a seed each.`,
 		`  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos
   voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm
   voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data`,
@@ -367,7 +371,7 @@ Indexed Job, an arm with a seed each.`,
 			if err := f.where(); err != nil {
 				return err
 			}
-			if err := o.Plan.Check(); err != nil {
+			if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
 				return config.Mistaken(err)
 			}
 			return f.run(cmd, study{Study: &o.Plan, title: "What networks learn from photographs", settings: o,

@@ -46,7 +46,7 @@ type studyFlags struct {
 	local    localFlags
 	trial    count
 	write    string
-	ranks    count  // of a verb that has the flag
+	ranks    count
 	planned  []byte // the plan that the sizes are of; nil: they are the user's
 }
 
@@ -67,7 +67,10 @@ func (f *studyFlags) bind(cmd *cobra.Command) {
 		"folder below which the plan's data sets lie, prepared or as published: says first what is there, "+
 			"what is missing and how long all will take, and prepares what is not yet")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print "+f.printed+" as JSON")
-	cmd.Annotations = map[string]string{asClaimed: "yes"}
+	f.ranks.most = 65_536
+	cmd.Flags().Var(&f.ranks, ranksFlag, "ranks of an MPI job that carry out each trial together, as many as the "+
+		"launcher starts; 0: each process has trials of its own")
+	cmd.Annotations = map[string]string{asClaimed: "yes", asRanks: "yes"}
 }
 
 // where says whether there is a folder for the study, or none is needed.
@@ -100,7 +103,7 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	if f.write != "" {
 		return f.writeCluster(cmd, s)
 	}
-	if err := f.checkLauncher(ranks); err != nil {
+	if err := f.checkLauncher(cmd, ranks); err != nil {
 		return err
 	}
 	dev, closeDevice, err := s.machine.open()
@@ -145,14 +148,15 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 }
 
 // checkLauncher makes sure that a launcher has started as many ranks as are to carry out a trial.
-func (f studyFlags) checkLauncher(j *job) error {
+func (f studyFlags) checkLauncher(cmd *cobra.Command, j *job) error {
 	want, there := f.together(), j.size()
 	if want == there {
 		return nil
 	}
 	if there == 1 {
 		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want),
-			"start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
+			"start it by mpirun -n %d %s ... --%s %d, or leave --%s out", want, cmd.CommandPath(), ranksFlag, want,
+			ranksFlag)
 	}
 	return withHint(usagef("--%s %d: the launcher started %d", ranksFlag, want, there), "give both the same number")
 }

@@ -34,19 +34,8 @@ const (
 // the rivals of puzzles, and what labels would teach. The things follow from the photographs, but
 // for labels.
 type Classification struct {
-	Task    string          `yaml:"-"` // Labels, Rotation or Position
-	Network Network         `yaml:"network"`
-	Train   voxsaw.Training `yaml:"train"`
-	Input   Input           `yaml:",inline"`
-
-	// weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone;
-	// empty: random ones
-	Checkpoint string `yaml:"checkpoint,omitempty"`
-	// start from weights that fit less than nine tenths of the backbone's tensors, too; the rest
-	// begins with random values
-	//
-	// InitPartial is that of segment.Config.
-	InitPartial bool `yaml:"init_partial,omitempty"`
+	Task   string `yaml:"-"` // Labels, Rotation or Position
+	Common `yaml:",inline"`
 
 	// labels, rotation: width and height of what is looked at
 	Crop int `yaml:"crop" range:"[1,)" most:"4096"`
@@ -71,8 +60,8 @@ type Classification struct {
 func DefaultClassification(task string) Classification {
 	c := DefaultConfig()
 	return Classification{
-		Task: task, Network: c.Network, Train: c.Train, Input: c.Input, Crop: 224, Cell: c.Cell, Patch: c.Patch,
-		Mirror: task != Position, Batch: 32, ValidatePhotos: 500,
+		Task: task, Common: c.Common, Crop: 224, Cell: c.Cell, Patch: c.Patch, Mirror: task != Position, Batch: 32,
+		ValidatePhotos: 500,
 	}
 }
 

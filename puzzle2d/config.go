@@ -39,9 +39,8 @@ const (
 	HeadKWay      = jigsaw.KWay
 )
 
-// Config is all there is to say about a pretraining run with puzzles but its data. Sizes are in
-// pixels, (rows, columns).
-type Config struct {
+// Common is what all pretraining on photographs has.
+type Common struct {
 	Network Network         `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
@@ -54,6 +53,12 @@ type Config struct {
 	//
 	// InitPartial is that of segment.Config.
 	InitPartial bool `yaml:"init_partial,omitempty"`
+}
+
+// Config is all there is to say about a pretraining run with puzzles but its data. Sizes are in
+// pixels, (rows, columns).
+type Config struct {
+	Common `yaml:",inline"`
 
 	// cells: rows x columns; the paper has 3x3 and 2x2; where there are grids, the finest of them
 	Grid [2]int `yaml:"grid,flow" range:"[1,)"`
@@ -89,8 +94,8 @@ func DefaultConfig() Config {
 	t.LR, t.WeightDecay, t.Steps = 1e-2, 5e-4, 10000
 	t.ValidateEvery, t.CheckpointEvery = 1000, 500
 	return Config{
-		Network: Network{Backbone: "resnet18", Width: 1}, Train: t, Input: Input{Mean: MeanDataset}, Grid: [2]int{3, 3},
-		Cell: 85, Patch: 64, Mirror: true,
+		Common: Common{Network: Network{Backbone: "resnet18", Width: 1}, Train: t, Input: Input{Mean: MeanDataset}},
+		Grid:   [2]int{3, 3}, Cell: 85, Patch: 64, Mirror: true,
 		Puzzle: voxsaw.Puzzle{Batch: 8, Head: HeadPaper, Features: 1024, Hidden: 1024, Rounds: 20, Binary: true,
 			Distance: 3, Share: 1, Classes: 1000, Criterion: puzzle.MinDistance},
 		ValidatePhotos: 500, ValidateShuffles: 1,

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/outdir"
-	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // An Evaluation measures networks N by one thing: by the DSC of what they segment, by puzzles that
@@ -26,9 +24,9 @@ type Evaluation[N any] interface {
 // same network meanwhile.
 func Measure[N any, E Evaluation[N]](ctx context.Context, s Setting, folder string, all []E, of N,
 	keep func() error) (err error) {
-	group, release := train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks}), func() {}
+	group, release := s.Group(), func() {}
 	defer func() { release() }()
-	if err := atRoot(group, func() error {
+	if err := group.AtRoot(func() error {
 		held, err := outdir.Hold(folder, func() error { return nil })
 		if err == nil {
 			release = held

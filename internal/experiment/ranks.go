@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -14,29 +15,34 @@ import (
 // This file: several ranks that carry out each trial together. Packages train and segment divide
 // trainings and validations; what is left is that all ranks decide alike.
 
-// atRoot lets rank 0 alone do something in the study's folder, and gives all ranks its outcome.
-func atRoot(group train.Group, do func() error) error {
-	var err error
-	if group.Rank == 0 {
-		err = do()
-	}
-	return group.Agree(err)
-}
+// Group is the ranks.
+func (s Setting) Group() train.Group { return train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks}) }
 
-func (r *runner) atRoot(do func() error) error { return atRoot(r.group, do) }
-
-// alike makes sure that all ranks are about to carry out the same trials of the same plan.
-func (r *runner) alike() error {
-	plan := r.plan
-	plan.Data = "" // the fingerprint tells
-	text, err := config.Marshal(&plan)
+// Alike makes sure that all ranks are about to carry out the same trials of the same plan, of data
+// with a fingerprint.
+func (s Setting) Alike(plan any, fingerprint string) error {
+	text, err := config.Marshal(plan)
 	if err != nil {
 		return err
 	}
-	return r.group.Same(map[string]string{
-		"version": voxsaw.Version(), "settings": string(text), "data set": "fingerprint " + r.cache.Fingerprint(),
-		"trial": fmt.Sprint(r.Trial),
+	return s.Group().Same(map[string]string{
+		"version": voxsaw.Version(), "settings": string(text), "data set": "fingerprint " + fingerprint,
+		"trial": fmt.Sprint(s.Trial),
 	})
+}
+
+// Run are the options of a run, which is begun, or taken up again. Rank 0 alone writes. What it is
+// compared with when it is taken up are settings, or, where there are none, the training's own.
+func (s Setting) Run(folder string, settings []byte, observer voxsaw.Observer) voxsaw.RunOptions {
+	o := voxsaw.RunOptions{Ranks: s.Ranks, Settings: settings, Observer: observer, Memory: s.Memory}
+	if s.Group().Rank > 0 {
+		return o
+	}
+	o.Folder, o.Mode = folder, voxsaw.ModeResume
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
+		o.Mode = voxsaw.ModeNew
+	}
+	return o
 }
 
 // CheckRanks says whether so many ranks can carry out the plan's trials together: every batch must

@@ -126,7 +126,6 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	defer cache.Close()
 	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{},
 		result: &Result{Plan: plan}}
-	r.group = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks})
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err
 	}
@@ -139,8 +138,11 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	warnings = append(warnings, plan.ofStore(cache)...)
-	if err := errors.Join(plan.checkArms(cache), plan.checkUnlabelled(plan.trials(r.result.Cases), r.group.Size),
-		r.alike(), r.fitting(), r.merging()); err != nil {
+	alike := plan
+	alike.Data = "" // the fingerprint tells
+	if err := errors.Join(plan.checkArms(cache),
+		plan.checkUnlabelled(plan.trials(r.result.Cases), r.Group().Size), s.Alike(&alike, cache.Fingerprint()),
+		r.fitting(), r.merging()); err != nil {
 		return nil, err
 	}
 	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
@@ -246,12 +248,12 @@ func (r *runner) sameInputs(i Initialisation) error {
 
 // begin records the plan in the experiment's folder, and says what is to be known of it.
 func (r *runner) begin() error {
-	if err := r.atRoot(r.record); err != nil {
+	if err := r.Group().AtRoot(r.record); err != nil {
 		return err
 	}
 	// rank 0 has looked at what the folder holds
-	if err := errors.Join(r.group.FromRoot(&r.plan.Inference.Components),
-		r.group.FromRoot(&r.result.Cases.ByPatient)); err != nil {
+	if err := errors.Join(r.Group().FromRoot(&r.plan.Inference.Components),
+		r.Group().FromRoot(&r.result.Cases.ByPatient)); err != nil {
 		return err
 	}
 	r.result.Plan = r.plan
@@ -320,7 +322,6 @@ func labelled(cache *prepared.Store) []string {
 
 type runner struct {
 	Setting
-	group    train.Group // of the ranks
 	plan     Plan
 	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
@@ -459,7 +460,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	finished := false
-	if err := r.atRoot(func() error {
+	if err := r.Group().AtRoot(func() error {
 		status, err := train.ReadStatus(folder)
 		// more steps have scores of their own
 		finished = err == nil && status.Finished && status.Step >= c.Train.Steps
@@ -482,7 +483,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
 	_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train, Validate: t.Curve,
-		Unlabelled: unlabelled}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+		Unlabelled: unlabelled}, init, r.Setting.Run(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err
@@ -520,7 +521,7 @@ func (e segmenting) Evaluate(ctx context.Context, t tested) (err error) {
 	if *t.scores, err = e.score(ctx, t.folder, t.Test); err != nil {
 		return err
 	}
-	return e.atRoot(func() error {
+	return e.Group().AtRoot(func() error {
 		var text bytes.Buffer
 		if err := table.PerCase(*t.scores).CSV(&text); err != nil {
 			return err
@@ -543,19 +544,6 @@ func readScores(folder string) ([]eval.Score, error) {
 	return table.ReadScores(bytes.NewReader(text))
 }
 
-// options are those of a run, which is begun, or taken up again.
-func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observer) voxsaw.RunOptions {
-	o := voxsaw.RunOptions{Ranks: r.Ranks, Settings: resolved, Observer: observer, Memory: r.Memory}
-	if r.group.Rank > 0 {
-		return o
-	}
-	o.Folder, o.Mode = folder, voxsaw.ModeResume
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
-		o.Mode = voxsaw.ModeNew
-	}
-	return o
-}
-
 // score segments prepared cases with the network of a trial's folder and compares them with their
 // labels, on the scans' own voxels or the prepared ones. The folder keeps the predictions. Ranks
 // share out the cases.
@@ -565,7 +553,7 @@ func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval
 		return nil, err
 	}
 	defer predictor.Close()
-	all, err := train.Divide(ctx, r.group, len(ids), func(ctx context.Context, i int) ([]eval.Score, error) {
+	all, err := train.Divide(ctx, r.Group(), len(ids), func(ctx context.Context, i int) ([]eval.Score, error) {
 		c, err := r.cache.Open(ids[i])
 		if err != nil {
 			return nil, err
@@ -617,7 +605,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
 	}
-	if err := free(r.group, p.Folder, compare); train.Occupied(err) {
+	if err := free(r.Group(), p.Folder, compare); train.Occupied(err) {
 		return "", &encoderError{err}
 	} else if err != nil {
 		return "", err
@@ -653,7 +641,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", err
 	}
 	summary, err := settings.Pretrain(ctx, r.Device, data,
-		r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
+		r.Setting.Run(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
 	if train.Occupied(err) { // since it was looked at
 		return "", &encoderError{err}

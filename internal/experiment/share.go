@@ -50,7 +50,6 @@ type Sharing struct {
 
 	Left
 
-	group train.Group
 	noted map[int]bool // parts that were begun
 }
 
@@ -81,7 +80,7 @@ func (s *Sharing) All(ctx context.Context) error {
 	if s.Trial < 0 || s.Trial > len(s.Parts) {
 		return fmt.Errorf("there is no trial %d: the plan has %d", s.Trial, len(s.Parts))
 	}
-	s.group, s.noted = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks}), map[int]bool{}
+	s.noted = map[int]bool{}
 	leave, err := s.enter()
 	if err != nil {
 		return err
@@ -127,7 +126,7 @@ func (s *Sharing) All(ctx context.Context) error {
 				done++
 			default:
 				// what is finished has its table
-				s.Failed = s.group.Size > 1 && s.others(ctx, err)
+				s.Failed = s.Group().Size > 1 && s.others(ctx, err)
 				return errors.Join(append(failed, fmt.Errorf("trial %s: %w", part.Name, err))...)
 			}
 		}
@@ -152,10 +151,10 @@ func (s *Sharing) All(ctx context.Context) error {
 func (s *Sharing) enter() (leave func(), err error) {
 	leave = func() {}
 	// the other ranks read checkpoints there, and write predictions
-	if err := s.group.Shares(s.Out); err != nil {
+	if err := s.Group().Shares(s.Out); err != nil {
 		return nil, err
 	}
-	err = atRoot(s.group, func() error {
+	err = s.Group().AtRoot(func() error {
 		// Several processes may work on one study. Finished trials are cleaned, too: runs that go
 		// on clean their own.
 		release, err := atomicfile.EnterAll(s.Out)
@@ -176,7 +175,7 @@ func (s *Sharing) enter() (leave func(), err error) {
 
 // stopped is an error if the context of any rank has ended.
 func (s *Sharing) stopped(ctx context.Context) error {
-	facts, err := s.group.Any(ctx.Err() != nil)
+	facts, err := s.Group().Any(ctx.Err() != nil)
 	if err == nil && facts[0] {
 		err = cmp.Or(ctx.Err(), context.Canceled)
 	}
@@ -189,7 +188,7 @@ func (s *Sharing) goesOn(ctx context.Context, err error) bool {
 	for _, part := range s.Parts {
 		several = several || part.Arm != s.Parts[0].Arm
 	}
-	return s.others(ctx, err) && s.group.Size < 2 && several
+	return s.others(ctx, err) && s.Group().Size < 2 && several
 }
 
 // others says whether a failure says nothing about other parts: not where somebody stopped the
@@ -205,7 +204,7 @@ func (s *Sharing) others(ctx context.Context, err error) bool {
 // next runs a part, unless another process holds it.
 func (s *Sharing) next(ctx context.Context, n int) error {
 	part := s.Parts[n]
-	if err := free(s.group, part.Folder, s.Compare); err != nil {
+	if err := free(s.Group(), part.Folder, s.Compare); err != nil {
 		return err
 	}
 	if s.Finished && !s.Done(part.Folder) {
@@ -221,7 +220,7 @@ func (s *Sharing) next(ctx context.Context, n int) error {
 // free is an error if another process is at work in a run's folder, or if files in it are not what
 // was written.
 func free(group train.Group, folder string, compare func(folder string) error) error {
-	return atRoot(group, func() error {
+	return group.AtRoot(func() error {
 		release, err := atomicfile.Hold(folder)
 		switch {
 		case train.Occupied(err):

@@ -52,7 +52,7 @@ func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init str
 		}
 		name := fmt.Sprintf("%s, teacher %d", t.Name(), n+1)
 		_, _, err = segment.Finetune(ctx, r.Device, c, sample.Data{Store: r.cache, Train: t.Train}, init,
-			r.options(path, resolved, r.Console.Training(name, "crops")))
+			r.Setting.Run(path, resolved, r.Console.Training(name, "crops")))
 		r.Console.Trained()
 		if err != nil {
 			return "", nil, fmt.Errorf("teacher %d: %w", n+1, err)

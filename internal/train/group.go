@@ -173,6 +173,15 @@ func (g Group) Agree(err error) error {
 	return ElsewhereError{}
 }
 
+// AtRoot lets rank 0 alone do something, and gives all ranks its outcome, as [Group.Agree] does.
+func (g Group) AtRoot(do func() error) error {
+	var err error
+	if g.Rank == 0 {
+		err = do()
+	}
+	return g.Agree(err)
+}
+
 // FromRoot replaces what v points to by rank 0's, which must come through JSON unchanged.
 func (g Group) FromRoot(v any) error {
 	if g.single() {

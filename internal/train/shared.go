@@ -25,11 +25,10 @@ func (g Group) Shares(folder string) error {
 	}
 	var name string
 	leave := func() error { return nil }
-	var err error
-	if g.Rank == 0 {
+	if err := g.AtRoot(func() (err error) {
 		name, leave, err = mark(folder)
-	}
-	if err := g.Agree(err); err != nil {
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := g.FromRoot(&name); err != nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -123,7 +122,7 @@ func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	task := chosen.Value().(puzzle2d.Finetuning)
 	settings := task.Settings()
 	dropout := settings.Network.Dropout
-	settings.Network = *n.task.Network
+	settings.Network = n.task.Network
 	settings.Network.Dropout = dropout
 	source, err := puzzle2d.ReadSource(n.checkpoint, settings.Network)
 	if err != nil {
@@ -136,8 +135,9 @@ func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	}
 	run := filepath.Join(n.folder, e.Name)
 	observer := e.Console.Training(fmt.Sprintf("%s, seed %d: %s", n.result.Arm, n.result.Seed, e.Name), "photographs")
-	_, err = task.Run(ctx, e.Device, e.marked, voxsaw.RunOptions{Folder: run, Mode: voxsaw.ModeResume,
-		Observer: observer, Memory: e.Memory, MayDiffer: []string{"proposals", "checkpoint"}})
+	o := e.alone().Run(run, nil, observer)
+	o.MayDiffer = []string{"proposals", "checkpoint"}
+	_, err = task.Run(ctx, e.Device, e.marked, o)
 	e.Console.Trained()
 	if err != nil {
 		return err

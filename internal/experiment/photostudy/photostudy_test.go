@@ -18,13 +18,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
 	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
 )
 
-// prepare prepares made-up photographs of two classes.
-func prepare(t *testing.T) string {
+// prepare prepares made-up photographs of two classes, of a width and height.
+func prepare(t *testing.T, side int) string {
 	t.Helper()
 	dir := t.TempDir()
 	for k := range 16 {
@@ -32,9 +34,9 @@ func prepare(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		m := image.NewRGBA(image.Rect(0, 0, 60, 60))
-		for i := range 3600 {
-			m.Set(i%60, i/60, color.RGBA{uint8(4 * (i % 60)), uint8(4 * (i / 60)), uint8(60 + 100*(k%2) + k), 255})
+		m := image.NewRGBA(image.Rect(0, 0, side, side))
+		for i := range side * side {
+			m.Set(i%side, i/side, color.RGBA{uint8(4 * (i % side)), uint8(4 * (i / side)), uint8(60 + 100*(k%2) + k), 255})
 		}
 		var b bytes.Buffer
 		if err := png.Encode(&b, m); err != nil {
@@ -49,7 +51,7 @@ func prepare(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := photos.DefaultOptions()
-	o.Size = [2]int{60, 60}
+	o.Size = [2]int{side, side}
 	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ contrasts:
 `
 
 func TestRun(t *testing.T) {
-	data := prepare(t)
+	data := prepare(t, 60)
 	p := DefaultPlan()
 	if err := config.Parse("plan", []byte("photos: "+data+strings.ReplaceAll(plan, "DATA", data)), &p); err != nil {
 		t.Fatal(err)
@@ -231,6 +233,72 @@ func TestRun(t *testing.T) {
 	p.Arms[1].Pretrain = config.NewSection("mirror: false\n")
 	if _, err = Run(context.Background(), p, s); err == nil || !strings.Contains(err.Error(), "puzzles, seed 1") {
 		t.Errorf("other settings in the same folder: %v", err)
+	}
+}
+
+// Two ranks that carry out each arm together find what one process finds; a network whose batches
+// they cannot share is refused before anything is trained.
+func TestTwoRanksEqualOne(t *testing.T) {
+	data := prepare(t, 128)
+	p := DefaultPlan()
+	if err := config.Parse("plan", []byte("photos: "+data+`
+rounds: [1]
+pretrain:
+  network: {backbone: alexnet, width: 0.0625}
+  train: {steps: 4, validate_every: 0, checkpoint_every: 0, warmup: 2}
+  grid: 2x2
+  cell: 64
+  patch: 64
+  batch: 2
+  features: 16
+  hidden: 16
+transfer:
+  - {name: own, data: `+data+`, per_class: 2, C: [1], draws: 2, side: 128}
+`), &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Check(), p.CheckRanks(2)); err != nil {
+		t.Fatal(err)
+	}
+	carryOut := func(out string, dev voxsaw.Device, ranks voxsaw.Ranks) ([]Result, error) {
+		found, err := Run(t.Context(), p, experiment.Setting{Out: out, Device: dev, Ranks: ranks,
+			Console: console{new(int)}})
+		return found.Results, err
+	}
+	out := t.TempDir()
+	want, err := carryOut(filepath.Join(out, "alone"), traintest.CPU(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices, ranks := []voxsaw.Device{traintest.CPU(t), traintest.CPU(t)}, traintest.Of(2)
+	for again := range 2 { // the second time it is read
+		var got []Result
+		traintest.Both(t, func(rank int, _ train.Group) error {
+			results, err := carryOut(filepath.Join(out, "together"), devices[rank], ranks[rank])
+			if rank == 0 {
+				got = results
+			}
+			return err
+		})
+		if len(got) != 2 || len(want) != 2 {
+			t.Fatalf("%d results, alone %d", len(got), len(want))
+		}
+		for n, r := range got {
+			if len(r.Solved) != len(want[n].Solved) || len(r.Transfer) != 1 || r.Steps != want[n].Steps && again == 0 ||
+				r.Transfer[0].Draws[0].Accuracy != want[n].Transfer[0].Draws[0].Accuracy {
+				t.Errorf("%+v, alone %+v", r, want[n])
+			}
+		}
+	}
+	last := func(of string) string { return train.Last(filepath.Join(out, of, "arms", "puzzles", "seed-1")) }
+	traintest.Close(t, last("alone"), last("together"), 1e-6)
+
+	for want, settings := range map[string]string{
+		"arm puzzles: several ranks cannot share": "network: {backbone: resnet18}", "batch": "batch: 3"} {
+		p.Arms[1].Pretrain = config.NewSection("{" + settings + "}")
+		if err := p.CheckRanks(2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", settings, err, want)
+		}
 	}
 }
 

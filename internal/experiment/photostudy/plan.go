@@ -11,6 +11,8 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
@@ -106,6 +108,29 @@ func (p Plan) Check() error {
 	return p.checkContrasts(seen)
 }
 
+// CheckRanks says whether so many ranks can carry out the plan's trainings together.
+func (p Plan) CheckRanks(ranks int) error {
+	for _, a := range p.Arms {
+		if a.Random || ranks < 2 {
+			continue
+		}
+		task, err := p.task(a)
+		if err != nil {
+			return err
+		}
+		if n := task.Network; n.Backbone != photonet.AlexNet || n.Norm == photonet.Batch {
+			err = errors.New("several ranks cannot share the statistics of batch norm: take the backbone alexnet " +
+				"with norm lrn, which has none")
+		} else {
+			_, _, err = train.Group{Size: ranks}.Accumulating(task.Train.Accumulate).Share(*task.Batch)
+		}
+		if err != nil {
+			return fmt.Errorf("arm %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
 // settings are those of an arm.
 func (p Plan) settings(a Arm) (config.OneOf, error) {
 	return p.Pretrain.Override("arm "+a.Name+": pretrain", a.Pretrain, share)
@@ -126,7 +151,7 @@ func (p Plan) network(a Arm) puzzle2d.Network {
 	if err != nil {
 		return puzzle2d.Network{} // Check has said so
 	}
-	return *task.Network
+	return task.Network
 }
 
 // randomFor is the arm of random weights that an arm is compared with: of its own network, where

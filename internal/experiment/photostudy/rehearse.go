@@ -45,6 +45,7 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		*task.Batch /= s.Ranks
 		if err := each(experiment.Training{Name: name, Arm: name, Kind: OfArms, Plan: len(p.Seeds), Trial: 1,
 			Steps: task.Train.Steps,
 			Run: func(o voxsaw.RunOptions) error {

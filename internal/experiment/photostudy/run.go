@@ -93,7 +93,7 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 			}
 			// who was stopped says where they are
 			last, stopped := train.Last(folder), new(voxsaw.InterruptedError)
-			if exists(last) && !errors.As(err, &stopped) {
+			if _, gone := os.Stat(last); gone == nil && !errors.As(err, &stopped) {
 				err = fmt.Errorf("%w (its weights are safe in %s)", err, last)
 			}
 			return err
@@ -117,7 +117,11 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 		return nil, config.Mistaken(err)
 	}
 	r = &runner{Setting: s, plan: plan, own: map[string]puzzle2d.Data{}}
-	if err := r.openAll(); err != nil {
+	if err = r.openAll(); err == nil {
+		plan.Photos = "" // the fingerprint tells
+		err = s.Alike(&plan, r.own[""].Photos.Fingerprint())
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}
@@ -232,11 +236,6 @@ func (p Plan) Look() ([]Trial, error) {
 	return trials, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // done says whether an arm with a seed has its result.
 func done(folder string) bool {
 	result, err := readResult(filepath.Join(folder, resultFile))
@@ -283,8 +282,14 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if result.Settings, err = r.settings(arm, &chosen); err != nil {
 		return result, err
 	}
-	old, err := readResult(filepath.Join(folder, resultFile))
-	if err != nil {
+	var old Result
+	if err := r.Group().AtRoot(func() (err error) {
+		old, err = readResult(filepath.Join(folder, resultFile))
+		return err
+	}); err != nil {
+		return old, err
+	}
+	if err := r.Group().FromRoot(&old); err != nil {
 		return old, err
 	}
 	if r.same(old.Settings, result.Settings, chosen.Chosen) {
@@ -307,11 +312,20 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
 		}
 	}
-	keep := func() error { return result.write(folder, true) }
-	if err := experiment.Measure(ctx, r.Setting, folder, r.evaluations, n, keep); err != nil {
-		return result, err
-	}
-	return result, result.write(folder, false)
+	return result, r.Group().AtRoot(func() error {
+		keep := func() error { return result.write(folder, true) }
+		if err := experiment.Measure(ctx, r.alone(), folder, r.evaluations, n, keep); err != nil {
+			return err
+		}
+		return result.write(folder, false)
+	})
+}
+
+// alone is where rank 0 works while the others wait: trainings alone are divided.
+func (r *runner) alone() experiment.Setting {
+	s := r.Setting
+	s.Ranks = nil
+	return s
 }
 
 // write leaves what is known of an arm with a seed in its folder: all, or what a later step that
@@ -417,8 +431,7 @@ type network struct {
 func (r *runner) train(ctx context.Context, n network) (checkpoint string, err error) {
 	result := n.result
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), n.task.Items)
-	summary, err := n.task.Run(ctx, r.Device, n.data, voxsaw.RunOptions{Folder: n.folder, Mode: voxsaw.ModeResume,
-		Observer: observer, Memory: r.Memory})
+	summary, err := n.task.Run(ctx, r.Device, n.data, r.Setting.Run(n.folder, nil, observer))
 	r.Console.Trained()
 	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
 	return train.Last(n.folder), err

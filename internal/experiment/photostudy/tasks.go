@@ -9,17 +9,11 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
-// A Task is something to learn from photographs. It points to its settings: those that all tasks
-// have are fields.
+// A Task is something to learn from photographs, with its settings.
 type Task struct {
-	Items   string // what is learnt from, for speeds: "puzzles"
-	Score   string // what the score of a validation is
-	Network *puzzle2d.Network
-	Train   *voxsaw.Training
-	Input   *puzzle2d.Input
-	// Checkpoint is the name of the file of weights that the training starts from, empty for random
-	// ones.
-	Checkpoint *string
+	*puzzle2d.Common
+	Items string // what is learnt from, for speeds: "puzzles"
+	Score string // what the score of a validation is
 	// Batch is how many Items a step learns from, Validate how many held-out photographs are
 	// validated on.
 	Batch, Validate *int
@@ -33,12 +27,11 @@ type Task struct {
 func TaskOf(settings any) Task {
 	switch c := settings.(type) {
 	case *puzzle2d.Config:
-		return on(c, puzzle2d.Pretrain, Task{"puzzles",
-			"patches of held-out photographs in place", &c.Network, &c.Train,
-			&c.Input, &c.Checkpoint, &c.Batch, &c.ValidatePhotos, nil, nil})
+		return on(c, puzzle2d.Pretrain, Task{&c.Common, "puzzles", "patches of held-out photographs in place", &c.Batch,
+			&c.ValidatePhotos, nil, nil})
 	case *puzzle2d.Classification:
-		return on(c, puzzle2d.TrainClassifier, Task{"photographs", "held-out photographs answered right", &c.Network,
-			&c.Train, &c.Input, &c.Checkpoint, &c.Batch, &c.ValidatePhotos, nil, nil})
+		return on(c, puzzle2d.TrainClassifier, Task{&c.Common, "photographs", "held-out photographs answered right",
+			&c.Batch, &c.ValidatePhotos, nil, nil})
 	}
 	panic(fmt.Sprintf("photostudy: %T is none of Tasks", settings))
 }
@@ -72,5 +65,5 @@ func Tasks() config.OneOf {
 // share brings what tasks have in common from one into another.
 func share(into, from any) {
 	a, b := TaskOf(into), TaskOf(from)
-	*a.Network, *a.Train, *a.Input, *a.Validate = *b.Network, *b.Train, *b.Input, *b.Validate
+	a.Network, a.Train, a.Input, *a.Validate = b.Network, b.Train, b.Input, *b.Validate
 }
