@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -19,10 +20,11 @@ import (
 )
 
 type autoOptions struct {
-	Hours   float64       `yaml:"hours" help:"time of the whole job" range:"(0,)"`
-	Labels  []string      `yaml:"labels" help:"labels to learn, as finetune --labels has them; empty: all"`
-	Machine deviceOptions `yaml:"machine"`
-	Memory  gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Hours    float64       `yaml:"hours" help:"time of the whole job" range:"(0,)"`
+	Labels   []string      `yaml:"labels" help:"labels to learn, as finetune --labels has them; empty: all"`
+	Modality string        `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
+	Machine  deviceOptions `yaml:"machine"`
+	Memory   gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newAuto() *cobra.Command {
@@ -84,9 +86,18 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 	if begun && !givenNow(cmd, cmd.Flags().Lookup("hours")) {
 		o.Hours = before.Hours
 	}
+	store, err := openPrepared(scans)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		if err := errors.Join(modalityOfPrepared(o.Modality, scans[0]), store.Close()); err != nil {
+			return err
+		}
+	}
 	var s stageOf
 	job := auto.Job{
-		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd),
+		Out: out, Scans: scans, Hours: o.Hours, Machine: machineFlags(cmd), Modality: o.Modality,
 		Command: func(ctx context.Context, args []string) error { return carryOut(ctx, cmd, args, &s) },
 		Say:     func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
@@ -128,7 +139,10 @@ func machineFlags(cmd *cobra.Command) (flags []string) {
 type stageKey struct{}
 
 // stageOf is what the stages of a job have said already.
-type stageOf struct{ fingerprint bool }
+type stageOf struct {
+	fingerprint bool
+	decided     map[string]string // by a plan, by what it is about
+}
 
 // isStage tells whether a command is a stage of a job, which knows by itself what comes next.
 func isStage(ctx context.Context) bool { return ctx.Value(stageKey{}) != nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -30,6 +31,7 @@ type planOptions struct {
 	Hours    float64         `yaml:"hours" help:"time of one training with its pretraining" range:"(0,)"`
 	Dataset  dataset.Options `yaml:"dataset"`
 	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
+	Modality string          `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
 	Memory   gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 	Machine  deviceOptions   `yaml:"machine"`
 	Force    bool            `yaml:"force" help:"replace a file that is there"`
@@ -135,7 +137,8 @@ func notBeside(cmd *cobra.Command, why, kind string, names ...string) error {
 	return nil
 }
 
-// showPlan prints what the scans are like, once in a job, and what was decided.
+// showPlan prints what the scans are like, and what was decided. In a job the first is printed
+// once, and of the other what an earlier plan did not say.
 func showPlan(cmd *cobra.Command, p *planning.Plan, f planning.Fingerprint, title string) error {
 	s, job := cmd.Context().Value(stageKey{}).(*stageOf)
 	if !job || !s.fingerprint {
@@ -143,12 +146,24 @@ func showPlan(cmd *cobra.Command, p *planning.Plan, f planning.Fingerprint, titl
 			return err
 		}
 	}
-	if job {
-		s.fingerprint = true
+	var rows [][]string
+	for _, d := range p.Decisions {
+		if !job || s.decided[d.What] != d.Is {
+			rows = append(rows, []string{d.What, d.Is, d.Because})
+		}
 	}
-	rows := make([][]string, len(p.Decisions))
-	for n, d := range p.Decisions {
-		rows[n] = []string{d.What, d.Is, d.Because}
+	if job {
+		s.fingerprint, s.decided = true, map[string]string{}
+		for _, d := range p.Decisions {
+			s.decided[d.What] = d.Is
+		}
+		switch {
+		case len(rows) == 0:
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: all as before\n", safetext.Text(title))
+			return err
+		case len(rows) < len(p.Decisions):
+			title += ": what is new"
+		}
 	}
 	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{Title: title, Header: []string{"", "", "because"},
 		Rows: rows, Remarks: true})
@@ -208,6 +223,10 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 		return f, nil, err
 	}
 	if store != nil {
+		if err := modalityOfPrepared(o.Modality, paths[0]); err != nil {
+			store.Close()
+			return f, nil, err
+		}
 		f, err = fingerprint.OfPrepared(cmd.Context(), store, told)
 		if finish(); err != nil {
 			store.Close()
@@ -229,6 +248,15 @@ func (o planOptions) fingerprint(cmd *cobra.Command, paths []string) (f planning
 	return f, nil, nil
 }
 
+// modalityOfPrepared refuses a modality that is said of prepared cases.
+func modalityOfPrepared(modality, path string) error {
+	if modality == "" {
+		return nil
+	}
+	return withHint(usagef("%s holds cases that are prepared already, as of their modality", path),
+		"leave --modality out, or name the scans")
+}
+
 // openPrepared opens a folder of prepared cases; nil where the paths are something else.
 func openPrepared(paths []string) (*prepared.Store, error) {
 	if len(paths) != 1 {
@@ -244,7 +272,7 @@ func openPrepared(paths []string) (*prepared.Store, error) {
 // detect finds scans, and how they are prepared.
 func (o planOptions) detect(cmd *cobra.Command, paths []string) (*dataset.Dataset, volume.Preparation, error) {
 	how := volume.DefaultPreparation()
-	how.Channels = o.Channels
+	how.Channels, how.Modality = o.Channels, o.Modality
 	o.Dataset.Channels = how.ChannelsAsked()
 	d, err := dataset.DetectAll(paths, o.Dataset)
 	if err != nil {
@@ -291,7 +319,7 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	fmt.Fprintf(&b,
 		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n",
 		hint.Word(filepath.Base(o.Out)))
-	prepare, err := sectionOfPrepare(p, f, o.Dataset)
+	prepare, err := sectionOfPrepare(p, f, o)
 	if err != nil {
 		return err
 	}
@@ -346,7 +374,7 @@ func writePreparation(w io.Writer, p *planning.Plan, f planning.Fingerprint, o p
 	if err != nil {
 		return err
 	}
-	prepare, err := sectionOfPrepare(p, f, o.Dataset)
+	prepare, err := sectionOfPrepare(p, f, o)
 	if err != nil {
 		return err
 	}
@@ -356,9 +384,9 @@ func writePreparation(w io.Writer, p *planning.Plan, f planning.Fingerprint, o p
 }
 
 // sectionOfPrepare are the settings of prepare, with what was said of the data set. The modality is
-// not in it: prepare finds it as the plan does, and then holds each scan against it; it does not
-// where somebody says it.
-func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, said dataset.Options) (text string, err error) {
+// not in it unless somebody has said it: prepare finds it as the plan does, and then holds each
+// scan against it; it does not where somebody says it.
+func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, o planOptions) (text string, err error) {
 	values := "intensity: " + p.Intensity
 	if f.ChannelNames != "" { // they say modality and intensities of each
 		values = fmt.Sprintf("channels: %q", f.ChannelNames)
@@ -369,9 +397,12 @@ func sectionOfPrepare(p *planning.Plan, f planning.Fingerprint, said dataset.Opt
 	if p.Crop != "" {
 		values += ", crop: " + p.Crop
 	}
+	if o.Modality != "" {
+		values += fmt.Sprintf(", modality: %q", o.Modality)
+	}
 	s := p.Spacing
 	text = fmt.Sprintf("prepare:\n  preparation: {spacing: [%g, %g, %g], %s}\n", s[0], s[1], s[2], values)
-	set, err := config.Marshal(&said)
+	set, err := config.Marshal(&o.Dataset)
 	usual, failed := config.Marshal(&dataset.Options{})
 	if err = errors.Join(err, failed); err != nil || bytes.Equal(set, usual) {
 		return text, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -80,5 +82,32 @@ func TestSettingsBesideKindsOfPlansAreRefused(t *testing.T) {
 		if (err != nil) != given || given && !strings.Contains(err.Error(), "--hours beside --to nnunet") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// In a job a second plan is told by what is other than in the first.
+func TestSecondPlanIsShort(t *testing.T) {
+	cmd, out := newPlan(), &strings.Builder{}
+	cmd.SetOut(out)
+	cmd.SetContext(context.WithValue(t.Context(), stageKey{}, &stageOf{fingerprint: true}))
+	p := &planning.Plan{Decisions: []planning.Decision{{What: "crop", Is: "64x64x64", Because: "first"},
+		{What: "steps", Is: "10", Because: "first"}}}
+	show := func() string {
+		out.Reset()
+		if err := showPlan(cmd, p, planning.Fingerprint{}, "plan.yaml"); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if text := show(); !strings.Contains(text, "crop") || !strings.Contains(text, "steps") {
+		t.Errorf("the first plan: %s", text)
+	}
+	p.Decisions[1] = planning.Decision{What: "steps", Is: "20", Because: "second"}
+	if text := show(); strings.Contains(text, "crop") || !strings.Contains(text, "20") ||
+		!strings.Contains(text, "what is new") {
+		t.Errorf("the second: %s", text)
+	}
+	if text := show(); text != "plan.yaml: all as before\n" {
+		t.Errorf("the third: %q", text)
 	}
 }

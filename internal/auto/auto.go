@@ -85,6 +85,7 @@ type Job struct {
 	// Machine are flags for the commands that compute, Labels for the fine-tunings; where there are
 	// none, a job that goes on has those that it was begun with.
 	Machine, Labels []string
+	Modality        string // what the scans are; "": as they say
 	// Command carries out a command of this program. It returns the command's own error.
 	Command func(ctx context.Context, args []string) error
 	// Say tells a person a line.
@@ -231,7 +232,7 @@ func (j *Job) tellEnd() {
 		j.Say("%s, of %s or more: a first try, for most is learnt after %d steps, for which there is time in about "+
 			"%.4g h: voxsaw auto %s --out NEW --hours %.4[4]g", numbers.Count(networks, "network"),
 			numbers.Count(least, "step"), planning.Enough, math.Ceil(hours/digits)*digits,
-			hint.Words(slices.Concat(j.Scans, j.Labels, j.Machine)...))
+			hint.Words(slices.Concat(j.Scans, j.said(), j.Labels, j.Machine)...))
 	}
 }
 
@@ -259,12 +260,20 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		return data, j.stage(ctx, "prepare", r.Command, nil)
 	}
 	how := j.at(prepareFile)
-	if err := j.stage(ctx, lookStage, anew(slices.Concat([]string{"plan"}, j.Scans,
-		[]string{"--to", "prepare", "--out", how}), how), nil); err != nil {
+	look := slices.Concat([]string{"plan"}, j.Scans, []string{"--to", "prepare", "--out", how})
+	if err := j.stage(ctx, lookStage, anew(append(look, j.said()...), how), nil); err != nil {
 		return "", err
 	}
 	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
 		[]string{"--config", how, "--out", data}), nil)
+}
+
+// said is the flag that says what the scans are.
+func (j *Job) said() []string {
+	if j.Modality == "" {
+		return nil
+	}
+	return []string{"--modality", j.Modality}
 }
 
 // anew is the command of a plan, which takes the place of one that is there.

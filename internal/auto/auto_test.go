@@ -562,7 +562,7 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	say := func(string, ...any) {}
 	v := &verbs{t: t, store: store, steps: 3000, cut: 5} // in fold 1
 	j := v.job("job", say)
-	j.Labels, j.Machine = []string{"--labels", "1"}, []string{"--device=cuda"}
+	j.Labels, j.Machine, j.Modality = []string{"--labels", "1"}, []string{"--device=cuda"}, "MR"
 	if _, err := j.Run(t.Context()); !errors.Is(err, errCut) {
 		t.Fatal(err)
 	}
@@ -570,6 +570,15 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	j.Labels = []string{"--labels", "2"}
 	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "other labels: --labels 1") {
 		t.Errorf("other labels: %v", err)
+	}
+	j = v.job("job", say)
+	j.Modality = "CT"
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `begun with --modality "MR"`) {
+		t.Errorf("another modality: %v", err)
+	}
+	text, err := os.ReadFile("job/commands.sh")
+	if err != nil || strings.Count(string(text), "--to prepare --out job/prepare.yaml --modality MR") != 1 {
+		t.Errorf("the modality is not said where scans are looked at: %v\n%s", err, text)
 	}
 	v.calls, v.cut = nil, 0
 	if _, err := v.job("job", say).Run(t.Context()); err != nil {
@@ -581,7 +590,7 @@ func TestGoesOnAsItBegan(t *testing.T) {
 			t.Errorf("%q", call)
 		}
 	}
-	text, err := os.ReadFile("job/commands.sh")
+	text, err = os.ReadFile("job/commands.sh")
 	if n := strings.Count(string(text), "--labels 1 "); err != nil || n != 5 {
 		t.Errorf("%d of 5 fine-tunings have the labels: %v\n%s", n, err, text)
 	}

@@ -32,8 +32,10 @@ type state struct {
 	Out     string   `json:"out,omitempty"`     // how its own folder was named there
 	Labels  []string `json:"labels,omitempty"`  // flags of the fine-tunings
 	Machine []string `json:"machine,omitempty"` // flags of the commands that compute
-	Data    string   `json:"data,omitempty"`    // fingerprint of the prepared cases
-	Files   int      `json:"files,omitempty"`   // below the scans' paths, when they were prepared
+	// Modality is what somebody has said that the scans are.
+	Modality string `json:"modality,omitempty"`
+	Data     string `json:"data,omitempty"`  // fingerprint of the prepared cases
+	Files    int    `json:"files,omitempty"` // below the scans' paths, when they were prepared
 	// Folds are decided on once the plan is there; nil: not yet.
 	Folds    *Folds    `json:"folds,omitempty"`
 	Labelled int       `json:"labelled,omitempty"` // prepared cases with labels
@@ -166,7 +168,7 @@ func (j *Job) open() error {
 			return err
 		}
 		j.state = state{Version: 1, Scans: j.Scans, Hours: j.Hours, From: from, Out: j.Out, Labels: j.Labels,
-			Machine: j.Machine}
+			Machine: j.Machine, Modality: j.Modality}
 		return j.save()
 	case err != nil:
 		return err
@@ -184,6 +186,13 @@ func (j *Job) open() error {
 		}
 		return hint.Addf(fmt.Errorf("the job in %s was begun with other labels: %s", j.Out, was),
 			"leave --labels out to go on with those, or choose another --out")
+	}
+	if j.Modality == "" {
+		j.Modality = s.Modality
+	}
+	if j.Modality != s.Modality {
+		return hint.Addf(fmt.Errorf("the job in %s was begun with --modality %q", j.Out, s.Modality),
+			"leave --modality out to go on so, or choose another --out")
 	}
 	if len(j.Machine) == 0 {
 		j.Machine = s.Machine

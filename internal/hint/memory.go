@@ -10,8 +10,8 @@ func (e short) Unwrap() error { return e.error }
 // ShortOfMemory marks the error, as it does others that say that memory does not suffice.
 func (e short) ShortOfMemory() {}
 
-// ShortOfMemory marks an error as one about too little memory: the command line then names the flags
-// by which less is taken. nil stays nil.
+// ShortOfMemory marks an error as one about too little memory: the command line then names the
+// flags by which less is taken. nil stays nil.
 func ShortOfMemory(err error) error {
 	if err == nil {
 		return nil
