@@ -39,6 +39,7 @@ func (p Preparation) Channel(n int) Preparation {
 		return p
 	}
 	p.Modality, p.Intensity, p.Channels = wordOf(p.Modality, n), wordOf(p.Intensity, n), ""
+	p.Masks = ""
 	if p.Scheme() != CTWindow {
 		p.Window = DefaultPreparation().Window
 	}

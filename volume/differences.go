@@ -37,6 +37,7 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 			differ("foreground", ForegroundText(old.Foreground), ForegroundText(p.Foreground))
 		}
 	}
+	differ("masks", cmp.Or(old.Masks, "own"), cmp.Or(p.Masks, "own"))
 	differ("axcodes", old.Axcodes, p.Axcodes)
 	differ("interpolation", old.Interpolation, p.Interpolation)
 	differ("relabel", cmp.Or(old.Relabel, "none"), cmp.Or(p.Relabel, "none"))

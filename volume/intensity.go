@@ -474,12 +474,22 @@ func quantilesOf(v *Volume, mask []bool, n int, shares ...float64) []float64 {
 
 // Mask is what channels of a scan, or of a part of it, share where the preparation of one of them
 // leaves out what is 0: what is not 0 in any of them, and what that encloses, as in nnU-Net. It is
-// nil where none does, or for one channel, whose mask is its own.
+// nil where none does, for one channel, and without [Preparation.Masks]: each then has its own.
 func (p Preparation) Mask(part Part, channels ...*Volume) []bool {
-	if len(channels) < 2 || !slices.ContainsFunc(p.channels(), func(c Preparation) bool { return c.scheme().mask }) {
+	if len(channels) < 2 || p.Masks != MasksCommon || p.WithMasks().Masks == "" {
 		return nil
 	}
 	return present(part, channels)
+}
+
+// WithMasks is the preparation of cases by this version, whose channels share a mask where one of
+// them has any. Older versions gave each its own.
+func (p Preparation) WithMasks() Preparation {
+	p.Masks = ""
+	if p.Inputs() > 1 && slices.ContainsFunc(p.channels(), func(c Preparation) bool { return c.scheme().mask }) {
+		p.Masks = MasksCommon
+	}
+	return p
 }
 
 // present are the voxels of a part that a mask for standardising has: those that are not 0 in any

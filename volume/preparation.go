@@ -53,9 +53,17 @@ type Preparation struct {
 	//
 	// Channels is empty for scans of one channel: see [Preparation.Channel].
 	Channels string `yaml:"channels,omitempty" json:"channels,omitempty"`
+	// the voxels that channels of zscore-nonzero are standardised over: common, those that are not
+	// 0 in any channel, and what they enclose; empty: of each channel its own
+	//
+	// Masks is empty in what older versions wrote, which knew nothing else, and for one channel.
+	Masks string `yaml:"masks,omitempty" json:"masks,omitempty" flag:"-" oneof:"common"`
 	// labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background
 	Relabel string `yaml:"relabel" json:"relabel,omitempty"`
 }
+
+// MasksCommon is the mask of channels that [Preparation.WithMasks] chooses.
+const MasksCommon = "common"
 
 // What [Preparation] may take of a scan.
 const (
@@ -100,6 +108,9 @@ func DefaultPreparation() Preparation {
 func (p Preparation) Check() error {
 	if !slices.Contains([]string{"", CropNone, CropBody, CropAuto, CropNonzero}, p.Crop) {
 		return fmt.Errorf("crop %q: must be body, none, auto or nonzero", p.Crop)
+	}
+	if p.Masks != "" && p.Masks != MasksCommon {
+		return fmt.Errorf("masks %q: must be %s, or empty", p.Masks, MasksCommon)
 	}
 	if _, _, err := parseAxcodes(p.Axcodes); err != nil && !isFile(p.Axcodes) {
 		return err

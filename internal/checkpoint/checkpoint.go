@@ -354,5 +354,6 @@ var mismatches = map[string]struct{ what, why string }{
 	"modality":   {"modality of the scans", "tissue has another brightness than the weights know"},
 	"intensity":  {"scheme of intensities", "tissue has another brightness than the weights know"},
 	"foreground": {"intensities of labelled voxels", "tissue has another brightness than the weights know"},
+	"masks":      {"masks of the channels", "tissue has another brightness than the weights know"},
 	"axcodes":    {"axes of the scans", "patients lie another way than the weights know"},
 }

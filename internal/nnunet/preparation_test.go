@@ -113,7 +113,7 @@ func TestPreparationOfChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, v := range scans {
-			got, err := how.Channel(n).ApplyMasked(v, part, how.Mask(part, scans...))
+			got, err := how.Channel(n).ApplyMasked(v, part, how.WithMasks().Mask(part, scans...))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,9 +70,6 @@ func (c Case) Input(p volume.Preparation, how ReadOptions, names map[uint16]stri
 		p.Crop == volume.CropBody) {
 		origin += ", box of all channels" // and not of the first alone, as earlier versions took it
 	}
-	if len(c.More) > 0 && strings.Contains(p.Intensity, volume.ZScoreNonzero) {
-		origin += ", mask of all channels" // and not of each alone
-	}
 	called, err := p.RelabelNames(given)
 	return prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin, Undrawn: undrawn,
 		Names: called}, paths, err

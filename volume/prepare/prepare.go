@@ -76,6 +76,7 @@ func Run(ctx context.Context, d *dataset.Dataset, dir string, p volume.Preparati
 	part, err := dataset.ParsePart(o.Part)
 	if err == nil {
 		d, p, _, err = d.ChooseModality(p, o.Read, o.allowed)
+		p = p.WithMasks()
 	}
 	if err == nil {
 		p, _, err = d.ChooseSpacing(dir, p, o.Force)

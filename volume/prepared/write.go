@@ -133,6 +133,7 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 // each its own cases. It leaves alone what looks half-written, which may be another's work.
 // [Writer.Finish] is for one who has the folder alone.
 func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
+	p = p.WithMasks()
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -231,7 +232,8 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	// Relabelling goes by which labels are ignored, and that goes by their names.
 	merged := renamed && w.preparation.Relabel != "" &&
 		!slices.Equal(volume.IgnoredLabels(r.Case.LabelNames), volume.IgnoredLabels(in.Names))
-	if again := r.Case.Origin != in.Origin || merged; again || r.Case.Outdated() {
+	masks := r.Preparation.Masks != w.preparation.Masks
+	if again := r.Case.Origin != in.Origin || merged || masks; again || r.Case.Outdated() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
 		if again {
@@ -265,7 +267,7 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 // of its files, and reports whether there was one.
 func (w *Writer) Retain(id, group string) (Record, bool) {
 	r, ok := w.earlier(id, group)
-	if !ok || verifyVoxels(w.dir, r.Case) != nil {
+	if !ok || r.Preparation.Masks != w.preparation.Masks || verifyVoxels(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
 	w.done(r)
@@ -282,7 +284,9 @@ func (w *Writer) earlier(id, group string) (r recordFile, ok bool) {
 	if w.sums.Differs(filepath.Base(recordPath(w.dir, id)), data) {
 		return r, false
 	}
-	return r, r.Version == formatVersion && reflect.DeepEqual(r.Preparation, w.preparation) &&
+	alike := r.Preparation
+	alike.Masks = w.preparation.Masks // whoever calls looks at them
+	return r, r.Version == formatVersion && reflect.DeepEqual(alike, w.preparation) &&
 		r.Case.ID == id && r.Case.Group == group && r.Case.check() == nil &&
 		(r.Case.OriginalBytes > 0 || !keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels))
 }
