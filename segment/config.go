@@ -265,12 +265,23 @@ func plainName(name string) string {
 	}), "_")
 }
 
-// metricName is what the metrics of a class are called: after its name if that is no other's, else
-// after its labels.
-func (c Config) metricName(class int) string {
+// earlierName is what earlier versions called a label: without the marks that letters of some
+// languages are combined with.
+func earlierName(name string) string {
+	return plainName(strings.Map(func(r rune) rune {
+		if unicode.IsMark(r) {
+			return ' '
+		}
+		return r
+	}, name))
+}
+
+// metricName is what the metrics of a class are called: after its name, as plain writes it, if that
+// is no other's, else after its labels.
+func (c Config) metricName(class int, plain func(name string) string) string {
 	own := func(n int) string {
 		if n < len(c.Names) {
-			return plainName(c.Names[n])
+			return plain(c.Names[n])
 		}
 		return ""
 	}
@@ -284,6 +295,21 @@ func (c Config) metricName(class int) string {
 		return strings.ReplaceAll(c.Labels[class], ",", "")
 	}
 	return name
+}
+
+// loggedEarlier says whether the log of a run's validations has the metrics under the names that
+// earlier versions gave them: it goes on so.
+func (c Config) loggedEarlier(path string) bool {
+	columns := train.Columns(path)
+	at := func(plain func(string) string) bool {
+		for class := range c.Labels {
+			if !slices.Contains(columns, train.ColumnName("dsc_"+c.metricName(class, plain))) {
+				return false
+			}
+		}
+		return true
+	}
+	return !at(plainName) && at(earlierName)
 }
 
 // DescribeLabels names some of the labels that are learnt, as a checkpoint lists them ("2,3"), for

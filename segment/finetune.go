@@ -102,6 +102,9 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		learnt = learnt.After(checkpoint.Description{Learnt: *taught})
 	}
 	l := learner{}
+	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
+		l.earlierNames = c.loggedEarlier(train.Validations(o.Folder))
+	}
 	l.observer, _ = o.Observer.(CaseObserver)
 	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{

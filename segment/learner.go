@@ -33,6 +33,8 @@ type learner struct {
 	teacher  *teacher         // nil where no unlabelled scans are learnt from
 	decided  []string         // labels of which the last validation kept the largest component
 	observer CaseObserver     // nil: nobody looks
+	// of metrics, which a run that an earlier version began has in its log
+	earlierNames bool
 }
 
 // open opens the cases.
@@ -283,6 +285,10 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	classes := 0.0
 	v.Unscored = true
 	l.decided = nil
+	named := plainName
+	if l.earlierNames {
+		named = earlierName
+	}
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
 		if !l.config.MeasureOnly && largest.mean(class) > mean {
@@ -296,7 +302,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 			classes++
 			v.Unscored = v.Unscored && there[class] == 0
 		}
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1, named), Value: mean})
 		if there[class] > 0 && l.unlearnt[class] {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s is in no training case: its DSC is in no mean",
 				l.config.DescribeLabels(l.config.Labels[class-1])))
