@@ -154,7 +154,7 @@ func TestLongerIsToldApart(t *testing.T) {
 type unscored struct{ *pull }
 
 func (unscored) Validate(context.Context, int) (voxsaw.Validation, error) {
-	return voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc", Value: math.NaN()}}, Unscored: true}, nil
+	return voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "distance", Value: math.NaN()}}, Unscored: true}, nil
 }
 
 // Where nothing can be scored, no weights are the best, and the last predict.
@@ -176,6 +176,33 @@ func TestUnscoredValidationsKeepNoBest(t *testing.T) {
 	}
 	if n, err := CountValidations(path); err != nil || n != 4 {
 		t.Errorf("%d validations are logged, %v", n, err)
+	}
+}
+
+// A run of an earlier version that took weights for the best where nothing could be scored has none
+// any more once it goes on.
+func TestUnscoredBestIsForgotten(t *testing.T) {
+	path := t.TempDir()
+	if s, err := trainFor(t, path, 3, -1, nil); err != nil || s.BestStep == 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	o, id := ofSteps(6)
+	task := unscored{&pull{model: newModel(t, 3)}}
+	optimizer, err := NewOptimizer(task.model, o, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer optimizer.Close()
+	s, err := Train(t.Context(), task, Setup{Options: o, Optimizer: optimizer,
+		Folder: open(t, path, id, voxsaw.ModeResume)})
+	if err != nil || s.BestStep != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if got, err := CheckpointOf(path); err != nil || got != Last(path) {
+		t.Errorf("predicts with %s, %v", got, err)
+	}
+	if problems := Verify(path); len(problems) > 0 {
+		t.Error(problems)
 	}
 }
 

@@ -501,6 +501,11 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
+	if v.Unscored && l.now.BestStep > 0 { // what is held out is the same: so it was at that step
+		if err := l.forgetBest(); err != nil {
+			return err
+		}
+	}
 	best, before := !v.Unscored && (l.now.BestStep == 0 || v.Score > l.now.Best), l.now
 	l.now.Validated, l.last = l.now.Step, v
 	if best {
@@ -531,6 +536,20 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 		return nil
 	}
 	return err
+}
+
+// forgetBest undoes that an earlier version took weights for the best where nothing could be
+// scored.
+func (l *loop) forgetBest() error {
+	if l.folder != nil {
+		l.observer.Note(fmt.Sprintf("WARNING: an earlier version took step %d for the best, and nothing could be "+
+			"scored there: %s is removed, and the last weights are taken", l.now.BestStep, l.folder.Best()))
+		if err := atomicfile.Remove(l.folder.Best()); err != nil {
+			return err
+		}
+	}
+	l.now.Best, l.now.BestStep = 0, 0
+	return nil
 }
 
 // logged says once, and forgives, that a line of the log could not be written: it is written with
