@@ -160,9 +160,23 @@ func (s *sampler) checkNames(called map[uint16]calledBy, r prepared.Record) erro
 	return nil
 }
 
-// shows says whether a case has a voxel of any class.
-func (s *sampler) shows(r prepared.Record) bool {
-	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return r.LabelCounts[label] > 0 })
+// shows says whether a case has a voxel that is learnt as one of any class.
+func (s *sampler) shows(r prepared.Record) bool { return len(s.shown(r)) > 0 }
+
+// shown are the labels that a case has voxels of, for each class of which it has any that are
+// learnt. What is drawn of a class that is one with the background of the case is not.
+func (s *sampler) shown(r prepared.Record) (all [][]uint16) {
+	var undrawn []int
+	if s.config.mergesUndrawn() {
+		undrawn = undrawnClasses(s.classes, r.Undrawn)
+	}
+	for n, class := range s.classes {
+		present := slices.DeleteFunc(slices.Clone(class), func(label uint16) bool { return r.LabelCounts[label] == 0 })
+		if len(present) > 0 && !slices.Contains(undrawn, n+1) {
+			all = append(all, present)
+		}
+	}
+	return all
 }
 
 // A batch is the crops of a step: images (crops, Channels, D, H, W) and the class of each voxel
@@ -292,11 +306,8 @@ func around(c *prepared.Case, voxel, size [3]int, r *rand.Rand) [3]int {
 func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, error) {
 	if r.Float64() < s.config.Foreground {
 		var there []uint16 // a label of each class that the case shows
-		for _, class := range s.classes {
-			if present := slices.DeleteFunc(slices.Clone(class),
-				func(label uint16) bool { return c.LabelCounts[label] == 0 }); len(present) > 0 {
-				there = append(there, present[r.IntN(len(present))])
-			}
+		for _, present := range s.shown(c.Record) {
+			there = append(there, present[r.IntN(len(present))])
 		}
 		if len(there) > 0 {
 			voxel, found, err := c.Foreground(int(there[r.IntN(len(there))]), r)

@@ -302,6 +302,20 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if record, _ := store.Record("partly"); undrawn == "" {
+			// the spleen alone, of a class that is drawn in part, is learnt nowhere
+			delete(record.LabelCounts, 2)
+			if s.shows(record) {
+				t.Error("a case shows what nothing is learnt of")
+			}
+			whole, err := store.Open("partly")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.shown(whole.Record); !slices.EqualFunc(got, [][]uint16{{2}}, slices.Equal) {
+				t.Errorf("crops are taken around %v", got)
+			}
+		}
 		there := slices.Contains(b.targets, 2)
 		if undrawn == "" &&
 			(!slices.Equal(b.merged, []float32{0, 0, 1}) || there || !slices.Equal(shown, []int{2, 1})) {
