@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -74,6 +75,9 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 	if err != nil {
 		return err
 	}
+	if err := o.initKnown(cmd); err != nil {
+		return err
+	}
 	before := ""
 	for round := range o.Rounds {
 		folder := filepath.Join(out, fmt.Sprintf("round-%d", round+1))
@@ -112,6 +116,30 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 		teachers, before = append(teachers, train.Last(student)), targets
 	}
 	return nil
+}
+
+// initKnown refuses, before the first round, to begin students that are to be teachers with weights
+// of which nobody knows what they have learnt from, where cases are held out.
+func (o selftrainOptions) initKnown(cmd *cobra.Command) error {
+	if o.Rounds < 2 || o.Init == "" {
+		return nil
+	}
+	d, err := checkpoint.Read(o.Init)
+	if err != nil || d.Lost == "" {
+		return nil // whoever begins with them says what is wrong
+	}
+	store, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, _, held, err := o.choose(cmd, store)
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	return withHint(usagef("--init %s: %s: nobody can say whether held-out cases are among them, and the student of "+
+		"the first round could not be a teacher in the second", o.Init, d.Lost),
+		"copy that file back beside the checkpoint, start from another, or leave --rounds out")
 }
 
 // check makes sure that a student that has not begun can be trained with these settings.

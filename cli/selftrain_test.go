@@ -2,12 +2,19 @@ package cli
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // The network that MONAI is to make takes as many channels as the weights do.
@@ -45,5 +52,58 @@ func TestStudentsDeviceIsLookedAt(t *testing.T) {
 	c.Undrawn = segment.UndrawnBackground
 	if err := learnsFromTargets(plain{d}, c); err != nil {
 		t.Error(err)
+	}
+}
+
+// Students that are to be teachers do not begin with weights of which nobody knows what they have
+// learnt from: that is said before the first round, and where nothing is held out it does not
+// matter.
+func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
+	opened, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	dev, err := device.From(opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := nn.NewParams(dev, 1)
+	defer params.Close()
+	g := nn.NewGraph(nn.Train, dev.Activations())
+	g.Linear("head", g.Flatten(g.Input("image", 1, 1, 2, 2, 2)), 3, true)
+	if err := params.Declare(g); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := selftrainOptions{finetuneOptions: finetuneOptions{Cases: dataset.DefaultSelection(),
+		Data: filepath.Join(dir, "prepared"), Init: filepath.Join(dir, "lost.safetensors")}, Rounds: 2}
+	learnt := checkpoint.Learnt{Lost: "the list of teacher.safetensors is gone"}
+	if err := checkpoint.Write(o.Init, checkpoint.Description{Kind: "jigsaw", Learnt: learnt}, params); err != nil {
+		t.Fatal(err)
+	}
+	w, err := prepared.NewWriter(o.Data, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 4 {
+		v, l, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{20, 20, 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Add(prepared.Input{ID: string(rune('a' + n)), Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	o.Cases.Fold = 1
+	if err := o.initKnown(newSelftrain()); err == nil || !strings.Contains(err.Error(), learnt.Lost) {
+		t.Errorf("two rounds: %v", err)
+	}
+	o.Rounds = 1
+	if err := o.initKnown(newSelftrain()); err != nil {
+		t.Errorf("one round: %v", err)
 	}
 }
