@@ -271,21 +271,30 @@ func (b *Batch) complete(target string) bool {
 	})
 }
 
-// partFiles makes sure that no file would be written for two scans, on file systems, too, to which
-// capital and small letters are the same.
+// partFiles makes sure that no file would be written for two scans. Names that differ in capital
+// letters alone are refused wherever they are written: label maps are copied to systems to which
+// these are the same, and one of them would be lost there without a word.
 func (b *Batch) partFiles() error {
 	of := map[string]int{}
 	for n, target := range b.targets {
 		for _, path := range b.files(target) {
 			key := safetext.FoldCase(path)
 			if other, twice := of[key]; twice {
-				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders",
-					b.scans[other].Image, b.scans[n].Image, filepath.Base(path))
+				return fmt.Errorf("%s and %s would both be written as %s%s: predict them into different folders",
+					b.scans[other].Image, b.scans[n].Image, filepath.Base(path), b.folded(other, path))
 			}
 			of[key] = n
 		}
 	}
 	return nil
+}
+
+// folded says why a file of another scan has the name of a path, where it differs in its letters.
+func (b *Batch) folded(other int, path string) string {
+	if slices.Contains(b.files(b.targets[other]), path) {
+		return ""
+	}
+	return ", where capital and small letters are the same (Windows, macOS, many network drives)"
 }
 
 // spareScans refuses to write label maps over what is no label map: a scan, by whatever path or

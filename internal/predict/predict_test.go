@@ -150,6 +150,12 @@ func TestAgreementThatDoesNotFit(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(text), &read) != nil || read.Agreement != nil || !read.Elsewhere {
 		t.Errorf("%s, %v", text, err)
 	}
+	// of a label map without structures it is known, and says nothing
+	o.Agreement = map[uint16]float64{}
+	read = origin{}
+	if text, err = o.inDICOM(); err != nil || json.Unmarshal([]byte(text), &read) != nil || read.Agreement == nil {
+		t.Errorf("%s, %v: it would be predicted again and again", text, err)
+	}
 	dir := t.TempDir()
 	g := volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
@@ -240,9 +246,10 @@ func TestFilesThatCannotBe(t *testing.T) {
 		}
 	}
 	with := segment.MapOptions{Probabilities: true}
-	try("would both be written as case1.nii.gz", "labels", segment.MapOptions{}, "a", "b")
+	try("would both be written as case1.nii.gz, where capital and small letters are the same (", "labels",
+		segment.MapOptions{}, "a", "b")
 	try("", "labels", segment.MapOptions{}, "a", "c")
-	try("would both be written as x_probabilities.nii.gz", "labels", with, "c")
+	try("would both be written as x_probabilities.nii.gz:", "labels", with, "c")
 	for _, name := range []string{"seg.hdr", "seg.NII.GZ", "seg.Nii", "seg.hdr.gz"} {
 		try("whose name ends in .nii or .nii.gz", name, segment.MapOptions{}, "a")
 	}

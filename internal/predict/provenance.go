@@ -36,8 +36,8 @@ type origin struct {
 	Learnt provenance.Learnt `json:"learnt_from_scan,omitempty"`
 	// MapsOn are the voxels of probabilities and logits, where these are not the scan's.
 	MapsOn string `json:"maps_on,omitempty"`
-	// Agreement is [segment.Predictor.Agreement], where it was asked for.
-	Agreement map[uint16]float64 `json:"agreement,omitempty"`
+	// Agreement is [segment.Predictor.Agreement], where it was asked for: empty without structures.
+	Agreement map[uint16]float64 `json:"agreement,omitzero"`
 	// Elsewhere says that Agreement was measured and did not fit: the table has it.
 	Elsewhere bool `json:"agreement_in_table,omitempty"`
 	// Escaped says that Scan.Series has %XX and + as in the query of a URL: see [origin.inDICOM].
