@@ -47,6 +47,13 @@ func Look(plan Plan, out string) (Preview, error) {
 	if p.Cases, err = plan.casesOf(cache); err != nil {
 		return p, err
 	}
+	if begun != nil { // learning curves are measured as the experiment was begun
+		before, err := divided(out)
+		if err != nil {
+			return p, err
+		}
+		p.Cases.ByPatient = p.Cases.ByPatient && before.ByPatient
+	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
 	if note != "" {
 		p.Doubts = append(p.Doubts, note)

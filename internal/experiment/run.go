@@ -348,13 +348,9 @@ func (r *runner) record() error {
 		r.Console.Note(note)
 	}
 	if begun != nil {
-		var divided Cases
-		data, err := smallfile.Read(casesPath, smallfile.List)
+		divided, err := divided(r.Out)
 		if err != nil {
 			return err
-		}
-		if err := json.Unmarshal(data, &divided); err != nil {
-			return fmt.Errorf("%s is damaged: %w", casesPath, err)
 		}
 		var changes []string
 		if changes, err = r.plan.changes(*begun); err != nil {
@@ -408,6 +404,19 @@ func (r *runner) record() error {
 		return err
 	}
 	return atomicfile.Seal(r.Out, sealed...)
+}
+
+// divided are the cases of the experiment in a folder.
+func divided(out string) (c Cases, err error) {
+	path := filepath.Join(out, subsetsFile)
+	data, err := smallfile.Read(path, smallfile.List)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return c, nil
 }
 
 // begun is the plan of the experiment in a folder; nil where none has begun there.

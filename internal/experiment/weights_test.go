@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -133,5 +135,32 @@ func TestCurvesLeavePatientsOut(t *testing.T) {
 	}
 	if slices.ContainsFunc(p.trials(c), func(t Trial) bool { return len(t.Curve) == 0 }) {
 		t.Error("there is no curve at all")
+	}
+}
+
+// What is shown before an experiment goes on has the learning curves of the version that began it.
+func TestPreviewHasTheCurvesOfTheRun(t *testing.T) {
+	p := teachers(t, "curve: 1\ncurve_cases: 1\n")
+	out := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(out, trialsFolder, Scratch), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	text, err := config.Marshal(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, earlier := range []bool{false, true} {
+		subsets := `{"folds": [], "curves_by_patient": true}`
+		if earlier {
+			subsets = `{"folds": []}`
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(out, planFile), text, 0o666),
+			os.WriteFile(filepath.Join(out, subsetsFile), []byte(subsets), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Look(p, out)
+		if err != nil || v.Cases.ByPatient == earlier {
+			t.Errorf("of an earlier version: %v: by patient %v, %v", earlier, v.Cases.ByPatient, err)
+		}
 	}
 }
