@@ -36,6 +36,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/triage"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -91,8 +92,8 @@ type Job struct {
 	// Say tells a person a line.
 	Say func(format string, args ...any)
 
-	state state
-	bare  int // prepared cases without labels
+	state          state
+	labelled, bare [][3]int // shapes of prepared cases, with labels and without
 }
 
 // A Score is how well a structure is found in scans that its network has not seen.
@@ -169,11 +170,10 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelled, patients, bare, err := j.look(data)
+	patients, err := j.look(data)
 	if err != nil {
 		return nil, err
 	}
-	j.state.Labelled, j.bare = labelled, bare
 	plan, err := j.plan(ctx, data, patients)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	result := &Result{}
-	if labelled > 0 {
+	if len(j.labelled) > 0 {
 		folds, err := j.finetune(ctx, plan)
 		if err != nil {
 			return nil, err
@@ -194,7 +194,7 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 		if result.Scores, result.Folds, err = j.scores(); err != nil {
 			return nil, err
 		}
-		if err := j.list(ctx, data, labelled, bare); err != nil {
+		if err := j.list(ctx, data); err != nil {
 			return nil, err
 		}
 	}
@@ -314,23 +314,31 @@ func (j *Job) tellSplit(p *plan) {
 		terminal.Duration(j.left()-j.forTraining()))
 }
 
-// look tells how many of the prepared cases have labels, of how many patients these are, and how
-// many have none. Other cases than those that the job was begun with are an error.
-func (j *Job) look(data string) (labelled, patients, bare int, err error) {
+// look looks at the prepared cases, and tells of how many patients those with labels are. Other
+// cases than those that the job was begun with are an error.
+func (j *Job) look(data string) (patients int, err error) {
 	store, err := prepared.Open(data)
 	if err != nil {
-		return 0, 0, 0, hint.Addf(err, "a job goes on with the cases that it was begun with: where scans have changed, "+
+		return 0, hint.Addf(err, "a job goes on with the cases that it was begun with: where scans have changed, "+
 			"begin one with another --out, or bring the earlier ones back")
 	}
 	defer store.Close()
 	if err := j.sameCases(data, store); err != nil {
-		return 0, 0, 0, err
+		return 0, err
 	}
 	if data == j.at(preparedFolder) {
 		j.tellChanges(store)
 	}
 	with, without := store.ForTraining()
-	return len(with), dataset.PatientsOf(store.Records()).Count(with), len(without), nil
+	shapes := func(ids []string) (all [][3]int) {
+		for _, id := range ids {
+			record, _ := store.Record(id)
+			all = append(all, record.Shape)
+		}
+		return all
+	}
+	j.labelled, j.bare = shapes(with), shapes(without)
+	return dataset.PatientsOf(store.Records()).Count(with), nil
 }
 
 // inTime refuses to begin a stage when the time is used up.
@@ -409,9 +417,8 @@ func (j *Job) forTraining() time.Duration {
 		return time.Duration(float64(j.left()) * trainings)
 	}
 	kept := j.share(reserved)
-	if each, err := j.listTakes(j.bare); err == nil {
-		all := float64(each) / listing * float64(len(j.state.Folds.names()))
-		kept += min(time.Duration(all), j.share(mostList))
+	if takes, err := j.listTakes(len(j.state.Folds.names())); err == nil {
+		kept += min(time.Duration(float64(takes)/listing), j.share(mostList))
 	}
 	return max(j.left()-kept, 0)
 }
@@ -632,21 +639,27 @@ func (j *Job) member(ctx context.Context, name string) error {
 
 // list ranks the scans without labels by what is doubtful about their label maps; where all have
 // labels, or there is no time for the networks, it ranks the labels that people drew.
-func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
+func (j *Job) list(ctx context.Context, data string) error {
 	if j.done(listStage) {
 		return j.stage(ctx, listStage, nil, nil)
 	}
-	args := []string{"next", data}
+	args, bare := []string{"next", data}, len(j.bare)
 	if bare > 0 {
-		each, err := j.listTakes(bare)
-		if err != nil {
-			return err
-		}
 		members := j.state.members()
 		room := time.Duration(float64(max(j.left()-j.share(ending), 0)) * listing)
-		fit := int(room / max(each, 1))
+		takes := make([]time.Duration, len(members)+1) // of the list by so many of them
+		fit := 0
+		for n := range members {
+			var err error
+			if takes[n+1], err = j.listTakes(n + 1); err != nil {
+				return err
+			}
+			if takes[n+1] <= room {
+				fit = n + 1
+			}
+		}
 		switch all := j.at(modelFolder); {
-		case each == 0:
+		case takes[len(members)] == 0:
 			j.Say("quality list: of drawn labels alone, since it is not known how long a network takes for the scans "+
 				"without labels: voxsaw next %s --checkpoint %s --out NEW", hint.Word(data), hint.Word(all))
 			bare = 0
@@ -657,17 +670,18 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 			for _, m := range some {
 				args = append(args, "--checkpoint", filepath.Join(all, m))
 			}
-			j.Say("quality list: by %s of %d, for one takes about %s and %s are left",
-				numbers.Count(fit, "network"), len(members), terminal.Duration(each), terminal.Duration(room))
+			j.Say("quality list: by %s of %d, for all take about %s and %s are left",
+				numbers.Count(fit, "network"), len(members), terminal.Duration(takes[len(members)]),
+				terminal.Duration(room))
 		default:
 			j.Say("quality list: of drawn labels alone; a network would take about %s for the scans without "+
-				"labels, and %s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(each),
+				"labels, and %s are left: voxsaw next %s --checkpoint %s --out NEW", terminal.Duration(takes[1]),
 				terminal.Duration(room), hint.Word(data), hint.Word(all))
 			bare = 0
 		}
 	}
 	if bare == 0 {
-		if labelled < 2 {
+		if len(j.labelled) < 2 {
 			return nil
 		}
 		args = append(args, "--drawn")
@@ -682,25 +696,38 @@ func (j *Job) list(ctx context.Context, data string, labelled, bare int) error {
 	return j.stage(ctx, listStage, slices.Concat(args, j.Machine, []string{"--out", out}), nil)
 }
 
-// listTakes estimates what one network takes for so many scans, by what its validations took.
-func (j *Job) listTakes(scans int) (time.Duration, error) {
+// listTakes estimates what the quality list takes by so many networks, by what the validations of
+// one took: a window takes as long in both, and the list has more of them.
+func (j *Job) listTakes(networks int) (time.Duration, error) {
 	f := *j.state.Folds
-	if f.Count() == 0 {
+	if f.Count() == 0 || len(j.bare) == 0 {
 		return 0, nil
 	}
-	first := f.names()[0]
-	status, err := train.ReadStatus(j.at(first))
+	first := j.at(f.names()[0])
+	status, err := train.ReadStatus(first)
 	if err != nil {
 		return 0, err
 	}
-	validations, err := train.CountValidations(j.at(first))
+	validations, err := train.CountValidations(first)
 	if err != nil || validations == 0 {
 		return 0, err
 	}
+	windows, err := windowsOf(first)
+	if err != nil {
+		return 0, err
+	}
 	// A training's time is that of its steps and of its validations, of a fold each.
-	validating := max(j.state.find(first).took()-status.Time, 0)
-	held := max(float64(j.state.Labelled)/float64(max(f.Of, 2)), 1)
-	return time.Duration(float64(validating) / float64(validations) / held * float64(scans)), nil
+	validating := max(j.state.find(f.names()[0]).took()-status.Time, 0)
+	held := max(len(j.labelled)/max(f.Of, 2), 1)
+	validated := float64(held*validations) * windows.mean(j.labelled)
+	windows.Overlap = segment.DefaultInference().Overlap
+	scans := len(j.bare)
+	if networks == 1 {
+		scans += held // of which it has not seen the labels
+	}
+	passes := triage.Passes(scans, min(triage.Count, len(j.bare)), networks)
+	listed := float64(passes*networks) * windows.mean(j.bare)
+	return time.Duration(float64(validating) / validated * listed), nil
 }
 
 // scores are those of the held-out cases at the end of the trainings, the mean over the folds.

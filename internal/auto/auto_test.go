@@ -137,7 +137,7 @@ func (v *verbs) begin(args []string) {
 				return
 			}
 		}
-		v.write(train.ConfigOf(out), "train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
+		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\ntrain: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
 			"validate_every: 200, checkpoint_every: 100}\n")
 	}
 }
@@ -824,5 +824,91 @@ func TestStoppedBeforeTheSteps(t *testing.T) {
 	is, _ := strconv.ParseFloat(flagOf(strings.Fields(v.calls[first+1]), "--hours"), 64)
 	if was <= 0 || is < 9*was {
 		t.Errorf("%q goes on as %q", v.calls[first], v.calls[first+1])
+	}
+}
+
+// The quality list takes the time of its windows, each as long as one of a validation. 20 voxels
+// are 3 windows of 8 that share a quarter, and 4 that share half.
+func TestTimeOfTheList(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, last: 100 * time.Second, share: 0.46}
+	v.work([]string{"finetune", "--out", "job/fold1"})
+	j := v.job("job", quiet)
+	j.state.Folds = &Folds{Of: 2, One: true, All: true}
+	j.state.Stages = []*record{{Name: "fold1", Seconds: 100}} // of which 54 are 2 cases of 27 windows
+	j.labelled, j.bare = make([][3]int, 4), make([][3]int, 12)
+	for _, all := range [][][3]int{j.labelled, j.bare} {
+		for n := range all {
+			all[n] = [3]int{20, 20, 20}
+		}
+	}
+	for networks, want := range map[int]int{
+		1: 64 * (12 + 2 + 10 + 10), // the two held-out cases among them
+		2: 64 * 2 * (2*12 + 10 + 10),
+	} {
+		if got, err := j.listTakes(networks); err != nil || got.Round(time.Second) != time.Duration(want)*time.Second {
+			t.Errorf("%d networks: %v, want %d s: %v", networks, got, want, err)
+		}
+	}
+	j.bare = nil
+	if got, err := j.listTakes(1); err != nil || got != 0 {
+		t.Errorf("no scans: %v, %v", got, err)
+	}
+}
+
+// Where the list by all networks does not fit into what is left there are fewer, and the job ends in
+// its time.
+func TestListInTime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cases")
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	for i := range 14 {
+		scan, organs, failed := phantom.New(uint64(i), phantom.Options{Shape: [3]int{20, 20, 20}})
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 4 {
+			organs = nil
+		}
+		if _, err = w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: scan, Labels: organs}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	for window, want := range map[time.Duration]string{ // that is validated
+		10 * time.Millisecond: "next job/prepared --checkpoint job/model --out",
+		80 * time.Millisecond: "next job/prepared --checkpoint job/model/fold1.safetensors --out",
+		time.Second:           "next job/prepared --drawn --out",
+	} {
+		t.Chdir(t.TempDir())
+		v := &verbs{t: t, store: dir, steps: 100}
+		v.takes = func(args []string) time.Duration {
+			networks := 0
+			switch {
+			case args[0] == "finetune":
+				training, validation := 27*time.Minute, 54*window // 1 case, twice
+				if flagOf(args, "--hold-out") == "" {
+					training, validation = 26*time.Minute, 27*window
+				}
+				v.share = training.Seconds() / (training + validation).Seconds()
+				return training + validation
+			case args[0] == "next" && strings.Contains(strings.Join(args, " "), "fold1"):
+				networks = 1
+			case args[0] == "next" && !slices.Contains(args, "--drawn"):
+				networks = 2
+			}
+			return time.Duration(64*networks*(networks*10+20)) * window
+		}
+		v.clock(1)
+		if _, err := v.job("job", quiet).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(v.calls); n < 2 || !strings.HasPrefix(v.calls[n-2], want) {
+			t.Errorf("%v a window: %q, want %s", window, v.calls, want)
+		}
+		if used := v.now.Sub(time.Unix(1e9, 0)); used > time.Hour {
+			t.Errorf("%v a window: %v of an hour are used", window, used)
+		}
 	}
 }

@@ -1,12 +1,15 @@
 package auto
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/planning"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -86,4 +89,38 @@ func (s settings) flags() []string {
 		flags = append(flags, "--"+f.name, strconv.Itoa(f.value))
 	}
 	return flags
+}
+
+// windows are those that a network looks at scans in.
+type windows struct{ sliding.Options }
+
+// windowsOf are those of the validations of the run in a folder.
+func windowsOf(folder string) (w windows, err error) {
+	path := train.ConfigOf(folder)
+	text, err := smallfile.Read(path, smallfile.Settings)
+	if err != nil {
+		return w, err
+	}
+	c := struct {
+		Crop    [3]int  `yaml:"crop"`
+		Overlap float64 `yaml:"validate_overlap"`
+	}{}
+	if err := config.Unmarshal(path, text, &c); err != nil {
+		return w, err
+	}
+	w.Size, w.Overlap = c.Crop, c.Overlap
+	if min(c.Crop[0], c.Crop[1], c.Crop[2]) < 1 || !(c.Overlap >= 0 && c.Overlap < 1) {
+		return w, fmt.Errorf("%s: crop is %s with validate_overlap %g, which no run has", path,
+			numbers.Extents(c.Crop[:]), c.Overlap)
+	}
+	return w, nil
+}
+
+// mean is how many are laid over a scan of these shapes, in the mean.
+func (w windows) mean(shapes [][3]int) float64 {
+	n := 0
+	for _, shape := range shapes {
+		n += w.Windows(shape)
+	}
+	return float64(n) / float64(max(len(shapes), 1))
 }

@@ -37,9 +37,8 @@ type state struct {
 	Data     string `json:"data,omitempty"`  // fingerprint of the prepared cases
 	Files    int    `json:"files,omitempty"` // below the scans' paths, when they were prepared
 	// Folds are decided on once the plan is there; nil: not yet.
-	Folds    *Folds    `json:"folds,omitempty"`
-	Labelled int       `json:"labelled,omitempty"` // prepared cases with labels
-	Stages   []*record `json:"stages"`
+	Folds  *Folds    `json:"folds,omitempty"`
+	Stages []*record `json:"stages"`
 }
 
 // Folds are the fine-tunings of a job.

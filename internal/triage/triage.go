@@ -155,6 +155,17 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	return r, nil
 }
 
+// Count is how many cases get a picture and a label map, where nobody says.
+const Count = 10
+
+// Passes is how often each of some networks looks at a whole scan for a ranking of scans, labelled
+// ones that it is estimated by among them, and to write pictures and label maps of the first ones:
+// all of them together for a label map, and where there are several each alone, for how little they
+// agree; then for a label map on the voxels of the scan, and for the picture.
+func Passes(scans, written, networks int) int {
+	return min(networks, 2)*scans + 2*written
+}
+
 // drawn measures the labels of a case that somebody drew, merged as the network has learnt them.
 func (r *Ranking) drawn(id string) (*volume.LabelMap, quality.Case, error) {
 	c, err := r.store.Open(id)

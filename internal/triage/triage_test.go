@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
@@ -66,6 +67,59 @@ func TestDoubtfulLabelsComeFirst(t *testing.T) {
 	}
 	if _, err := Rank(t.Context(), store, Options{}); err == nil {
 		t.Error("without a network nothing can be ranked but labels")
+	}
+}
+
+// A ranking by two networks looks at as many windows as is said before: of scans without labels
+// twice with each, and twice more of those that it writes.
+func TestPasses(t *testing.T) {
+	store := patients(t, 7, func(n int, l *volume.LabelMap) *volume.LabelMap {
+		if n >= 3 {
+			return nil
+		}
+		return l
+	})
+	dev := traintest.CPU(t)
+	c := segment.DefaultConfig()
+	c.Network.Channels, c.Network.Levels, c.Crop, c.Batch = 4, 1, [3]int{16, 16, 16}, 2
+	c.Labels = []string{"2"}
+	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 1, 0, 0
+	c, err := c.Resolve(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	for seed := range 2 {
+		run := filepath.Join(t.TempDir(), "run")
+		c.Train.Seed = uint64(seed)
+		if _, _, err := segment.Finetune(t.Context(), dev, c,
+			sample.Data{Store: store, Train: []string{"case00", "case01"}},
+			"", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, filepath.Join(run, "last.safetensors"))
+	}
+	inference := segment.DefaultInference()
+	each := (&sliding.Options{Size: c.Crop, Overlap: inference.Overlap}).Windows([3]int{40, 36, 32})
+	for networks := 1; networks <= 2; networks++ {
+		p, err := segment.NewPredictor(dev, members[:networks], inference, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		looked := 0
+		p.Progress = func(int, int) { looked++ }
+		r, err := Rank(t.Context(), store, Options{Network: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Write(t.Context(), filepath.Join(t.TempDir(), "next"), 3, AsScan, func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+		// four without labels, and the labelled one that was not learnt from
+		if want := each * networks * Passes(4+1, 3, networks); looked != want {
+			t.Errorf("%d networks: %d windows, want %d", networks, looked, want)
+		}
 	}
 }
 
