@@ -52,7 +52,7 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 		return withHint(&usageError{err},
 			"what an earlier run left there was changed, perhaps corrected: choose a new folder for --out")
 	}
-	stderr := cmd.ErrOrStderr()
+	memory, stderr := o.Memory.planned(), cmd.ErrOrStderr()
 	store, err := openCache(data)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 			return err
 		}
 		defer closeDevice()
-		if network, err = segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned()); err != nil {
+		if network, err = segment.NewPredictor(dev, o.Checkpoint, o.Inference, memory); err != nil {
 			return err
 		}
 		defer network.Close()

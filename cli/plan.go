@@ -64,6 +64,7 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		return withHint(fmt.Errorf("%s is there already", o.Out),
 			"choose another --out, or say --force, which replaces it")
 	}
+	o.Memory.limitAll() // before scans are read
 	switch o.To {
 	case toVoxsaw:
 	case toPrepare:
@@ -101,7 +102,7 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 
 // planPreparation plans how scans are prepared, and no training of them.
 func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
-	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours", "memory",
+	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours",
 		"device"); err != nil {
 		return err
 	}

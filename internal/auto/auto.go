@@ -248,7 +248,7 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 			return "", err
 		}
 	}
-	if err := j.stage(ctx, "inspect", slices.Concat([]string{"inspect"}, j.Scans), nil); err != nil {
+	if err := j.stage(ctx, "inspect", slices.Concat([]string{"inspect"}, j.Scans, j.memory()), nil); err != nil {
 		return "", err
 	}
 	data = j.at(preparedFolder)
@@ -260,12 +260,23 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		return data, j.stage(ctx, "prepare", r.Command, nil)
 	}
 	how := j.at(prepareFile)
-	look := slices.Concat([]string{"plan"}, j.Scans, []string{"--to", "prepare", "--out", how})
-	if err := j.stage(ctx, lookStage, anew(append(look, j.said()...), how), nil); err != nil {
+	look := slices.Concat([]string{"plan"}, j.Scans, []string{"--to", "prepare", "--out", how}, j.said(), j.memory())
+	if err := j.stage(ctx, lookStage, anew(look, how), nil); err != nil {
 		return "", err
 	}
 	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
-		[]string{"--config", how, "--out", data}), nil)
+		[]string{"--config", how, "--out", data}, j.memory()), nil)
+}
+
+// memory are the flags about the machine that those commands have, too, which read scans and compute
+// nothing.
+func (j *Job) memory() (flags []string) {
+	for _, flag := range j.Machine {
+		if strings.HasPrefix(flag, "--memory=") {
+			flags = append(flags, flag)
+		}
+	}
+	return flags
 }
 
 // said is the flag that says what the scans are.

@@ -562,9 +562,15 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	say := func(string, ...any) {}
 	v := &verbs{t: t, store: store, steps: 3000, cut: 5} // in fold 1
 	j := v.job("job", say)
-	j.Labels, j.Machine, j.Modality = []string{"--labels", "1"}, []string{"--device=cuda"}, "MR"
+	j.Labels, j.Modality = []string{"--labels", "1"}, "MR"
+	j.Machine = []string{"--device=cuda", "--memory=2GiB"}
 	if _, err := j.Run(t.Context()); !errors.Is(err, errCut) {
 		t.Fatal(err)
+	}
+	for _, call := range v.calls[:3] { // these compute nothing
+		if !strings.Contains(call, "--memory=2GiB") || strings.Contains(call, "--device") {
+			t.Errorf("%q", call)
+		}
 	}
 	j = v.job("job", say)
 	j.Labels = []string{"--labels", "2"}
