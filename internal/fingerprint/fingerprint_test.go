@@ -246,6 +246,55 @@ func TestUnreadableScans(t *testing.T) {
 	}
 }
 
+// Structures are counted that label maps hold, whether or not a file names them, and those that the
+// data set names; what is to be ignored is none.
+func TestClasses(t *testing.T) {
+	root := t.TempDir()
+	grid := volume.Grid{Shape: [3]int{14, 6, 5}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	for _, folder := range []string{"imagesTr", "labelsTr"} {
+		if err := os.Mkdir(filepath.Join(root, folder), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, from := range map[string]int{"a": 1, "b": 7} {
+		v := &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}
+		l := &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len())}
+		for at := range v.Int16 {
+			v.Int16[at] = int16(at % 1000)
+			if label := from + at%14 - 1; label >= from && label < from+7 {
+				l.Labels[at] = uint16(label)
+			}
+		}
+		err := errors.Join(nifti.Write(filepath.Join(root, "imagesTr", name+"_0000.nii.gz"), v),
+			nifti.WriteLabels(filepath.Join(root, "labelsTr", name+".nii.gz"), l))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for names, want := range map[string]int{
+		"": 14,
+		`{"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "tumour": 20}}`: 15,
+		`{"channel_names": {"0": "CT"}, "labels": {"background": 0, "liver": 1, "ignore": 13}}`: 13,
+	} {
+		path := filepath.Join(root, "dataset.json")
+		if err := os.WriteFile(path, []byte(names), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if names == "" {
+			os.Remove(path)
+		}
+		d, err := dataset.Detect(root, dataset.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, left, err := OfScans(t.Context(), d, volume.DefaultPreparation(), dataset.DefaultReadOptions(),
+			func(int, int) {})
+		if err != nil || len(left) > 0 || f.Classes != want {
+			t.Errorf("%s: %d classes, want %d; %v, %v", names, f.Classes, want, left, err)
+		}
+	}
+}
+
 // Of very many cases fewer values of each are kept, which tell nearly the same.
 func TestManyCases(t *testing.T) {
 	f := Foreground{most: 1 << 17}

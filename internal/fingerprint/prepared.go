@@ -42,7 +42,7 @@ func ofPrepared(store *prepared.Store, look func(prepared.Record) ([]Values, err
 	how := store.Preparation()
 	f := planning.Fingerprint{
 		Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: max(how.Inputs(), 1),
-		Classes: 1 + len(store.LabelNames()), Ready: true, Prepared: how.Spacing, Names: store.LabelNames(),
+		Ready: true, Prepared: how.Spacing, Names: store.LabelNames(),
 		Window: how.Window,
 	}
 	s := summing{of: &f, how: how, channels: make([]Foreground, f.Channels)}

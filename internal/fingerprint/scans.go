@@ -18,7 +18,7 @@ import (
 // of is what is known of a set of scans without reading any.
 func of(d *dataset.Dataset, how volume.Preparation) planning.Fingerprint {
 	return planning.Fingerprint{Modality: how.ModalityName(), Intensity: how.Scheme(), Channels: max(how.Inputs(), 1),
-		Classes: 1 + len(d.LabelNames), ChannelNames: how.Channels, Names: d.LabelNames, Window: how.Window}
+		ChannelNames: how.Channels, Names: d.LabelNames, Window: how.Window}
 }
 
 // forTraining are the cases that the data set does not hold back for testing.
@@ -143,8 +143,9 @@ func (s *summing) name(label uint16, name string) {
 	}
 }
 
-// finish sums the intensities up.
+// finish counts the classes, and sums the intensities up.
 func (s *summing) finish(values string) {
+	s.of.Classes = 1 + len(learnt(*s.of))
 	s.of.Values = "none: no voxel is labelled"
 	names := s.how.ChannelNames()
 	for n := range s.channels {
@@ -156,6 +157,25 @@ func (s *summing) finish(values string) {
 	}
 	s.of.Values = values
 	s.of.Within = s.channels[0].Share(s.of.Window[0], s.of.Window[1])
+}
+
+// learnt are the labels that a training learns where nobody chooses some: those that have a name,
+// and those that a scan has, but for the ones that are left out of it.
+func learnt(f planning.Fingerprint) map[uint16]bool {
+	labels := map[uint16]bool{}
+	for label := range f.Names {
+		labels[label] = true
+	}
+	for _, scan := range f.Scans {
+		for label := range scan.Millilitres {
+			labels[label] = true
+		}
+	}
+	delete(labels, 0)
+	for _, label := range volume.IgnoredLabels(f.Names) {
+		delete(labels, label)
+	}
+	return labels
 }
 
 // volumeOf is the volume of a voxel in millilitres.
