@@ -228,7 +228,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	switch {
 	case !unsized(cmd):
 	case o.Init == "":
-		err = run.plan(cmd, &o, &o.Train, cache, dev, o.Machine)
+		err = run.plan(cmd, &o, &o.Train, cache, o.Labels, dev, o.Machine)
 	default:
 		network := o.Network // the checkpoint's
 		err = run.planOf(cmd, &o, &o.Train, o.Init)

@@ -26,7 +26,8 @@ type nextOptions struct {
 }
 
 func newNext() *cobra.Command {
-	o := &nextOptions{Count: triage.Count, Format: triage.AsScan, Inference: segment.DefaultInference(), Machine: defaultDevice()}
+	o := &nextOptions{Count: triage.Count, Format: triage.AsScan, Inference: segment.DefaultInference(),
+		Machine: defaultDevice()}
 	return verb("next PREPARED", "Say which scan to label next, or which labels to look at again",
 		`Segments the prepared cases that have no labels and ranks them by what is doubtful about the label maps:
 volumes and heights unlike those of the labelled cases, missing structures, components, a partner on the

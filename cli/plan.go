@@ -32,6 +32,7 @@ type planOptions struct {
 	Dataset  dataset.Options `yaml:"dataset"`
 	Channels string          `yaml:"channels,omitempty" help:"channels of each scan, as prepare --channels has them"`
 	Modality string          `yaml:"modality,omitempty" help:"what the scans are, as prepare --modality has it: CT, MR, PT or another of DICOM's words; empty: as the scans say"`
+	Learn    []string        `yaml:"learn" help:"labels to learn, as finetune --labels has them; empty: all"`
 	Memory   gibibytes       `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 	Machine  deviceOptions   `yaml:"machine"`
 	Force    bool            `yaml:"force" help:"replace a file that is there"`
@@ -86,7 +87,11 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 		defer store.Close()
 		from = paths[0]
 	}
-	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, pace.Machine{Store: store, Hours: o.Hours}, o.Memory)
+	if err := learns(&f, o.Learn); err != nil {
+		return err
+	}
+	p, err := makePlan(cmd.Context(), cmd.ErrOrStderr(), dev, &f, pace.Machine{Store: store, Labels: o.Learn,
+		Hours: o.Hours}, o.Memory)
 	if err != nil {
 		return err
 	}
@@ -103,7 +108,7 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 // planPreparation plans how scans are prepared, and no training of them.
 func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours",
-		"device"); err != nil {
+		"learn", "device"); err != nil {
 		return err
 	}
 	f, store, err := o.fingerprint(cmd, paths)
@@ -337,7 +342,17 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 		fmt.Sprintf("crop: [%d, %d, %d]\n", q.Crop[0], q.Crop[1], q.Crop[2]) + fmt.Sprintf("patch: [%d, %d, %d]\n",
 		q.Patch[0], q.Patch[1], q.Patch[2]) +
 		fmt.Sprintf("batch: %d\n", q.Batch) + train(p.Pretrain, puzzlesValidated)
-	finetune := network + fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
+	finetune := network
+	if len(o.Learn) > 0 {
+		labels, err := config.Marshal(&struct {
+			Labels []string `yaml:"labels"`
+		}{o.Learn})
+		if err != nil {
+			return err
+		}
+		finetune = string(labels) + network
+	}
+	finetune += fmt.Sprintf("crop: [%d, %d, %d]\nbatch: %d\n", p.Finetune.Crop[0], p.Finetune.Crop[1],
 		p.Finetune.Crop[2], p.Finetune.Batch) + train(p.Steps, max(p.Validations, 1))
 	data := ""
 	if from != "" {

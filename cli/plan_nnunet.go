@@ -29,7 +29,7 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 		return withHint(usagef("--to %s plans for one folder of nnUNet_raw", o.To), "name one folder")
 	}
 	if err := notBeside(cmd, "nnU-Net's plan knows no time and no machine, and has the channels of dataset.json", o.To,
-		"hours", "memory", "device", "channels"); err != nil {
+		"hours", "memory", "device", "channels", "learn"); err != nil {
 		return err
 	}
 	encoder := planning.Plain

@@ -89,7 +89,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	defer closeDevice()
 	task, settings := pretext.Chosen(&o.Task)
 	if unsized(cmd) {
-		if err := run.plan(cmd, &o, settings.Common().Train, store, dev, o.Machine); err != nil {
+		if err := run.plan(cmd, &o, settings.Common().Train, store, nil, dev, o.Machine); err != nil {
 			return err
 		}
 	}

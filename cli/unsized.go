@@ -23,6 +23,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -56,6 +57,14 @@ func unsized(cmd *cobra.Command) bool {
 
 // defaultHours is the time that is planned for where nobody says one.
 const defaultHours = 1
+
+// learns makes a fingerprint that of a training on these labels alone; none: all.
+func learns(f *planning.Fingerprint, labels []string) (err error) {
+	if len(labels) > 0 {
+		f.Classes, err = segment.CountClasses(labels, f.Names)
+	}
+	return err
+}
 
 // makePlan plans for a device, and for the memory that there is. m says the hours, and on what
 // steps are timed.
@@ -94,9 +103,12 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, m p
 
 // plan gives the settings o of a training without sizes those of a plan for its cases, which is
 // kept in the run's folder.
-func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, dev voxsaw.Device,
-	machine deviceOptions) error {
+func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, labels []string,
+	dev voxsaw.Device, machine deviceOptions) error {
 	f := fingerprint.OfRecords(store)
+	if err := learns(&f, labels); err != nil {
+		return err
+	}
 	f.Puzzles = planning.NoPuzzles
 	if cmd.Name() == "pretrain" {
 		f.Puzzles = planning.PuzzlesApart
@@ -105,8 +117,8 @@ func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *pr
 	if hours == 0 {
 		hours = defaultHours
 	}
-	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Loaders: r.loaders.n, Hours: hours}, machine,
-		r.memory)
+	p, text, err := planFor(cmd, &f, dev, pace.Machine{Store: store, Labels: labels, Loaders: r.loaders.n,
+		Hours: hours}, machine, r.memory)
 	if err != nil {
 		return err
 	}
@@ -201,10 +213,13 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 		}
 		defer closeDevice()
 		of := fingerprint.OfRecords(store)
+		if err := learns(&of, o.Finetune.Labels); err != nil {
+			return err
+		}
 		of.Puzzles = planning.PuzzlesApart
 		var p *planning.Plan
-		if p, text, err = planFor(cmd, &of, dev, pace.Machine{Store: store, Hours: defaultHours}, o.Machine,
-			o.Memory); err != nil {
+		if p, text, err = planFor(cmd, &of, dev, pace.Machine{Store: store, Labels: o.Finetune.Labels,
+			Hours: defaultHours}, o.Machine, o.Memory); err != nil {
 			return err
 		}
 		say(cmd.ErrOrStderr(),

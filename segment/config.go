@@ -495,6 +495,17 @@ func parseClasses(entries []string) ([][]uint16, error) {
 	return classes, nil
 }
 
+// CountClasses is how many classes a network has, the background among them, that learns labels as
+// [Config].Labels has them, of data in which labels have such names.
+func CountClasses(labels []string, names map[uint16]string) (int, error) {
+	written, err := numbered(labels, names)
+	if err != nil {
+		return 0, config.Mistaken(err)
+	}
+	classes, err := parseClasses(written)
+	return 1 + len(classes), config.Mistaken(err)
+}
+
 // classTable gives each label's class, 0 for those that are not segmented.
 func classTable(classes [][]uint16) []uint16 {
 	table := make([]uint16, 1<<16)

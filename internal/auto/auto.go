@@ -268,8 +268,8 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		[]string{"--config", how, "--out", data}, j.memory()), nil)
 }
 
-// memory are the flags about the machine that those commands have, too, which read scans and compute
-// nothing.
+// memory are the flags about the machine that those commands have, too, which read scans and
+// compute nothing.
 func (j *Job) memory() (flags []string) {
 	for _, flag := range j.Machine {
 		if strings.HasPrefix(flag, "--memory=") {
@@ -370,12 +370,18 @@ func (j *Job) usedUp(where string) error {
 // with labels are.
 func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error) {
 	path := j.at(planFile)
+	learn := slices.Clone(j.Labels)
+	for n, word := range learn {
+		if n%2 == 0 && word == "--labels" { // another word there, where labels are files
+			learn[n] = "--learn"
+		}
+	}
 	carryOut := func(name string, share int) (*plan, error) {
 		if err := j.inTime(name); err != nil {
 			return nil, err
 		}
 		hours := hoursOf(j.forTraining() / time.Duration(share))
-		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, j.Machine)
+		args := slices.Concat([]string{"plan", data, "--hours", hours, "--out", path}, learn, j.Machine)
 		if err := j.stage(ctx, name, anew(args, path), nil); err != nil {
 			return nil, err
 		}

@@ -137,7 +137,8 @@ func (v *verbs) begin(args []string) {
 				return
 			}
 		}
-		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\ntrain: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
+		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\n"+
+			"train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
 			"validate_every: 200, checkpoint_every: 100}\n")
 	}
 }
@@ -572,6 +573,9 @@ func TestGoesOnAsItBegan(t *testing.T) {
 			t.Errorf("%q", call)
 		}
 	}
+	if plan := v.calls[3]; !strings.HasPrefix(plan, "plan") || !strings.Contains(plan, "--learn 1 ") {
+		t.Errorf("%q", plan)
+	}
 	j = v.job("job", say)
 	j.Labels = []string{"--labels", "2"}
 	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "other labels: --labels 1") {
@@ -841,7 +845,7 @@ func TestTimeOfTheList(t *testing.T) {
 	v.work([]string{"finetune", "--out", "job/fold1"})
 	j := v.job("job", quiet)
 	j.state.Folds = &Folds{Of: 2, One: true, All: true}
-	j.state.Stages = []*record{{Name: "fold1", Seconds: 100}} // of which 54 are 2 cases of 27 windows
+	j.state.Stages = []*record{{Name: "fold1", Seconds: 100}} // 54 of 2 cases of 27 windows
 	j.labelled, j.bare = make([][3]int, 4), make([][3]int, 12)
 	for _, all := range [][][3]int{j.labelled, j.bare} {
 		for n := range all {
@@ -862,8 +866,8 @@ func TestTimeOfTheList(t *testing.T) {
 	}
 }
 
-// Where the list by all networks does not fit into what is left there are fewer, and the job ends in
-// its time.
+// Where the list by all networks does not fit into what is left there are fewer, and the job ends
+// in its time.
 func TestListInTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cases")
 	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())

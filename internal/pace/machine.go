@@ -29,6 +29,7 @@ type Machine struct {
 	Loaders int             // goroutines that prepare data, as of [voxsaw.RunOptions]
 	Hours   float64         // that are planned
 	Store   *prepared.Store // what will be trained on; nil: a scan is made up
+	Labels  []string        // of it that will be learnt, as [segment.Config] has them; empty: all
 	// Timing is told what is going to be timed.
 	Timing func(what string)
 
@@ -86,6 +87,9 @@ func (m *Machine) Finetune(w planning.Work) (planning.Timing, error) {
 	return m.time(w, true, func(ctx context.Context, data sample.Data, steps int, o voxsaw.RunOptions) error {
 		c := segment.DefaultConfig()
 		c.Network, c.Crop, c.Batch, c.Train = w.Network, w.Crop, w.Batch, stepsAlone(c.Train, steps)
+		if data.Store == m.Store { // what is made up has no other labels
+			c.Labels = m.Labels
+		}
 		_, _, err := segment.Finetune(ctx, m.Device, c, data, "", o)
 		return err
 	})

@@ -103,3 +103,18 @@ func TestMachineLearnsFromTheCases(t *testing.T) {
 		t.Errorf("%v, want %v", err, want)
 	}
 }
+
+// It learns the labels that will be learnt, and no others.
+func TestMachineLearnsTheLabels(t *testing.T) {
+	m := machine(t, store(t, true))
+	one := small
+	one.Network.Classes = 2
+	m.Labels = []string{"liver"}
+	if timing, err := m.Finetune(one); err != nil || timing.MadeUp {
+		t.Errorf("%+v, %v", timing, err)
+	}
+	m.Labels = []string{"no organ"}
+	if _, err := m.Finetune(one); err == nil || !strings.Contains(err.Error(), "no organ") {
+		t.Errorf("a label that the cases have not: %v", err)
+	}
+}
