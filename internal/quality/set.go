@@ -69,8 +69,25 @@ type ranges struct {
 	of                int // cases that could have it: nobody left it undrawn there
 	logVolume, height Range
 	pieces            []int // components, ascending
+	by                map[piecesOf]bool
 	agreement, dsc    Range
 	cut               map[rune]int // cases in which the edge of the scan cuts it
+}
+
+// piecesOf is how many components a case has.
+type piecesOf struct {
+	id string
+	n  int
+}
+
+// seldom says whether so many components are too rare: no more than a twentieth of the cases has as
+// many, or the judged one alone, where it is one of these.
+func (r *ranges) seldom(id string, n int) bool {
+	most := len(r.pieces) / 20
+	if r.by[piecesOf{id, n}] {
+		most = max(most, 1)
+	}
+	return len(r.pieces) >= Fewest && r.withPieces(n) <= most
 }
 
 // withPieces counts the cases that have as many components, or more.
@@ -88,11 +105,12 @@ func NewSet(cases []Case) *Set {
 		for _, one := range c.Structures {
 			key := one.Key()
 			if all[key] == nil {
-				all[key], s.structures[key] = &values{}, &ranges{cut: map[rune]int{}}
+				all[key], s.structures[key] = &values{}, &ranges{cut: map[rune]int{}, by: map[piecesOf]bool{}}
 			}
 			v := all[key]
 			v.logVolume, v.height = append(v.logVolume, math.Log(one.Volume)), append(v.height, one.Height)
 			s.structures[key].pieces = append(s.structures[key].pieces, one.Components)
+			s.structures[key].by[piecesOf{c.ID, one.Components}] = true
 			for _, edge := range one.Cut {
 				s.structures[key].cut[edge]++
 			}
@@ -235,8 +253,7 @@ func (s *Set) Judge(c Case) []Finding {
 		add(key, z, "volume %.3g ml, where others have %.3g ml (z %+.1f)", one.Volume, math.Exp(r.logVolume.Median), z)
 		z = r.height.Z(one.Height)
 		add(key, z, "height %.3g mm, where others have %.3g mm (z %+.1f)%s", one.Height, r.height.Median, z, cut)
-		if more := r.withPieces(one.Components); one.Components > r.pieces[len(r.pieces)/2] &&
-			more <= max(1, len(r.pieces)/20) && len(r.pieces) >= Fewest {
+		if one.Components > r.pieces[len(r.pieces)/2] && r.seldom(c.ID, one.Components) {
 			z = certain
 			if one.Largest > 0.99 { // a few stray voxels are little, however rare
 				z = Unusual

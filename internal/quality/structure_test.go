@@ -263,6 +263,21 @@ func TestJudge(t *testing.T) {
 		!strings.HasPrefix(found[0].Reason, "4 components, where others have 1") {
 		t.Errorf("pieces: %v", found)
 	}
+	// One of eight drawn cases has three, as the label map of another case does: that is no twentieth.
+	few := slices.Clone(cases[:8])
+	few[7].ID, few[7].Structures = "in three", slices.Clone(few[7].Structures)
+	few[7].Structures[2].Components = 3
+	for _, c := range []struct {
+		id      string
+		pieces  int
+		unusual bool
+	}{{"another", 3, false}, {"another", 4, true}, {"in three", 3, true}} {
+		odd := usual()
+		odd.ID, odd.Structures[2].Components = c.id, c.pieces
+		if found := NewSet(few).Judge(odd); (len(found) > 0) != c.unusual {
+			t.Errorf("%s in %d pieces: %v", c.id, c.pieces, found)
+		}
+	}
 }
 
 // Where a structure was drawn in few cases, label maps are held against each other; where it was
