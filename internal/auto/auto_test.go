@@ -922,3 +922,39 @@ func TestListInTime(t *testing.T) {
 		}
 	}
 }
+
+// What a list and a report took that are made anew for more networks is time of the job.
+func TestForgottenTimeIsSpent(t *testing.T) {
+	store := cases(t, 6)
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: store, steps: 100, share: 1}
+	v.takes = func(args []string) time.Duration {
+		switch args[0] {
+		case "finetune":
+			if flagOf(args, "--hold-out") == "" {
+				return 40 * time.Minute // the second training is left out
+			}
+			return 20 * time.Minute
+		case "next", "report":
+			return 4 * time.Minute
+		}
+		return 0
+	}
+	v.clock(1)
+	if _, err := v.job("job", quiet).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(v.calls, "\n"); strings.Contains(text, "job/all ") {
+		t.Fatalf("%q", v.calls)
+	}
+	v.end = v.end.Add(time.Hour)
+	j := v.job("job", quiet)
+	j.Hours = 2
+	if _, err := j.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const all = (40 + 20 + 2*8) * time.Minute
+	if passed := v.now.Sub(time.Unix(1e9, 0)); passed != all || j.spent().Round(time.Second) != all {
+		t.Errorf("%v have passed, and %v are said to be spent, of %v", passed, j.spent(), all)
+	}
+}

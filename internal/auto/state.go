@@ -37,8 +37,9 @@ type state struct {
 	Data     string `json:"data,omitempty"`  // fingerprint of the prepared cases
 	Files    int    `json:"files,omitempty"` // below the scans' paths, when they were prepared
 	// Folds are decided on once the plan is there; nil: not yet.
-	Folds  *Folds    `json:"folds,omitempty"`
-	Stages []*record `json:"stages"`
+	Folds     *Folds    `json:"folds,omitempty"`
+	Stages    []*record `json:"stages"`
+	Forgotten float64   `json:"forgotten,omitempty"` // seconds of stages that are to be done anew
 }
 
 // Folds are the fine-tunings of a job.
@@ -92,9 +93,15 @@ func (s *state) find(name string) *record {
 	return nil
 }
 
-// forget makes stages ones that have not begun.
+// forget makes stages ones that have not begun. The time that they took is spent.
 func (s *state) forget(names ...string) {
-	s.Stages = slices.DeleteFunc(s.Stages, func(r *record) bool { return slices.Contains(names, r.Name) })
+	s.Stages = slices.DeleteFunc(s.Stages, func(r *record) bool {
+		gone := slices.Contains(names, r.Name)
+		if gone {
+			s.Forgotten += r.Seconds
+		}
+		return gone
+	})
 }
 
 // members are the files in the folder of the model.
@@ -355,6 +362,7 @@ func (j *Job) count(r *record, before float64, began time.Time) (end func() erro
 func (j *Job) within() time.Duration { return time.Duration(j.Hours * float64(time.Hour)) }
 
 func (j *Job) spent() (d time.Duration) {
+	d = time.Duration(j.state.Forgotten * float64(time.Second))
 	for _, r := range j.state.Stages {
 		d += r.took()
 	}
