@@ -49,6 +49,10 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if n := len(f.Spacings); n != f.Training {
+		say(cmd.ErrOrStderr(), "WARNING: dataset.json says numTraining %d, of %s that are there with labels: nnU-Net's "+
+			"batches go by what it says; write the right number into it", f.Training, numbers.Count(n, "case"))
+	}
 	text, p, err := f.Plans(encoder, nnunetMemory)
 	if err != nil {
 		return err

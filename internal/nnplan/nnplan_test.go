@@ -2,11 +2,13 @@ package nnplan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +98,41 @@ func TestPlans(t *testing.T) {
 		if len(want) < 10 || values == 0 {
 			t.Errorf("%s: %d keys and %d statistics were compared", e.PlansName, len(want), values)
 		}
+	}
+}
+
+// numTraining is what nnU-Net reckons with, however many cases lie there.
+func TestNumTraining(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "Dataset007_Tiny")
+	if err := os.CopyFS(folder, os.DirFS(filepath.Join(golden, "Dataset007_Tiny"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "dataset.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`"numTraining": *4`).ReplaceAll(text, []byte(`"numTraining": 4000`))
+	if err := os.WriteFile(path, changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Extract(t.Context(), folder, dataset.DefaultReadOptions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, p, err := f.Plans(planning.Plain, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Spacings, f.Shapes = slices.Repeat(f.Spacings, 1000), slices.Repeat(f.Shapes, 1000)
+	_, all, err := f.Plans(planning.Plain, 8)
+	f.Training = 4
+	_, few, failed := f.Plans(planning.Plain, 8)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	if p.Full.Batch != all.Full.Batch || p.Full.Batch == few.Full.Batch {
+		t.Errorf("a batch of %d; of 4000 scans %d, of 4 %d", p.Full.Batch, all.Full.Batch, few.Full.Batch)
 	}
 }
 

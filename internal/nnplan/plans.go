@@ -14,7 +14,7 @@ import (
 
 // Plans is plans.json for an encoder and a memory target in GB, and the plan that it says.
 func (f *Fingerprint) Plans(e planning.Encoder, gigabytes float64) ([]byte, *planning.NNUNet, error) {
-	p, err := planning.NNUNetPlan(f.Spacings, f.Shapes, f.Labels, e, gigabytes)
+	p, err := planning.NNUNetPlan(f.Spacings, f.Shapes, f.Training, f.Labels, e, gigabytes)
 	if err != nil {
 		return nil, nil, err
 	}

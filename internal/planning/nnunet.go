@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -100,7 +101,11 @@ type NNUNet struct {
 // NNUNetPlan plans as nnU-Net does for a network of so many outputs that takes so much memory of a
 // GPU. Spacings and shapes are along the axes (i, j, k), the shapes of what is left of each scan
 // without the zeros around it.
-func NNUNetPlan(spacings [][3]float64, shapes [][3]int, outputs int, e Encoder, gigabytes float64) (*NNUNet, error) {
+//
+// said is how many scans the data set says it has (numTraining), by which nnU-Net reckons how many
+// voxels there are; 0: as many as there are.
+func NNUNetPlan(spacings [][3]float64, shapes [][3]int, said, outputs int, e Encoder, gigabytes float64) (*NNUNet,
+	error) {
 	if len(spacings) == 0 || len(spacings) != len(shapes) {
 		return nil, fmt.Errorf("%d spacings and %d shapes: a plan needs at least one scan", len(spacings), len(shapes))
 	}
@@ -133,7 +138,7 @@ func NNUNetPlan(spacings [][3]float64, shapes [][3]int, outputs int, e Encoder, 
 	for a, from := range p.Forward {
 		spacing[a], shape[a] = p.Spacing[from], median[from]
 	}
-	scans := float64(len(spacings))
+	scans := float64(cmp.Or(said, len(spacings)))
 	p.Full = e.configure(spacing, shape, product(shape)*scans, outputs, gigabytes)
 	p.Flat = e.configure(flat(spacing), flat(shape), product(shape)*scans, outputs, gigabytes)
 	p.Low = e.lowResolution(p.Full, spacing, shape, scans, outputs, gigabytes)

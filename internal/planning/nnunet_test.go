@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -86,7 +87,7 @@ func TestNNUNetPlans(t *testing.T) {
 	for _, g := range goldens(t) {
 		for key, e := range map[string]Encoder{"plain": Plain, "residual": Residual} {
 			want := g.Plans[key]
-			p, err := NNUNetPlan(reversed(g.Spacings), reversed(g.Shapes), g.Outputs, e, g.Gigabytes)
+			p, err := NNUNetPlan(reversed(g.Spacings), reversed(g.Shapes), 0, g.Outputs, e, g.Gigabytes)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", g.Name, key, err)
 			}
@@ -129,20 +130,43 @@ func same(t *testing.T, name string, got Configuration, want goldenConfiguration
 func TestNNUNetRefuses(t *testing.T) {
 	one := [][3]float64{{1, 1, 1}}
 	for name, call := range map[string]func() (*NNUNet, error){
-		"no scan":    func() (*NNUNet, error) { return NNUNetPlan(nil, nil, 2, Plain, 8) },
-		"no voxel":   func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{0, 5, 5}}, 2, Plain, 8) },
-		"no spacing": func() (*NNUNet, error) { return NNUNetPlan([][3]float64{{0, 1, 1}}, [][3]int{{5, 5, 5}}, 2, Plain, 8) },
-		"not a number": func() (*NNUNet, error) {
-			return NNUNetPlan([][3]float64{{math.NaN(), 1, 1}}, [][3]int{{5, 5, 5}}, 2, Plain, 8)
+		"no scan":  func() (*NNUNet, error) { return NNUNetPlan(nil, nil, 0, 2, Plain, 8) },
+		"no voxel": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{0, 5, 5}}, 0, 2, Plain, 8) },
+		"no spacing": func() (*NNUNet, error) {
+			return NNUNetPlan([][3]float64{{0, 1, 1}}, [][3]int{{5, 5, 5}}, 0, 2, Plain, 8)
 		},
-		"no memory": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{5, 5, 5}}, 2, Plain, 0) },
+		"not a number": func() (*NNUNet, error) {
+			return NNUNetPlan([][3]float64{{math.NaN(), 1, 1}}, [][3]int{{5, 5, 5}}, 0, 2, Plain, 8)
+		},
+		"no memory": func() (*NNUNet, error) { return NNUNetPlan(one, [][3]int{{5, 5, 5}}, 0, 2, Plain, 0) },
 	} {
 		if p, err := call(); err == nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
 	// A target that nothing fits into ends with the smallest patch.
-	if p, err := NNUNetPlan(one, [][3]int{{64, 64, 64}}, 2, Plain, 1e-9); err != nil || p.Full.Batch != leastBatch {
+	if p, err := NNUNetPlan(one, [][3]int{{64, 64, 64}}, 0, 2, Plain, 1e-9); err != nil || p.Full.Batch != leastBatch {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// How many scans there are is what the data set says: nnU-Net multiplies the median's voxels by it,
+// of which a batch covers no more than a twentieth.
+func TestScansThatAreSaid(t *testing.T) {
+	of := func(n, said int) *NNUNet {
+		t.Helper()
+		p, err := NNUNetPlan(slices.Repeat([][3]float64{{1, 1, 1}}, n), slices.Repeat([][3]int{{64, 64, 64}}, n), said,
+			2, Plain, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// One patch is a scan: 200 scans allow 10 of them, 100 allow 5.
+	if one, all := of(1, 200), of(200, 0); !reflect.DeepEqual(one, all) || one.Full.Batch != 10 {
+		t.Errorf("%+v where 200 scans are said, %+v where they are there", one.Full, all.Full)
+	}
+	if p := of(200, 100); p.Full.Batch != 5 {
+		t.Errorf("a batch of %d, want 5", p.Full.Batch)
 	}
 }
