@@ -93,7 +93,18 @@ func (s *FinetuneSettings) resolve(data Marked) error {
 		}
 	}
 	s.Classes = data.Photos.Classes()
-	return data.check()
+	if err := data.check(); err != nil {
+		return err
+	}
+	if s.ValidatePhotos <= 0 || len(data.Validate) == 0 {
+		return nil
+	}
+	if held := Spread(data.Validate, s.ValidatePhotos); !data.marked(held) {
+		return fmt.Errorf("validate_photos is %d, and nothing is marked on that many of the %d photographs of the side "+
+			"%s, spread evenly (difficult objects do not count): they cannot be scored; raise it, or set 0 for all of them",
+			s.ValidatePhotos, len(data.Validate), data.Photos.Split(held[0]))
+	}
+	return nil
 }
 
 func (s *FinetuneSettings) check() error {
@@ -172,11 +183,16 @@ func (m Marked) check() error {
 		}
 	}
 	for _, numbers := range [][]int{m.Validate, m.Test} {
-		if len(numbers) > 0 && !slices.ContainsFunc(m.positives(numbers), func(n int) bool { return n > 0 }) {
+		if len(numbers) > 0 && !m.marked(numbers) {
 			return fmt.Errorf("nothing is marked on the %d photographs of the side %s: it cannot be scored; complete Annotations, and prepare again", len(numbers), m.Photos.Split(numbers[0]))
 		}
 	}
 	return nil
+}
+
+// marked says whether an object is marked on photographs that is not difficult.
+func (m Marked) marked(numbers []int) bool {
+	return slices.ContainsFunc(m.positives(numbers), func(n int) bool { return n > 0 })
 }
 
 // positives counts the objects of each class that are not difficult.

@@ -382,6 +382,20 @@ func TestFinetuneRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), "layout folder: fine-tuning takes Pascal VOC's") {
 		t.Errorf("a folder of classes: %v", err)
 	}
+	// The first of the photographs to validate on shows what is too difficult to count.
+	store, root := vocOfSize(t, voctest.Options{Train: 6, Val: 3, Test: 3, Side: 64, Seed: 1},
+		write("Annotations/000007.xml", "<annotation><object><name>disc</name><difficult>1</difficult>"+
+			"<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>"))
+	data := marked(t, store, OnTrain)
+	for n, want := range map[int]string{0: "", 1: "validate_photos is 1, and nothing is marked on that many of the 3", 2: ""} {
+		classify, detect := smallClassify(), smallDetect(root)
+		classify.ValidatePhotos, detect.ValidatePhotos = n, n
+		for _, err := range []error{classify.Resolve(data), detect.Resolve(data)} {
+			if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("validate_photos %d: %v", n, err)
+			}
+		}
+	}
 	store, _ = vocOf(t, nil)
 	for want, set := range map[string]func(*Multilabel){
 		"prepare them larger":         func(c *Multilabel) { c.Crop = 65 },
