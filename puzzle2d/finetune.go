@@ -101,7 +101,8 @@ func (s *FinetuneSettings) resolve(data Marked) error {
 	}
 	if held := Spread(data.Validate, s.ValidatePhotos); !data.marked(held) {
 		return fmt.Errorf("validate_photos is %d, and nothing is marked on that many of the %d photographs of the side "+
-			"%s, spread evenly (difficult objects do not count): they cannot be scored; raise it, or set 0 for all of them",
+			"%s, spread evenly (difficult objects do not count): they cannot be scored; "+
+			"raise it, or set 0 for all of them",
 			s.ValidatePhotos, len(data.Validate), data.Photos.Split(held[0]))
 	}
 	return nil

@@ -387,7 +387,9 @@ func TestFinetuneRefuses(t *testing.T) {
 		write("Annotations/000007.xml", "<annotation><object><name>disc</name><difficult>1</difficult>"+
 			"<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>"))
 	data := marked(t, store, OnTrain)
-	for n, want := range map[int]string{0: "", 1: "validate_photos is 1, and nothing is marked on that many of the 3", 2: ""} {
+	for n, want := range map[int]string{
+		0: "", 1: "validate_photos is 1, and nothing is marked on that many of the 3", 2: "",
+	} {
 		classify, detect := smallClassify(), smallDetect(root)
 		classify.ValidatePhotos, detect.ValidatePhotos = n, n
 		for _, err := range []error{classify.Resolve(data), detect.Resolve(data)} {

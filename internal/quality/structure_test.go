@@ -263,7 +263,7 @@ func TestJudge(t *testing.T) {
 		!strings.HasPrefix(found[0].Reason, "4 components, where others have 1") {
 		t.Errorf("pieces: %v", found)
 	}
-	// One of eight drawn cases has three, as the label map of another case does: that is no twentieth.
+	// One of eight drawn cases has three, as the label map of another case does: no twentieth.
 	few := slices.Clone(cases[:8])
 	few[7].ID, few[7].Structures = "in three", slices.Clone(few[7].Structures)
 	few[7].Structures[2].Components = 3
