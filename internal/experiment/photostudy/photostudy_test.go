@@ -136,6 +136,11 @@ func TestRun(t *testing.T) {
 	if err != nil || kept.Settings["pretrain.patch"] != "16" || kept.Settings["transfer.2.layer"] != "conv5" {
 		t.Errorf("kept settings %v, %v", kept.Settings, err)
 	}
+	// the time of the steps in all sittings, as their log has it
+	status, err := train.ReadStatus(filepath.Join(s.Out, "arms", "puzzles", "seed-1"))
+	if err != nil || status.Time == 0 || kept.Elapsed != status.Time {
+		t.Errorf("training took %v, and its log has %v, %v", kept.Elapsed, status.Time, err)
+	}
 	solved, transfer := solvedTable(p, results), transferTable(p, results)
 	// puzzles: two rounds, unary and binary, and only; K-way: only
 	if len(solved.Rows) != 2*2+1+1 || len(transfer.Rows) != 8 {

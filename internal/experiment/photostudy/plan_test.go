@@ -1,11 +1,16 @@
 package photostudy
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
 // Each arm is compared with random weights of its own network, where the plan has them.
@@ -62,6 +67,50 @@ func TestOtherProposals(t *testing.T) {
 		old := map[string]string{"finetune.2.proposals_digest": digest}
 		if got := (&runner{}).same(old, now, "jigsaw"); got != want {
 			t.Errorf("a result of proposals %s is taken: %v, want %v", digest, got, want)
+		}
+	}
+}
+
+// First weights are those of their digest, wherever the file lies; an earlier version noted the
+// file alone. An arm does not go on with others.
+func TestFirstWeightsGoByTheirDigest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights.safetensors")
+	if err := os.WriteFile(path, []byte("weights"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := DefaultPlan()
+	p.Arms = []Arm{{Name: "puzzles", Pretrain: config.NewSection("{checkpoint: " + path + "}\n")}}
+	chosen, err := p.settings(p.Arms[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{own: map[string]puzzle2d.Data{"": {Photos: &photos.Store{}}}}
+	now, err := r.settings(p.Arms[0], &chosen)
+	if err != nil || now[checkpointKey] != path || len(now[weightsKey]) != 64 {
+		t.Fatalf("%v, %v", now, err)
+	}
+	with := func(path, digest string) map[string]string {
+		old := maps.Clone(now)
+		if old[checkpointKey], old[weightsKey] = path, digest; digest == "" {
+			delete(old, weightsKey)
+		}
+		return old
+	}
+	for n, c := range []struct {
+		old           map[string]string
+		same, refused bool
+	}{
+		{now, true, false},
+		{with("elsewhere", now[weightsKey]), true, false},
+		{with(path, "another"), false, true},
+		{with(path, ""), true, false}, // of an earlier version
+		{with("elsewhere", ""), false, false},
+	} {
+		if got := r.same(c.old, now, chosen.Chosen); got != c.same {
+			t.Errorf("%d: the same: %v", n, got)
+		}
+		if err := otherWeights("arm", c.old, now); (err != nil) != c.refused {
+			t.Errorf("%d: %v", n, err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Result struct {
 	Seed    uint64        `json:"seed"`
 	Task    string        `json:"task"` // empty: random weights
 	Steps   int           `json:"steps"`
-	Elapsed time.Duration `json:"elapsed_ns"` // of the training
+	Elapsed time.Duration `json:"elapsed_ns"` // of the steps of the training, in all sittings
 	Score   float64       `json:"score"`      // of the last validation
 	// Solved are the puzzles of held-out photographs, by how they were solved: "unary", "binary"
 	// (both of the same weights), "only" (among Plan.Only orders)
@@ -292,6 +292,9 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if err := r.Group().FromRoot(&old); err != nil {
 		return old, err
 	}
+	if err := otherWeights(folder, old.Settings, result.Settings); err != nil {
+		return result, err
+	}
 	if r.same(old.Settings, result.Settings, chosen.Chosen) {
 		if !old.Unfinished {
 			return old, nil
@@ -307,9 +310,6 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		result.Task = chosen.Chosen
 		if n.checkpoint, err = r.train(ctx, n); err != nil {
 			return result, err
-		}
-		if result.Solved != nil || result.Transfer != nil || result.Finetuned != nil {
-			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
 		}
 	}
 	return result, r.Group().AtRoot(func() error {
@@ -355,12 +355,34 @@ func (r *runner) same(old, now map[string]string, task string) bool {
 		return false
 	}
 	filled := maps.Clone(old)
+	now = maps.Clone(now)
+	if old[weightsKey] != "" && now[weightsKey] != "" {
+		filled[checkpointKey] = now[checkpointKey] // wherever the file lies
+	} else {
+		delete(filled, weightsKey) // an earlier version did not note it, or the file is gone
+		delete(now, weightsKey)
+	}
 	for key, value := range known {
 		if _, ok := old[key]; !ok && now[key] == value {
 			filled[key] = value
 		}
 	}
 	return maps.Equal(filled, now)
+}
+
+// The settings of the first weights of an arm: the file, and its digest, which tells them from
+// others.
+const checkpointKey, weightsKey = "pretrain.checkpoint", "pretrain.checkpoint_digest"
+
+// otherWeights refuses to go on with an arm that has begun with other first weights than are in the
+// file now: its training would go on with those.
+func otherWeights(folder string, old, now map[string]string) error {
+	before, is := old[weightsKey], now[weightsKey]
+	if before == "" || is == "" || before == is {
+		return nil
+	}
+	return &voxsaw.ChangedError{Path: folder, Changes: []string{fmt.Sprintf("%s: %s has other weights than when the "+
+		"arm was trained (SHA-256 %.12s then, %.12s now)", checkpointKey, now[checkpointKey], before, is)}}
 }
 
 // leaves are the settings of a part of a configuration, by their dotted keys.
@@ -383,6 +405,14 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 	all, err := leaves("pretrain.", &experiment.Pretrain{OneOf: *chosen})
 	if err != nil {
 		return nil, err
+	}
+	if all[checkpointKey] != "" {
+		switch digest, err := atomicfile.SHA256(TaskOf(chosen.Value()).Checkpoint); {
+		case err == nil:
+			all[weightsKey] = digest
+		case !errors.Is(err, fs.ErrNotExist): // a training that begins with it says so
+			return nil, err
+		}
 	}
 	all["random"], all["photos"] = strconv.FormatBool(arm.Random), r.own[arm.Photos].Photos.Fingerprint()
 	count := map[string]int{}
@@ -433,6 +463,11 @@ func (r *runner) train(ctx context.Context, n network) (checkpoint string, err e
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), n.task.Items)
 	summary, err := n.task.Run(ctx, r.Device, n.data, r.Setting.Run(n.folder, nil, observer))
 	r.Console.Trained()
-	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
+	result.Steps, result.Score = summary.Step, summary.Validation.Score
+	if err == nil && r.Group().Rank == 0 { // who writes the log, and the result
+		var status train.Status
+		status, err = train.ReadStatus(n.folder)
+		result.Elapsed = status.Time
+	}
 	return train.Last(n.folder), err
 }
