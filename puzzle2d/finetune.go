@@ -235,20 +235,33 @@ type ClassPrecision struct {
 	Area         float64
 }
 
+// classJSON is a ClassPrecision as JSON has it, null for NaN.
+type classJSON struct {
+	Class        string   `json:"class"`
+	Positives    int      `json:"positives"`
+	ElevenPoints *float64 `json:"ap_11_points"`
+	Area         *float64 `json:"ap_area"`
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (c ClassPrecision) MarshalJSON() ([]byte, error) {
-	number := func(v float64) *float64 {
-		if math.IsNaN(v) {
-			return nil
-		}
-		return &v
+	j := classJSON{c.Class, c.Positives, &c.ElevenPoints, &c.Area}
+	if math.IsNaN(c.ElevenPoints) {
+		j.ElevenPoints = nil
 	}
-	return json.Marshal(struct {
-		Class        string   `json:"class"`
-		Positives    int      `json:"positives"`
-		ElevenPoints *float64 `json:"ap_11_points"`
-		Area         *float64 `json:"ap_area"`
-	}{c.Class, c.Positives, number(c.ElevenPoints), number(c.Area)})
+	if math.IsNaN(c.Area) {
+		j.Area = nil
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *ClassPrecision) UnmarshalJSON(data []byte) error {
+	c.ElevenPoints, c.Area = math.NaN(), math.NaN()
+	j := classJSON{ElevenPoints: &c.ElevenPoints, Area: &c.Area}
+	err := json.Unmarshal(data, &j)
+	c.Class, c.Positives = j.Class, j.Positives
+	return err
 }
 
 // precision gathers the classes' precisions; of gives that of one by a rule.

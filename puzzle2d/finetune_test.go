@@ -412,3 +412,23 @@ func TestFinetuneRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What a study keeps of each class, it reads again: also of one that is not there.
+func TestPrecisionsAreReadAgain(t *testing.T) {
+	text, err := json.Marshal([]ClassPrecision{{"bird", 7, 0.25, 0.5}, {"boat", 0, math.NaN(), math.NaN()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `[{"class":"bird","positives":7,"ap_11_points":0.25,"ap_area":0.5},` +
+		`{"class":"boat","positives":0,"ap_11_points":null,"ap_area":null}]`; string(text) != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	var got []ClassPrecision
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got[0] != (ClassPrecision{"bird", 7, 0.25, 0.5}) || got[1].Class != "boat" || !math.IsNaN(got[1].ElevenPoints) ||
+		!math.IsNaN(got[1].Area) {
+		t.Errorf("%+v", got)
+	}
+}
