@@ -3,6 +3,7 @@ package nnunet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -237,7 +238,11 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	}
 	for _, b := range bandsOf(e.rows, count) {
 		d := p.decide(p.Labels, shape, part, orders, b)
-		if err := f.over(ctx, b.logits, d.plane); err != nil {
+		err := f.over(ctx, b.logits, d.plane)
+		if errors.Is(err, errNotNumbers) || errors.Is(err, errInfinite) {
+			err = fmt.Errorf("%s: %w", p.Folder, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package nnunet
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -218,6 +219,61 @@ func TestGoldenModels(t *testing.T) {
 			}
 			if len(want.Counts()) < 2 {
 				t.Errorf("%s: only labels %v", name, want.Counts())
+			}
+		}
+	}
+}
+
+// Weights that make no numbers, or more than float16 holds, are told with the model's name, where
+// comparisons would make all voxels background, or the head that overflows win.
+func TestLogitsThatAreNotFinite(t *testing.T) {
+	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
+		for value, want := range map[float32]error{float32(math.NaN()): errNotNumbers, 1e6: errInfinite, -1e6: errInfinite} {
+			dev, err := cpu.New(cpu.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			folder := filepath.Join("..", "..", "testdata", "nnunet", name)
+			m, err := Open(folder, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPredictor(dev, m, Options{NoMirroring: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			bias := ""
+			for _, name := range p.params.Names() {
+				if strings.Contains(name, "seg_layers") && strings.HasSuffix(name, "bias") {
+					bias = max(bias, name)
+				}
+			}
+			values := make([]float32, p.params.Shape(bias).Elements())
+			values[0] = value
+			for n := range p.members { // several are written before their windows
+				if p.members[n] != nil {
+					p.members[n][bias] = values
+				}
+			}
+			if err := p.params.Write(bias, values); err != nil {
+				t.Fatal(err)
+			}
+			var scan []*volume.Volume
+			for c := range channels {
+				v, err := nifti.Read(filepath.Join(folder, fmt.Sprintf("scan_%04d.nii.gz", c)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				scan = append(scan, v)
+			}
+			labels, err := p.Predict(t.Context(), scan)
+			if !errors.Is(err, want) || !strings.Contains(fmt.Sprint(err), m.Folder) {
+				t.Errorf("%s, bias %v: error %v", name, value, err)
+			}
+			if labels != nil {
+				t.Errorf("%s, bias %v: labels %v", name, value, labels.Counts())
 			}
 		}
 	}

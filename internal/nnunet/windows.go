@@ -2,7 +2,9 @@ package nnunet
 
 import (
 	"context"
+	"errors"
 	"math"
+	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/half"
 )
@@ -213,11 +215,43 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 					}
 				}
 			}
+			if err := checkFinite(logits); err != nil {
+				return err
+			}
 			emit(plane-before[0], logits)
 		}
 		for _, s := range members {
 			s.forget(final)
 		}
+	}
+	return nil
+}
+
+// What logits say that decide nothing. nnU-Net stops at infinite ones, too.
+var (
+	errNotNumbers = errors.New("the network's output is not a number: were the weights damaged, in training or since?")
+	errInfinite   = errors.New("the network's output, summed over windows in float16 as nnU-Net does, is infinite: were the weights damaged, in training or since?")
+)
+
+// checkFinite says of the logits of each head that some are infinite or no numbers: every
+// comparison with these is false, so that they would be background.
+func checkFinite(logits [][]half.Float) error {
+	var infinite, none atomic.Bool
+	parallel(len(logits), func(h int) {
+		for _, x := range logits[h] {
+			if x&0x7c00 == 0x7c00 { // no finite number has all bits of the exponent
+				infinite.Store(true)
+				if x&0x3ff != 0 {
+					none.Store(true)
+				}
+			}
+		}
+	})
+	switch {
+	case none.Load():
+		return errNotNumbers
+	case infinite.Load():
+		return errInfinite
 	}
 	return nil
 }
