@@ -31,7 +31,8 @@ type Network struct {
 	Groups int `yaml:"groups" most:"4096"`
 	// prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own
 	Activation string `yaml:"activation"`
-	// rate of the channel dropout; negative: the network's own, 0 switches it off
+	// rate of the channel dropout, of preset monai, and of resenc; negative: the network's own, 0
+	// switches it off
 	Dropout float64 `yaml:"dropout" range:"(,1)"`
 	// nnunet: the section architecture of its plans.json
 	//

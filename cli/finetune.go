@@ -151,7 +151,9 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 		return other, false, err
 	}
 	network, err = d.Network()
-	network.Classes = other.Classes
+	if network.Classes = other.Classes; err == nil && backbone.Idle(network) != nil {
+		network.Dropout = -1 // an earlier version took any, of which nothing came
+	}
 	return network, false, err
 }
 

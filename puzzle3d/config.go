@@ -202,6 +202,10 @@ func (c Config) Check() error {
 	return game.CheckSettings()
 }
 
+// Idle says which settings do nothing beside the others, so that a new run is refused with them;
+// nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
+func (c Config) Idle() error { return backbone.Idle(c.Network) }
+
 // checkTimes refuses channels that are something else than times of one scan.
 func (c Config) checkTimes() error {
 	names := c.Preparation.ChannelNames()

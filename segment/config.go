@@ -451,6 +451,10 @@ func (c Config) checkLast() error {
 	return nil
 }
 
+// Idle says which settings do nothing beside the others, so that a new run is refused with them;
+// nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
+func (c Config) Idle() error { return backbone.Idle(c.Network) }
+
 // windows are those that held-out cases are segmented in.
 func (c Config) windows() sliding.Options {
 	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror,

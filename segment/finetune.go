@@ -113,7 +113,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
 			Rules: []string{wholeRule},
 		},
-		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(),
+		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(), Idle: c.Idle(),
 		Open: func() (notes []string, err error) {
 			err = l.open(c, data, group)
 			return l.notes, err

@@ -1,10 +1,14 @@
 package segment
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -46,5 +50,30 @@ func TestPreparationsThatAgree(t *testing.T) {
 	b.Preparation = a.Preparation
 	if err := a.agrees(b); err != nil {
 		t.Error(err)
+	}
+}
+
+// A new run is refused with settings that do nothing; one that was begun with them goes on, and
+// says so.
+func TestSettingsThatDoNothing(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"dropout is 0.3": func(c *Config) { c.Network.Dropout = 0.3 },
+	} {
+		cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
+		change(&c)
+		c.Train.Steps = 1
+		data := sample.Data{Store: cache, Train: []string{"case00", "case01"}}
+		o := voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run"), Observer: &observer{}}
+		if _, _, err := Finetune(t.Context(), dev, c, data, "", o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		told := &observer{}
+		o.Mode, o.Observer = voxsaw.ModeResume, told
+		if _, _, err := Finetune(t.Context(), dev, c, data, "", o); err != nil {
+			t.Error(err)
+		}
+		if !slices.ContainsFunc(told.notes, func(note string) bool { return strings.Contains(note, "WARNING: "+want) }) {
+			t.Errorf("notes %q, want %s", told.notes, want)
+		}
 	}
 }

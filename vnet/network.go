@@ -64,9 +64,9 @@ func (b *builder) encoder(x *nn.Node) []*nn.Node {
 	return stages
 }
 
-// rate is the dropout's; only the monai preset has places for it.
+// rate is the dropout's, where the preset has places for it.
 func (b *builder) rate() float64 {
-	if b.Preset != "monai" {
+	if !b.drops {
 		return 0
 	}
 	return b.Dropout

@@ -40,6 +40,7 @@ type preset struct {
 	decoder    []int // convolutions a stage, coarsest first
 	norm       string
 	activation string
+	drops      bool // there are places where channels are dropped
 	dropout    float64
 	// of convolutions that a norm may follow; the up-convolutions and the last one always have it
 	bias bool
@@ -53,7 +54,7 @@ var presets = map[string]preset{
 	"paper": {encoder: []int{1, 2, 3, 3, 3}, decoder: []int{3, 3, 2, 1}, norm: "none", activation: "prelu", bias: true},
 	"caffe": {encoder: []int{1, 1, 2, 3, 3}, decoder: []int{3, 2, 1, 1}, norm: "none", activation: "prelu", bias: true,
 		wideHead: true},
-	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu", dropout: 0.5,
+	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu", drops: true, dropout: 0.5,
 		inner: true, wideHead: true},
 }
 
@@ -145,6 +146,15 @@ func (n *network) Settings() voxsaw.Network { return n.Network }
 func (n *network) Describe() string {
 	return fmt.Sprintf("VNet %s of %s, %s, norm %s", n.Preset, numbers.Count(n.Levels, "level"),
 		numbers.Count(n.Channels, "channel"), n.Norm)
+}
+
+// Idle implements [backbone.Idler].
+func (n *network) Idle() error {
+	if n.Dropout > 0 && !n.preset.drops {
+		return fmt.Errorf("dropout is %v, and preset %s has no place for it: choose --preset monai or --network resenc, or leave dropout out",
+			n.Dropout, n.Preset)
+	}
+	return nil
 }
 
 // Multiple implements [backbone.Backbone]: every level halves the size.

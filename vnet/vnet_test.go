@@ -69,6 +69,22 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	}
 }
 
+// Only one preset drops channels: of the others a rate is told, and old checkpoints keep it.
+func TestDropoutThatDoesNothing(t *testing.T) {
+	for preset, idle := range map[string]bool{"": true, "paper": true, "caffe": true, "monai": false} {
+		for _, rate := range []float64{-1, 0, 0.3} {
+			n := voxsaw.Network{Preset: preset, Dropout: rate}
+			err := backbone.Idle(n)
+			if told := err != nil && strings.Contains(err.Error(), "dropout is 0.3"); told != (idle && rate > 0) {
+				t.Errorf("preset %q, dropout %v: %v", preset, rate, err)
+			}
+			if mustResolve(t, n).preset.drops == idle {
+				t.Errorf("preset %q has dropout", preset)
+			}
+		}
+	}
+}
+
 func TestSizesThatCannotBe(t *testing.T) {
 	for want, c := range map[string]struct {
 		settings voxsaw.Network

@@ -50,6 +50,23 @@ func Rename(b Backbone, name string) string {
 	return name
 }
 
+// An Idler is a [Backbone] that takes settings which do nothing, because networks were once trained
+// with them.
+type Idler interface {
+	// Idle says which settings do nothing, and what to do; nil where none are.
+	Idle() error
+}
+
+// Idle says which settings of a network do nothing, nil where none are. Whoever trains a new one
+// refuses them. Settings that make no network are somebody else's to refuse.
+func Idle(n voxsaw.Network) error {
+	b, err := Of(n)
+	if i, ok := b.(Idler); ok && err == nil {
+		return i.Idle()
+	}
+	return nil
+}
+
 // EncoderPrefix begins the names of an encoder's parameters, in a network of an encoder alone and
 // in a whole one: that is all that carrying weights over takes.
 const EncoderPrefix = "encoder."

@@ -39,7 +39,7 @@ func (s Setting) Run(folder string, settings []byte, observer voxsaw.Observer) v
 		return o
 	}
 	o.Folder, o.Mode = folder, voxsaw.ModeResume
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
+	if entries, err := os.ReadDir(folder); (err != nil || len(entries) == 0) && !s.idles {
 		o.Mode = voxsaw.ModeNew
 	}
 	return o

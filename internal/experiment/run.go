@@ -49,6 +49,8 @@ type Setting struct {
 	Planned []byte
 	// Settings are those of the command, for the record of a study that has no plan in its folder.
 	Settings []byte
+
+	idles bool // the study was begun with settings that do nothing, and goes on with them
 }
 
 // A Store is prepared cases or photographs.
@@ -346,6 +348,13 @@ func (r *runner) record() error {
 	}
 	if note != "" {
 		r.Console.Note(note)
+	}
+	if err := r.plan.idle(); err != nil {
+		if begun == nil {
+			return config.Mistaken(err)
+		}
+		r.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
+		r.idles = true
 	}
 	if begun != nil {
 		divided, err := divided(r.Out)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -119,6 +120,29 @@ func (p Plan) checkArms(cache *prepared.Store) error {
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// idle says which settings of arms do nothing beside the others: arms that differ in them alone
+// would be the same.
+func (p Plan) idle() error {
+	var failed []error
+	for _, i := range p.Inits {
+		if c, err := p.finetune(i); err == nil {
+			if err := c.Idle(); err != nil {
+				failed = append(failed, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err))
+			}
+		}
+		if !i.pretrains() {
+			continue
+		}
+		if chosen, err := p.pretext(i); err == nil {
+			_, settings := pretext.Chosen(&chosen)
+			if err := pretext.Idle(settings); err != nil {
+				failed = append(failed, fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err))
+			}
 		}
 	}
 	return errors.Join(failed...)

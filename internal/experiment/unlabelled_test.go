@@ -330,6 +330,7 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		{"initialisations: [{name: teacher, teachers: 1, agreement: 0.4}]\n",
 			"initialisation teacher: agreement is that of several teachers, and there are 1", 1},
 		{"initialisations: [{name: scratch, teachers: 2}]\n", "initialisation scratch has no teachers", 1},
+		{"finetune: {network: {preset: paper, dropout: 0.3}}\n", "initialisation scratch: finetune: dropout is 0.3", 1},
 	} {
 		p := teachers(t, "")
 		if c.change != "" {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -48,6 +49,15 @@ type Config interface {
 	Resolve(how volume.Preparation) error
 	// Pretrain trains with settings that are resolved.
 	Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
+}
+
+// Idle says which settings do nothing beside the others, so that a new run is refused with them;
+// nil: none.
+func Idle(c Config) error {
+	if i, ok := c.(interface{ Idle() error }); ok {
+		return i.Idle()
+	}
+	return backbone.Idle(*c.Common().Network)
 }
 
 // An Overridden is a Config in which a setting follows from another one: it is told when [Override]

@@ -26,10 +26,11 @@ type Job[B any] struct {
 	ValidateCases int
 	// Declare declares the parameters of the whole model.
 	Declare func(*nn.Params) error
-	// Groups, Start and Undivided are those of [train.Job].
+	// Groups, Start, Undivided and Idle are those of [train.Job].
 	Groups    []train.ParamGroup
 	Start     func(*nn.Params) (note string, err error)
 	Undivided string
+	Idle      error
 	// Compile makes the programs. What it returns is closed by Train.
 	Compile func(Workbench) (train.Learner[B], error)
 }
@@ -58,6 +59,7 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data sample.
 			Learnt:      learnt(data),
 		},
 		Options: j.Training, Groups: j.Groups, Start: j.Start, Undivided: j.Undivided,
+		Idle: j.Idle,
 		Open: func() (notes []string, err error) {
 			w.Train, w.Held, notes, err = open(data, j.Crop, j.ValidateCases)
 			return notes, err

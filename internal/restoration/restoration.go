@@ -146,6 +146,7 @@ func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data sample
 		return voxsaw.Summary{}, err
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*batch]{
+		Idle: backbone.Idle(c.Network),
 		Task: c.name, Settings: c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
 		Declare: c.Declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*batch], error) { return newLearner(c.task(), w) },

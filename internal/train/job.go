@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
@@ -33,6 +34,10 @@ type Job[B any] struct {
 	// Undivided says what to choose where a network normalises by the batch, which then cannot be
 	// divided, and has no other norm to choose; empty: it has.
 	Undivided string
+	// Idle says which settings do nothing beside the others, so that they must have been meant
+	// otherwise: a new run is refused with it. One that is resumed has begun with them, and is
+	// told; nil: there are none.
+	Idle error
 }
 
 // A Workbench is what a job has to work with.
@@ -76,6 +81,9 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	folder, err := OpenRun(d, j.Identity, o)
+	if err == nil && o.Mode != voxsaw.ModeResume && group.Rank == 0 { // others do not know the mode
+		err = config.Mistaken(j.Idle)
+	}
 	if err = group.Agree(err); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -115,6 +123,9 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 			}
 		}
 		notes = append(notes, note)
+	}
+	if j.Idle != nil {
+		notes = append(notes, fmt.Sprintf("WARNING: %v; the run goes on without", j.Idle))
 	}
 	if o.Observer != nil {
 		for _, note := range notes {

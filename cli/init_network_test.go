@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+)
+
+// A checkpoint of a run that had a dropout which did nothing may be started from: its network has
+// none.
+func TestIdleDropoutIsNotTakenOver(t *testing.T) {
+	dev, err := device.From(traintest.CPU(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := nn.NewGraph(nn.Train, dev.Activations())
+	g.Linear("head", g.Flatten(g.Input("image", 1, 1, 2, 2, 2)), 3, true)
+	params := nn.NewParams(dev, 1)
+	defer params.Close()
+	if err := params.Declare(g); err != nil {
+		t.Fatal(err)
+	}
+	for settings, want := range map[string]float64{
+		"network: {preset: paper, channels: 4, dropout: 0.3}": -1,
+		"network: {preset: monai, channels: 4, dropout: 0.3}": 0.3,
+	} {
+		path := filepath.Join(t.TempDir(), "last.safetensors")
+		if err := checkpoint.Write(path, checkpoint.Description{Kind: "jigsaw", Settings: settings}, params); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := networkOf(path, voxsaw.DefaultNetwork())
+		if err != nil || n.Dropout != want || n.Channels != 4 {
+			t.Errorf("%s: %+v, %v", settings, n, err)
+		}
+	}
+}
