@@ -46,13 +46,14 @@ func (p Play) Picture() image.Image {
 			}
 			return place
 		},
+		// of several channels, the first
 		Tile: func(patch int) image.Image { return tiles.Slice(p.voxels(patch), p.Patch, p.Shown) },
 		Same: func(a, b int) bool { return slices.Equal(p.voxels(a), p.voxels(b)) },
 	})
 }
 
-// voxels are those of a patch.
+// voxels are those of a patch, of all its channels.
 func (p Play) voxels(patch int) []float32 {
-	n := p.Patch[0] * p.Patch[1] * p.Patch[2]
+	n := len(p.Patches) / (p.Grid[0] * p.Grid[1] * p.Grid[2] * max(p.Times, 1))
 	return p.Patches[patch*n : (patch+1)*n]
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/tiles"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // shade is a grey a patch, but for 4 and 7, which look the same.
@@ -170,4 +172,31 @@ func pixels(img *image.RGBA, r image.Rectangle) (list []color.Color) {
 		}
 	}
 	return list
+}
+
+// Of scans with several channels, a tile shows the first channel of the patch that lies there, and
+// patches are the same where all channels are.
+func TestPicturesOfTwoChannels(t *testing.T) {
+	store := traintest.TwoChannels(t, 1, [3]int{36, 36, 36})
+	cases, err := sample.Open(store, []string{"case00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := DefaultConfig()
+	c.Grid, c.Crop, c.Patch, c.Preparation = [3]int{2, 2, 2}, [3]int{32, 32, 32}, [3]int{8, 8, 8}, store.Preparation()
+	layout := c.layout()
+	patches := make([]float32, layout.Cells()*layout.Values())
+	if _, err := (held{c, cases}).Cut(0, c.grid(), patches); err != nil {
+		t.Fatal(err)
+	}
+	p := Play{Grid: c.Grid, Patch: c.Patch, Patches: patches}
+	for cell := range layout.Cells() {
+		want := make([]float32, layout.Values())
+		if err := layout.CutOne(want, cases[0], sample.Middle(cases[0], c.Crop), cell, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.voxels(cell); !slices.Equal(got, want) {
+			t.Errorf("patch %d: other voxels than those of its cell, in both channels", cell)
+		}
+	}
 }
