@@ -21,6 +21,7 @@
 package segment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -165,7 +166,8 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 	names := store.LabelNames()
 	ignored := volume.IgnoredLabels(names)
 	c.Ignored = ignored
-	if len(c.Labels) == 0 {
+	chosen := len(c.Labels) > 0
+	if !chosen {
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			if !slices.Contains(ignored, label) {
 				c.Labels = append(c.Labels, strconv.Itoa(int(label)))
@@ -173,8 +175,10 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 		}
 	}
 	var err error
-	if c.Labels, err = numbered(c.Labels, names); err != nil {
-		return c, err
+	if chosen && !c.numbered(names) {
+		if c.Labels, err = numbered(c.Labels, names); err != nil {
+			return c, err
+		}
 	}
 	classes, err := parseClasses(c.Labels)
 	if err != nil {
@@ -182,7 +186,6 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 	}
 	c.Names = nil
 	for _, class := range classes {
-		var parts []string
 		for _, label := range class {
 			name, ok := names[label]
 			if slices.Contains(ignored, label) {
@@ -192,12 +195,8 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 			if !ok {
 				return c, fmt.Errorf("no case of the data has label %d: it has %s", label, describeLabels(names))
 			}
-			if name == "" {
-				name = strconv.Itoa(int(label))
-			}
-			parts = append(parts, name)
 		}
-		c.Names = append(c.Names, strings.Join(parts, "+"))
+		c.Names = append(c.Names, called(class, names))
 	}
 	c.Preparation = store.Preparation()
 	c.Network.Classes, c.Network.Inputs = 1+len(classes), c.Preparation.Inputs()
@@ -222,6 +221,24 @@ func neverSaid(folder string) []string {
 // ignoredKey is the setting of the labels that are left out.
 const ignoredKey = "ignored"
 
+// called is the name of a class of labels.
+func called(class []uint16, names map[uint16]string) string {
+	var parts []string
+	for _, label := range class {
+		parts = append(parts, cmp.Or(names[label], strconv.Itoa(int(label))))
+	}
+	return strings.Join(parts, "+")
+}
+
+// numbered says whether the labels are numbers that the program itself has written, whose names it
+// has written, too: those are no names that somebody chose, whatever labels are called.
+func (c Config) numbered(names map[uint16]string) bool {
+	classes, err := parseClasses(c.Labels)
+	return err == nil && slices.EqualFunc(classes, c.Names, func(class []uint16, name string) bool {
+		return called(class, names) == name
+	})
+}
+
 // numbered writes the labels of each entry as numbers: names stand for the label that is called so,
 // whatever the case of their letters and whatever signs join their words.
 func numbered(entries []string, names map[uint16]string) ([]string, error) {
@@ -234,6 +251,9 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 	written := make([]string, len(entries))
 	for n, entry := range entries {
 		if labels := known[safetext.Fold(entry)]; len(labels) == 1 { // it may hold a +
+			if err := otherNumbers(entry, labels[0], names); err != nil {
+				return nil, err
+			}
 			written[n] = strconv.Itoa(int(labels[0]))
 			continue
 		}
@@ -243,6 +263,11 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 			labels := known[safetext.Fold(part)]
 			switch _, err := strconv.ParseUint(part, 10, 16); {
 			case err == nil:
+				if len(labels) == 1 {
+					if err := otherNumbers(part, labels[0], names); err != nil {
+						return nil, err
+					}
+				}
 				parts = append(parts, part)
 			case len(labels) == 1:
 				parts = append(parts, strconv.Itoa(int(labels[0])))
@@ -256,6 +281,25 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 		written[n] = strings.Join(parts, "+")
 	}
 	return written, nil
+}
+
+// otherNumbers says of an entry that is a label's name, whether it means other labels of the data by
+// their numbers, too: nobody knows which it is.
+func otherNumbers(entry string, named uint16, names map[uint16]string) error {
+	classes, err := parseClasses([]string{entry})
+	if err != nil {
+		return nil
+	}
+	for _, label := range classes[0] {
+		if _, there := names[label]; !there {
+			return nil
+		}
+	}
+	if slices.Equal(classes[0], []uint16{named}) {
+		return nil
+	}
+	return fmt.Errorf("label %q may be label %d of the data, which is called so, or label %d by its number: give the "+
+		"labels other names where the data set is described, and prepare it again", entry, named, classes[0][0])
 }
 
 // plainName is a label's name in small letters, its words joined by _, without other signs.

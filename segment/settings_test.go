@@ -10,6 +10,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A run goes on only with the settings that it was started with. What versions without modalities
@@ -74,6 +76,61 @@ func TestSettingsThatDoNothing(t *testing.T) {
 		}
 		if !slices.ContainsFunc(told.notes, func(note string) bool { return strings.Contains(note, "WARNING: "+want) }) {
 			t.Errorf("notes %q, want %s", told.notes, want)
+		}
+	}
+}
+
+// Labels that are called after numbers are those of the numbers once the program has written them,
+// however often settings are resolved; what a person may have meant as either is refused.
+func TestLabelsCalledAfterNumbers(t *testing.T) {
+	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{16, 16, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range labels.Labels {
+		labels.Labels[n] = uint16(1 + n%3)
+	}
+	labels.Names = map[uint16]string{1: "2", 2: "3", 3: "4"} // grades, as a data set numbers them
+	dir := filepath.Join(t.TempDir(), "prepared")
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(prepared.Input{ID: "a", Image: scan, Labels: labels}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, of := range []struct {
+		given, want []string
+		refused     string
+	}{
+		{nil, []string{"1", "2", "3"}, ""},
+		{[]string{"1"}, []string{"1"}, ""},
+		{[]string{"4"}, []string{"3"}, ""},
+		{[]string{"4", "1"}, []string{"3", "1"}, ""},
+		{[]string{"2"}, nil, `label "2" may be label 1 of the data, which is called so, or label 2`},
+		{[]string{"1+3"}, nil, `label "3" may be label 2 of the data`},
+	} {
+		c := tiny()
+		c.Labels = of.given
+		for range 3 {
+			if c, err = c.Resolve(store); of.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), of.refused) {
+					t.Errorf("labels %v: error %v", of.given, err)
+				}
+				break
+			}
+			if err != nil || !slices.Equal(c.Labels, of.want) {
+				t.Errorf("labels %v: %v, %v", of.given, c.Labels, err)
+				break
+			}
 		}
 	}
 }
