@@ -103,14 +103,16 @@ func readCrop(c *prepared.Case, marks reader, image, labels []float32, origin, s
 func plusMinus(r *rand.Rand, x float64) float64 { return x * (2*r.Float64() - 1) }
 
 // intensities varies gamma, gain and shift, and adds noise. Gamma is that of the usual range of
-// intensities.
+// intensities: its curve goes on above it; what lies below stays as it is, for the curve has no
+// values there, and voxels that differ are to differ still, as they do in prediction. nnU-Net takes
+// the range of each crop instead.
 func (a Augmentation) intensities(image []float32, usual [2]float32, r *rand.Rand) {
 	gain, shift := float32(1+plusMinus(r, a.Gain)), float32(plusMinus(r, a.Shift))
 	gamma, noise := math.Exp(plusMinus(r, a.Gamma)), float32(a.Noise*r.Float64())
 	low, width := float64(usual[0]), float64(usual[1]-usual[0])
 	for i, x := range image {
-		if a.Gamma > 0 {
-			x = float32(width*math.Pow(float64(max(x-usual[0], 0))/width, gamma) + low)
+		if a.Gamma > 0 && x > usual[0] {
+			x = float32(width*math.Pow(float64(x-usual[0])/width, gamma) + low)
 		}
 		x = x*gain + shift
 		if a.Noise > 0 {

@@ -188,6 +188,27 @@ func TestAugmentationDependsOnItsGeneratorOnly(t *testing.T) {
 	}
 }
 
+// Gamma keeps the order of intensities, and their ends, inside of the usual range and outside: what
+// differs still differs, and a curve of next to no gamma leaves everything as it is.
+func TestGammaOutsideOfTheRange(t *testing.T) {
+	before := []float32{-9, -3.5, -2.5, -2, -1.9, 0, 3.9, 4, 5, 9}
+	for _, gamma := range []float64{1e-9, 0.1, 1} {
+		for item := range uint64(20) {
+			after := slices.Clone(before)
+			Augmentation{Gamma: gamma}.intensities(after, [2]float32{-2, 4}, seed.Rand(1, "augment", item))
+			for i := range after {
+				if i > 0 && after[i] <= after[i-1] {
+					t.Errorf("gamma %v: %v become %v", gamma, before, after)
+				}
+				if end := before[i] == -2 || before[i] == 4; (end || gamma < 1e-6) &&
+					math.Abs(float64(after[i]-before[i])) > 1e-5 {
+					t.Errorf("gamma %v: %v becomes %v", gamma, before[i], after[i])
+				}
+			}
+		}
+	}
+}
+
 func TestAugmentationCheck(t *testing.T) {
 	if err := DefaultAugmentation().check(); err != nil {
 		t.Error(err)
