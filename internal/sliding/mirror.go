@@ -53,9 +53,13 @@ type mirrored struct {
 func (s *Inferer) runMirrored(voxels []float32, outputs map[string][]float32) error {
 	if s.mirrored.voxels == nil {
 		s.mirrored = mirrored{make([]float32, len(voxels)), map[string][]float32{}}
-		for name, values := range outputs {
+	}
+	one := map[string][]float32{} // what is asked for now, which may be more than before, or less
+	for name, values := range outputs {
+		if len(s.mirrored.values[name]) != len(values) {
 			s.mirrored.values[name] = make([]float32, len(values))
 		}
+		one[name] = s.mirrored.values[name]
 	}
 	sets := mirrorings(s.Mirror)
 	share := 1 / float32(len(sets))
@@ -67,11 +71,11 @@ func (s *Inferer) runMirrored(voxels []float32, outputs map[string][]float32) er
 		for _, axis := range axes {
 			Mirror(s.mirrored.voxels, s.Size, axis)
 		}
-		if err := s.run(s.mirrored.voxels, s.mirrored.values); err != nil {
+		if err := s.run(s.mirrored.voxels, one); err != nil {
 			return err
 		}
 		for name, mean := range outputs {
-			values := s.mirrored.values[name]
+			values := one[name]
 			for _, axis := range axes {
 				Mirror(values, s.Size, axis)
 			}

@@ -108,3 +108,41 @@ func TestMirrorEqualsFlippingByHand(t *testing.T) {
 		t.Error("an axis x was accepted")
 	}
 }
+
+// What a network is asked for of a scan is not a matter of what it was asked for before.
+func TestMirroredOutputsOfEachCall(t *testing.T) {
+	dev := testDevice(t)
+	network, err := backbone.Of(voxsaw.Network{Channels: 2, Levels: 1, Norm: "instance", Classes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, how := phantomCase(t, [3]int{16, 9, 10})
+	whole, err := c.Volume()
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := nn.NewParams(dev, 5)
+	infer := func(calls ...Wanted) (r Result) {
+		t.Helper()
+		s, err := New(dev, params, network, Options{Batch: 1, Size: [3]int{8, 6, 4}, Overlap: 0.5, Logits: true,
+			Mirror: "i"}, nn.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, wanted := range calls {
+			if r, err = s.Infer(t.Context(), Hold(whole, whole, how.Intensities(nil)), Ensemble{}, wanted, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return r
+	}
+	logits, plain := Wanted{Probabilities: true, Logits: true}, Wanted{Probabilities: true}
+	fresh, short := infer(logits), infer(plain)
+	if r := infer(plain, logits); !slices.Equal(r.Logits, fresh.Logits) || !slices.Equal(r.Probabilities, fresh.Probabilities) {
+		t.Error("logits differ where none were asked for before")
+	}
+	if r := infer(logits, plain); !slices.Equal(r.Probabilities, short.Probabilities) || r.Logits != nil {
+		t.Error("probabilities differ where logits were asked for before")
+	}
+}
