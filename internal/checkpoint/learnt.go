@@ -127,20 +127,22 @@ func merge(a, b []Scan) []Scan {
 // Seen tells of scans whether weights have learnt from them.
 type Seen struct {
 	byVoxels, byName map[string]Scan
+	unknown          map[string]Scan // by name, of those whose voxels nobody knows
 }
 
 // Seen is what the checkpoint's weights have learnt from. Of an earlier version's it is the names
 // of cases.
 func (d Description) Seen() Seen {
-	s := Seen{map[string]Scan{}, map[string]Scan{}}
+	s := Seen{map[string]Scan{}, map[string]Scan{}, map[string]Scan{}}
 	for _, scan := range (Learnt{}).After(d).Scans {
 		if scan.Voxels != "" && !s.byVoxels[scan.Voxels].Labels {
 			s.byVoxels[scan.Voxels] = scan
 		}
-		// a name decides where voxels are not known
-		if other, twice := s.byName[scan.Name]; !twice || scan.Voxels == "" && other.Voxels != "" ||
-			scan.Labels && !other.Labels {
+		if other, twice := s.byName[scan.Name]; !twice || scan.Labels && !other.Labels {
 			s.byName[scan.Name] = scan
+		}
+		if scan.Voxels == "" { // listed once
+			s.unknown[scan.Name] = scan
 		}
 	}
 	return s
@@ -152,8 +154,10 @@ func (s Seen) Find(name, voxels string) (scan Scan, found bool) {
 	if scan, found = s.byVoxels[voxels]; found {
 		return scan, true
 	}
-	scan, found = s.byName[name]
-	return scan, found && (scan.Voxels == "" || voxels == "")
+	if scan, found = s.byName[name]; voxels != "" {
+		scan, found = s.unknown[name]
+	}
+	return scan, found
 }
 
 // Called names a case that is this scan, by both names where they differ.

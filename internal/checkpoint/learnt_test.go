@@ -88,6 +88,13 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%s of voxels %q: %v, %v", c.name, c.voxels, scan, found)
 		}
 	}
+	// One of a name whose voxels nobody knows is not forgotten for another of that name.
+	both := Description{Kind: Segmentation, Learnt: Learnt{Scans: []Scan{{"p1", "", false}, {"p1", "1", true}}}}
+	for voxels, labels := range map[string]bool{"1": true, "": true, "2": false} {
+		if scan, found := both.Seen().Find("p1", voxels); !found || scan.Labels != labels {
+			t.Errorf("p1 of voxels %q: %v, %v", voxels, scan, found)
+		}
+	}
 	old := Description{Kind: Segmentation, TrainedOn: []string{"p1"}}
 	if scan, found := old.Seen().Find("p1", "77"); !found || !scan.Labels || old.Known() {
 		t.Errorf("an earlier version's names: %v, %v", scan, found)
