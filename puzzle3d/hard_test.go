@@ -297,6 +297,38 @@ func TestGridsReplaceOneAnother(t *testing.T) {
 	}
 }
 
+// An arm with a smaller crop has patches of its own, which leave a gap between them; patches that
+// somebody chose to touch are told.
+func TestOtherCropsHaveOtherPatches(t *testing.T) {
+	for text, want := range map[string]struct {
+		patch int
+		told  bool
+	}{
+		"crop: [96, 96, 96]": {16, false}, "{crop: [96, 96, 96], patch: [32, 32, 32]}": {32, true},
+		"rounds: 2": {32, false}, "{patch: [32, 32, 32], grid: [1, 1, 3], crop: [32, 32, 120]}": {32, false},
+	} {
+		choice := pretext.Choice()
+		_, before := pretext.Chosen(&choice)
+		before.(*settings).Network.Norm = "group" // one voxel may be left of a patch
+		before.(*settings).Crop, before.(*settings).Patch = [3]int{120, 120, 120}, [3]int{32, 32, 32}
+		other, err := pretext.Override(&choice, "test", config.NewSection(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after := pretext.Chosen(&other)
+		if err := after.Resolve(volume.DefaultPreparation()); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		c := after.(*settings).Config
+		if c.Patch != [3]int{want.patch, want.patch, want.patch} {
+			t.Errorf("%s: patch %v, want %v", text, c.Patch, want.patch)
+		}
+		if told := len(c.smallestCells().Notes()) > 0; told != want.told {
+			t.Errorf("%s: notes %q", text, c.smallestCells().Notes())
+		}
+	}
+}
+
 func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"grids has one grid, 2x2x2":      func(c *Config) { c.Grids = []string{"2x2x2"} },

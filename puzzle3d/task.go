@@ -42,7 +42,7 @@ func (s *settings) Resolve(how volume.Preparation) (err error) {
 	return err
 }
 
-// Overridden implements [pretext.Overridden]: another grid has patches of its own. A grid
+// Overridden implements [pretext.Overridden]: another crop or grid has patches of its own. A grid
 // replaces a list of several, and the other way round.
 func (s *settings) Overridden(before pretext.Config, by config.Section) {
 	switch {
@@ -51,7 +51,8 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 	case by.Has("grids") && !by.Has("grid"):
 		s.Grid = DefaultConfig().Grid
 	}
-	if was := before.(*settings); (s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids)) && !by.Has("patch") {
+	was := before.(*settings)
+	if other := s.Crop != was.Crop || s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids); other && !by.Has("patch") {
 		s.Patch = [3]int{}
 	}
 }

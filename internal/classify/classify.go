@@ -79,6 +79,8 @@ type Task struct {
 	// that the truth is right about them. A nil generator stands for no jitter. It is called on
 	// several goroutines at once.
 	Cut func(dst []float32, c sample.Sample, origin [3]int, truth []int, r *rand.Rand) error
+	// Notes are what a person should know of the settings before a run.
+	Notes []string
 	// Draws is how often the crop in the middle of a held-out case is drawn a truth for. 0: the
 	// only target is asked for in each of its classes, once.
 	Draws int
@@ -197,7 +199,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 	}
 	s := c.Base()
 	return pretext.Train(ctx, dev, pretext.Job[*Batch]{
-		Idle: backbone.Idle(s.Network),
+		Idle: backbone.Idle(s.Network), Notes: t.Notes,
 		Task: t.Name, Settings: c, Training: s.Train, Crop: s.Crop, ValidateCases: s.ValidateCases,
 		Declare: func(params *nn.Params) error { return Declare(ctx, c, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*Batch], error) { return NewLearner(t, s, w) },

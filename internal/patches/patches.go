@@ -78,6 +78,11 @@ func (l Layout) Check(b backbone.Backbone) error {
 	return nil
 }
 
+// Notes warn of patches that touch their neighbours in space.
+func (l Layout) Notes() []string {
+	return puzzle.Layout{Grid: l.Grid[:], Crop: l.Crop[:], Patch: l.Patch[:]}.Notes()
+}
+
 // Resolve gives the size of a patch, of which zeros follow from the crop: the largest that the
 // network takes within 80 % of a cell, as in Wei et al. (CVPR 2019).
 func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {

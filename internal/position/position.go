@@ -96,6 +96,6 @@ func (c *Config) Task(context.Context) (classify.Task, error) {
 	return classify.Task{
 		Name: name, Patches: 2, Patch: c.Patch,
 		Targets: []classify.Target{{Name: "class", Classes: 26, Hidden: c.Hidden, Weight: 1}}, Cut: cut,
-		Picture: c.picture,
+		Picture: c.picture, Notes: c.Layout(grid).Notes(),
 	}, nil
 }

@@ -31,6 +31,7 @@ type Job[B any] struct {
 	Start     func(*nn.Params) (note string, err error)
 	Undivided string
 	Idle      error
+	Notes     []string // what a person should know of the settings
 	// Compile makes the programs. What it returns is closed by Train.
 	Compile func(Workbench) (train.Learner[B], error)
 }
@@ -62,7 +63,7 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data sample.
 		Idle: j.Idle,
 		Open: func() (notes []string, err error) {
 			w.Train, w.Held, notes, err = open(data, j.Crop, j.ValidateCases)
-			return notes, err
+			return append(slices.Clone(j.Notes), notes...), err
 		},
 		Declare: j.Declare,
 		Compile: func(bench train.Workbench) (train.Learner[B], error) {

@@ -39,6 +39,18 @@ func (l Layout) Check() error {
 	return nil
 }
 
+// Notes warn of patches that touch their neighbours.
+func (l Layout) Notes() []string {
+	for axis, cells := range l.Grid {
+		if cells > 1 && l.Patch[axis] >= l.Cell(axis) {
+			return []string{fmt.Sprintf("WARNING: patches of %s fill their cells, of a crop of %s divided by grid %v: "+
+				"without a gap between them, the task can be done by edges that go on; take a smaller patch, or leave it out",
+				numbers.Extents(l.Patch), numbers.Extents(l.Crop), l.Grid)}
+		}
+	}
+	return nil
+}
+
 // Cell is the extent of a cell along an axis.
 func (l Layout) Cell(axis int) int { return l.Crop[axis] / l.Grid[axis] }
 

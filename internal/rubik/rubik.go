@@ -123,6 +123,7 @@ func (c *Config) Task(ctx context.Context) (classify.Task, error) {
 	}
 	return classify.Task{
 		Name: name, Patches: c.Layout(c.Grid).Cells(), Patch: c.Patch, Draws: c.ValidateShuffles,
+		Notes: c.Layout(c.Grid).Notes(),
 		Targets: []classify.Target{
 			{Name: "order", Classes: c.Classes, Hidden: c.Hidden, Weight: 0.5},
 			{Name: "rotation", Classes: 1 + c.Axes, Each: true, Hidden: c.Hidden, Weight: 0.5},
