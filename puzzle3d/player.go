@@ -90,7 +90,7 @@ type Play struct {
 	Case        string
 	Grid, Patch [3]int
 	Times       int        // cells along a fourth axis of the grid; 0: there is none
-	Patches     []float32  // (cells, channels, D, H, W), in their natural order, as the network saw them
+	Patches     []float32  // (cells, channels, D, H, W), in natural order, as the network saw them
 	Shown       [2]float32 // the range of their intensities, for pictures
 	Missing     []bool     // the patches that were left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r

@@ -283,8 +283,8 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 	return written, nil
 }
 
-// otherNumbers says of an entry that is a label's name, whether it means other labels of the data by
-// their numbers, too: nobody knows which it is.
+// otherNumbers says of an entry that is a label's name, whether it means other labels of the data
+// by their numbers, too: nobody knows which it is.
 func otherNumbers(entry string, named uint16, names map[uint16]string) error {
 	classes, err := parseClasses([]string{entry})
 	if err != nil {
