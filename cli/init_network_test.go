@@ -30,7 +30,8 @@ func TestIdleDropoutIsNotTakenOver(t *testing.T) {
 		"network: {preset: monai, channels: 4, dropout: 0.3}": 0.3,
 	} {
 		path := filepath.Join(t.TempDir(), "last.safetensors")
-		if err := checkpoint.Write(path, checkpoint.Description{Kind: "jigsaw", Settings: settings}, params); err != nil {
+		d := checkpoint.Description{Kind: "jigsaw", Settings: settings}
+		if err := checkpoint.Write(path, d, params); err != nil {
 			t.Fatal(err)
 		}
 		n, _, err := networkOf(path, voxsaw.DefaultNetwork())

@@ -52,7 +52,8 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 		s.Grid = DefaultConfig().Grid
 	}
 	was := before.(*settings)
-	if other := s.Crop != was.Crop || s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids); other && !by.Has("patch") {
+	other := s.Crop != was.Crop || s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids)
+	if other && !by.Has("patch") {
 		s.Patch = [3]int{}
 	}
 }

@@ -54,8 +54,8 @@ var presets = map[string]preset{
 	"paper": {encoder: []int{1, 2, 3, 3, 3}, decoder: []int{3, 3, 2, 1}, norm: "none", activation: "prelu", bias: true},
 	"caffe": {encoder: []int{1, 1, 2, 3, 3}, decoder: []int{3, 2, 1, 1}, norm: "none", activation: "prelu", bias: true,
 		wideHead: true},
-	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu", drops: true, dropout: 0.5,
-		inner: true, wideHead: true},
+	"monai": {encoder: []int{1, 1, 2, 3, 2}, decoder: []int{2, 2, 1, 1}, norm: "batch", activation: "elu",
+		drops: true, dropout: 0.5, inner: true, wideHead: true},
 }
 
 var (
@@ -151,8 +151,8 @@ func (n *network) Describe() string {
 // Idle implements [backbone.Idler].
 func (n *network) Idle() error {
 	if n.Dropout > 0 && !n.preset.drops {
-		return fmt.Errorf("dropout is %v, and preset %s has no place for it: choose --preset monai or --network resenc, or leave dropout out",
-			n.Dropout, n.Preset)
+		return fmt.Errorf("dropout is %v, and preset %s has no place for it: choose --preset monai or --network resenc, "+
+			"or leave dropout out", n.Dropout, n.Preset)
 	}
 	return nil
 }

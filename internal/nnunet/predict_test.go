@@ -228,7 +228,8 @@ func TestGoldenModels(t *testing.T) {
 // comparisons would make all voxels background, or the head that overflows win.
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
-		for value, want := range map[float32]error{float32(math.NaN()): errNotNumbers, 1e6: errInfinite, -1e6: errInfinite} {
+		for value, want := range map[float32]error{float32(math.NaN()): errNotNumbers, 1e6: errInfinite,
+			-1e6: errInfinite} {
 			dev, err := cpu.New(cpu.Options{})
 			if err != nil {
 				t.Fatal(err)

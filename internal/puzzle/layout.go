@@ -44,8 +44,8 @@ func (l Layout) Notes() []string {
 	for axis, cells := range l.Grid {
 		if cells > 1 && l.Patch[axis] >= l.Cell(axis) {
 			return []string{fmt.Sprintf("WARNING: patches of %s fill their cells, of a crop of %s divided by grid %v: "+
-				"without a gap between them, the task can be done by edges that go on; take a smaller patch, or leave it out",
-				numbers.Extents(l.Patch), numbers.Extents(l.Crop), l.Grid)}
+				"without a gap between them, the task can be done by edges that go on; take a smaller patch, or leave "+
+				"it out", numbers.Extents(l.Patch), numbers.Extents(l.Crop), l.Grid)}
 		}
 	}
 	return nil

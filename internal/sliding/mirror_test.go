@@ -131,7 +131,8 @@ func TestMirroredOutputsOfEachCall(t *testing.T) {
 		}
 		defer s.Close()
 		for _, wanted := range calls {
-			if r, err = s.Infer(t.Context(), Hold(whole, whole, how.Intensities(nil)), Ensemble{}, wanted, nil); err != nil {
+			scan := Hold(whole, whole, how.Intensities(nil))
+			if r, err = s.Infer(t.Context(), scan, Ensemble{}, wanted, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,7 +140,8 @@ func TestMirroredOutputsOfEachCall(t *testing.T) {
 	}
 	logits, plain := Wanted{Probabilities: true, Logits: true}, Wanted{Probabilities: true}
 	fresh, short := infer(logits), infer(plain)
-	if r := infer(plain, logits); !slices.Equal(r.Logits, fresh.Logits) || !slices.Equal(r.Probabilities, fresh.Probabilities) {
+	if r := infer(plain, logits); !slices.Equal(r.Logits, fresh.Logits) ||
+		!slices.Equal(r.Probabilities, fresh.Probabilities) {
 		t.Error("logits differ where none were asked for before")
 	}
 	if r := infer(logits, plain); !slices.Equal(r.Probabilities, short.Probabilities) || r.Logits != nil {
