@@ -13,6 +13,7 @@ package puzzle3d
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -204,7 +205,43 @@ func (c Config) Check() error {
 
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
 // nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
-func (c Config) Idle() error { return backbone.Idle(c.Network) }
+func (c Config) Idle() error {
+	switch {
+	case !c.Binary && (c.BinaryWeight != 0 || c.SearchOnce):
+		return errors.New("binary_weight and search_once are of binary terms, and there are none: set binary to true, " +
+			"or binary_weight to 0 and search_once to false")
+	case c.SkipAir && c.Head == KWay:
+		return fmt.Errorf("skip_air is of heads that tell the place of each patch, and %s is a choice among orders: "+
+			"set skip_air to false", KWay)
+	}
+	return backbone.Idle(c.Network)
+}
+
+// notes are what a person should know of the settings: of those that have a value by default, where
+// another one does nothing; and of patches that touch.
+func (c Config) notes() []string {
+	usual := DefaultConfig()
+	without := func(name string, why string) string {
+		return fmt.Sprintf("WARNING: %s does nothing: %s", name, why)
+	}
+	notes := c.smallestCells().Notes()
+	if single := c.Head == Symmetric || c.Head == KWay; single && c.Rounds != usual.Rounds && c.Rounds > 1 {
+		notes = append(notes, without(fmt.Sprintf("rounds %d", c.Rounds),
+			fmt.Sprintf("head %s gives the same answer every round, and one is played", c.Head)))
+	}
+	if c.Head != KWay && (c.Classes != usual.Classes || c.Criterion != usual.Criterion) {
+		notes = append(notes, without(fmt.Sprintf("classes %d, criterion %s", c.Classes, c.Criterion),
+			fmt.Sprintf("they are of the orders of head %s, and the head is %s", KWay, c.Head)))
+	}
+	if !c.Binary && c.Distance != usual.Distance {
+		notes = append(notes, without(fmt.Sprintf("distance %d", c.Distance),
+			"it is of the search with binary terms, and there are none"))
+	}
+	if c.Head == Paper && c.Hidden != usual.Hidden {
+		notes = append(notes, without(fmt.Sprintf("hidden %d", c.Hidden), "head paper has no hidden layer"))
+	}
+	return notes
+}
 
 // checkTimes refuses channels that are something else than times of one scan.
 func (c Config) checkTimes() error {

@@ -1,6 +1,7 @@
 package puzzle3d
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -358,5 +359,51 @@ func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	c = resolved(t, c)
 	if c.Layers != 2 || c.AttentionHeads != 4 || fmt.Sprint(c.Grid, c.Patch) != "[3 2 2] [12 12 12]" {
 		t.Errorf("%d layers of %d attention heads, grid %v, patch %v", c.Layers, c.AttentionHeads, c.Grid, c.Patch)
+	}
+}
+
+// Settings that do nothing beside the others are refused, or told where they have a value by
+// default.
+func TestPuzzleSettingsThatDoNothing(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"binary_weight and search_once": func(c *Config) { c.BinaryWeight = 1 },
+		"and search_once are":           func(c *Config) { c.SearchOnce = true },
+		"skip_air is of heads":          func(c *Config) { c.SkipAir, c.Head = true, KWay },
+		"dropout is 0.3":                func(c *Config) { c.Network.Dropout = 0.3 },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Idle(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if _, err := c.resolve(volume.DefaultPreparation()); err != nil {
+			t.Errorf("%s: a run that was begun with it cannot go on: %v", want, err)
+		}
+	}
+	for want, change := range map[string]func(*Config){
+		"":                              func(*Config) {},
+		"rounds 20 does nothing: head ": func(c *Config) { c.Rounds = 20 },
+		"rounds 2 does":                 func(c *Config) { c.Rounds, c.Head = 2, KWay },
+		"classes 1000, criterion min":   func(c *Config) { c.Classes = 1000 },
+		"criterion mean does nothing":   func(c *Config) { c.Criterion = "mean" },
+		"distance 3 does nothing":       func(c *Config) { c.Distance = 3 },
+		"hidden 512 does nothing":       func(c *Config) { c.Hidden, c.Head = 512, Paper },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		c, err := c.resolve(volume.DefaultPreparation())
+		if err != nil || c.Idle() != nil {
+			t.Errorf("%s: %v, %v", want, err, c.Idle())
+		}
+		if notes := c.notes(); strings.Join(notes, "") != "" != (want != "") || !strings.Contains(strings.Join(notes, ""), want) {
+			t.Errorf("notes %q, want %q", notes, want)
+		}
+	}
+	for _, c := range []Config{{Puzzle: voxsaw.Puzzle{Rounds: 1}}, {Puzzle: voxsaw.Puzzle{Rounds: 20, Head: Paper}}} {
+		one := DefaultConfig()
+		one.Rounds, one.Head = c.Rounds, cmp.Or(c.Head, one.Head)
+		if one, err := one.resolve(volume.DefaultPreparation()); err != nil || len(one.notes()) > 0 {
+			t.Errorf("%d rounds of head %s: %q, %v", one.Rounds, one.Head, one.notes(), err)
+		}
 	}
 }

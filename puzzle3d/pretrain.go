@@ -52,7 +52,7 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data
 		return voxsaw.Summary{}, err
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
-		Idle: c.Idle(), Notes: c.smallestCells().Notes(),
+		Idle: c.Idle(), Notes: c.notes(),
 		Task: name, Settings: &c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
 		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {

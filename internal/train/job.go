@@ -127,6 +127,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	if j.Idle != nil {
 		notes = append(notes, fmt.Sprintf("WARNING: %v; the run goes on without", j.Idle))
 	}
+	notes = append(notes, idle(j.Options)...)
 	if o.Observer != nil {
 		for _, note := range notes {
 			o.Observer.Note(note)
@@ -141,6 +142,25 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		o.Observer.Note(note)
 	}
 	return summary, err
+}
+
+// idle warns of settings of a schedule or an optimiser that is not the training's, where somebody
+// has set them. Numbers of steps are not among them: plans and --hours change all of them.
+func idle(t voxsaw.Training) (notes []string) {
+	usual := voxsaw.DefaultTraining()
+	if t.Schedule != "step" && t.Gamma != usual.Gamma {
+		notes = append(notes, fmt.Sprintf("WARNING: gamma %v does nothing: it is of schedule step, and the schedule is %s",
+			t.Gamma, t.Schedule))
+	}
+	if t.Schedule != "poly" && t.Schedule != "sawtooth" && t.Power != usual.Power {
+		notes = append(notes, fmt.Sprintf("WARNING: power %v does nothing: it is of schedules poly and sawtooth, and "+
+			"the schedule is %s", t.Power, t.Schedule))
+	}
+	if t.Optimizer != "adamw" && t.Beta2 != usual.Beta2 {
+		notes = append(notes, fmt.Sprintf("WARNING: beta2 %v does nothing: it is of optimizer adamw, and the optimizer "+
+			"is %s", t.Beta2, t.Optimizer))
+	}
+	return notes
 }
 
 // stepFLOPs is the arithmetic of a step on this rank. The forward part of a micro-batch runs twice.
