@@ -208,8 +208,8 @@ func (c Config) Check() error {
 func (c Config) Idle() error {
 	switch {
 	case !c.Binary && (c.BinaryWeight != 0 || c.SearchOnce):
-		return errors.New("binary_weight and search_once are of binary terms, and there are none: set binary to true, " +
-			"or binary_weight to 0 and search_once to false")
+		return errors.New("binary_weight and search_once are of binary terms, and there are none: set binary to " +
+			"true, or binary_weight to 0 and search_once to false")
 	case c.SkipAir && c.Head == KWay:
 		return fmt.Errorf("skip_air is of heads that tell the place of each patch, and %s is a choice among orders: "+
 			"set skip_air to false", KWay)

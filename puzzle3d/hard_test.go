@@ -395,7 +395,8 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 		if err != nil || c.Idle() != nil {
 			t.Errorf("%s: %v, %v", want, err, c.Idle())
 		}
-		if notes := c.notes(); strings.Join(notes, "") != "" != (want != "") || !strings.Contains(strings.Join(notes, ""), want) {
+		notes := strings.Join(c.notes(), "; ")
+		if notes != "" != (want != "") || !strings.Contains(notes, want) {
 			t.Errorf("notes %q, want %q", notes, want)
 		}
 	}

@@ -499,8 +499,8 @@ func (c Config) checkLast() error {
 // nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
 func (c Config) Idle() error {
 	if !c.Unlabelled && (c.UnlabelledWeight != 0 || c.UnlabelledRamp != 0 || c.UnlabelledConfidence != 0) {
-		return errors.New("unlabelled_weight, unlabelled_ramp and unlabelled_confidence are for unlabelled: set that to true, " +
-			"or these to 0")
+		return errors.New("unlabelled_weight, unlabelled_ramp and unlabelled_confidence are for unlabelled: set that " +
+			"to true, or these to 0")
 	}
 	return backbone.Idle(c.Network)
 }

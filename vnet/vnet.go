@@ -151,8 +151,8 @@ func (n *network) Describe() string {
 // Idle implements [backbone.Idler].
 func (n *network) Idle() error {
 	if n.Dropout > 0 && !n.preset.drops {
-		return fmt.Errorf("dropout is %v, and preset %s has no place for it: choose --preset monai or --network resenc, "+
-			"or leave dropout out", n.Dropout, n.Preset)
+		return fmt.Errorf("dropout is %v, and preset %s has no place for it: choose --preset monai or --network "+
+			"resenc, or leave dropout out", n.Dropout, n.Preset)
 	}
 	return nil
 }

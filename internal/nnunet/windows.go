@@ -230,7 +230,8 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 // What logits say that decide nothing. nnU-Net stops at infinite ones, too.
 var (
 	errNotNumbers = errors.New("the network's output is not a number: were the weights damaged, in training or since?")
-	errInfinite   = errors.New("the network's output, summed over windows in float16 as nnU-Net does, is infinite: were the weights damaged, in training or since?")
+	errInfinite   = errors.New("the network's output, summed over windows in float16 as nnU-Net does, is infinite: " +
+		"were the weights damaged, in training or since?")
 )
 
 // checkFinite says of the logits of each head that some are infinite or no numbers: every

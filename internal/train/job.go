@@ -149,16 +149,16 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 func idle(t voxsaw.Training) (notes []string) {
 	usual := voxsaw.DefaultTraining()
 	if t.Schedule != "step" && t.Gamma != usual.Gamma {
-		notes = append(notes, fmt.Sprintf("WARNING: gamma %v does nothing: it is of schedule step, and the schedule is %s",
-			t.Gamma, t.Schedule))
+		notes = append(notes, fmt.Sprintf("WARNING: gamma %v does nothing: it is of schedule step, and the schedule "+
+			"is %s", t.Gamma, t.Schedule))
 	}
 	if t.Schedule != "poly" && t.Schedule != "sawtooth" && t.Power != usual.Power {
 		notes = append(notes, fmt.Sprintf("WARNING: power %v does nothing: it is of schedules poly and sawtooth, and "+
 			"the schedule is %s", t.Power, t.Schedule))
 	}
 	if t.Optimizer != "adamw" && t.Beta2 != usual.Beta2 {
-		notes = append(notes, fmt.Sprintf("WARNING: beta2 %v does nothing: it is of optimizer adamw, and the optimizer "+
-			"is %s", t.Beta2, t.Optimizer))
+		notes = append(notes, fmt.Sprintf("WARNING: beta2 %v does nothing: it is of optimizer adamw, and the "+
+			"optimizer is %s", t.Beta2, t.Optimizer))
 	}
 	return notes
 }
