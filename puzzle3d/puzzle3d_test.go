@@ -240,7 +240,7 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
 	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
 	twoRanks(t, cache, resolved(t, c), 2e-4)
-	c.Head, c.Binary, c.Classes = KWay, false, 10
+	c.Head, c.Binary, c.Classes, c.SkipAir = KWay, false, 10, false
 	twoRanks(t, cache, resolved(t, c), 2e-4)
 }
 
@@ -525,7 +525,7 @@ func TestDeadHeadStopsTheRun(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t)
 	for _, rate := range []float64{0.3, 0.001} {
 		c := tiny()
-		c.Head, c.Rounds, c.Classes = "kway", 1, 10
+		c.Head, c.Rounds, c.Classes, c.SkipAir = "kway", 1, 10, false
 		c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = rate, 0, 0, 150
 		_, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 1), voxsaw.RunOptions{})
 		var vanished *voxsaw.VanishedError
