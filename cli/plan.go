@@ -107,8 +107,8 @@ func runPlan(cmd *cobra.Command, o planOptions, paths []string) error {
 
 // planPreparation plans how scans are prepared, and no training of them.
 func planPreparation(cmd *cobra.Command, o planOptions, paths []string) error {
-	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours",
-		"learn", "device"); err != nil {
+	if err := notBeside(cmd, "how scans are prepared depends on no machine and no time", o.To, "hours", "learn",
+		"device", "gpu-memory", "precision", "threads", "conv", "tuning"); err != nil {
 		return err
 	}
 	f, store, err := o.fingerprint(cmd, paths)

@@ -3,9 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nnplan"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/planning"
@@ -28,8 +31,14 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 	if len(paths) > 1 {
 		return withHint(usagef("--to %s plans for one folder of nnUNet_raw", o.To), "name one folder")
 	}
-	if err := notBeside(cmd, "nnU-Net's plan knows no time and no machine, and has the channels of dataset.json", o.To,
-		"hours", "memory", "device", "channels", "learn"); err != nil {
+	var unused []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"to", "out", "force", config.FileFlag}, f.Name) {
+			unused = append(unused, f.Name)
+		}
+	})
+	if err := notBeside(cmd, "nnU-Net's plan knows no time and no machine, and reads the folder as its dataset.json "+
+		"has it", o.To, unused...); err != nil {
 		return err
 	}
 	encoder := planning.Plain

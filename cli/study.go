@@ -124,7 +124,8 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	}
 	if failed != nil {
 		if done > 0 {
-			say(stderr, "finished: %s", numbers.Count(done, "trial"))
+			say(stderr, "finished: %s; the same command with --finished makes tables of them",
+				numbers.Count(done, "trial"))
 		}
 		// the table of the others, where a trial has failed and nobody has stopped them
 		if failed = explainStudy(failed); outcome == nil || !outcome.OthersWentOn() || f.trial.n > 0 {

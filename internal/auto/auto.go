@@ -763,7 +763,7 @@ func (j *Job) scores() (scores []Score, folds int, err error) {
 		for _, m := range v.Metrics {
 			name := "all"
 			if m.Name != "dsc" {
-				name = strings.TrimPrefix(m.Name, "dsc_")
+				name = strings.ReplaceAll(strings.TrimPrefix(m.Name, "dsc_"), "_", " ")
 			}
 			k, there := at[name]
 			if !there {

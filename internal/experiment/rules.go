@@ -15,7 +15,7 @@ import (
 // cases have classes that were drawn in part: the others would learn or score these in another way.
 // Where nothing is left to do, it is told.
 func (r *runner) oneRule() error {
-	var earlier, learnt, scored, left []string
+	var earlier, scored, left []string
 	now := 0
 	for _, t := range r.plan.trials(r.result.Cases) {
 		folder := t.Folder(r.Out)
@@ -39,7 +39,7 @@ func (r *runner) oneRule() error {
 		case err != nil:
 			return err
 		case begun && !whole && (finished(folder) || len(learns) > 0):
-			earlier, learnt, scored = append(earlier, t.Name()), append(learnt, learns...), append(scored, scores...)
+			earlier, scored = append(earlier, t.Name()), append(scored, scores...)
 		case begun:
 			now++
 		}

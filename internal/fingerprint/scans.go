@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/volume"
@@ -61,7 +62,8 @@ type summing struct {
 func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions) error {
 	c = c.Located()
 	if need, known := c.Memory(s.how); known && need > memory.Allowed() {
-		return fmt.Errorf("takes %d MiB of memory, and there are %d", need>>20, memory.Allowed()>>20)
+		return hint.ShortOfMemory(fmt.Errorf("takes %d MiB of memory, and there are %d", need>>20,
+			memory.Allowed()>>20))
 	}
 	v, l, _, err := c.Read(o, d.LabelNames)
 	if err != nil {
