@@ -153,7 +153,7 @@ func (l *learner) Close() {
 // takes most.
 func (l *learner) validationBytes() (bytes int64) {
 	for _, c := range l.held {
-		bytes = max(bytes, l.config.windows().Bytes(c.Shape, l.config.Network.Classes))
+		bytes = max(bytes, l.config.windows().BytesOf(l.bench.Device, l.network, c.Shape))
 	}
 	return bytes
 }

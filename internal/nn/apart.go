@@ -36,12 +36,9 @@ func CompileApart(dev device.Device, g *Graph, logits *Node, params *Params, par
 		return nil, g.err
 	}
 	a := &Apart{Channels: last.spec.In, shape: last.spec.XShape(), outputs: map[string][]float32{}}
-	depth, plane := a.shape[2], a.shape[3]*a.shape[4]
-	a.Planes = depth
-	for a.Planes > 1 && (depth%a.Planes != 0 || 4*last.spec.Out*a.Planes*plane > partBytes) {
-		a.Planes--
-	}
-	a.Parts = depth / a.Planes
+	plane := a.shape[3] * a.shape[4]
+	a.Planes = last.planes(partBytes)
+	a.Parts = a.shape[2] / a.Planes
 	top := NewGraph(g.mode, g.typ)
 	o.Outputs = finish(top, last.of(top, top.Input("features", 1, a.Channels, a.Planes, a.shape[3], a.shape[4])))
 	for name, n := range o.Outputs {
@@ -131,6 +128,29 @@ func (a *Apart) Each(features []float32, do func(plane int, outputs map[string][
 func SavesApart(logits *Node) bool {
 	last, ok := logits.pointwise()
 	return ok && last.spec.Out > last.spec.In && 4*logits.shape[1:].Elements() > PartBytes
+}
+
+// ApartBytes is the memory that [Apart.HostBytes] will be of logits that are made about partBytes
+// at once, and of which so many outputs are finished.
+func ApartBytes(logits *Node, partBytes, outputs int) int64 {
+	last, ok := logits.pointwise()
+	if !ok {
+		return 0
+	}
+	shape := last.spec.XShape()
+	part := last.planes(partBytes) * shape[3] * shape[4]
+	return 4 * int64(shape.Elements()+(last.spec.In+outputs*last.spec.Out)*part)
+}
+
+// planes is how many planes of a layer's result are made at once: of partBytes, about.
+func (l layer) planes(partBytes int) int {
+	shape := l.spec.XShape()
+	depth, plane := shape[2], shape[3]*shape[4]
+	n := depth
+	for n > 1 && (depth%n != 0 || 4*l.spec.Out*n*plane > partBytes) {
+		n--
+	}
+	return n
 }
 
 // A layer is a convolution of x that looks at each voxel alone.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/memory"
@@ -68,7 +69,11 @@ func (m *Machine) Beside(w planning.Work, shape [3]int) (program, validation int
 		return 0, 0
 	}
 	voxels := int64(shape[0]) * int64(shape[1]) * int64(shape[2])
-	return memory.GarbageLimit, windows(w).Bytes(shape, w.Network.Classes) + ofPrepared*voxels
+	validation = windows(w).Bytes(shape, w.Network.Classes)
+	if b, err := backbone.Of(w.Network); err == nil { // whose error [Machine.Needs] gives
+		validation = windows(w).BytesOf(m.Device, b, shape)
+	}
+	return memory.GarbageLimit, validation + ofPrepared*voxels
 }
 
 // Validate implements [planning.Machine].

@@ -63,3 +63,35 @@ func TestBands(t *testing.T) {
 		}
 	}
 }
+
+// What a plan counts for the windows of many classes is what they take: the last layer is made a
+// few planes at a time.
+func TestBytesOfManyClasses(t *testing.T) {
+	dev := testDevice(t)
+	c, _ := phantomCase(t, [3]int{40, 40, 40})
+	for _, classes := range []int{3, 105} {
+		network, err := backbone.Of(voxsaw.Network{Channels: 4, Levels: 1, Norm: "instance", Classes: classes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := nn.NewParams(dev, 5)
+		o := Options{Size: [3]int{64, 64, 64}, Batch: 1, Overlap: 0.5}
+		s, err := New(dev, params, network, o, nn.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		takes := s.Bytes(Case{c})
+		if s.inParts != (classes == 105) {
+			t.Fatalf("%d classes in parts: %v", classes, s.inParts)
+		}
+		if s.inParts {
+			takes += s.parts.HostBytes()
+		}
+		if said := o.BytesOf(dev, network, c.Size()); float64(said) < 0.9*float64(takes) ||
+			float64(said) > 1.1*float64(takes) {
+			t.Errorf("%d classes: %d MiB are counted, and %d taken", classes, said>>20, takes>>20)
+		}
+		s.Close()
+		params.Close()
+	}
+}

@@ -91,15 +91,13 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	if err := o.Check(); err != nil {
 		return nil, config.Mistaken(err)
 	}
-	g := nn.NewGraph(nn.Eval, dev.Activations())
 	o.Inputs = b.Settings().InputChannels()
-	x := backbone.Input(g, "image", b, o.Batch, o.Size)
-	stages := b.Encoder(g, x)
+	g, logits := o.graph(dev, b)
 	if g.Err() != nil {
 		return nil, g.Err()
 	}
 	s := &Inferer{Options: o, dev: dev, classes: b.Settings().Classes, room: -1}
-	if err := s.compile(g, b.Decoder(g, stages)[0], params, compile); err != nil {
+	if err := s.compile(g, logits, params, compile); err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %s: %w", numbers.Extents(o.Size[:]), err)
 	}
 	if compile.MemoryLimit > 0 {
@@ -118,6 +116,50 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	return s, nil
 }
 
+// graph is the network on a batch of windows. Where it cannot be, the graph says why.
+func (o Options) graph(dev device.Device, b backbone.Backbone) (g *nn.Graph, logits *nn.Node) {
+	g = nn.NewGraph(nn.Eval, dev.Activations())
+	stages := b.Encoder(g, backbone.Input(g, "image", b, o.Batch, o.Size))
+	if g.Err() == nil {
+		logits = b.Decoder(g, stages)[0]
+	}
+	return g, logits
+}
+
+// partsOf is how many bytes of logits are made at once where the last layer is a program of its
+// own; 0 where it is not.
+func (o Options) partsOf(dev device.Device, logits *nn.Node) int {
+	_, blends := dev.(device.Blender)
+	switch {
+	case blends:
+		return 0
+	case o.partBytes == 0 && nn.SavesApart(logits):
+		return nn.PartBytes
+	}
+	return o.partBytes
+}
+
+// BytesOf is [Options.Bytes] of windows of a network, whose last layer [New] may make a program of
+// its own: what that is given and gives counts, and not the classes of whole windows.
+func (o Options) BytesOf(dev device.Device, b backbone.Backbone, shape [3]int) int64 {
+	classes := b.Settings().Classes
+	o.Inputs = b.Settings().InputChannels()
+	g, logits := o.graph(dev, b)
+	if g.Err() != nil { // who makes the network says so
+		return o.Bytes(shape, classes)
+	}
+	host := int64(0)
+	if part := o.partsOf(dev, logits); part > 0 {
+		outputs := 1
+		if o.Logits {
+			outputs = 2
+		}
+		host = nn.ApartBytes(logits, part, outputs)
+		o.inParts = host > 0
+	}
+	return o.Bytes(shape, classes) + host
+}
+
 // compile makes the program of a graph, or its parts: of many classes the probabilities in a whole
 // window are much more than what they are made of. On a device that blends they never leave it.
 func (s *Inferer) compile(g *nn.Graph, logits *nn.Node, params *nn.Params, o nn.Options) (err error) {
@@ -128,10 +170,7 @@ func (s *Inferer) compile(g *nn.Graph, logits *nn.Node, params *nn.Params, o nn.
 		}
 		return all
 	}
-	if s.partBytes == 0 && nn.SavesApart(logits) {
-		s.partBytes = nn.PartBytes
-	}
-	if _, blends := s.dev.(device.Blender); s.partBytes > 0 && !blends {
+	if s.partBytes = s.partsOf(s.dev, logits); s.partBytes > 0 {
 		s.parts, err = nn.CompileApart(s.dev, g, logits, params, s.partBytes, outputs, o)
 		if s.inParts = s.parts != nil; s.inParts || err != nil {
 			return err
