@@ -47,7 +47,8 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 			continue
 		}
 		c := Config{Grid: puzzle.Grid{3, 3}, Shuffles: 1, Puzzle: voxsaw.Puzzle{Head: Paper, Features: 4, Hidden: 1,
-			Rounds: 1, Binary: true, Distance: 3, Batch: boards, SearchOnce: true, BinaryWeight: golden.Weight, SumLoss: sum}}
+			Rounds: 1, Binary: true, Distance: 3, Batch: boards, SearchOnce: true, BinaryWeight: golden.Weight,
+			SumLoss: sum}}
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,8 @@ func prepare(t *testing.T, side int) string {
 		}
 		m := image.NewRGBA(image.Rect(0, 0, side, side))
 		for i := range side * side {
-			m.Set(i%side, i/side, color.RGBA{uint8(4 * (i % side)), uint8(4 * (i / side)), uint8(60 + 100*(k%2) + k), 255})
+			m.Set(i%side, i/side, color.RGBA{uint8(4 * (i % side)), uint8(4 * (i / side)),
+				uint8(60 + 100*(k%2) + k), 255})
 		}
 		var b bytes.Buffer
 		if err := png.Encode(&b, m); err != nil {
