@@ -163,7 +163,7 @@ func TestUnlabelledRunsResume(t *testing.T) {
 		s, _, err := Finetune(ctx, testDevice(t), c, data, "", o)
 		return s, err
 	}, "last.safetensors", "best.safetensors", "validation.csv")
-	c.Unlabelled = false
+	c.Unlabelled, c.UnlabelledWeight, c.UnlabelledRamp, c.UnlabelledConfidence = false, 0, 0, 0
 	without := filepath.Join(t.TempDir(), "without")
 	if _, _, err := Finetune(t.Context(), testDevice(t), c, data, "", voxsaw.RunOptions{Folder: without}); err != nil {
 		t.Fatal(err)
