@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pace"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -110,17 +111,6 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 			"give it more hours, a smaller crop, or fewer held-out cases to validate on")
 	}
 	*t = fit.Training
-	same := fmt.Sprintf("--steps %d", t.Steps)
-	for _, f := range []struct {
-		name     string
-		was, now int
-	}{{"warmup", chosen.Warmup, t.Warmup}, {"step-size", chosen.StepSize, t.StepSize}, {"tooth", chosen.Tooth, t.Tooth},
-		{"validate-every", chosen.ValidateEvery, t.ValidateEvery},
-		{"checkpoint-every", chosen.CheckpointEvery, t.CheckpointEvery}} {
-		if f.now != f.was {
-			same += fmt.Sprintf(" --%s %d", f.name, f.now)
-		}
-	}
 	validations := ""
 	if trial.Validation > 0 {
 		validations = fmt.Sprintf(" and %s of %s", numbers.Count(fit.Validations, "validation"),
@@ -129,7 +119,9 @@ func (h hours) settle(ctx context.Context, stderr io.Writer, run *runFlags, t *v
 	say(stderr, "%s: %s, for one takes %s here, as %d of them took: with the first one%s that is %s", text,
 		numbers.Count(t.Steps, "step"), terminal.Duration(trial.Step), trial.Timed, validations,
 		terminal.Duration(fit.Takes))
-	say(stderr, "%s: the same again without it: %s", text, same)
+	if run.out != "" {
+		say(stderr, "%s: --config %s makes the same again, in another --out", text, hint.ShellWord(train.ConfigOf(run.out)))
+	}
 	return nil
 }
 

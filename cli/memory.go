@@ -97,11 +97,13 @@ func memoryHint(cmd *cobra.Command, err error) error {
 		return err
 	}
 	var smaller []string
-	// the sizes of a run that goes on stay
-	if resumed := cmd.Flags().Lookup("resume"); resumed == nil || !resumed.Changed {
+	// the sizes of a run that goes on stay, and those of a job are its plan's
+	if resumed := cmd.Flags().Lookup("resume"); !isStage(cmd.Context()) && (resumed == nil || !resumed.Changed) {
+		init := cmd.Flags().Lookup("init")
 		for _, name := range []string{"crop", "window", "batch", "channels"} {
-			// channels of plan are names, those of scans
-			if f := cmd.Flags().Lookup(name); f != nil && !(name == "channels" && f.Value.Type() == "string") {
+			// channels of plan are names, those of scans; first weights have theirs
+			fixed := name == "channels" && init != nil && init.Changed
+			if f := cmd.Flags().Lookup(name); f != nil && !fixed && !(name == "channels" && f.Value.Type() == "string") {
 				smaller = append(smaller, "--"+name)
 			}
 		}

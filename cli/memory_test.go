@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -82,8 +83,15 @@ func TestMemoryHint(t *testing.T) {
 		{"predict", nil, "make --window or --batch smaller"},
 		{"plan", []string{"--memory", "1GiB"}, "raise --memory"}, // its --channels are names
 		{"plan", nil, ""},
+		{"finetune", []string{"--init", "run", "--memory", "1GiB"}, "make --crop or --batch smaller, or raise --memory"},
+		{"job", []string{"--memory", "1GiB"}, "raise --memory"}, // of a stage of auto the plan has the sizes
 	} {
-		cmd, _, err := newRoot().Find([]string{c.verb})
+		ctx, verb := t.Context(), c.verb
+		if verb == "job" {
+			ctx, verb = context.WithValue(ctx, stageKey{}, &stageOf{}), "finetune"
+		}
+		cmd, _, err := newRoot().Find([]string{verb})
+		cmd.SetContext(ctx)
 		if err == nil {
 			err = cmd.ParseFlags(c.args)
 		}

@@ -259,7 +259,7 @@ func modalityOfPrepared(modality, path string) error {
 	if modality == "" {
 		return nil
 	}
-	return withHint(usagef("%s holds cases that are prepared already, as of their modality", path),
+	return withHint(usagef("%s holds cases that are prepared already, for the modality that they have", path),
 		"leave --modality out, or name the scans")
 }
 

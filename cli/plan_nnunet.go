@@ -59,7 +59,7 @@ func planNNUNet(cmd *cobra.Command, o planOptions, paths []string) error {
 		return err
 	}
 	if n := len(f.Spacings); n != f.Training {
-		say(cmd.ErrOrStderr(), "WARNING: dataset.json says numTraining %d, of %s that are there with labels: nnU-Net's "+
+		say(cmd.ErrOrStderr(), "WARNING: dataset.json says numTraining %d, and %s with labels are there: nnU-Net's "+
 			"batches go by what it says; write the right number into it", f.Training, numbers.Count(n, "case"))
 	}
 	text, p, err := f.Plans(encoder, nnunetMemory)

@@ -124,8 +124,14 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	}
 	if failed != nil {
 		if done > 0 {
-			say(stderr, "finished: %s; the same command with --finished makes tables of them",
-				numbers.Count(done, "trial"))
+			tables := ""
+			if (outcome == nil || !outcome.OthersWentOn()) && f.trial.n == 0 {
+				tables = "; the same command with --finished makes tables of them"
+				if f.ranks.n > 0 {
+					tables = strings.Replace(tables, "--finished", "--finished and without --ranks", 1)
+				}
+			}
+			say(stderr, "finished: %s%s", numbers.Count(done, "trial"), tables)
 		}
 		// the table of the others, where a trial has failed and nobody has stopped them
 		if failed = explainStudy(failed); outcome == nil || !outcome.OthersWentOn() || f.trial.n > 0 {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -78,10 +77,10 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 				at[axis] = size // to the last digit
 			}
 		}
-		return hint.ShortOfMemory(fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB "+
+		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB "+
 			"of memory beside the network, which leaves %d MiB: the network was trained so, therefore take a part of "+
 			"the scan, or more memory",
-			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(at[:]), need>>20, room>>20))
+			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(at[:]), need>>20, room>>20)
 	}
 	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(channels)*int64(prepared.Len()),
 		wanted)

@@ -583,7 +583,7 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	}
 	j = v.job("job", say)
 	j.Modality = "CT"
-	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `begun with --modality "MR"`) {
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `begun with --modality MR`) {
 		t.Errorf("another modality: %v", err)
 	}
 	text, err := os.ReadFile("job/commands.sh")

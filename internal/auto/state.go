@@ -196,8 +196,12 @@ func (j *Job) open() error {
 	if j.Modality == "" {
 		j.Modality = s.Modality
 	}
-	if j.Modality != s.Modality {
-		return hint.Addf(fmt.Errorf("the job in %s was begun with --modality %q", j.Out, s.Modality),
+	if !strings.EqualFold(j.Modality, s.Modality) {
+		was := "without --modality"
+		if s.Modality != "" {
+			was = "with --modality " + s.Modality
+		}
+		return hint.Addf(fmt.Errorf("the job in %s was begun %s", j.Out, was),
 			"leave --modality out to go on so, or choose another --out")
 	}
 	if len(j.Machine) == 0 {
