@@ -84,7 +84,7 @@ func TestMemoryHint(t *testing.T) {
 		{"plan", []string{"--memory", "1GiB"}, "raise --memory"}, // its --channels are names
 		{"plan", nil, ""},
 		{"finetune", []string{"--init", "run", "--memory", "1GiB"}, "make --crop or --batch smaller, or raise --memory"},
-		{"job", []string{"--memory", "1GiB"}, "raise --memory"}, // of a stage of auto the plan has the sizes
+		{"job", []string{"--memory", "1GiB"}, "raise --memory"}, // the sizes are its plan's
 	} {
 		ctx, verb := t.Context(), c.verb
 		if verb == "job" {

@@ -793,8 +793,8 @@ func (s mpiSite) twoHosts(t *testing.T) {
 	traintest.Close(t, weights(alone), weights(folder), 1e-3)
 
 	lost := s.in("link down")
-	// Both hosts are one machine, on which UCX reads the other process's memory, and aborts where that
-	// process has ended a moment before: hosts that are two do not.
+	// Both hosts are one machine, on which UCX reads the other process's memory, and aborts where
+	// that process has ended a moment before: hosts that are two do not.
 	cmd, wait := s.start(t, "two hosts", 2, []string{"VOXSAW_MPI_TIMEOUT=3s", "UCX_TLS=^cma"},
 		s.long(lost, 100000)...)
 	s.pids(t, lost, 2)
