@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -273,6 +274,7 @@ func newPhotoPretrain() *cobra.Command {
 	o := &photoPretrainOptions{Task: photostudy.Tasks(), Machine: defaultDevice()}
 	run := &runFlags{}
 	var preset, orders string
+	var choices []puzzle2d.Choice
 	cmd := verb("pretrain", "Pretrain a network on photographs by solving jigsaw puzzles",
 		`Cuts each photograph into cells, takes a patch of each, shuffles the patches, and trains the network and a head to put them back. Held-out photographs tell
 how well puzzles are solved: Correct (whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
@@ -289,6 +291,13 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw 2d pretrain --data photos --backbone alexnet --preset-paper UBM --batch 32 --out runs/alexnet
   voxsaw 2d pretrain --data photos --grid 3x3 --cell 43 --patch 32 --width 0.5 --head kway --classes 1000 --out runs/kway`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			if preset != "" {
+				c := o.Task.Option("jigsaw").(*puzzle2d.Config)
+				if resumed(cmd) == "" {
+					*c, choices = ratesLast(cmd, *c, choices)
+				}
+				printChoices(cmd.ErrOrStderr(), preset, choices)
+			}
 			if orders != "" {
 				puzzles, ok := o.Task.Value().(*puzzle2d.Config)
 				if !ok || puzzles.Head != puzzle2d.HeadKWay {
@@ -311,16 +320,40 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return nil
 		}
 		puzzles := o.Task.Option("jigsaw").(*puzzle2d.Config)
-		c, choices, err := puzzle2d.Paper(*puzzles, preset)
-		if err != nil {
+		var c puzzle2d.Config
+		var err error
+		if c, choices, err = puzzle2d.Paper(*puzzles, preset); err != nil {
 			return config.Mistaken(err)
 		}
 		*puzzles = c
-		printChoices(cmd.ErrOrStderr(), preset, choices)
 		return nil
 	}
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
+}
+
+// ratesLast sets the paper's learning rate and weight decay by what the other settings are now, but
+// for those that are given. It leaves out of the choices what is given.
+func ratesLast(cmd *cobra.Command, c puzzle2d.Config, choices []puzzle2d.Choice) (puzzle2d.Config, []puzzle2d.Choice) {
+	given := func(name string) bool {
+		f := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
+		return f != nil && givenNow(cmd, f)
+	}
+	by, rates := puzzle2d.PaperRates(c)
+	if !given("lr") {
+		c.Train.LR = by.Train.LR
+	}
+	if !given("weight_decay") {
+		c.Train.WeightDecay = by.Train.WeightDecay
+	}
+	for n, choice := range choices {
+		for _, rate := range rates {
+			if rate.Setting == choice.Setting {
+				choices[n] = rate
+			}
+		}
+	}
+	return c, slices.DeleteFunc(choices, func(c puzzle2d.Choice) bool { return given(c.Setting) })
 }
 
 // printChoices says what the paper does not state.

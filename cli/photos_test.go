@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -11,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
-// Where --data names prepared photographs, pretrain and solve are those of 2d, and so is crossval
-// of a plan of them; other lines stay.
-func TestVerbsForPhotos(t *testing.T) {
-	raw, prepared := t.TempDir(), filepath.Join(t.TempDir(), "photos")
+// fourPhotos are photographs in a folder, and as they are prepared.
+func fourPhotos(t *testing.T) (raw, prepared string) {
+	t.Helper()
+	raw, prepared = t.TempDir(), filepath.Join(t.TempDir(), "photos")
 	for k := range 4 {
 		picture := image.NewGray(image.Rect(0, 0, 80, 80))
 		for i := range picture.Pix {
@@ -34,6 +37,70 @@ func TestVerbsForPhotos(t *testing.T) {
 	if code := Run([]string{"2d", "prepare", raw, "--out", prepared, "--size", "72x64"}, &out, &out); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, out.String())
 	}
+	return raw, prepared
+}
+
+// The paper's learning rate and weight decay are those of the loss that other flags leave, unless
+// they are given, and what is given is no choice of the preset.
+func TestPresetPaperRates(t *testing.T) {
+	_, prepared := fourPhotos(t)
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte("sum_loss: false\ntrain: {weight_decay: 0.03}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	several := filepath.Join(t.TempDir(), "grids.yaml")
+	if err := os.WriteFile(several, []byte("grids: [2x1, 2x2]\nhead: symmetric\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string][2]float64{
+		"--preset-paper UBM-2x2":                                               {0.0025, 0.002},
+		"--preset-paper UBM --grid 2x2":                                        {0.0025, 0.002},
+		"--preset-paper UBM --config " + several:                               {0.0025, 0.002},
+		"--preset-paper UBM-2x2 --sum-loss=false":                              {0.01, 0.0005},
+		"--preset-paper UBM-2x2 --sum-loss=false --lr 0.05":                    {0.05, 0.0005},
+		"--preset-paper UBM-2x2 --config " + file:                              {0.01, 0.03},
+		"--preset-paper U --sum-loss=false --head kway --classes 4 --grid 2x2": {0.01, 0.0005},
+	} {
+		folder := filepath.Join(t.TempDir(), "run")
+		args := append([]string{"2d", "pretrain", "--data", prepared, "--out", folder, "--cell", "32", "--patch", "24",
+			"--width", "0.125", "--features", "8", "--batch", "2", "--rounds", "1", "--steps", "1"},
+			strings.Fields(flags)...)
+		var out bytes.Buffer
+		if code := Run(args, &out, &out); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", flags, code, out.String())
+			continue
+		}
+		var got struct {
+			Train struct {
+				LR          float64 `yaml:"lr"`
+				WeightDecay float64 `yaml:"weight_decay"`
+			} `yaml:"train"`
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Train.LR != want[0] || got.Train.WeightDecay != want[1] {
+			t.Errorf("%s: lr %v, weight decay %v, want %v", flags, got.Train.LR, got.Train.WeightDecay, want)
+		}
+		for name, value := range map[string]float64{"lr": want[0], "weight_decay": want[1]} {
+			given := strings.Contains(flags, "--"+name+" ") || name == "weight_decay" && strings.Contains(flags, file)
+			said := strings.Contains(out.String(), fmt.Sprintf("  %-24s %.4g", name, value))
+			if given == said {
+				t.Errorf("%s: %s is given: %v, and named among the choices: %v: %s", flags, name, given, said,
+					out.String())
+			}
+		}
+	}
+}
+
+// Where --data names prepared photographs, pretrain and solve are those of 2d, and so is crossval
+// of a plan of them; other lines stay.
+func TestVerbsForPhotos(t *testing.T) {
+	raw, prepared := fourPhotos(t)
 	for _, c := range []struct {
 		args   []string
 		photos bool
@@ -68,7 +135,7 @@ func TestVerbsForPhotos(t *testing.T) {
 			}
 		}
 	}
-	out.Reset()
+	var out bytes.Buffer
 	if code := Run([]string{"pretrain", "--data", prepared, "--help"}, &out, &out); code != exitOK ||
 		!bytes.Contains(out.Bytes(), []byte("\n  voxsaw pretrain [flags]\n")) ||
 		!bytes.Contains(out.Bytes(), []byte("\nvoxsaw pretrain --help-all shows")) ||

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
 // A Choice is a value that the paper does not state, and where ours comes from.
@@ -37,22 +40,16 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 	note := func(setting string, value any, source string) {
 		open = append(open, Choice{setting, fmt.Sprint(value), source})
 	}
-	// The sum over n patches is n times their mean: with SGD an n-th of the learning rate and n
-	// times the weight decay are the same steps.
-	n := c.grid().Cells()
-	c.Train.LR, c.Train.Momentum, c.Train.WeightDecay = 0.01/float64(n), 0.9, 5e-4*float64(n)
+	c.BinaryWeight, c.SumLoss, c.LinearFeatures, c.SearchOnce, c.PaperRounds = 1, true, true, true, true
+	c, open = PaperRates(c)
+	c.Train.Momentum = 0.9
 	c.Train.Schedule, c.Train.StepSize, c.Train.Gamma, c.Train.Warmup, c.Train.Clip = "step", 100_000, 0.1, 0, 0
-	const solver = "the Context Free Network's solver.prototxt"
-	note("lr", fmt.Sprintf("%.4g, which is 0.01 / %d", c.Train.LR, n),
-		solver+", for a mean; the loss is the sum over the patches")
 	note("momentum", c.Train.Momentum, solver)
-	note("weight_decay", fmt.Sprintf("%.4g, which is 0.0005 x %d", c.Train.WeightDecay, n), solver+", likewise")
 	note("schedule", fmt.Sprintf("x %v every %d steps", c.Train.Gamma, c.Train.StepSize),
 		solver+" (which drops at 100k and 350k)")
 	c.Distance = 3
 	note("distance", c.Distance,
 		"ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
-	c.BinaryWeight, c.SumLoss, c.LinearFeatures, c.SearchOnce, c.PaperRounds = 1, true, true, true, true
 	note("loss of the rounds", "their mean", "the paper averages them; a puzzle counts while it is being solved")
 	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell,
 		c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")
@@ -71,4 +68,26 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 		note("initial weights", "He et al. 2015, fan out", "torchvision")
 	}
 	return c, open, c.Check()
+}
+
+const solver = "the Context Free Network's solver.prototxt"
+
+// PaperRates replaces the learning rate and the weight decay by those of the paper's loss, or of
+// its mean over the patches, whichever the settings have: the sum over n patches is n times their
+// mean, and with SGD an n-th of the learning rate and n times the weight decay are the same steps.
+func PaperRates(c Config) (Config, []Choice) {
+	if !c.SumLoss {
+		c.Train.LR, c.Train.WeightDecay = 0.01, 5e-4
+		return c, []Choice{{"lr", "0.01", solver}, {"weight_decay", "0.0005", solver}}
+	}
+	n := c.grid().Cells()
+	if grids, err := jigsaw.ReadGrids(c.Grids, len(c.Grid)); err == nil && len(grids) > 0 {
+		n = slices.MaxFunc(grids, func(a, b puzzle.Grid) int { return a.Cells() - b.Cells() }).Cells()
+	}
+	c.Train.LR, c.Train.WeightDecay = 0.01/float64(n), 5e-4*float64(n)
+	return c, []Choice{
+		{"lr", fmt.Sprintf("%.4g, which is 0.01 / %d", c.Train.LR, n),
+			solver + ", for a mean; the loss is the sum over the patches"},
+		{"weight_decay", fmt.Sprintf("%.4g, which is 0.0005 x %d", c.Train.WeightDecay, n), solver + ", likewise"},
+	}
 }
