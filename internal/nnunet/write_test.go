@@ -157,6 +157,17 @@ func TestPlanLike(t *testing.T) {
 		!strings.Contains(others[0], "outside of the box") {
 		t.Errorf("%+v, %v, %v", got, others, err)
 	}
+	// channels of an earlier version had masks of their own
+	own := volume.Preparation{Crop: volume.CropNonzero, Axcodes: "RAS", Spacing: [3]float64{1, 2, 3},
+		Interpolation: "linear", Channels: "T1w,FLAIR", Modality: volume.ModalityMR,
+		Intensity: volume.ZScoreNonzero, Window: volume.DefaultPreparation().Window}
+	for _, how := range []volume.Preparation{own, own.WithMasks()} {
+		_, others, err := PlanLike(how, [3]int{8, 16, 24}, p.Network)
+		told := slices.ContainsFunc(others, func(s string) bool { return strings.Contains(s, "not 0 in any channel") })
+		if err != nil || told != (how.Masks == "") {
+			t.Errorf("masks %q: %q, %v", how.Masks, others, err)
+		}
+	}
 	for _, c := range []struct {
 		change func(*volume.Preparation)
 		want   string
