@@ -27,11 +27,18 @@ func CheckTargets(dev voxsaw.Device, c Config) error {
 	if err := c.checkLast(); err != nil {
 		return config.Mistaken(err)
 	}
-	d, err := device.From(dev)
-	if err != nil || !c.mergesUndrawn() {
-		return err
+	if !c.mergesUndrawn() {
+		return nil
 	}
-	_, err = device.MergeKernelsOf(d)
+	return CheckMerging(dev)
+}
+
+// CheckMerging says what a device lacks that cannot merge classes into the background of a case.
+func CheckMerging(dev voxsaw.Device) error {
+	d, err := device.From(dev)
+	if err == nil {
+		_, err = device.MergeKernelsOf(d)
+	}
 	return err
 }
 
@@ -66,7 +73,7 @@ func (c Config) DrawnInPart(store *prepared.Store, cases []string) (partly, whol
 }
 
 // NeedsMerging says whether learning from the cases takes a device that merges classes into the
-// background, and what such a device lacks: see [CheckTargets].
+// background, and what such a device lacks: see [CheckMerging].
 func (c Config) NeedsMerging(store *prepared.Store, cases []string) bool {
 	partly, wholly := c.DrawnInPart(store, cases)
 	return c.mergesUndrawn() && len(partly)+len(wholly) > 0

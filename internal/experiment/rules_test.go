@@ -147,3 +147,15 @@ func TestDeviceIsAskedToMerge(t *testing.T) {
 		t.Errorf("the trial is finished: %v", err)
 	}
 }
+
+// Steps with labels alone are a matter of arms with teachers: another one may have fewer, whatever
+// was drawn.
+func TestLabelledLastOfArmsWithoutTeachers(t *testing.T) {
+	p := inPart(t, false)
+	p.Finetune.LabelledLast = 2
+	_, err := Run(t.Context(), p, Setting{Out: filepath.Join(t.TempDir(), "out"), Device: traintest.CPU(t),
+		Console: &watched{step: func(string, int) {}}})
+	if err != nil {
+		t.Error(err)
+	}
+}

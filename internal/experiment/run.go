@@ -210,7 +210,7 @@ func (r *runner) merging() error {
 	for _, t := range r.plan.trials(r.result.Cases) {
 		c, err := r.plan.finetune(r.plan.initialisation(t.Init))
 		if err == nil && c.NeedsMerging(r.cache, t.Train) && !train.Finished(t.Folder(r.Out)) {
-			err = segment.CheckTargets(r.Device, c)
+			err = segment.CheckMerging(r.Device)
 		}
 		if err != nil {
 			return fmt.Errorf("trial %s: %w", t.Name(), err)
