@@ -31,6 +31,9 @@ type RunOptions struct {
 	// MayDiffer names settings, by their dotted keys, on which the result does not depend: a
 	// resumed run may have other values.
 	MayDiffer []string
+	// Idle lets a new run begin with settings that do nothing beside others, as one that is resumed
+	// goes on with them: runs of a study share settings of which some of them have no use.
+	Idle bool
 	// Observer is told how the run gets on; nil: nobody is.
 	Observer Observer
 	// Memory limits the bytes of the network, its gradients and the state of the optimiser; 0: no

@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
@@ -206,15 +207,23 @@ func (c Config) Check() error {
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
 // nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
 func (c Config) Idle() error {
-	switch {
-	case !c.Binary && (c.BinaryWeight != 0 || c.SearchOnce):
-		return errors.New("binary_weight and search_once are of binary terms, and there are none: set binary to " +
-			"true, or binary_weight to 0 and search_once to false")
-	case c.SkipAir && c.Head == KWay:
-		return fmt.Errorf("skip_air is of heads that tell the place of each patch, and %s is a choice among orders: "+
-			"set skip_air to false", KWay)
+	idle := []error{backbone.Idle(c.Network)}
+	var keys []string
+	if !c.Binary && c.BinaryWeight != 0 {
+		keys = append(keys, "binary_weight")
 	}
-	return backbone.Idle(c.Network)
+	if !c.Binary && c.SearchOnce {
+		keys = append(keys, "search_once")
+	}
+	if keys != nil {
+		idle = append(idle, &config.IdleError{Keys: keys, Advice: "binary_weight and search_once are of binary terms, " +
+			"and there are none: set binary to true, or binary_weight to 0 and search_once to false"})
+	}
+	if c.SkipAir && c.Head == KWay {
+		idle = append(idle, &config.IdleError{Keys: []string{"skip_air"}, Advice: fmt.Sprintf("skip_air is of heads "+
+			"that tell the place of each patch, and %s is a choice among orders: set skip_air to false", KWay)})
+	}
+	return errors.Join(idle...)
 }
 
 // notes are what a person should know of the settings: of those that have a value by default, where

@@ -498,11 +498,19 @@ func (c Config) checkLast() error {
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
 // nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
 func (c Config) Idle() error {
-	if !c.Unlabelled && (c.UnlabelledWeight != 0 || c.UnlabelledRamp != 0 || c.UnlabelledConfidence != 0) {
-		return errors.New("unlabelled_weight, unlabelled_ramp and unlabelled_confidence are for unlabelled: set that " +
-			"to true, or these to 0")
+	var keys []string
+	for key, set := range map[string]bool{"unlabelled_weight": c.UnlabelledWeight != 0,
+		"unlabelled_ramp": c.UnlabelledRamp != 0, "unlabelled_confidence": c.UnlabelledConfidence != 0} {
+		if set && !c.Unlabelled {
+			keys = append(keys, key)
+		}
 	}
-	return backbone.Idle(c.Network)
+	var idle error
+	if keys != nil {
+		idle = &config.IdleError{Keys: keys, Advice: "unlabelled_weight, unlabelled_ramp and " +
+			"unlabelled_confidence are for unlabelled: set that to true, or these to 0"}
+	}
+	return errors.Join(idle, backbone.Idle(c.Network))
 }
 
 // windows are those that held-out cases are segmented in.

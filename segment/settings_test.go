@@ -55,8 +55,8 @@ func TestPreparationsThatAgree(t *testing.T) {
 	}
 }
 
-// A new run is refused with settings that do nothing; one that was begun with them goes on, and
-// says so.
+// A new run is refused with settings that do nothing, however it is asked for; one that was begun
+// with them goes on, and says so.
 func TestSettingsThatDoNothing(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"dropout is 0.3":        func(c *Config) { c.Network.Dropout = 0.3 },
@@ -69,11 +69,18 @@ func TestSettingsThatDoNothing(t *testing.T) {
 		c.Train.Steps = 1
 		data := sample.Data{Store: cache, Train: []string{"case00", "case01"}}
 		o := voxsaw.RunOptions{Folder: filepath.Join(t.TempDir(), "run"), Observer: &observer{}}
-		if _, _, err := Finetune(t.Context(), dev, c, data, "", o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
+		for _, o.Mode = range []voxsaw.Mode{voxsaw.ModeNew, voxsaw.ModeForce, voxsaw.ModeResume} {
+			_, _, err := Finetune(t.Context(), dev, c, data, "", o)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("mode %v: error %v, want %s", o.Mode, err, want)
+			}
+		}
+		o.Idle = true // as an earlier version, and runs of a study, begin
+		if _, _, err := Finetune(t.Context(), dev, c, data, "", o); err != nil {
+			t.Error(err)
 		}
 		told := &observer{}
-		o.Mode, o.Observer = voxsaw.ModeResume, told
+		o.Idle, o.Observer, c.Train.Steps = false, told, 2
 		if _, _, err := Finetune(t.Context(), dev, c, data, "", o); err != nil {
 			t.Error(err)
 		}

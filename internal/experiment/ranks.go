@@ -34,12 +34,13 @@ func (s Setting) Alike(plan any, fingerprint string) error {
 // Run are the options of a run, which is begun, or taken up again. Rank 0 alone writes. What it is
 // compared with when it is taken up are settings, or, where there are none, the training's own.
 func (s Setting) Run(folder string, settings []byte, observer voxsaw.Observer) voxsaw.RunOptions {
-	o := voxsaw.RunOptions{Ranks: s.Ranks, Settings: settings, Observer: observer, Memory: s.Memory}
+	o := voxsaw.RunOptions{Ranks: s.Ranks, Settings: settings, Observer: observer, Memory: s.Memory,
+		Idle: s.idles}
 	if s.Group().Rank > 0 {
 		return o
 	}
 	o.Folder, o.Mode = folder, voxsaw.ModeResume
-	if entries, err := os.ReadDir(folder); (err != nil || len(entries) == 0) && !s.idles {
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
 		o.Mode = voxsaw.ModeNew
 	}
 	return o

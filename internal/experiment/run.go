@@ -50,7 +50,7 @@ type Setting struct {
 	// Settings are those of the command, for the record of a study that has no plan in its folder.
 	Settings []byte
 
-	idles bool // the study was begun with settings that do nothing, and goes on with them
+	idles bool // the study has looked at settings that do nothing: its runs do not refuse them
 }
 
 // A Store is prepared cases or photographs.
@@ -354,8 +354,8 @@ func (r *runner) record() error {
 			return config.Mistaken(err)
 		}
 		r.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
-		r.idles = true
 	}
+	r.idles = true
 	if begun != nil {
 		divided, err := divided(r.Out)
 		if err != nil {

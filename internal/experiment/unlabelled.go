@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
@@ -126,22 +127,51 @@ func (p Plan) checkArms(cache *prepared.Store) error {
 }
 
 // idle says which settings of arms do nothing beside the others: arms that differ in them alone
-// would be the same.
+// would be the same. What all arms share is refused only where none of them goes by it.
 func (p Plan) idle() error {
-	var failed []error
+	var tuned, pretrained []armSettings
 	for _, i := range p.Inits {
 		if c, err := p.finetune(i); err == nil {
-			if err := c.Idle(); err != nil {
-				failed = append(failed, fmt.Errorf("initialisation %s: finetune: %w", i.Name, err))
-			}
+			tuned = append(tuned, armSettings{"initialisation " + i.Name + ": finetune", i.Finetune, true, c.Idle()})
 		}
 		if !i.pretrains() {
 			continue
 		}
 		if chosen, err := p.pretext(i); err == nil {
 			_, settings := pretext.Chosen(&chosen)
-			if err := pretext.Idle(settings); err != nil {
-				failed = append(failed, fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err))
+			pretrained = append(pretrained, armSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
+				chosen.Chosen == p.Pretrain.Chosen, pretext.Idle(settings)})
+		}
+	}
+	return errors.Join(idleIn(tuned), idleIn(pretrained))
+}
+
+// An armSettings is the settings by which one is fine-tuned or pretrained.
+type armSettings struct {
+	name   string
+	own    config.Section // what it does not share with the other arms
+	shares bool           // that the rest is the plan's; else it is of a task of its own
+	idle   error
+}
+
+// goesBy says whether a setting that the plan gives all arms does something in this one.
+func (a armSettings) goesBy(key string) bool {
+	return a.shares && !a.own.Has(key) && !slices.ContainsFunc(config.Separate(a.idle), func(err error) bool {
+		return slices.Contains(config.IdleKeys(err), key)
+	})
+}
+
+// idleIn says which settings do nothing in an arm that gives them itself, or in any.
+func idleIn(arms []armSettings) error {
+	var failed []error
+	for _, a := range arms {
+		for _, err := range config.Separate(a.idle) {
+			keys := config.IdleKeys(err)
+			mistaken := func(key string) bool {
+				return a.own.Has(key) || !slices.ContainsFunc(arms, func(b armSettings) bool { return b.goesBy(key) })
+			}
+			if len(keys) == 0 || slices.ContainsFunc(keys, mistaken) {
+				failed = append(failed, fmt.Errorf("%s: %w", a.name, err))
 			}
 		}
 	}

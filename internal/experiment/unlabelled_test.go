@@ -407,3 +407,62 @@ func TestScoresOfOtherTrialsAreNotTaken(t *testing.T) {
 		t.Errorf("scores on other voxels: %v", err)
 	}
 }
+
+// A setting that arms share is refused where none of them goes by it, or where the arm gives it
+// that has no use for it; an arm beside one that goes by it is told.
+func TestArmsShareSettings(t *testing.T) {
+	const pretraining = "initialisations: [{name: scratch}, {name: jigsaw, pretrain: {task: jigsaw}}, " +
+		"{name: unary, pretrain: {binary: false}}]\n"
+	for _, c := range []struct{ change, want string }{
+		{"finetune: {unlabelled_weight: 0.5, unlabelled_ramp: 2000}\n", ""},
+		{"finetune: {unlabelled_weight: 0.5}\ninitialisations: [{name: scratch}]\n",
+			"initialisation scratch: finetune: unlabelled_weight"},
+		{"finetune: {unlabelled_weight: 0.5, unlabelled_ramp: 2000}\ninitialisations: [{name: scratch}, " +
+			"{name: teacher, finetune: {unlabelled: true, unlabelled_ramp: 3, train: {average: 0.9}}}]\n",
+			"initialisation scratch: finetune: unlabelled_weight"}, // of the ramp
+		{"finetune: {unlabelled_weight: 0.5}\ninitialisations: [{name: scratch, finetune: {unlabelled_weight: 2}}, " +
+			"{name: teacher, finetune: {unlabelled: true, train: {average: 0.9}}}]\n",
+			"initialisation scratch: finetune: unlabelled_weight"},
+		{pretraining + "pretrain: {binary: true, binary_weight: 1, search_once: true}\n", ""},
+		{pretraining + "pretrain: {binary: false, binary_weight: 1}\n",
+			"initialisation jigsaw: pretrain: binary_weight"},
+		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: b, pretrain: {binary: false, binary_weight: 1}}]\n" +
+			"pretrain: {binary: true, search_once: true}\n", "initialisation b: pretrain: binary_weight"},
+		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: kway, pretrain: {head: kway, classes: 4}}]\n" +
+			"pretrain: {skip_air: true}\n", ""},
+		{"initialisations: [{name: a, pretrain: {task: rotation}}, {name: kway, pretrain: {head: kway, classes: 4}}]\n" +
+			"pretrain: {skip_air: true}\n", "initialisation kway: pretrain: skip_air"},
+		// of two reasons, one is nobody's
+		{"initialisations: [{name: a, pretrain: {binary: false}}, " +
+			"{name: kway, pretrain: {binary: false, head: kway, classes: 4}}]\n" +
+			"pretrain: {binary: true, search_once: true, skip_air: true}\n",
+			"initialisation kway: pretrain: binary_weight"},
+	} {
+		p := DefaultPlan()
+		for _, text := range []string{"initialisations: [{name: scratch}, " +
+			"{name: teacher, finetune: {unlabelled: true, train: {average: 0.9}}}]\n", c.change} {
+			if err := config.Parse("plan", []byte(text), &p); err != nil {
+				t.Fatal(c.change, err)
+			}
+		}
+		err := p.idle()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", c.change, err, c.want)
+		}
+	}
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("finetune: {unlabelled_weight: 0.5}\nrun_folds: [1]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	told := &watched{step: func(string, int) {}}
+	r, err := Run(t.Context(), p,
+		Setting{Out: filepath.Join(t.TempDir(), "out"), Device: traintest.CPU(t), Console: told})
+	if err != nil || len(r.Runs) != 2 {
+		t.Fatalf("the study does not run: %v", err)
+	}
+	if !slices.ContainsFunc(told.notes, func(note string) bool {
+		return strings.HasPrefix(note, "WARNING: unlabelled_weight") && strings.Contains(note, "goes on without")
+	}) {
+		t.Errorf("the trial without unlabelled scans does not say what it has no use for: %q", told.notes)
+	}
+}

@@ -81,7 +81,8 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	folder, err := OpenRun(d, j.Identity, o)
-	if err == nil && o.Mode != voxsaw.ModeResume && group.Rank == 0 { // others do not know the mode
+	fresh := folder == nil && o.Mode != voxsaw.ModeResume || folder != nil && folder.unclaimed
+	if err == nil && fresh && !o.Idle && group.Rank == 0 { // others do not know the mode
 		err = config.Mistaken(j.Idle)
 	}
 	if err = group.Agree(err); err != nil {
@@ -124,8 +125,8 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		}
 		notes = append(notes, note)
 	}
-	if j.Idle != nil {
-		notes = append(notes, fmt.Sprintf("WARNING: %v; the run goes on without", j.Idle))
+	for _, err := range config.Separate(j.Idle) {
+		notes = append(notes, fmt.Sprintf("WARNING: %v; the run goes on without", err))
 	}
 	notes = append(notes, idle(j.Options)...)
 	if o.Observer != nil {
