@@ -134,7 +134,8 @@ func rateOf(training func(voxsaw.RunOptions) error) (float64, error) {
 		return 0, err
 	}
 	var watch stepClock
-	if err = training(voxsaw.RunOptions{Observer: &watch}); err != nil {
+	// as one that goes on: whether a study may begin with its settings is not asked here
+	if err = training(voxsaw.RunOptions{Observer: &watch, Mode: voxsaw.ModeResume}); err != nil {
 		return 0, err
 	}
 	return watch.rate(step.FLOPs), nil

@@ -95,4 +95,12 @@ func TestRehearsal(t *testing.T) {
 		half.Works[OfPretraining] != r.Works[OfPretraining] {
 		t.Errorf("%+v, of other steps %+v", r, half)
 	}
+	// a study that was begun with settings that do nothing goes on
+	p.Inits, p.Finetune.Network.Dropout = p.Inits[:1], 0.3
+	if err := p.idle(); err == nil {
+		t.Error("all settings do something")
+	}
+	if r, err := Rehearse(t.Context(), &p, dev); err != nil || !(r.Rate > 1e6) {
+		t.Errorf("of a setting that does nothing: %+v, %v", r, err)
+	}
 }
