@@ -42,9 +42,17 @@ func (s *settings) Resolve(how volume.Preparation) (err error) {
 	return err
 }
 
-// Overridden implements [pretext.Overridden]: another crop or grid has patches of its own. A grid
-// replaces a list of several, and the other way round.
+// Overridden implements [pretext.Overridden]: another crop or grid has patches of its own.
 func (s *settings) Overridden(before pretext.Config, by config.Section) {
+	s.OverriddenEarlier(before, by)
+	if s.Crop != before.(*settings).Crop && !by.Has("patch") {
+		s.Patch = [3]int{}
+	}
+}
+
+// OverriddenEarlier implements [pretext.Earlier]: another crop had the patches of the first. A grid
+// replaces a list of several, and the other way round.
+func (s *settings) OverriddenEarlier(before pretext.Config, by config.Section) {
 	switch {
 	case by.Has("grid") && !by.Has("grids"):
 		s.Grids = nil
@@ -52,8 +60,7 @@ func (s *settings) Overridden(before pretext.Config, by config.Section) {
 		s.Grid = DefaultConfig().Grid
 	}
 	was := before.(*settings)
-	other := s.Crop != was.Crop || s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids)
-	if other && !by.Has("patch") {
+	if other := s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids); other && !by.Has("patch") {
 		s.Patch = [3]int{}
 	}
 }

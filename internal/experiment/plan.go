@@ -70,6 +70,8 @@ type Plan struct {
 	Inference segment.Inference `yaml:"inference" flag:"inference"`
 	ScoreOn   string            `yaml:"score_on" help:"voxels that predictions are scored on: the scan's own, with its labels as they were read, or the prepared ones" oneof:"scan prepared"`
 	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
+
+	asBegun map[string]bool // initialisations that are pretrained as an earlier version began them
 }
 
 // Pretrain is a pretext task with its settings.
@@ -304,7 +306,11 @@ func (p Plan) checkNetwork(i Initialisation) error {
 
 // pretext is the task that an initialisation is pretrained with, and its settings.
 func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
-	return pretext.Override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
+	override := pretext.Override
+	if p.asBegun[i.Name] {
+		override = pretext.OverrideEarlier
+	}
+	return override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
 }
 
 // changes lists the settings that differ from those that the experiment began with. More or fewer

@@ -126,7 +126,11 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer cache.Close()
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{},
+	begun, err := plan.goOn(s.Out, cache)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, notes: begun,
 		result: &Result{Plan: plan}}
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err

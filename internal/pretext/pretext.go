@@ -66,6 +66,11 @@ type Overridden interface {
 	Overridden(before Config, by config.Section)
 }
 
+// An Earlier is an [Overridden] that forgot less in earlier versions, whose studies go on so.
+type Earlier interface {
+	OverriddenEarlier(before Config, by config.Section)
+}
+
 // Common points to the settings that all tasks have.
 type Common struct {
 	Network       *voxsaw.Network
@@ -220,12 +225,24 @@ func Chosen(o *config.OneOf) (Task, Config) {
 // Override returns a copy of the settings in which a section of a file replaces values. The section
 // may choose another task, which then starts from the shared settings of the first.
 func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
+	return override(o, name, s, false)
+}
+
+// OverrideEarlier is [Override] as earlier versions did it, whose studies go on so: see [Earlier].
+func OverrideEarlier(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
+	return override(o, name, s, true)
+}
+
+func override(o *config.OneOf, name string, s config.Section, earlier bool) (config.OneOf, error) {
 	c, err := o.Override(name, s, func(into, from any) { into.(Config).Common().Set(from.(Config).Common()) })
-	if err != nil {
+	if err != nil || c.Chosen != o.Chosen {
 		return c, err
 	}
-	if told, ok := c.Value().(Overridden); ok && c.Chosen == o.Chosen {
-		told.Overridden(o.Value().(Config), s)
+	before := o.Value().(Config)
+	if told, ok := c.Value().(Earlier); ok && earlier {
+		told.OverriddenEarlier(before, s)
+	} else if told, ok := c.Value().(Overridden); ok {
+		told.Overridden(before, s)
 	}
 	return c, nil
 }
