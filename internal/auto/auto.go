@@ -185,7 +185,7 @@ func (j *Job) stages(ctx context.Context) (*Result, error) {
 	}
 	result := &Result{}
 	if len(j.labelled) > 0 {
-		folds, err := j.finetune(ctx, plan)
+		folds, err := j.finetune(ctx, plan, data)
 		if err != nil {
 			return nil, err
 		}
@@ -458,13 +458,18 @@ func (j *Job) pretrain(ctx context.Context, p *plan) (runs []string, err error) 
 
 // finetune trains the networks, and puts each that is finished into the folder of the model. It
 // gives the folders of the runs.
-func (j *Job) finetune(ctx context.Context, p *plan) (runs []string, err error) {
+func (j *Job) finetune(ctx context.Context, p *plan, data string) (runs []string, err error) {
 	base := slices.Concat([]string{"finetune", "--config", j.at(planFile)}, j.Labels)
 	if p.Puzzles() > 0 {
 		base = append(base, "--init", j.at(pretrained))
 	}
 	f := *j.state.Folds
 	names := f.names()
+	undrawn, err := j.undrawn(names, data)
+	if err != nil {
+		return nil, err
+	}
+	base = append(base, undrawn...)
 	for n, name := range names {
 		held := []string{"--hold-out", "0"}
 		if n < f.Count() {

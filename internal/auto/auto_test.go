@@ -137,7 +137,7 @@ func (v *verbs) begin(args []string) {
 				return
 			}
 		}
-		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\n"+
+		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\nlabels: [2+3]\n"+
 			"train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
 			"validate_every: 200, checkpoint_every: 100}\n")
 	}
@@ -164,7 +164,8 @@ func (v *verbs) work(args []string) {
 		v.write(out, text)
 	case "pretrain", "finetune":
 		v.begin(args)
-		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700}`)
+		v.write(filepath.Join(out, "run.json"), `{"kind": "segmentation", "finished": true, "step": 700,
+			"rules": ["a class is undrawn where one of its labels is"]}`)
 		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
 		v.write(train.Validations(out), "step,score,dsc,dsc_liver\n700,0.5,0.5,0."+strconv.Itoa(len(out))+"\n")
