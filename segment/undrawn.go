@@ -86,20 +86,31 @@ func BegunByWhole(folder string) (whole, begun bool, err error) {
 }
 
 // sameRule refuses to go on with a run of an earlier version that learnt what was drawn of classes
-// in part. Where the settings say to learn so, it gives the key that may differ from the run's.
+// in part, or scored it in validations. Where the settings say to learn so, it gives the key that
+// may differ from the run's.
 func (c Config) sameRule(folder string, data labelled) (mayDiffer []string, err error) {
 	whole, begun, err := BegunByWhole(folder)
 	if err != nil || whole || !begun {
-		return nil, err
+		return nil, nil // who opens a damaged run says what to do
 	}
 	status, err := train.ReadStatus(folder)
 	if err != nil {
 		return nil, err
 	}
+	validations, err := train.CountValidations(folder)
+	if err != nil {
+		return nil, err
+	}
 	partly, wholly := c.DrawnInPart(data.Store, data.Train)
+	scored, _ := c.DrawnInPart(data.Store, data.Validate)
+	ended := status.Finished && status.Step >= c.Train.Steps // nothing is learnt or scored any more
 	switch {
-	case c.mergesUndrawn() && status.Finished && status.Step >= c.Train.Steps:
-		// nothing is learnt any more
+	case !ended && validations > 0 && len(scored) > 0:
+		return nil, &voxsaw.ChangedError{Path: folder, Changes: []string{fmt.Sprintf("classes of which a label was "+
+			"not drawn in a held-out case: an earlier version began the run, and its validations score what was drawn "+
+			"of them; that is left out now, and no score would compare with those before (%s): start it over",
+			safetext.List(scored))}}
+	case ended && c.mergesUndrawn():
 	case c.mergesUndrawn() && len(partly) > 0:
 		advice := "start it over"
 		if len(wholly) == 0 && data.soft == nil {

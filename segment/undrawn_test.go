@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -368,19 +369,8 @@ func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
 	if err := run(begun, UndrawnBackground, 2, voxsaw.ModeNew); err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]string{"config.yaml": `undrawn: background.*\n`,
-		"run.json": `"` + wholeRule + `"`} {
-		path := filepath.Join(begun, name)
-		text, err := os.ReadFile(path)
-		older := regexp.MustCompile(key).ReplaceAll(text, nil)
-		if err != nil || len(older) == len(text) {
-			t.Fatalf("%s, %v", text, err)
-		}
-		if err := errors.Join(atomicfile.Unseal(begun, name), os.WriteFile(path, older, 0o666),
-			atomicfile.Seal(begun, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	without(t, filepath.Join(begun, "config.yaml"), `undrawn: background.*\n`)
+	without(t, filepath.Join(begun, "run.json"), `"`+wholeRule+`"`)
 	if err := run(begun, "", 2, voxsaw.ModeResume); err != nil {
 		t.Errorf("a run that has come to its end: %v", err)
 	}
@@ -401,5 +391,85 @@ func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
 	}
 	if err := run(merged, UndrawnBackground, 4, voxsaw.ModeResume); !errors.As(err, &changed) {
 		t.Errorf("a run of this version goes on with other settings: %v", err)
+	}
+}
+
+// without removes what matches from a file of a run, as an earlier version would have written it.
+func without(t *testing.T, path, key string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	older := regexp.MustCompile(key).ReplaceAll(text, nil)
+	if err != nil || len(older) == len(text) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	folder, name := filepath.Split(path)
+	if err := errors.Join(atomicfile.Unseal(folder, name), os.WriteFile(path, older, 0o666),
+		atomicfile.Seal(folder, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run of an earlier version, whose validations score what was drawn of classes in part, does not
+// go on with others that leave it out, and its best weights stay. One that was not validated yet
+// goes on, and what to do about one that is damaged is said.
+func TestValidationsOfAnEarlierRuleAreNotMixed(t *testing.T) {
+	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: labels.Names}
+	for n, label := range partly.Labels {
+		if label == 3 {
+			partly.Labels[n] = 0
+		}
+	}
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
+		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+	folder := filepath.Join(t.TempDir(), "run")
+	run := func(steps int) error {
+		c := tiny()
+		c.Labels = []string{"2", "3+4"}
+		c.Train.ValidateEvery, c.Train.Steps, c.Train.Schedule = 0, steps, "constant"
+		_, _, err := Finetune(t.Context(), testDevice(t), c, sample.Data{Store: store, Train: []string{"all"},
+			Validate: []string{"partly"}}, "", voxsaw.RunOptions{Folder: folder, Mode: voxsaw.ModeResume})
+		return err
+	}
+	if err := run(2); err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(folder, "run.json")
+	without(t, record, `"`+wholeRule+`"`)
+	if err := run(2); err != nil {
+		t.Errorf("a run that has come to its end: %v", err)
+	}
+	best, err := os.ReadFile(train.Best(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed *voxsaw.ChangedError
+	if err := run(4); !errors.As(err, &changed) || !strings.Contains(err.Error(), "held-out case") ||
+		!strings.Contains(err.Error(), "(partly): start it over") {
+		t.Errorf("validations go on in another way: %v", err)
+	}
+	if now, err := os.ReadFile(train.Best(folder)); err != nil || !bytes.Equal(now, best) {
+		t.Errorf("the best weights are others: %v", err)
+	}
+	whole, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(record, []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(4); err == nil || !strings.Contains(err.Error(), "start over with --force, or choose another folder") {
+		t.Errorf("a damaged record: %v", err)
+	}
+	// as if it was stopped before the first validation
+	if err := errors.Join(os.WriteFile(record, whole, 0o666), os.Remove(train.Validations(folder)),
+		os.Remove(filepath.Join(folder, atomicfile.SumsFile))); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(4); err != nil {
+		t.Errorf("nothing was validated: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -28,18 +29,18 @@ func (r *runner) oneRule() error {
 		}
 		learns, _ := c.DrawnInPart(r.cache, t.Train)
 		scores, _ := c.DrawnInPart(r.cache, t.Test)
+		measured, _ := c.DrawnInPart(r.cache, t.Curve)
 		if c.Undrawn == segment.UndrawnBackground {
 			learns = nil // so they were learnt, too
 		}
-		if len(learns)+len(scores) == 0 {
+		if len(learns)+len(scores)+len(measured) == 0 {
 			continue
 		}
 		whole, begun, err := segment.BegunByWhole(folder)
 		switch {
-		case err != nil:
-			return err
-		case begun && !whole && (finished(folder) || len(learns) > 0):
-			earlier, scored = append(earlier, t.Name()), append(scored, scores...)
+		case err != nil: // the trial says what is wrong with its run
+		case begun && !whole && (finished(folder) || len(learns)+len(measured) > 0):
+			earlier, scored = append(earlier, t.Name()), slices.Concat(scored, scores, measured)
 		case begun:
 			now++
 		}

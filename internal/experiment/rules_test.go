@@ -115,6 +115,73 @@ func TestRulesAreNotMixed(t *testing.T) {
 	}
 }
 
+// A study that an earlier version has begun does not mix learning curves that are measured on what
+// was drawn of classes in part with curves that leave it out.
+func TestCurvesOfRulesAreNotMixed(t *testing.T) {
+	p := inPart(t, false)
+	p.Fractions, p.Curve, p.CurveCases = []float64{0.5}, 1, 1
+	measured := func() bool { // on the case that is drawn in part, which no trial learns from
+		c, err := p.cases(caseNames(4), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Equal(p.trials(c)[0].Curve, []string{"case_04"})
+	}
+	for p.SubsetSeed = 1; !measured(); p.SubsetSeed++ {
+		if p.SubsetSeed == 100 {
+			t.Fatal("no curve is measured on the case")
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	run := func() error {
+		_, err := Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t),
+			Console: &watched{step: func(string, int) {}}})
+		return err
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	dir, name := Trial{Init: Scratch, Fold: 1, Fraction: 0.5, Seed: 1}.Folder(out), "run.json"
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	older := regexp.MustCompile(`"a class is undrawn [a-z ]*"`).ReplaceAll(text, nil)
+	if err != nil || len(older) == len(text) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if err := errors.Join(atomicfile.Unseal(dir, name), os.WriteFile(path, older, 0o666),
+		atomicfile.Seal(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	p.Seeds = []uint64{1, 2}
+	var changed *voxsaw.ChangedError
+	if err := run(); !errors.As(err, &changed) || !strings.Contains(err.Error(), "carry out the plan in another folder") {
+		t.Errorf("a trial more: %v", err)
+	}
+}
+
+// A trial whose record is damaged does not keep the study from saying so of the trial.
+func TestDamagedRecordIsTheTrials(t *testing.T) {
+	p := inPart(t, false)
+	out := filepath.Join(t.TempDir(), "out")
+	run := func() error {
+		_, err := Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t),
+			Console: &watched{step: func(string, int) {}}})
+		return err
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	dir := Trial{Init: Scratch, Fold: 1, Fraction: 1, Seed: 1}.Folder(out)
+	if err := errors.Join(atomicfile.Unseal(dir, "run.json"),
+		os.WriteFile(filepath.Join(dir, "run.json"), []byte("{"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "trial scratch/fold-1/fraction-1/seed-1: ") ||
+		!strings.Contains(err.Error(), "choose another folder") {
+		t.Error(err)
+	}
+}
+
 // plain is a device that cannot merge classes.
 type plain struct{ device.Device }
 

@@ -33,6 +33,7 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
+//	best-before.safetensors, what an earlier version took for the best where nothing can be scored
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
@@ -73,12 +74,13 @@ const (
 	validationFile = "validation.csv"
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
+	asideFile      = "best-before.safetensors"
 	resultsFile    = "results.json"
 )
 
 // claimant has the files of a run that it makes, or its command does.
 var claimant = outdir.Owner{Name: "a training", Files: []string{configFile, runFile, metricsFile, validationFile,
-	lastFile, bestFile, resultsFile, Page, Sheet, Events, Planned}}
+	lastFile, bestFile, asideFile, resultsFile, Page, Sheet, Events, Planned}}
 
 // Page is the name of the page on a run, in its folder. The run's command writes it.
 const Page = "report.html"
@@ -407,8 +409,8 @@ func (f *Folder) claim() error {
 	if err := f.unseal(); err != nil {
 		return err
 	}
-	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Sheet,
-		Events, Planned} {
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, asideFile, resultsFile,
+		Sheet, Events, Planned} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
@@ -603,6 +605,15 @@ func Results(folder string) string { return filepath.Join(folder, resultsFile) }
 
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return Best(f.path) }
+
+// putBestAside renames the best checkpoint, if it is there, to a name that no prediction looks for.
+func (f *Folder) putBestAside() (aside string, err error) {
+	aside = filepath.Join(f.path, asideFile)
+	if err := os.Rename(f.Best(), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return aside, err
+	}
+	return aside, nil
+}
 
 // Started says whether there is a folder, and it holds a checkpoint to continue from.
 func (f *Folder) Started() bool {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -179,24 +180,43 @@ func TestUnscoredValidationsKeepNoBest(t *testing.T) {
 	}
 }
 
-// A run of an earlier version that took weights for the best where nothing could be scored has none
-// any more once it goes on.
+// listening is an observer that keeps what is noted.
+type listening struct {
+	silent
+	texts []string
+}
+
+func (l *listening) Note(text string) { l.texts = append(l.texts, text) }
+
+// A run of an earlier version that took weights for the best where nothing can be scored has none
+// any more once it goes on. What were the best are kept, and said to be.
 func TestUnscoredBestIsForgotten(t *testing.T) {
 	path := t.TempDir()
 	if s, err := trainFor(t, path, 3, -1, nil); err != nil || s.BestStep == 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
+	before, err := os.ReadFile(Best(path))
+	if err != nil {
+		t.Fatal(err)
+	}
 	o, id := ofSteps(6)
-	task := unscored{&pull{model: newModel(t, 3)}}
+	task, told := unscored{&pull{model: newModel(t, 3)}}, &listening{}
 	optimizer, err := NewOptimizer(task.model, o, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer optimizer.Close()
-	s, err := Train(t.Context(), task, Setup{Options: o, Optimizer: optimizer,
+	s, err := Train(t.Context(), task, Setup{Options: o, Optimizer: optimizer, Observer: told,
 		Folder: open(t, path, id, voxsaw.ModeResume)})
 	if err != nil || s.BestStep != 0 {
 		t.Errorf("%+v, %v", s, err)
+	}
+	aside := filepath.Join(path, asideFile)
+	if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, before) {
+		t.Errorf("what were the best weights are lost: %v", err)
+	}
+	if !strings.Contains(strings.Join(told.texts, "\n"), "are kept in "+aside) {
+		t.Errorf("told %q", told.texts)
 	}
 	if got, err := CheckpointOf(path); err != nil || got != Last(path) {
 		t.Errorf("predicts with %s, %v", got, err)

@@ -501,7 +501,7 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
-	if v.Unscored && l.now.BestStep > 0 { // what is held out is the same: so it was at that step
+	if v.Unscored && l.now.BestStep > 0 { // of an earlier version, which scored in another way
 		if err := l.forgetBest(); err != nil {
 			return err
 		}
@@ -538,15 +538,17 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	return err
 }
 
-// forgetBest undoes that an earlier version took weights for the best where nothing could be
-// scored.
+// forgetBest undoes that an earlier version took weights for the best where nothing can be scored.
+// They are kept under another name.
 func (l *loop) forgetBest() error {
 	if l.folder != nil {
-		l.observer.Note(fmt.Sprintf("WARNING: an earlier version took step %d for the best, and nothing could be "+
-			"scored there: %s is removed, and the last weights are taken", l.now.BestStep, l.folder.Best()))
-		if err := atomicfile.Remove(l.folder.Best()); err != nil {
+		aside, err := l.folder.putBestAside()
+		if err != nil {
 			return err
 		}
+		l.observer.Note(fmt.Sprintf("WARNING: an earlier version took step %d for the best, and now nothing that is "+
+			"held out can be scored: the last weights are taken. Those of step %d are kept in %s", l.now.BestStep,
+			l.now.BestStep, aside))
 	}
 	l.now.Best, l.now.BestStep = 0, 0
 	return nil
