@@ -31,8 +31,10 @@ func TestMasksOfOlderCases(t *testing.T) {
 		} else {
 			_, kept := w.Keep(Input{ID: "a"}, nil)
 			_, retained := w.Retain("a", "")
-			if kept || retained || !slices.Equal(w.Reread(), []string{"a"}) {
-				t.Errorf("kept: %v, retained: %v, read again: %v", kept, retained, w.Reread())
+			if kept || retained || !w.OtherMasks("a", "") || w.OtherMasks("b", "") ||
+				!slices.Equal(w.Remasked(), []string{"a"}) || len(w.Reread()) > 0 {
+				t.Errorf("kept: %v, retained: %v, over other masks: %v, read in another way: %v", kept, retained,
+					w.Remasked(), w.Reread())
 			}
 		}
 		if ids, _, err := w.Unlike(map[string][]string{"a": nil}); err != nil || len(ids) > 0 {

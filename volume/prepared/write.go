@@ -55,6 +55,7 @@ type Writer struct {
 	forgotten   bool            // an earlier version has kept no labels of a case
 	reread      []string        // cases of unchanged files that are read in another way than before
 	outdated    []string        // cases whose labels an earlier version resampled
+	remasked    []string        // cases that an earlier version standardised over other masks
 	renamed     []string        // kept cases whose labels are called otherwise than before
 }
 
@@ -233,12 +234,15 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	merged := renamed && w.preparation.Relabel != "" &&
 		!slices.Equal(volume.IgnoredLabels(r.Case.LabelNames), volume.IgnoredLabels(in.Names))
 	masks := r.Preparation.Masks != w.preparation.Masks
-	if again := r.Case.Origin != in.Origin || merged || masks; again || r.Case.Outdated() {
+	if again := r.Case.Origin != in.Origin || merged; again || masks || r.Case.Outdated() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		if again {
+		switch {
+		case masks:
+			w.remasked = append(w.remasked, in.ID)
+		case again:
 			w.reread = append(w.reread, in.ID)
-		} else {
+		default:
 			w.outdated = append(w.outdated, in.ID)
 		}
 		return Record{}, false
@@ -272,6 +276,14 @@ func (w *Writer) Retain(id, group string) (Record, bool) {
 	}
 	w.done(r)
 	return r.Case, true
+}
+
+// OtherMasks says whether an earlier version prepared a case with the same settings, and
+// standardised its channels over other masks: it cannot be retained, and [Writer.Finish] removes
+// it.
+func (w *Writer) OtherMasks(id, group string) bool {
+	r, ok := w.earlier(id, group)
+	return ok && r.Preparation.Masks != w.preparation.Masks && verifyVoxels(w.dir, r.Case) == nil
 }
 
 // earlier is the record of a case that an earlier run prepared with the same settings. One that is
@@ -628,6 +640,14 @@ func (w *Writer) Outdated() []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return slices.Sorted(slices.Values(w.outdated))
+}
+
+// Remasked lists the cases that are prepared again, because an earlier version standardised their
+// channels over other masks.
+func (w *Writer) Remasked() []string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Sorted(slices.Values(w.remasked))
 }
 
 // Renamed lists the cases that were kept and whose labels are called otherwise than before.
