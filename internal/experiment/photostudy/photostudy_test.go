@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -329,5 +330,107 @@ func TestCheck(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// spoiling damages the record of a run once it has ended.
+type spoiling struct {
+	console
+	record string
+}
+
+func (s spoiling) Trained() { _ = os.WriteFile(s.record, []byte("{"), 0o666) }
+
+// Ranks go by what rank 0 finds: of first weights that only its node has, and of a run that has
+// ended.
+func TestRanksGoByTheFirst(t *testing.T) {
+	data := prepare(t, 128)
+	p := DefaultPlan()
+	if err := config.Parse("plan", []byte("photos: "+data+`
+rounds: [1]
+pretrain:
+  network: {backbone: alexnet, width: 0.0625}
+  train: {steps: 1, validate_every: 0, checkpoint_every: 0, warmup: 0}
+  grid: 2x2
+  cell: 64
+  patch: 64
+  batch: 2
+  features: 16
+  hidden: 16
+`), &p); err != nil {
+		t.Fatal(err)
+	}
+	both := func(s experiment.Setting, folder string, arms [2]Arm) (results [2]Result, errs [2]error) {
+		t.Helper()
+		ranks := traintest.Of(2)
+		ended := make(chan int, 2)
+		for rank := range 2 {
+			r, err := newRunner(p, experiment.Setting{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			r.Setting = s
+			r.Device, r.Ranks, r.Console = traintest.CPU(t), ranks[rank], console{new(int)}
+			if rank == 0 {
+				r.Console = spoiling{console{new(int)}, filepath.Join(folder, "run.json")}
+			}
+			go func() {
+				results[rank], errs[rank] = r.arm(t.Context(), arms[rank], 1, folder)
+				ended <- rank
+			}()
+		}
+		for range 2 {
+			select {
+			case <-ended:
+			case <-time.After(2 * time.Minute):
+				t.Fatal("a rank waits for one that has gone on alone")
+			}
+		}
+		return results, errs
+	}
+
+	// a result with first weights that rank 1 does not have
+	dir := t.TempDir()
+	weights := filepath.Join(dir, "weights.safetensors")
+	if err := os.WriteFile(weights, []byte("weights"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	with := func(path string) Arm {
+		return Arm{Name: "puzzles", Pretrain: config.NewSection("{checkpoint: " + path + "}\n")}
+	}
+	arms := [2]Arm{with(weights), with(filepath.Join(dir, "elsewhere.safetensors"))}
+	r, err := newRunner(p, experiment.Setting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	chosen, err := p.settings(arms[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := TaskOf(chosen.Value())
+	task.Train.Seed = 1
+	if err := task.Resolve(r.own[""]); err != nil {
+		t.Fatal(err)
+	}
+	before := Result{Arm: "puzzles", Seed: 1, Steps: 7}
+	if before.Settings, err = r.settings(arms[0], &chosen); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(dir, "found")
+	if err := errors.Join(os.Mkdir(folder, 0o777), before.write(folder, false)); err != nil {
+		t.Fatal(err)
+	}
+	results, errs := both(experiment.Setting{Finished: true}, folder, arms)
+	if err := errors.Join(errs[:]...); err != nil || results[0].Steps != 7 || results[1].Steps != 7 {
+		t.Errorf("%v: %d and %d steps", err, results[0].Steps, results[1].Steps)
+	}
+
+	// a record that rank 0 cannot read
+	puzzles := Arm{Name: "puzzles", Pretrain: config.NewSection("{}\n")}
+	if _, errs = both(experiment.Setting{}, filepath.Join(dir, "run"), [2]Arm{puzzles, puzzles}); errs[0] == nil ||
+		!strings.Contains(errs[0].Error(), "is damaged") || errs[1] == nil {
+		t.Errorf("%v; %v", errs[0], errs[1])
 	}
 }

@@ -279,21 +279,24 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		return Result{}, config.Mistaken(err)
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
-	if result.Settings, err = r.settings(arm, &chosen); err != nil {
+	var old Result
+	// the file of first weights may be on rank 0's node alone
+	if err := r.Group().AtRoot(func() (err error) {
+		if result.Settings, err = r.settings(arm, &chosen); err != nil {
+			return err
+		}
+		if old, err = readResult(filepath.Join(folder, resultFile)); err != nil {
+			return err
+		}
+		return otherWeights(folder, old.Settings, result.Settings)
+	}); err != nil {
 		return result, err
 	}
-	var old Result
-	if err := r.Group().AtRoot(func() (err error) {
-		old, err = readResult(filepath.Join(folder, resultFile))
-		return err
-	}); err != nil {
-		return old, err
+	if err := r.Group().FromRoot(&result.Settings); err != nil {
+		return result, err
 	}
 	if err := r.Group().FromRoot(&old); err != nil {
 		return old, err
-	}
-	if err := otherWeights(folder, old.Settings, result.Settings); err != nil {
-		return result, err
 	}
 	if r.same(old.Settings, result.Settings, chosen.Chosen) {
 		if !old.Unfinished {
@@ -464,10 +467,12 @@ func (r *runner) train(ctx context.Context, n network) (checkpoint string, err e
 	summary, err := n.task.Run(ctx, r.Device, n.data, r.Setting.Run(n.folder, nil, observer))
 	r.Console.Trained()
 	result.Steps, result.Score = summary.Step, summary.Validation.Score
-	if err == nil && r.Group().Rank == 0 { // who writes the log, and the result
-		var status train.Status
-		status, err = train.ReadStatus(n.folder)
-		result.Elapsed = status.Time
+	if err == nil {
+		err = r.Group().AtRoot(func() error { // who writes the log, and the result
+			status, err := train.ReadStatus(n.folder)
+			result.Elapsed = status.Time
+			return err
+		})
 	}
 	return train.Last(n.folder), err
 }
