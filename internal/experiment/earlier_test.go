@@ -52,7 +52,8 @@ finetune: {labels: [2]}
 		t.Fatal(err)
 	}
 	encoder := func(out string, fold int) string {
-		text, err := os.ReadFile(train.ConfigOf(filepath.Join(out, pretrainingFolder, "small", fmt.Sprint("fold-", fold))))
+		text, err := os.ReadFile(train.ConfigOf(filepath.Join(out, pretrainingFolder, "small",
+			fmt.Sprint("fold-", fold))))
 		if err != nil {
 			t.Error(err)
 		}

@@ -154,7 +154,8 @@ func TestCurvesOfRulesAreNotMixed(t *testing.T) {
 	}
 	p.Seeds = []uint64{1, 2}
 	var changed *voxsaw.ChangedError
-	if err := run(); !errors.As(err, &changed) || !strings.Contains(err.Error(), "carry out the plan in another folder") {
+	if err := run(); !errors.As(err, &changed) ||
+		!strings.Contains(err.Error(), "carry out the plan in another folder") {
 		t.Errorf("a trial more: %v", err)
 	}
 }

@@ -426,7 +426,8 @@ func TestArmsShareSettings(t *testing.T) {
 		{pretraining + "pretrain: {binary: true, binary_weight: 1, search_once: true}\n", ""},
 		{pretraining + "pretrain: {binary: false, binary_weight: 1}\n",
 			"initialisation jigsaw: pretrain: binary_weight"},
-		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: b, pretrain: {binary: false, binary_weight: 1}}]\n" +
+		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, " +
+			"{name: b, pretrain: {binary: false, binary_weight: 1}}]\n" +
 			"pretrain: {binary: true, search_once: true}\n", "initialisation b: pretrain: binary_weight"},
 		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: kway, pretrain: {head: kway, classes: 4}}]\n" +
 			"pretrain: {skip_air: true}\n", ""},

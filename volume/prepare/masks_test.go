@@ -87,7 +87,8 @@ func TestCasesOverOtherMasksAreNotLost(t *testing.T) {
 	}
 	age()
 	s, err = prepare(Options{})
-	const reason = "prepared again, because an older version standardised each channel over a mask of its own: 1 case (p1_p1)"
+	const reason = "prepared again, because an older version standardised each channel over a mask of its own: " +
+		"1 case (p1_p1)"
 	if err == nil || s.Fingerprint == "" || !slices.Contains(s.Notes, reason) ||
 		slices.ContainsFunc(s.Notes, func(note string) bool { return strings.Contains(note, "--gaps") }) {
 		t.Errorf("notes %q, %v", s.Notes, err)
