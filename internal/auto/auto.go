@@ -125,6 +125,9 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	defer release()
+	if err := j.clean(); err != nil {
+		return nil, err
+	}
 	if err := j.open(); err != nil {
 		return nil, err
 	}
@@ -133,6 +136,20 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		return nil, j.stopped(ctx, err)
 	}
 	return r, nil
+}
+
+// clean removes what a job that was killed had half written of its own files; stages have theirs.
+func (j *Job) clean() error {
+	for folder, wanted := range map[string]func(string) bool{
+		stateFolder(j.Out):    nil,
+		j.at(modelFolder):     nil,
+		filepath.Clean(j.Out): func(name string) bool { return name == script },
+	} {
+		if err := atomicfile.Clean(folder, wanted); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // mine makes sure that the job's folder is a job's, or is to be made.

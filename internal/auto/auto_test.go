@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -582,10 +583,25 @@ func TestGoesOnAsItBegan(t *testing.T) {
 	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "other labels: --labels 1") {
 		t.Errorf("other labels: %v", err)
 	}
+	// of a job that was killed while it wrote
+	half := []string{"job/auto/.state.json.7.tmp", "job/.commands.sh.8.tmp"}
+	for _, name := range append(half, "job/.notes.9.tmp") {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	j = v.job("job", say)
 	j.Modality = "CT"
 	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `begun with --modality MR`) {
 		t.Errorf("another modality: %v", err)
+	}
+	for _, name := range half {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat("job/.notes.9.tmp"); err != nil {
+		t.Errorf("another's file: %v", err)
 	}
 	text, err := os.ReadFile("job/commands.sh")
 	if err != nil || strings.Count(string(text), "--to prepare --out job/prepare.yaml --modality MR") != 1 {
