@@ -41,18 +41,23 @@ def pss(pid):
     return 0
 
 
-result, command = sys.argv[1], sys.argv[2:]
-core = os.environ.get("CORE", "1")
-begun, peak = time.time(), 0
-process = subprocess.Popen(["sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 taskset -c "$0" "$@"', core, *command],
-                           start_new_session=True)
-while process.poll() is None:
-    peak = max(peak, sum(map(pss, tree(process.pid))))
-    time.sleep(1)
-times = os.times()
-with open(result, "w") as f:
-    json.dump({"command": " ".join(command), "exit": process.returncode, "begun": int(begun),
-               "seconds": round(time.time() - begun), "cpu seconds": round(times.children_user + times.children_system),
-               "peak MiB": round(peak / 2**20)}, f, indent=1)
-    f.write("\n")
-sys.exit(process.returncode)
+def main():
+    result, command = sys.argv[1], sys.argv[2:]
+    core = os.environ.get("CORE", "1")
+    begun, peak = time.time(), 0
+    process = subprocess.Popen(["sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 taskset -c "$0" "$@"', core, *command],
+                               start_new_session=True)
+    while process.poll() is None:
+        peak = max(peak, sum(map(pss, tree(process.pid))))
+        time.sleep(1)
+    times = os.times()
+    with open(result, "w") as f:
+        json.dump({"command": " ".join(command), "exit": process.returncode, "begun": int(begun),
+                   "seconds": round(time.time() - begun), "cpu seconds": round(times.children_user + times.children_system),
+                   "peak MiB": round(peak / 2**20)}, f, indent=1)
+        f.write("\n")
+    sys.exit(process.returncode)
+
+
+if __name__ == "__main__":
+    main()
