@@ -272,10 +272,9 @@ func hiding(t *testing.T, n int, hidden func(n int) bool) *prepared.Store {
 	return traintest.Store(t, volume.DefaultPreparation(), cases...)
 }
 
-// A class of which one label was drawn in a case, and another was not, is one with the background
-// there, and nothing that is drawn of it is learnt or scored: the rest would be learnt as
-// background.
-func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
+// partlyDrawn has a case of which all is drawn, and one of the same scan without label 3.
+func partlyDrawn(t *testing.T) *prepared.Store {
+	t.Helper()
 	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
 	if err != nil {
 		t.Fatal(err)
@@ -286,8 +285,15 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 			partly.Labels[n] = 0
 		}
 	}
-	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
+	return traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
 		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+}
+
+// A class of which one label was drawn in a case, and another was not, is one with the background
+// there, and nothing that is drawn of it is learnt or scored: the rest would be learnt as
+// background.
+func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
+	store := partlyDrawn(t)
 	for _, undrawn := range []string{"", UndrawnBackground} {
 		c := tiny()
 		c.Labels, c.Crop, c.Foreground, c.Undrawn, c.Batch = []string{"2", "3+4"}, [3]int{24, 20, 16}, 0, undrawn, 1
@@ -338,18 +344,7 @@ func TestPartlyDrawnClassesAreUndrawn(t *testing.T) {
 // A run of an earlier version, which learnt what was drawn of classes in part, does not go on
 // otherwise: undrawn: background goes on as it was begun.
 func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
-	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: labels.Names}
-	for n, label := range partly.Labels {
-		if label == 3 {
-			partly.Labels[n] = 0
-		}
-	}
-	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
-		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+	store := partlyDrawn(t)
 	c := tiny()
 	c.Labels = []string{"2", "3+4"}
 	c.Train.ValidateEvery = 0
@@ -413,18 +408,7 @@ func without(t *testing.T, path, key string) {
 // go on with others that leave it out, and its best weights stay. One that was not validated yet
 // goes on, and what to do about one that is damaged is said.
 func TestValidationsOfAnEarlierRuleAreNotMixed(t *testing.T) {
-	scan, labels, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	partly := &volume.LabelMap{Grid: labels.Grid, Labels: slices.Clone(labels.Labels), Names: labels.Names}
-	for n, label := range partly.Labels {
-		if label == 3 {
-			partly.Labels[n] = 0
-		}
-	}
-	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "all", Image: scan, Labels: labels},
-		prepared.Input{ID: "partly", Image: scan, Labels: partly, Undrawn: []uint16{3}})
+	store := partlyDrawn(t)
 	folder := filepath.Join(t.TempDir(), "run")
 	run := func(steps int) error {
 		c := tiny()

@@ -13,6 +13,26 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
+// predictor opens a model, whose windows it does not mirror.
+func predictor(t *testing.T, folder string) (*Predictor, *Model) {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	m, err := Open(folder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPredictor(dev, m, Options{NoMirroring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p, m
+}
+
 // What takes less memory gives the label maps of numpy and PyTorch, too: the last layer by itself,
 // and windows for a band of the scan at a time, of which there are as few as fit.
 func TestSparing(t *testing.T) {
@@ -96,21 +116,8 @@ func TestSparing(t *testing.T) {
 // A scan that does not fit in the most bands either is refused, before it is read and where it is
 // predicted all the same. With what it is said to need, it is predicted.
 func TestTooLarge(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
 	folder := filepath.Join("..", "..", "testdata", "nnunet", "thick")
-	m, err := Open(folder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPredictor(dev, m, Options{NoMirroring: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p, _ := predictor(t, folder)
 	for _, over := range []int64{0, 1} {
 		scan, err := nifti.Read(filepath.Join(folder, "scan_0000.nii.gz"))
 		if err != nil {
@@ -143,24 +150,7 @@ func TestTurnedViews(t *testing.T) {
 		}
 		return v
 	}
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
-	predictor := func() *Predictor {
-		m, err := Open(golden, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewPredictor(dev, m, Options{NoMirroring: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	p := predictor()
-	defer p.Close()
+	p, _ := predictor(t, golden)
 	before, err := scan().Orient(turnedAxes)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +168,7 @@ func TestTurnedViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, crowded := range []bool{false, true} {
-		p := predictor()
+		p, _ := predictor(t, golden)
 		p.Turned = true
 		if crowded {
 			e, err := p.scanned(own, 2)
@@ -197,6 +187,5 @@ func TestTurnedViews(t *testing.T) {
 		if !slices.Equal(got.Labels, want.Labels) || got.Grid != own || len(got.Counts()) < 2 {
 			t.Errorf("crowded %v: %v voxels of labels, want %v", crowded, got.Counts(), want.Counts())
 		}
-		p.Close()
 	}
 }

@@ -230,21 +230,8 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
 		for value, want := range map[float32]error{float32(math.NaN()): errNotNumbers, 1e6: errInfinite,
 			-1e6: errInfinite} {
-			dev, err := cpu.New(cpu.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer dev.Close()
 			folder := filepath.Join("..", "..", "testdata", "nnunet", name)
-			m, err := Open(folder, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := NewPredictor(dev, m, Options{NoMirroring: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p, m := predictor(t, folder)
 			bias := ""
 			for _, name := range p.params.Names() {
 				if strings.Contains(name, "seg_layers") && strings.HasSuffix(name, "bias") {
