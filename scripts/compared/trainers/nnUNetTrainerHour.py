@@ -5,7 +5,7 @@ HOUR_ENDS is the time (seconds since 1970) at which training has to be over. Eve
 - The learning rate follows nnU-Net's polynomial to its end: the number of epochs is found anew after each epoch, from the time
   that is left and the mean time of the epochs so far.
 - An epoch has 10 steps. There is no validation: fold "all" holds nothing out, and the last checkpoint is taken.
-- No mirroring from left to right, neither in training nor in prediction: two of the structures have a left and a right.
+- No mirroring from left to right, neither in training nor in prediction, where structures have a side by their names.
 """
 import os
 import time
@@ -37,7 +37,9 @@ class nnUNetTrainerHour(nnUNetTrainer):
 
     def configure_rotation_dummyDA_mirroring_and_inital_patch_size(self):
         rotation, dummy_2d, initial_patch, _ = super().configure_rotation_dummyDA_mirroring_and_inital_patch_size()
-        axes = tuple(axis for axis in range(3) if axis != left_right_axis(self))
+        axes = tuple(range(3))
+        if any(name.startswith(("left", "right")) for name in self.dataset_json["labels"]):
+            axes = tuple(axis for axis in axes if axis != left_right_axis(self))
         self.inference_allowed_mirroring_axes = axes
         return rotation, dummy_2d, initial_patch, axes
 
