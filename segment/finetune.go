@@ -74,7 +74,11 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		return summary, loaded, err
 	}
 	var taught *checkpoint.Learnt
-	if data.soft, c.Predicted, taught, err = c.openTargets(data); err != nil {
+	data.soft, c.Predicted, taught, err = c.openTargets(data)
+	if o.Need == nil {
+		err = group.Agree(err)
+	}
+	if err != nil {
 		return summary, loaded, err
 	}
 	if data.soft != nil {

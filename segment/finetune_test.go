@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -621,6 +623,55 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)
+	}
+}
+
+// What one rank cannot read is an error of all: of that one its own, of the others that it was
+// elsewhere. They would wait for it for ever.
+func TestRanksEndTogether(t *testing.T) {
+	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	c := resolved(t, tiny(), cache)
+	c.Batch = 2
+	first := wholeNetwork(t, testDevice(t), c.Network, describe(t, c))
+	gone := first + ".gone"
+	taught := c
+	taught.Targets = gone
+	for name, x := range map[string]struct {
+		c     [2]Config
+		init  [2]string
+		tells int // the rank
+	}{
+		"first weights": {[2]Config{c, c}, [2]string{first, gone}, 1},
+		"of rank 0":     {[2]Config{c, c}, [2]string{gone, first}, 0},
+		"targets":       {[2]Config{c, taught}, [2]string{}, 1},
+	} {
+		devices := []voxsaw.Device{directDevice(t), directDevice(t)}
+		ended := make(chan error, 2)
+		for rank, group := range traintest.Ranks(2) {
+			go func() {
+				data := sample.Data{Store: cache, Train: []string{"case00"}}
+				if x.c[rank].Targets != "" {
+					data.Unlabelled = []string{"case01"}
+				}
+				_, _, err := finetune(t.Context(), devices[rank], x.c[rank], data, x.init[rank], voxsaw.RunOptions{}, group)
+				if own := rank == x.tells; own && errors.Is(err, fs.ErrNotExist) ||
+					!own && errors.As(err, new(train.ElsewhereError)) {
+					ended <- nil
+				} else {
+					ended <- fmt.Errorf("rank %d: %w", rank, err)
+				}
+			}()
+		}
+		for range 2 {
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%s: a rank waits for ever", name)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/gob"
@@ -147,30 +148,43 @@ func (g Group) Any(facts ...bool) ([]bool, error) {
 	return facts, err
 }
 
-// Agree gives all ranks the outcome of what rank 0 does alone, such as to look at a folder or to
-// take it. An error that says that another process has a run, see [Occupied], is such an error on
-// all ranks; of any other the other ranks get an [ElsewhereError].
+// Agree gives all ranks the outcome of what each has done by itself, such as to read a file, or of
+// what rank 0 has done alone, such as to take a folder: an error of any is an error of all. A rank
+// that has one keeps it. An error that says that another process has a run, see [Occupied], is such
+// an error on the others, too; of any other they get an [ElsewhereError].
 func (g Group) Agree(err error) error {
 	if g.single() {
 		return err
 	}
-	outcome := struct {
+	type outcome struct {
 		Failed   bool
 		Occupied string
-	}{Failed: err != nil}
+	}
+	own := outcome{Failed: err != nil}
 	if Occupied(err) {
-		outcome.Occupied = err.Error()
+		own.Occupied = err.Error()
 	}
-	if failed := g.FromRoot(&outcome); failed != nil {
-		return failed
+	text, failed := json.Marshal(own)
+	if failed != nil {
+		return errors.Join(err, failed)
 	}
-	switch {
-	case err != nil || !outcome.Failed:
-		return err
-	case outcome.Occupied != "":
-		return &TakenError{outcome.Occupied}
+	all, failed := g.ranks.Gather(text)
+	if err != nil || failed != nil {
+		return cmp.Or(err, failed)
 	}
-	return ElsewhereError{}
+	for _, text := range all {
+		var theirs outcome
+		if err := json.Unmarshal(text, &theirs); err != nil {
+			return err
+		}
+		switch {
+		case theirs.Occupied != "":
+			return &TakenError{theirs.Occupied}
+		case theirs.Failed:
+			return ElsewhereError{}
+		}
+	}
+	return nil
 }
 
 // AtRoot lets rank 0 alone do something, and gives all ranks its outcome, as [Group.Agree] does.

@@ -103,25 +103,29 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return folder.Summary()
 	}
 	meeting, err := group.meet(d)
-	if err != nil {
+	if err = group.Agree(err); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
 	defer debug.FreeOSMemory() // what the network took: a study makes the next one at once
 	defer w.Params.Close()
+	// What a rank cannot read, or has no memory for, ends all: the others would wait for it.
 	learner, notes, err := j.prepare(&w)
-	if err != nil {
+	if err == nil {
+		defer w.Optimizer.Close()
+		defer learner.Close()
+	}
+	if err = group.Agree(err); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	defer w.Optimizer.Close()
-	defer learner.Close()
 	notes = append(append(notes, meeting...), folder.computeWith(d)...)
 	if !state.Started {
 		note := "starting from scratch: random weights"
 		if j.Start != nil {
-			if note, err = j.Start(w.Params); err != nil {
-				return voxsaw.Summary{}, err
-			}
+			note, err = j.Start(w.Params)
+		}
+		if err = group.Agree(err); err != nil {
+			return voxsaw.Summary{}, err
 		}
 		notes = append(notes, note)
 	}

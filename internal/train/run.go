@@ -205,18 +205,20 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	}
 	if l.options.Average > 0 {
 		if l.average, err = newAverage(params, l.options.Average); err != nil {
-			return nil, fmt.Errorf("the moving average of the weights: %w", err)
+			err = fmt.Errorf("the moving average of the weights: %w", err)
 		}
 	}
-	if l.group.micro != nil {
+	if err == nil && l.group.micro != nil {
 		if l.accumulated, err = newAccumulated(params); err != nil {
-			l.close()
-			return nil, fmt.Errorf("the sum of the gradients: %w", err)
+			err = fmt.Errorf("the sum of the gradients: %w", err)
 		}
 	}
 	// A new run: nothing is begun, and nothing of an earlier one removed, by ranks that differ.
 	fresh := l.folder != nil && l.folder.unclaimed
-	if err = l.group.FromRoot(&fresh); err == nil && fresh {
+	if err = l.group.Agree(err); err == nil {
+		err = l.group.FromRoot(&fresh)
+	}
+	if err == nil && fresh {
 		err = l.group.sameWeights(l.params, atTheStart)
 	}
 	if err != nil {
