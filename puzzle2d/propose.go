@@ -1,17 +1,21 @@
 package puzzle2d
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"image"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,6 +23,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/proposal"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -47,18 +52,26 @@ type Proposed struct {
 
 // Propose writes a file of proposals for the photographs of a data set, in gzip: those of selective
 // search (Uijlings et al. 2013). done is told of each, from one goroutine. A file that is there is
-// gone on with: the boxes that it has stay. Photographs that cannot be read have none; if more than
-// one in twenty is bad, that is an error in the end. A context that ends leaves what is done in the
-// file.
+// gone on with, unless it was made with other options: the boxes that it has of the same
+// photographs stay. Photographs that cannot be read have none; if more than one in twenty is bad,
+// that is an error in the end. A context that ends leaves what is done in the file.
 func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions, done func(Proposed)) error {
-	blocks := make([][]byte, len(set.Photos)) // of the photographs, each a member of the gzip file
+	at := map[string]int{}
+	for n, p := range set.Photos {
+		if other, twice := at[stem(p.Path)]; twice {
+			return fmt.Errorf("%s has %s and %s, and proposals name a photograph without folder and ending: rename one",
+				set.Root, set.Photos[other].Path, p.Path)
+		}
+		at[stem(p.Path)] = n
+	}
+	blocks := make([]block, len(set.Photos))
 	if !o.Force {
-		if err := keepProposals(path, set, blocks); err != nil {
+		if err := keepProposals(path, set.Root, at, o, blocks); err != nil {
 			return err
 		}
 	}
 	// what cannot be written is better known now than after hours
-	if err := errors.Join(atomicfile.MakeFolder(filepath.Dir(path)), writeProposals(path, blocks)); err != nil {
+	if err := errors.Join(atomicfile.MakeFolder(filepath.Dir(path)), writeProposals(path, o, blocks)); err != nil {
 		return err
 	}
 	work, results := make(chan int), make(chan int)
@@ -71,10 +84,7 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 	for range count {
 		workers.Go(func() {
 			for n := range work {
-				outcome[n].Path = set.Photos[n].Path
-				if outcome[n].Kept = blocks[n] != nil; !outcome[n].Kept {
-					blocks[n], outcome[n].Boxes, outcome[n].Err = propose(set, n, o)
-				}
+				blocks[n], outcome[n] = propose(set, n, o, blocks[n])
 				results <- n
 			}
 		})
@@ -94,7 +104,7 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 	const often = 500 // photographs between two writings
 	bad, fresh := 0, 0
 	var failed error
-	ready := make([][]byte, len(blocks)) // what nobody is at work on
+	ready := slices.Clone(blocks) // what nobody is at work on
 	for n := range results {
 		ready[n] = blocks[n]
 		done(outcome[n])
@@ -103,18 +113,18 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 			bad++
 		case !outcome[n].Kept:
 			if fresh++; fresh%often == 0 && failed == nil {
-				failed = writeProposals(path, ready)
+				failed = writeProposals(path, o, ready)
 			}
 		}
 	}
 	if err := errors.Join(failed, ctx.Err()); err != nil {
 		if fresh > 0 {
-			err = errors.Join(err, writeProposals(path, blocks))
+			err = errors.Join(err, writeProposals(path, o, blocks))
 		}
 		return err
 	}
 	if fresh > 0 {
-		if err := writeProposals(path, blocks); err != nil {
+		if err := writeProposals(path, o, blocks); err != nil {
 			return err
 		}
 	}
@@ -124,54 +134,89 @@ func Propose(ctx context.Context, set *photos.Set, path string, o ProposeOptions
 	return nil
 }
 
-// propose makes the lines of a photograph.
-func propose(set *photos.Set, n int, o ProposeOptions) (block []byte, count int, err error) {
+// A block is a photograph's lines in the file, a member of gzip. Its comment says what they are
+// computed from: the digest of the photograph's file, and the photograph's name.
+type block struct {
+	member []byte // nil: there is none yet
+	digest string
+}
+
+// propose makes the block of a photograph, unless that which is there was made of the same file.
+func propose(set *photos.Set, n int, o ProposeOptions, kept block) (block, Proposed) {
 	found := set.Photos[n]
-	p, err := photo.Read(filepath.Join(set.Root, filepath.FromSlash(found.Path)))
+	outcome := Proposed{Path: found.Path}
+	name := filepath.Join(set.Root, filepath.FromSlash(found.Path))
+	data, err := photo.Load(name)
 	if err != nil {
-		return nil, 0, err
+		outcome.Err = err
+		return kept, outcome
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256(data))
+	if outcome.Kept = kept.member != nil && kept.digest == digest; outcome.Kept {
+		return kept, outcome
+	}
+	boxes, err := search(data, o)
+	if err != nil {
+		outcome.Err = fmt.Errorf("%s: %w", name, err)
+		return block{}, outcome
+	}
+	outcome.Boxes = len(boxes)
+	made, err := proposalBlock(stem(found.Path), digest, boxes)
+	outcome.Err = err
+	return made, outcome
+}
+
+// search finds the boxes of a photograph, a file's content.
+func search(data []byte, o ProposeOptions) ([]image.Rectangle, error) {
+	p, err := photo.Decode(data)
+	if err != nil {
+		return nil, err
 	}
 	pixels := make([]byte, 3*p.Width*p.Height)
 	photo.NewResizer(p.Width, p.Height, photo.Warp).Resize(pixels, p)
 	boxes, err := proposal.Search(pixels, p.Width, p.Height, o.Seed)
-	if err != nil {
-		return nil, 0, err
-	}
-	if o.Most > 0 {
+	if err == nil && o.Most > 0 {
 		boxes = boxes[:min(o.Most, len(boxes))]
 	}
-	block, err = proposalBlock(stem(found.Path), boxes)
-	return block, len(boxes), err
+	return boxes, err
 }
 
-// proposalBlock is a photograph's lines in gzip. Corners are as in Pascal VOC: see [Proposals].
-func proposalBlock(name string, boxes []image.Rectangle) ([]byte, error) {
+// proposalBlock is a photograph's block. Corners are as in Pascal VOC: see [Proposals].
+func proposalBlock(name, digest string, boxes []image.Rectangle) (b block, err error) {
 	if strings.ContainsAny(name, ",\"\n\r") {
-		return nil, fmt.Errorf("the photograph's name %q cannot stand in a CSV file: rename it", name)
+		return b, fmt.Errorf("the photograph's name %q cannot stand in a CSV file: rename it", name)
 	}
 	var text bytes.Buffer
 	for _, b := range boxes {
 		fmt.Fprintf(&text, "%s,%d,%d,%d,%d\n", name, b.Min.X+1, b.Min.Y+1, b.Max.X, b.Max.Y)
 	}
-	return zipped(text.Bytes())
+	b.digest = digest
+	b.member, err = zipped(digest+" "+url.PathEscape(name), text.Bytes())
+	return b, err
 }
 
-func zipped(text []byte) ([]byte, error) {
+func zipped(comment string, text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
+	z.Comment = comment
 	_, err := z.Write(text)
 	err = errors.Join(err, z.Close())
 	return out.Bytes(), err
 }
 
-func writeProposals(path string, blocks [][]byte) error {
-	head, err := zipped([]byte(proposalColumns + "\n"))
+// comment is that of the file's first member: what its boxes depend on beside the photographs.
+func (o ProposeOptions) comment() string {
+	return fmt.Sprintf("voxsaw 2d propose --most %d --seed %d", o.Most, o.Seed)
+}
+
+func writeProposals(path string, o ProposeOptions, blocks []block) error {
+	head, err := zipped(o.comment(), []byte(proposalColumns+"\n"))
 	if err != nil {
 		return err
 	}
 	return atomicfile.Write(path, func(w io.Writer) error {
-		for _, block := range append([][]byte{head}, blocks...) {
-			if _, err := w.Write(block); err != nil {
+		for _, b := range append([]block{{member: head}}, blocks...) {
+			if _, err := w.Write(b.member); err != nil {
 				return err
 			}
 		}
@@ -179,8 +224,9 @@ func writeProposals(path string, blocks [][]byte) error {
 	})
 }
 
-// keepProposals takes over the lines of a file that is there.
-func keepProposals(path string, set *photos.Set, blocks [][]byte) error {
+// keepProposals takes over the blocks of a file that is there. at are the photographs by their
+// names.
+func keepProposals(path, root string, at map[string]int, o ProposeOptions, blocks []block) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -189,41 +235,50 @@ func keepProposals(path string, set *photos.Set, blocks [][]byte) error {
 		return err
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
+	in := bufio.NewReader(f)
+	z, err := gzip.NewReader(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w: it is no file of proposals in gzip; choose another name, or --force", path, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, 8<<30))
-	if err != nil {
-		return fmt.Errorf("%s: %w: --force begins again", path, err)
-	}
-	rest, ok := bytes.CutPrefix(text, []byte(proposalColumns+"\n"))
-	if !ok {
-		return fmt.Errorf("%s is no file of proposals: choose another name, or --force", path)
-	}
-	at := map[string]int{}
-	for n, p := range set.Photos {
-		at[stem(p.Path)] = n
-	}
-	for len(rest) > 0 {
-		name, _, _ := bytes.Cut(rest, []byte(","))
-		n, known := at[string(name)]
-		if !known {
-			return fmt.Errorf("%s has boxes of %q, which is no photograph of %s: choose another name, or --force", path,
-				string(name), set.Root)
+	for head := true; ; head = false {
+		z.Multistream(false)
+		var text bytes.Buffer
+		if _, err := io.Copy(&text, io.LimitReader(z, mostBlock)); err != nil {
+			return fmt.Errorf("%s: %w: --force begins again", path, err)
 		}
-		end := 0
-		for bytes.HasPrefix(rest[end:], []byte(string(name)+",")) {
-			line := bytes.IndexByte(rest[end:], '\n')
-			if line < 0 {
-				return fmt.Errorf("%s ends within a line: --force begins again", path)
+		digest, escaped, found := strings.Cut(z.Comment, " ")
+		name, err := url.PathUnescape(escaped)
+		n, known := at[name]
+		switch made := strings.HasPrefix(z.Comment, "voxsaw 2d propose "); {
+		case head && !bytes.HasPrefix(text.Bytes(), []byte(proposalColumns+"\n")):
+			return fmt.Errorf("%s is no file of proposals: choose another name, or --force", path)
+		case head && !made:
+			return fmt.Errorf("%s does not say with which --most and --seed it was made, by another program or an "+
+				"earlier version: choose another name, or --force", path)
+		case head && z.Comment != o.comment():
+			return fmt.Errorf("%s was made by %s, and this is %s: take the same, choose another name, or --force", path,
+				safetext.Text(z.Comment), o.comment())
+		case head:
+		case !found || err != nil || text.Len() >= mostBlock:
+			return fmt.Errorf("%s has lines of another program: choose another name, or --force", path)
+		case !known:
+			return fmt.Errorf("%s has boxes of %q, which is no photograph of %s: choose another name, or --force", path, name,
+				root)
+		default:
+			member, err := zipped(z.Comment, text.Bytes())
+			if err != nil {
+				return err
 			}
-			end += line + 1
+			blocks[n] = block{member, digest}
 		}
-		if blocks[n], err = zipped(rest[:end]); err != nil {
-			return err
+		switch err := z.Reset(in); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w: --force begins again", path, err)
 		}
-		rest = rest[end:]
 	}
-	return nil
 }
+
+// mostBlock is more bytes than the lines of a photograph have.
+const mostBlock = 1 << 28

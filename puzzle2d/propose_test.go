@@ -3,6 +3,7 @@ package puzzle2d
 import (
 	"context"
 	"errors"
+	"image"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,25 +90,80 @@ func TestPropose(t *testing.T) {
 		t.Errorf("proposals overlap by more than 0.7 with %d of 12 objects", found)
 	}
 
-	for name, text := range map[string]string{
-		"no file of proposals in gzip": "photo\n", "is no photograph of": "",
-	} {
-		other := filepath.Join(dir, "other.csv.gz")
-		content := []byte(text)
-		if text == "" {
-			block, err := proposalBlock("elsewhere", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			head, _ := zipped([]byte(proposalColumns + "\nelsewhere,1,1,2,2\n"))
-			content = append(head, block...)
+	// A photograph that is another one by now has other boxes.
+	replaced := filepath.Join(root, "VOCdevkit", "VOC2007", filepath.FromSlash(set.Photos[3].Path))
+	other, err := os.ReadFile(filepath.Join(root, "VOCdevkit", "VOC2007", filepath.FromSlash(set.Photos[4].Path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(replaced, other, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	if err := Propose(t.Context(), set, path, o, func(p Proposed) {
+		if !p.Kept {
+			again = append(again, p.Path)
 		}
-		if err := os.WriteFile(other, content, 0o666); err != nil {
+	}); err != nil || !slices.Equal(again, []string{set.Photos[3].Path}) {
+		t.Errorf("%q was done again, %v", again, err)
+	}
+	if p, err = ReadProposals(path, store, 0); err != nil || !slices.Equal(p.of(3), p.of(4)) {
+		t.Errorf("the boxes of the same photograph differ, %v", err)
+	}
+}
+
+// A file that is there is gone on with only where its boxes are those that this run would write.
+func TestProposeRefusesOtherFiles(t *testing.T) {
+	root, path := t.TempDir(), filepath.Join(t.TempDir(), "other.csv.gz")
+	if err := miniature.VOC2007(root, 4); err != nil {
+		t.Fatal(err)
+	}
+	set, err := photos.Find(filepath.Join(root, "VOCdevkit", "VOC2007"), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := ProposeOptions{Most: 60, Seed: 1}
+	file := func(comment, head string, blocks ...block) []byte {
+		all, err := zipped(comment, []byte(head))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Propose(t.Context(), set, other, o, func(Proposed) {}); err == nil ||
-			!strings.Contains(err.Error(), name) {
-			t.Errorf("error %v, want %q", err, name)
+		for _, b := range blocks {
+			all = append(all, b.member...)
 		}
+		return all
+	}
+	elsewhere, err := proposalBlock("elsewhere", "0", []image.Rectangle{image.Rect(0, 0, 2, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := proposalColumns + "\n"
+	for want, content := range map[string][]byte{
+		"no file of proposals in gzip": []byte("photo\n"),
+		"is no file of proposals":      file(o.comment(), "photo\n"),
+		"is no photograph of":          file(o.comment(), head, elsewhere),
+		"was made by voxsaw 2d propose --most 50 --seed 1, and this is voxsaw 2d propose --most 60 --seed 1": file(
+			ProposeOptions{Most: 50, Seed: 1}.comment(), head),
+		"--most 60 --seed 2, and":      file(ProposeOptions{Most: 60, Seed: 2}.comment(), head),
+		"by another program or an":     file("", head),
+		"has lines of another program": file(o.comment(), head, block{member: file("", "elsewhere,1,1,2,2\n")}),
+		"EOF: --force begins again":    file(o.comment(), head, block{member: elsewhere.member[:40]}),
+		"header: --force begins again": file(o.comment(), head, block{member: []byte("elsewhere,1,1,2,2\n")}),
+	} {
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := Propose(t.Context(), set, path, o, func(Proposed) {}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	set.Photos = append(set.Photos, photos.Found{Path: "another/" + filepath.Base(set.Photos[0].Path)})
+	if err := Propose(t.Context(), set, path, o, func(Proposed) {}); err == nil ||
+		!strings.Contains(err.Error(), "rename one") {
+		t.Errorf("two photographs of one name: %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func problem(advice, format string, args ...any) error {
 // Read decodes the photograph in a file. Errors name the file; those of its content wrap a
 // [Problem].
 func Read(path string) (*Photo, error) {
-	data, err := load(path)
+	data, err := Load(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,8 @@ func Read(path string) (*Photo, error) {
 	return p, nil
 }
 
-func load(path string) ([]byte, error) {
+// Load reads the file of a photograph, as [Decode] takes it, unless it is too large for one.
+func Load(path string) ([]byte, error) {
 	f, err := folders.Open(path)
 	if err != nil {
 		return nil, err
