@@ -118,8 +118,12 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	for n := range len(s.Labels) {
 		names = append(names, fmt.Sprintf("%d %s", n+1, s.Labels[uint16(n+1)]))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s with labels, %d without; channels %s; labels %s\n", o.Out,
-		numbers.Count(s.Labelled, "case"), s.Unlabelled, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
+	held := ""
+	if s.HeldBack > 0 {
+		held = fmt.Sprintf(", %d held back for testing", s.HeldBack)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s with labels, %d without%s; channels %s; labels %s\n", o.Out,
+		numbers.Count(s.Labelled, "case"), s.Unlabelled, held, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
 	return err
 }
 

@@ -57,9 +57,13 @@ const (
 	namesFile   = "names.csv"
 	images      = "imagesTr"
 	labels      = "labelsTr"
-	unlabelled  = "imagesTs"
+	testImages  = "imagesTs" // scans without labels, too
+	testLabels  = "labelsTs"
 	ending      = ".nii.gz"
 )
+
+// folders are those of the data set.
+var folders = []string{images, labels, testImages, testLabels}
 
 // beside are the files beside the folders.
 var beside = []string{datasetFile, splitsFile, namesFile}
@@ -68,8 +72,9 @@ func owner(files []string) outdir.Owner { return outdir.Owner{Name: "voxsaw expo
 
 // Summary is what was exported.
 type Summary struct {
-	Labelled   int               `json:"labelled"`
+	Labelled   int               `json:"labelled"` // to learn from
 	Unlabelled int               `json:"unlabelled"`
+	HeldBack   int               `json:"held_back"` // of those with labels, apart for testing
 	Channels   []string          `json:"channels"`
 	Labels     map[uint16]string `json:"labels"` // by the numbers that nnU-Net has them under
 	Folds      int               `json:"folds"`
@@ -88,15 +93,14 @@ func (e *CaseError) Error() string { return e.ID + ": " + e.err.Error() }
 func (e *CaseError) Unwrap() error { return e.err }
 
 // NNUNet writes a data set into a folder as nnU-Net v2 wants raw data: imagesTr, labelsTr and
-// dataset.json; scans without labels in imagesTs; splits_final.json, whose folds divide
-// patients; and names.csv, which says which case was which scan, and is not for nnU-Net. Scans
-// keep their voxels and values, labels get the numbers 1, 2, ... without gaps, one that is
-// called ignore the highest.
+// dataset.json; scans without labels in imagesTs, and so those that the data set holds back for
+// testing, with their labels in labelsTs; splits_final.json, whose folds divide patients; and
+// names.csv, which says which case was which scan, and is not for nnU-Net. Scans keep their voxels
+// and values, labels get the numbers 1, 2, ... without gaps, one that is called ignore the highest.
 //
 // dataset.json is written last: a folder without it was interrupted, and is written anew. One
-// process has the folder at a time. A case
-// that cannot be read is an error: nothing is left out. tell is told each case and what was
-// noticed in it; it may be nil.
+// process has the folder at a time. A case that cannot be read is an error: nothing is left out.
+// tell is told each case and what was noticed in it; it may be nil.
 //
 // Source: documentation/dataset_format.md, region_based_training.md and ignore_label.md of
 // nnU-Net 2.8.
@@ -156,7 +160,7 @@ func (e *exporter) hold() (release func(), err error) {
 			files = append(files, e.imageOf(c, n))
 		}
 		if labelled(c) {
-			files = append(files, e.labelsOf(c.ID))
+			files = append(files, e.labelsOf(c))
 		}
 	}
 	all := owner(files)
@@ -180,7 +184,7 @@ func removeInterrupted(dir string) error {
 		return err
 	}
 	var own []string
-	for _, folder := range []string{images, labels, unlabelled} {
+	for _, folder := range folders {
 		has := func(name string) bool { return slices.Contains(listed, path.Join(folder, name)) }
 		entries, err := os.ReadDir(filepath.Join(dir, folder))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +211,7 @@ func removeInterrupted(dir string) error {
 			return err
 		}
 	}
-	for _, folder := range []string{images, labels, unlabelled} {
+	for _, folder := range folders {
 		_ = os.Remove(filepath.Join(dir, folder)) // where nothing is left in it
 	}
 	return nil
@@ -218,13 +222,17 @@ type exporter struct {
 	dir     string
 	options Options
 	called  map[string]string // by what a case is called in the data set
-	numbers map[uint16]bool   // labels that were met
+	numbers map[uint16]bool   // labels that were met; true: in a case to learn from
 	names   map[uint16]string
 	undrawn map[uint16][]string // cases in which nobody drew a label
-	order   []string            // of the labelled cases
+	order   []string            // of the labelled cases to learn from
+	tested  []string            // labelled cases that are held back for testing
 }
 
 func labelled(c dataset.Case) bool { return c.Labels != "" || len(c.Masks) > 0 }
+
+// learnt says whether nnU-Net is to learn from a case.
+func learnt(c dataset.Case) bool { return labelled(c) && c.Group != dataset.GroupTest }
 
 // name gives each case the name of its files.
 func (e *exporter) name() error {
@@ -239,9 +247,16 @@ func (e *exporter) name() error {
 			return fmt.Errorf("%s and %s would have the same file name %s", other, c.ID, name)
 		}
 		taken[strings.ToLower(name)], e.called[c.ID] = c.ID, name
-		if labelled(c) {
+		switch {
+		case learnt(c):
 			e.order = append(e.order, c.ID)
+		case labelled(c):
+			e.tested = append(e.tested, c.ID)
 		}
+	}
+	if n := len(e.tested); len(e.order) == 0 && n > 0 {
+		return fmt.Errorf("nnU-Net would have nothing to learn: the data set holds back all of the %s for testing",
+			numbers.Count(n, "scan")+" with labels")
 	}
 	if len(e.order) == 0 {
 		return errors.New("no scan has labels, without which nnU-Net has nothing to learn")
@@ -289,33 +304,41 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 	}
 	for number := range l.Counts() {
 		if number > 0 {
-			e.numbers[number] = true
+			e.numbers[number] = e.numbers[number] || learnt(c)
 		}
 	}
 	for number, name := range l.Names {
 		e.names[number] = cmp.Or(e.names[number], name)
 	}
-	for _, number := range l.Undrawn {
-		e.undrawn[number] = append(e.undrawn[number], c.ID)
+	if learnt(c) {
+		for _, number := range l.Undrawn {
+			e.undrawn[number] = append(e.undrawn[number], c.ID)
+		}
 	}
-	if err := atomicfile.MakeFolder(filepath.Join(e.dir, labels)); err != nil {
+	path := filepath.Join(e.dir, e.labelsOf(c))
+	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	return notes, nifti.WriteLabels(filepath.Join(e.dir, e.labelsOf(c.ID)),
-		&volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
+	return notes, nifti.WriteLabels(path, &volume.LabelMap{Grid: l.Grid, Labels: l.Labels})
 }
 
 // imageOf is the file of channel n of a case, in the folder of the data set.
 func (e *exporter) imageOf(c dataset.Case, n int) string {
-	folder := unlabelled
-	if labelled(c) {
+	folder := testImages
+	if learnt(c) {
 		folder = images
 	}
 	return path.Join(folder, fmt.Sprintf("%s_%04d"+ending, e.called[c.ID], n))
 }
 
 // labelsOf is the file of a case's labels there.
-func (e *exporter) labelsOf(id string) string { return path.Join(labels, e.called[id]+ending) }
+func (e *exporter) labelsOf(c dataset.Case) string {
+	folder := testLabels
+	if learnt(c) {
+		folder = labels
+	}
+	return path.Join(folder, e.called[c.ID]+ending)
+}
 
 // ignored says whether a label is nnU-Net's ignore label.
 func ignored(name string) bool { return strings.EqualFold(name, "ignore") }
@@ -333,7 +356,8 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 		return nil, errors.New("the labels are empty in every case: nnU-Net would have nothing to learn")
 	}
 	number := map[uint16]uint16{}
-	s := &Summary{Labelled: len(e.order), Unlabelled: len(e.dataset.Cases) - len(e.order), Labels: map[uint16]string{}}
+	s := &Summary{Labelled: len(e.order), HeldBack: len(e.tested), Labels: map[uint16]string{}}
+	s.Unlabelled = len(e.dataset.Cases) - s.Labelled - s.HeldBack
 	used := map[string]uint16{"background": 0}
 	for n, old := range all {
 		number[old] = uint16(n + 1)
@@ -345,14 +369,24 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 			name = fmt.Sprintf("%s_%d", name, old)
 		}
 		used[name], s.Labels[uint16(n+1)] = uint16(n+1), name
+		if !e.numbers[old] && !ignored(name) {
+			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: %s is in no case to learn from: nnU-Net cannot learn it", name))
+		}
 	}
-	for _, id := range e.order {
+	for _, c := range e.dataset.Cases {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := renumber(filepath.Join(e.dir, e.labelsOf(id)), number); err != nil {
+		if !labelled(c) {
+			continue
+		}
+		if err := renumber(filepath.Join(e.dir, e.labelsOf(c)), number); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(e.tested); n > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s with labels that the data set holds back for testing: in %s and %s, "+
+			"where nnU-Net does not learn from them", numbers.Count(n, "case"), testImages, testLabels))
 	}
 	for _, old := range slices.Sorted(maps.Keys(e.undrawn)) {
 		if number[old] > 0 {
@@ -401,11 +435,11 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 	for n, name := range s.Channels {
 		channels[strconv.Itoa(n)] = name
 	}
-	classes, order := map[string]any{"background": 0}, []int{}
+	classes, order := namedLabels{{"background", 0}}, []int{}
 	var sets [][]int
 	for _, region := range e.options.Regions {
 		name, list, ok := strings.Cut(region, "=")
-		if _, twice := classes[name]; !ok || name == "" || twice {
+		if !ok || name == "" || classes.has(name) {
 			return nil, fmt.Errorf("region %q: want a new name, and labels, as in whole=edema+tumour", region)
 		}
 		var set []int
@@ -418,7 +452,7 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 			set = append(set, int(n))
 		}
 		slices.Sort(set)
-		classes[name], sets = set, append(sets, set)
+		classes, sets = append(classes, namedLabel{name, set}), append(sets, set)
 	}
 	for n, set := range sets {
 		// what a voxel of this region gets that no later region takes
@@ -431,10 +465,11 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 		}
 		order = append(order, own[0])
 	}
-	for number, name := range s.Labels {
+	for _, number := range slices.Sorted(maps.Keys(s.Labels)) {
+		name := s.Labels[number]
 		switch {
 		case ignored(name) || len(sets) == 0:
-			classes[name] = number
+			classes = append(classes, namedLabel{name, number})
 		case !slices.ContainsFunc(sets, func(set []int) bool { return slices.Contains(set, int(number)) }):
 			return nil, fmt.Errorf("no region has the label %s: name all, or none", name)
 		}
@@ -448,12 +483,47 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 	return append(text, '\n'), err
 }
 
+// A namedLabel is what dataset.json calls a label or a region.
+type namedLabel struct {
+	name   string
+	labels any // a number, or those of a region
+}
+
+// namedLabels are the labels of dataset.json. Their order in the file is that of the network's
+// outputs where there are regions, so that it must be that of regions_class_order.
+type namedLabels []namedLabel
+
+func (l namedLabels) has(name string) bool {
+	return slices.ContainsFunc(l, func(one namedLabel) bool { return one.name == name })
+}
+
+// MarshalJSON writes an object whose keys keep their order.
+func (l namedLabels) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for n, one := range l {
+		name, err := json.Marshal(one.name)
+		if err != nil {
+			return nil, err
+		}
+		labels, err := json.Marshal(one.labels)
+		if err != nil {
+			return nil, err
+		}
+		b.WriteByte("{,"[min(n, 1)])
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(labels)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
 // split writes the folds, whose cases are whole patients.
 func (e *exporter) split(s *Summary) error {
 	patients := dataset.Patients{}
 	people := map[string]bool{}
 	for _, c := range e.dataset.Cases {
-		if labelled(c) {
+		if learnt(c) {
 			if c.Patient != "" {
 				patients[c.ID] = c.Patient
 			}

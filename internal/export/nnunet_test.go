@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,7 +253,7 @@ func TestRegions(t *testing.T) {
 			t.Errorf("%q: %v, want %s", regions, err, want)
 		}
 	}
-	o.Regions = []string{"both=liver+spleen", "spleen=spleen"}
+	o.Regions = []string{"whole=liver+spleen", "core=spleen"}
 	out := filepath.Join(t.TempDir(), "x")
 	if _, err := NNUNet(context.Background(), detect(t, root), out, o, nil); err != nil {
 		t.Fatal(err)
@@ -265,9 +266,66 @@ func TestRegions(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &about)
 	}
-	want := map[string]any{"background": 0., "both": []any{1., 2.}, "spleen": []any{2.}, "ignore": 3.}
+	want := map[string]any{"background": 0., "whole": []any{1., 2.}, "core": []any{2.}, "ignore": 3.}
 	if err != nil || !reflect.DeepEqual(about.Labels, want) || !slices.Equal(about.Order, []int{1, 2}) {
 		t.Errorf("%v, order %v, %v", about.Labels, about.Order, err)
+	}
+	// nnU-Net goes through the regions in the file's order when it writes a prediction: one that
+	// comes before a region around it would be overwritten (label_handling.py, LabelManager).
+	whole, core := bytes.Index(text, []byte(`"whole"`)), bytes.Index(text, []byte(`"core"`))
+	if whole > core {
+		t.Errorf("the order of regions is not that of --regions:\n%s", text)
+	}
+}
+
+// Cases that the data set holds back for testing are none to learn from.
+func TestHeldBack(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "Dataset001_Test")
+	write(t, root)
+	for _, folder := range []string{"imagesT", "labelsT"} {
+		if err := os.Mkdir(filepath.Join(root, folder+"s"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		from, to := filepath.Join(root, folder+"r", "Doe^John_3.nii.gz"), filepath.Join(root, folder+"s", "Doe^John_3.nii.gz")
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := NNUNet(context.Background(), detect(t, root), out, options(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Labelled != 3 || s.HeldBack != 1 || s.Unlabelled != 1 || s.Folds != 3 {
+		t.Errorf("%+v", s)
+	}
+	names, err := os.ReadFile(filepath.Join(out, "names.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut("\n"+string(names), ",Doe^John_3,")
+	before := strings.TrimSuffix(string(names), rest)
+	name := before[strings.LastIndex(before, "\n")+1:]
+	name, _, _ = strings.Cut(name, ",")
+	for _, file := range []string{"imagesTs/" + name + "_0000", "labelsTs/" + name} {
+		if _, err := os.Stat(filepath.Join(out, file+".nii.gz")); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "labelsTr", name+".nii.gz")); err == nil {
+		t.Error("a case that is held back for testing would be learnt from")
+	}
+	splits, err := os.ReadFile(filepath.Join(out, "splits_final.json"))
+	if err != nil || bytes.Contains(splits, []byte(name)) {
+		t.Errorf("%s is in %s, %v", name, splits, err)
+	}
+	l, err := nifti.ReadLabels(filepath.Join(out, "labelsTs", name+".nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range l.Counts() {
+		if number > 3 {
+			t.Errorf("the labels of a case for testing have the number %d", number)
+		}
 	}
 }
 
