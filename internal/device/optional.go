@@ -69,7 +69,8 @@ type Peers interface {
 	MeetPeers() (Peer, error)
 	// PeerID makes what a group joins by.
 	PeerID() ([]byte, error)
-	// JoinPeers makes this one a rank of so many. It returns when all have joined.
+	// JoinPeers makes this one a rank of so many, and leaves the group that it was in. It returns
+	// when all have joined.
 	JoinPeers(rank, size int, id []byte) error
 	// SumPeers replaces the float32 values of buffers by their sums over all, the same bits on
 	// every one, in the order of the device's work. All call it with buffers of the same sizes.

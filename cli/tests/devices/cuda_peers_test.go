@@ -51,6 +51,15 @@ func TestPeersGPU(t *testing.T) {
 		t.Errorf("other weights than by sums through the memory: %v, %v", errA, errB)
 	}
 	traintest.Close(t, weights(s.in("one")), weights(s.in("peers")), 1e-4)
+	plan := "initialisations: [{name: scratch}]\nfractions: [1]\nseeds: [1, 2]\nfolds: 2\nfinetune:\n" +
+		"  network: {channels: 2, levels: 1}\n  crop: [8, 8, 8]\n  labels: [2, 3]\n  batch: 2\n" +
+		"  train: {steps: 1, warmup: 0}\n"
+	if err := os.WriteFile(s.in("peers.yaml"), []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, wait := s.start(t, "MPICH", 2, nil, "crossval", "--config", s.in("peers.yaml"), "--data", s.data, "--out",
+		s.in("trials"), "--ranks", "2", "--device", "cuda", "--precision", "fp32")
+	is("trials one after the other", wait(), 0, "")
 	is("one GPU", train("shared", 2, "VOXSAW_SIM_GPUS=1"), 0, "rank 0 (")
 	is("an old library", train("old", 2, "VOXSAW_SIM_NCCL=old"), 0, "NCCL 2.12.0 (")
 	is("no network", train("join", 2, "VOXSAW_SIM_NCCL=join", "VOXSAW_SIM_NCCL_RANK=1"), 1,

@@ -114,6 +114,9 @@ func (d *Device) JoinPeers(rank, size int, id []byte) error {
 	if len(id) != C.vs_nccl_id_bytes {
 		return fmt.Errorf("an id of %d bytes, %d are wanted", len(id), C.vs_nccl_id_bytes)
 	}
+	// Each training of a process joins anew, and the library keeps buffers for each group.
+	d.peers.close(d)
+	d.peers = nil
 	p := &peers{stop: make(chan struct{})}
 	if err := check(C.vs_nccl_join(d.ctx(), &p.comm, C.int(size), C.int(rank),
 		(*C.char)(unsafe.Pointer(&id[0])))); err != nil {

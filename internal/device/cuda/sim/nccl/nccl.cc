@@ -4,7 +4,8 @@
 // rank 0 listens. Rank 0 adds up what all ranks send it, in their order, and sends the sums back.
 // As with the real one, a rank must have a GPU of its own and the context that its process has of
 // that GPU without asking; sums between ncclGroupStart and ncclGroupEnd begin at the end; a sum is
-// done when the stream comes to it, and one that has failed waits there until it is aborted.
+// done when the stream comes to it, and one that has failed waits there until it is aborted. A
+// process that joins a second group has left the first.
 //
 // VOXSAW_SIM_NCCL plants faults, in the rank that VOXSAW_SIM_NCCL_RANK names, or in all:
 //
@@ -62,6 +63,7 @@ template <class T> T driver(const char *name) {
 
 std::string lastError;
 int listener = -1; // of an id that was made here
+int joined = 0;    // groups that this process has not left
 
 int refuse(int result, const std::string &why) {
   lastError = why;
@@ -192,11 +194,15 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
     if (listener < 0) return refuse(4, "rank 0 did not make the id");
     for (int i = 1; i < ranks; i++) c->others.push_back(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   }
+  // The real one allows it, and keeps the buffers of both on the GPU.
+  if (joined) return refuse(ncclInvalidUsage, "the group before was not left");
   if (int r = hello(c.get(), gpu)) return r;
+  joined++;
   return *comm = c.release(), ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  joined--;
   for (int s : c->others) close(s);
   delete c;
   return ncclSuccess;
