@@ -109,8 +109,12 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	if err := unwritten(dir); err != nil {
 		return nil, err
 	}
-	e := &exporter{dataset: d, dir: dir, options: o, numbers: map[uint16]bool{}, names: map[uint16]string{},
-		undrawn: map[uint16][]string{}}
+	regions, err := regionsOf(o.Regions)
+	if err != nil {
+		return nil, err
+	}
+	e := &exporter{dataset: d, dir: dir, options: o, regions: regions, numbers: map[uint16]bool{},
+		names: map[uint16]string{}, undrawn: map[uint16][]string{}}
 	if err := e.name(); err != nil {
 		return nil, err
 	}
@@ -221,6 +225,7 @@ type exporter struct {
 	dataset *dataset.Dataset
 	dir     string
 	options Options
+	regions []region
 	called  map[string]string // by what a case is called in the data set
 	numbers map[uint16]bool   // labels that were met; true: in a case to learn from
 	names   map[uint16]string
@@ -431,45 +436,31 @@ func renumber(path string, number map[uint16]uint16) error {
 
 // describe makes dataset.json.
 func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) {
-	channels := map[string]string{}
+	var channels object
 	for n, name := range s.Channels {
-		channels[strconv.Itoa(n)] = name
+		channels = append(channels, member{strconv.Itoa(n), name})
 	}
-	classes, order := namedLabels{{"background", 0}}, []int{}
+	classes, order := object{{"background", 0}}, []int{}
 	var sets [][]int
-	for _, region := range e.options.Regions {
-		name, list, ok := strings.Cut(region, "=")
-		if !ok || name == "" || classes.has(name) {
-			return nil, fmt.Errorf("region %q: want a new name, and labels, as in whole=edema+tumour", region)
-		}
+	for _, r := range e.regions {
 		var set []int
-		for word := range strings.SplitSeq(list, "+") {
+		for _, word := range r.labels {
 			n, known := used[word]
 			if !known || n == 0 || ignored(word) {
-				return nil, fmt.Errorf("region %q: there is no label %q: they are %s", region, word,
+				return nil, fmt.Errorf("region %s: there is no label %q: they are %s", r.name, word,
 					strings.Join(slices.Sorted(maps.Values(s.Labels)), ", "))
 			}
 			set = append(set, int(n))
 		}
+		order = append(order, int(used[r.own]))
 		slices.Sort(set)
-		classes, sets = append(classes, namedLabel{name, set}), append(sets, set)
-	}
-	for n, set := range sets {
-		// what a voxel of this region gets that no later region takes
-		own := slices.DeleteFunc(slices.Clone(set), func(label int) bool {
-			return slices.ContainsFunc(sets[n+1:], func(later []int) bool { return slices.Contains(later, label) })
-		})
-		if len(own) == 0 {
-			return nil, fmt.Errorf("region %q: later regions take all of its labels: name the larger regions first",
-				e.options.Regions[n])
-		}
-		order = append(order, own[0])
+		classes, sets = append(classes, member{r.name, set}), append(sets, set)
 	}
 	for _, number := range slices.Sorted(maps.Keys(s.Labels)) {
 		name := s.Labels[number]
 		switch {
 		case ignored(name) || len(sets) == 0:
-			classes = append(classes, namedLabel{name, number})
+			classes = append(classes, member{name, number})
 		case !slices.ContainsFunc(sets, func(set []int) bool { return slices.Contains(set, int(number)) }):
 			return nil, fmt.Errorf("no region has the label %s: name all, or none", name)
 		}
@@ -483,36 +474,63 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 	return append(text, '\n'), err
 }
 
-// A namedLabel is what dataset.json calls a label or a region.
-type namedLabel struct {
+// A region is what nnU-Net learns instead of labels.
+type region struct {
 	name   string
-	labels any // a number, or those of a region
+	labels []string
+	own    string // the label that its voxels get which no later region takes
 }
 
-// namedLabels are the labels of dataset.json. Their order in the file is that of the network's
-// outputs where there are regions, so that it must be that of regions_class_order.
-type namedLabels []namedLabel
-
-func (l namedLabels) has(name string) bool {
-	return slices.ContainsFunc(l, func(one namedLabel) bool { return one.name == name })
+// regionsOf reads them, as Options has them.
+func regionsOf(texts []string) ([]region, error) {
+	var all []region
+	for _, text := range texts {
+		name, list, ok := strings.Cut(text, "=")
+		same := func(r region) bool { return r.name == name }
+		if !ok || name == "" || name == "background" || ignored(name) || slices.ContainsFunc(all, same) {
+			return nil, fmt.Errorf("region %q: want a new name, and labels, as in whole=edema+tumour", text)
+		}
+		all = append(all, region{name: name, labels: strings.Split(list, "+")})
+	}
+	for n, r := range all {
+		own := slices.DeleteFunc(slices.Clone(r.labels), func(label string) bool {
+			return slices.ContainsFunc(all[n+1:], func(later region) bool { return slices.Contains(later.labels, label) })
+		})
+		if len(own) == 0 {
+			return nil, fmt.Errorf("region %q: later regions take all of its labels: name the larger regions first",
+				texts[n])
+		}
+		all[n].own = own[0]
+	}
+	return all, nil
 }
 
-// MarshalJSON writes an object whose keys keep their order.
-func (l namedLabels) MarshalJSON() ([]byte, error) {
+// An object is one of JSON whose members keep their order. nnU-Net goes by it: that of the regions
+// is that of the network's outputs, to which regions_class_order belongs, and that of the channels
+// decides which of them is normalised how.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (l object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for n, one := range l {
 		name, err := json.Marshal(one.name)
 		if err != nil {
 			return nil, err
 		}
-		labels, err := json.Marshal(one.labels)
+		value, err := json.Marshal(one.value)
 		if err != nil {
 			return nil, err
 		}
 		b.WriteByte("{,"[min(n, 1)])
 		b.Write(name)
 		b.WriteByte(':')
-		b.Write(labels)
+		b.Write(value)
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
