@@ -411,7 +411,7 @@ func (j *Job) plan(ctx context.Context, data string, patients int) (*plan, error
 		return readPlan(path)
 	}
 	folds := min(mostFolds, patients)
-	f := Folds{Of: folds}
+	f := Folds{Of: folds, Scheme: dataset.FoldsShuffled}
 	var because string
 	p, err := carryOut("plan", max(folds, 1))
 	switch {
@@ -490,7 +490,7 @@ func (j *Job) finetune(ctx context.Context, p *plan, data string) (runs []string
 	for n, name := range names {
 		held := []string{"--hold-out", "0"}
 		if n < f.Count() {
-			held = []string{"--fold", strconv.Itoa(n + 1), "--folds", strconv.Itoa(f.Of)}
+			held = f.heldOut(n)
 		}
 		out, args := j.at(name), slices.Concat(base, held)
 		within := j.forTraining() / time.Duration(len(names)-n)
@@ -742,23 +742,26 @@ func (j *Job) listTakes(networks int) (time.Duration, error) {
 	if f.Count() == 0 || len(j.bare) == 0 {
 		return 0, nil
 	}
-	first := j.at(f.names()[0])
-	status, err := train.ReadStatus(first)
+	windows, err := windowsOf(j.at(f.names()[0]))
 	if err != nil {
 		return 0, err
 	}
-	validations, err := train.CountValidations(first)
-	if err != nil || validations == 0 {
-		return 0, err
+	var window float64 // seconds; 0: none is known
+	for _, name := range f.names()[:f.Count()] {
+		if name != f.names()[0] && !j.done(name) {
+			break
+		}
+		each, err := j.validationTakes(name)
+		if err != nil {
+			return 0, err
+		}
+		// The first training has timed its first steps and a validation before it began.
+		if window == 0 || each > 0 && each < window {
+			window = each
+		}
 	}
-	windows, err := windowsOf(first)
-	if err != nil {
-		return 0, err
-	}
-	// A training's time is that of its steps and of its validations, of a fold each.
-	validating := max(j.state.find(f.names()[0]).took()-status.Time, 0)
 	held := max(len(j.labelled)/max(f.Of, 2), 1)
-	validated := float64(held*validations) * windows.mean(j.labelled)
+	window /= float64(held) * windows.mean(j.labelled)
 	windows.Overlap = segment.DefaultInference().Overlap
 	scans := len(j.bare)
 	if networks == 1 {
@@ -766,7 +769,21 @@ func (j *Job) listTakes(networks int) (time.Duration, error) {
 	}
 	passes := triage.Passes(scans, min(triage.Count, len(j.bare)), networks)
 	listed := float64(passes*networks) * windows.mean(j.bare)
-	return time.Duration(float64(validating) / validated * listed), nil
+	return time.Duration(window * listed * float64(time.Second)), nil
+}
+
+// validationTakes is the mean time of a fine-tuning's validations, in seconds: what it took beside
+// its steps.
+func (j *Job) validationTakes(name string) (float64, error) {
+	status, err := train.ReadStatus(j.at(name))
+	if err != nil {
+		return 0, err
+	}
+	validations, err := train.CountValidations(j.at(name))
+	if err != nil || validations == 0 {
+		return 0, err
+	}
+	return max(j.state.find(name).took()-status.Time, 0).Seconds() / float64(validations), nil
 }
 
 // scores are those of the held-out cases at the end of the trainings, the mean over the folds.

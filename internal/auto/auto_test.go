@@ -217,16 +217,16 @@ func TestGoesOn(t *testing.T) {
 	}{
 		{"folds", 3000, 1200, []string{"inspect scans", "plan scans --to prepare --out job/prepare.yaml",
 			"prepare scans --config job/prepare.yaml --out job/prepared", "plan job/prepared --hours 0.",
-			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --hours 0.",
-			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --steps 10000 --warmup 429",
+			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --fold-scheme shuffled --hours 0.",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --fold-scheme shuffled --steps 10000 --warmup 429",
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
 		{"one and all", 100, 0, []string{"inspect scans", "plan scans", "prepare", "plan", "plan",
-			"finetune --config job/plan.yaml --fold 1 --folds 5 --hours ",
+			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --hours ",
 			"finetune --config job/plan.yaml --hold-out 0 --steps 10000 --warmup 429 --step-size 1286 --tooth 129 " +
 				"--validate-every 2857 --checkpoint-every 1429",
 			"next", "report job/fold1 job/all"}},
 		{"no need of more steps", planning.Most, 0, []string{"inspect", "plan", "prepare", "plan",
-			"finetune --config job/plan.yaml --fold 1 --folds 5 --out", "finetune", "finetune", "finetune", "finetune",
+			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --out", "finetune", "finetune", "finetune", "finetune",
 			"next", "report"}},
 	} {
 		for cut := range len(test.want) + 1 {
@@ -625,7 +625,7 @@ func TestGoesOnAsItBegan(t *testing.T) {
 
 // Scans of one patient are in one fold: there are no more folds than patients.
 func TestFoldsOfPatients(t *testing.T) {
-	for patients, want := range map[int]string{3: "--fold 3 --folds 3", 1: "--hold-out 0"} {
+	for patients, want := range map[int]string{3: "--fold 3 --folds 3 --fold-scheme shuffled", 1: "--hold-out 0"} {
 		store := casesOf(t, 6, patients)
 		t.Chdir(t.TempDir())
 		v := &verbs{t: t, store: store, steps: 3000}
@@ -876,6 +876,14 @@ func TestTimeOfTheList(t *testing.T) {
 		if got, err := j.listTakes(networks); err != nil || got.Round(time.Second) != time.Duration(want)*time.Second {
 			t.Errorf("%d networks: %v, want %d s: %v", networks, got, want, err)
 		}
+	}
+	// A training that had its steps timed has spent time on that, too: the next one tells better.
+	v.last, v.share = 73*time.Second, 46./73
+	v.work([]string{"finetune", "--out", "job/fold2"})
+	j.state.Folds = &Folds{Of: 2}
+	j.state.Stages = append(j.state.Stages, &record{Name: "fold2", Seconds: 73, Done: true})
+	if got, err := j.listTakes(1); err != nil || got.Round(time.Second) != 32*34*time.Second {
+		t.Errorf("by the second network: %v, %v", got, err)
 	}
 	j.bare = nil
 	if got, err := j.listTakes(1); err != nil || got != 0 {

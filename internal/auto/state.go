@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,9 +45,10 @@ type state struct {
 
 // Folds are the fine-tunings of a job.
 type Folds struct {
-	Of  int  `json:"of"`  // folds that the labelled cases are divided into; 0: they are not
-	One bool `json:"one"` // of the folds the first alone is held out
-	All bool `json:"all"` // one network learns from all labelled cases
+	Of     int    `json:"of"`               // folds that the labelled cases are divided into; 0: they are not
+	Scheme string `json:"scheme,omitempty"` // of the division; "": consecutive, by an earlier version
+	One    bool   `json:"one"`              // of the folds the first alone is held out
+	All    bool   `json:"all"`              // one network learns from all labelled cases
 }
 
 // Count is how many folds are held out in turn.
@@ -55,6 +57,15 @@ func (f Folds) Count() int {
 		return 1
 	}
 	return f.Of
+}
+
+// heldOut are the flags that hold out a fold, counted from 0.
+func (f Folds) heldOut(fold int) []string {
+	args := []string{"--fold", strconv.Itoa(fold + 1), "--folds", strconv.Itoa(f.Of)}
+	if f.Scheme != "" {
+		args = append(args, "--fold-scheme", f.Scheme)
+	}
+	return args
 }
 
 // names are those of the fine-tunings, the folds first.

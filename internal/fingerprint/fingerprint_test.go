@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -320,5 +321,18 @@ func TestManyCases(t *testing.T) {
 		if math.Abs(v[0]-v[1]) > 0.2 {
 			t.Errorf("%s is %g, want %g", what, v[0], v[1])
 		}
+	}
+}
+
+// A folder whose cases are all held back for testing has nothing to plan for.
+func TestNothingToTrainOn(t *testing.T) {
+	v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{20, 16, 12}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "a", Group: dataset.GroupTest, Image: v, Labels: l})
+	if _, err := OfPrepared(t.Context(), store, func(int, int) {}); err == nil ||
+		!strings.Contains(err.Error(), "held back for testing") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/planning"
@@ -70,6 +71,9 @@ func ofPrepared(store *prepared.Store, look func(prepared.Record) ([]Values, err
 			}
 		}
 		s.add(scan, r.LabelCounts, volumeOf(r.Spacing), values)
+	}
+	if len(f.Scans) == 0 {
+		return f, errors.New("all prepared cases are held back for testing: there is none to plan for")
 	}
 	f.Patients = dataset.PatientsOf(store.Records()).Count(labelled)
 	s.finish(valuesOfPrepared(how))

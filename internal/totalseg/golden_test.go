@@ -300,3 +300,12 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// A task of TotalSegmentator that has another's model and settings is that task.
+func TestFurtherNames(t *testing.T) {
+	for name, task := range sameTask {
+		if got, err := choose(name, tasks, "results"); err != nil || got.Name != task {
+			t.Errorf("%s: %q, %v", name, got.Name, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@
 package totalseg
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -232,12 +233,16 @@ func folderOf(number int) string { return fmt.Sprintf("Dataset%03d_%s", number, 
 // first is the task that is taken where nothing else is said and its models are there.
 const first = "total"
 
+// sameTask are further names of tasks.
+var sameTask = map[string]string{"thigh_shoulder_muscles_mr": "thigh_shoulder_muscles"}
+
 // choose is the task of a name; of no name "total", or the only one that is there.
 func choose(name string, there []Task, folder string) (Task, error) {
 	var names []string
 	for _, t := range there {
 		names = append(names, t.Name)
 	}
+	name = cmp.Or(sameTask[name], name)
 	want := name
 	switch {
 	case name == "" && slices.Contains(names, first):

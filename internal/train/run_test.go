@@ -219,6 +219,31 @@ func testResume(t *testing.T, options voxsaw.Training, every int) {
 	}
 }
 
+// The moving average of a run that was stopped before its first step is the first weights: who
+// predicts with the checkpoint, or begins with it, takes the average.
+func TestAverageBeforeTheFirstStep(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path, averaged := t.TempDir(), options
+	averaged.Average = 0.9
+	if _, err := runPull(t, ctx, &pull{model: newModel(t, 3)},
+		Setup{Options: averaged, Folder: open(t, path, identity, voxsaw.ModeNew)}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	got, compared := tensors(t, filepath.Join(path, lastFile)), 0
+	for name, values := range got {
+		if mean, ok := got[checkpoint.AveragePrefix+name]; ok {
+			compared++
+			if !slices.Equal(mean, values) {
+				t.Errorf("%s: the average is %v, the weights %v", name, mean, values)
+			}
+		}
+	}
+	if compared == 0 {
+		t.Error("there is no average")
+	}
+}
+
 // forget removes the digests of a run's files, as a run has none that was killed.
 func forget(t *testing.T, folder string) {
 	t.Helper()
