@@ -45,8 +45,8 @@ type state struct {
 
 // Folds are the fine-tunings of a job.
 type Folds struct {
-	Of     int    `json:"of"`               // folds that the labelled cases are divided into; 0: they are not
-	Scheme string `json:"scheme,omitempty"` // of the division; "": consecutive, by an earlier version
+	Of     int    `json:"of"`               // folds of the labelled cases; 0: they are not divided
+	Scheme string `json:"scheme,omitempty"` // of division; "": consecutive, of an earlier version
 	One    bool   `json:"one"`              // of the folds the first alone is held out
 	All    bool   `json:"all"`              // one network learns from all labelled cases
 }

@@ -652,7 +652,7 @@ func (l *loop) save() error {
 	if err := errors.Join(l.metrics.sync(), l.validation.sync()); err != nil {
 		return err
 	}
-	if l.average != nil && l.now.Step == 0 { // there is none yet: who reads it gets the first weights
+	if l.average != nil && l.now.Step == 0 { // there is none: who reads it gets the first weights
 		if err := l.average.update(0); err != nil {
 			return err
 		}
