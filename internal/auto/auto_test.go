@@ -217,8 +217,10 @@ func TestGoesOn(t *testing.T) {
 	}{
 		{"folds", 3000, 1200, []string{"inspect scans", "plan scans --to prepare --out job/prepare.yaml",
 			"prepare scans --config job/prepare.yaml --out job/prepared", "plan job/prepared --hours 0.",
-			"pretrain --config", "finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --fold-scheme shuffled --hours 0.",
-			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --fold-scheme shuffled --steps 10000 --warmup 429",
+			"pretrain --config",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --fold-scheme shuffled --hours 0.",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --fold-scheme shuffled " +
+				"--steps 10000 --warmup 429",
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
 		{"one and all", 100, 0, []string{"inspect scans", "plan scans", "prepare", "plan", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --hours ",
@@ -226,7 +228,8 @@ func TestGoesOn(t *testing.T) {
 				"--validate-every 2857 --checkpoint-every 1429",
 			"next", "report job/fold1 job/all"}},
 		{"no need of more steps", planning.Most, 0, []string{"inspect", "plan", "prepare", "plan",
-			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --out", "finetune", "finetune", "finetune", "finetune",
+			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --out",
+			"finetune", "finetune", "finetune", "finetune",
 			"next", "report"}},
 	} {
 		for cut := range len(test.want) + 1 {

@@ -375,7 +375,8 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 		}
 		used[name], s.Labels[uint16(n+1)] = uint16(n+1), name
 		if !e.numbers[old] && !ignored(name) {
-			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: %s is in no case to learn from: nnU-Net cannot learn it", name))
+			s.Notes = append(s.Notes,
+				fmt.Sprintf("WARNING: %s is in no case to learn from: nnU-Net cannot learn it", name))
 		}
 	}
 	for _, c := range e.dataset.Cases {
@@ -494,7 +495,8 @@ func regionsOf(texts []string) ([]region, error) {
 	}
 	for n, r := range all {
 		own := slices.DeleteFunc(slices.Clone(r.labels), func(label string) bool {
-			return slices.ContainsFunc(all[n+1:], func(later region) bool { return slices.Contains(later.labels, label) })
+			has := func(later region) bool { return slices.Contains(later.labels, label) }
+			return slices.ContainsFunc(all[n+1:], has)
 		})
 		if len(own) == 0 {
 			return nil, fmt.Errorf("region %q: later regions take all of its labels: name the larger regions first",

@@ -286,8 +286,8 @@ func TestHeldBack(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(root, folder+"s"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		from, to := filepath.Join(root, folder+"r", "Doe^John_3.nii.gz"), filepath.Join(root, folder+"s", "Doe^John_3.nii.gz")
-		if err := os.Rename(from, to); err != nil {
+		const scan = "Doe^John_3.nii.gz"
+		if err := os.Rename(filepath.Join(root, folder+"r", scan), filepath.Join(root, folder+"s", scan)); err != nil {
 			t.Fatal(err)
 		}
 	}

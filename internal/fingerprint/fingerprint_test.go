@@ -330,7 +330,8 @@ func TestNothingToTrainOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "a", Group: dataset.GroupTest, Image: v, Labels: l})
+	store := traintest.Store(t, volume.DefaultPreparation(),
+		prepared.Input{ID: "a", Group: dataset.GroupTest, Image: v, Labels: l})
 	if _, err := OfPrepared(t.Context(), store, func(int, int) {}); err == nil ||
 		!strings.Contains(err.Error(), "held back for testing") {
 		t.Errorf("got %v", err)
