@@ -162,7 +162,7 @@ var mayImport = map[string][]string{
 	"internal/bench": {".", "eval", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn",
 		"internal/puzzle", "internal/quality", "internal/seed", "internal/sliding", "internal/solver",
 		"internal/train"},
-	"internal/planning": {".", "internal/terminal"},
+	"internal/planning": {".", "internal/quality", "internal/terminal"},
 	"internal/tuning":   {"internal/device", "internal/device/cpu", "internal/config"},
 
 	"eval":                 {"volume", "internal/memory"},

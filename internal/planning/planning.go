@@ -9,6 +9,7 @@ package planning
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -365,6 +367,7 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
 	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
 		p.NNUNet.Full.Batch)
+	p.augmentation(f)
 	p.decide("memory", fmt.Sprintf("%d MiB", p.Bytes>>20),
 		"that is what a fine-tuning takes: a step of it, a validation of the largest scan, the program; prepared "+
 			"cases, which are mapped, come on top")
@@ -529,6 +532,25 @@ func (p *Plan) steps(f Fingerprint) {
 		p.decide("steps", is, "a step takes %s here, and so many fit into %s; up to %d, more steps help", step, budget,
 			mostSteps)
 	}
+}
+
+// augmentation tells what crops are varied by: what finetune does by itself, for the studies whose
+// rules these are had no other. Whether to mirror is the one question that the data answer.
+func (p *Plan) augmentation(f Fingerprint) {
+	if f.Labelled() == 0 {
+		return
+	}
+	const what, is = "augmentation", "finetune's defaults, without mirroring"
+	for _, label := range slices.Sorted(maps.Keys(f.Names)) {
+		if _, _, paired := quality.Partner(f.Names[label]); paired {
+			p.decide(what, is, "the name of %s says a side, which mirroring takes away; nnU-Net mirrors all the same. "+
+				"The values are those of this program's studies", f.Names[label])
+			return
+		}
+	}
+	p.decide(what, is, "they are those of this program's studies, in which nothing was mirrored. No structure has a "+
+		"side by its name: nnU-Net mirrors along all axes, which --augment-mirror ijk of finetune does, and which was "+
+		"not measured here")
 }
 
 // divide decides on the folds.

@@ -3,6 +3,7 @@ package planning
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,5 +317,21 @@ func TestPuzzlesAskedFor(t *testing.T) {
 	small.Puzzles = PuzzlesApart
 	if _, err := Make(small, slow(), 10); err == nil || !strings.Contains(err.Error(), "too small for puzzles") {
 		t.Errorf("scans without room for a grid: %v", err)
+	}
+}
+
+// Whether a name says a side decides what the plan says of mirroring.
+func TestMirroringIsTold(t *testing.T) {
+	for name, want := range map[string]string{
+		"Parotid_L": "the name of Parotid_L says a side", "liver": "--augment-mirror ijk",
+	} {
+		f := setOf(4, [3]float64{1, 1, 1}, [3]int{60, 60, 60})
+		f.Names = map[uint16]string{1: name}
+		p := plan(t, f, &aMachine{speed: 1e11, puzzle: time.Millisecond}, 1)
+		if !slices.ContainsFunc(p.Decisions, func(d Decision) bool {
+			return d.What == "augmentation" && strings.Contains(d.Because, want)
+		}) {
+			t.Errorf("%s: want %q: %+v", name, want, p.Decisions)
+		}
 	}
 }
