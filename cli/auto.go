@@ -33,7 +33,7 @@ func newAuto() *cobra.Command {
 	var resume bool
 	cmd := verb("auto SCANS... | PREPARED",
 		"The whole job on your scans within a time: from scans to networks that predict",
-		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where that pays, fine-tunes a
+		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where there is time, fine-tunes a
 network for each fold, and puts the networks into one folder, which predict takes; then it lists the label maps that
 look doubtful, and writes a report. Where the time is short there are two networks: one that leaves out a fold, and one
 of all labelled scans.

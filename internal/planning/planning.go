@@ -510,8 +510,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 		p.Steps = max(plateauSteps, min(mostSteps, p.Timed.fits(budget-timed.Start-time.Duration(steps)*p.Puzzling)))
 	}
 	p.decide(Pretraining, fmt.Sprintf("%s puzzles with patches of %s, %d steps", grid, patch, steps),
-		"beside %d steps of fine-tuning there is time for it, and an encoder adds more than further steps; a step "+
-			"takes %s here", plateauSteps, terminal.Duration(p.Puzzling))
+		"beside %d steps of fine-tuning there is time for it; whether it or more steps win more there has not been "+
+			"found; a step takes %s here", plateauSteps, terminal.Duration(p.Puzzling))
 	return nil
 }
 
