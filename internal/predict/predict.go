@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,8 +77,8 @@ type Batch struct {
 	options Options
 	scans   []dataset.Case
 	targets []string
-	digests map[int]string // of scans, as far as they were needed
-	learnt  map[provenance.Learnt][]string
+	digests map[int]string       // of scans, as far as they were needed
+	learnt  map[int]lesson       // by the number of the scan: what the weights have learnt from it
 	cases   map[int]quality.Case // by the number of the scan: what its label map measures
 	before  []quality.Case       // of the table that was there already
 }
@@ -382,6 +383,17 @@ type Observer interface {
 	Elsewhere(paths []string)
 }
 
+// noting keeps what is noted.
+type noting struct {
+	Observer
+	notes *[]string
+}
+
+func (w noting) Note(text string) {
+	*w.notes = append(*w.notes, text)
+	w.Observer.Note(text)
+}
+
 // uncoded says which labels SEG objects have no code for; "" for none.
 func (b *Batch) uncoded(p Model) string {
 	if b.options.Format != DICOMSEG {
@@ -439,13 +451,19 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 		return err
 	}
 	defer leave()
-	own, err := b.segment(ctx, p, made, watch)
-	b.sayMet(watch)
+	heard := watch
+	var notes []string
+	if group.Rank > 0 { // rank 0 alone speaks
+		heard = noting{watch, &notes}
+	}
+	own, err := b.segment(ctx, p, made, heard)
 	if err != nil {
+		sayMet(b.learnt, watch)
 		return err
 	}
-	own.Cases = b.cases
+	own.Cases, own.Notes, own.Learnt = b.cases, notes, b.learnt
 	all, err := b.together(own, watch)
+	sayMet(all.Learnt, watch)
 	if err == nil && group.Rank == 0 {
 		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal(all))
 	}
@@ -514,7 +532,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 				watch.Note(target + ": an earlier version wrote it, and did not note in which order the channels were")
 			}
 			if how := provenance.LearntFrom(target); how != "" {
-				b.met(how, c.ID)
+				b.met(n, how, c.ID)
 			}
 			watch.Note(target + " is there already: passed over (--force writes it again)")
 			b.measureAgain(n, p, watch)
@@ -637,19 +655,30 @@ func (b *Batch) checkSpacing(p Model, g volume.Grid) error {
 	return fmt.Errorf("%w (--force segments it all the same)", err)
 }
 
-// met notes that weights have learnt from a scan of the batch.
-func (b *Batch) met(how provenance.Learnt, name string) {
+// A lesson is that weights have learnt from a scan.
+type lesson struct {
+	How  provenance.Learnt `json:"how"`
+	Name string            `json:"name"` // of the scan, and what it was called then
+}
+
+// met notes that weights have learnt from scan n of the batch.
+func (b *Batch) met(n int, how provenance.Learnt, name string) {
 	if b.learnt == nil {
-		b.learnt = map[provenance.Learnt][]string{}
+		b.learnt = map[int]lesson{}
 	}
-	b.learnt[how] = append(b.learnt[how], name)
+	b.learnt[n] = lesson{how, name}
 }
 
 // sayMet says which scans of the batch the weights have learnt from.
-func (b *Batch) sayMet(watch Observer) {
+func sayMet(learnt map[int]lesson, watch Observer) {
+	names := map[provenance.Learnt][]string{}
+	for _, n := range slices.Sorted(maps.Keys(learnt)) {
+		names[learnt[n].How] = append(names[learnt[n].How], learnt[n].Name)
+	}
 	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
-		if names := b.learnt[how]; len(names) > 0 {
-			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there says nothing about others", len(names), how, safetext.List(names)))
+		if names := names[how]; len(names) > 0 {
+			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there "+
+				"says nothing about others", len(names), how, safetext.List(names)))
 		}
 	}
 }
@@ -707,7 +736,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		if lesson.Labels {
 			made.Learnt = provenance.WithLabels
 		}
-		b.met(made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
+		b.met(n, made.Learnt, checkpoint.Scan{Name: lesson.Name}.Called(c.ID))
 	}
 	more, notes, err := c.ReadMore(scan.Grid, b.options.Read)
 	if err != nil {

@@ -29,7 +29,9 @@ type outcome struct {
 	Written []string  `json:"written"` // label maps
 	Failed  []failure `json:"failed"`
 
-	Cases map[int]quality.Case `json:"cases"` // by their scans
+	Cases  map[int]quality.Case `json:"cases"`  // by their scans
+	Learnt map[int]lesson       `json:"learnt"` // by their scans
+	Notes  []string             `json:"notes"`  // of ranks that nobody hears
 }
 
 // A failure is a scan that could not be segmented.
@@ -53,6 +55,10 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 	if err != nil {
 		return own, err
 	}
+	own.Learnt = maps.Clone(own.Learnt)
+	if own.Learnt == nil {
+		own.Learnt = map[int]lesson{}
+	}
 	for rank, data := range all {
 		if rank == r.Rank() {
 			continue
@@ -72,8 +78,12 @@ func (b *Batch) together(own outcome, watch Observer) (outcome, error) {
 			other.Failed[i].err = errors.New(f.Message)
 			watch.Note(f.Message)
 		}
+		for _, note := range other.Notes {
+			watch.Note(note)
+		}
 		watch.Elsewhere(other.Written)
 		maps.Copy(own.Cases, other.Cases)
+		maps.Copy(own.Learnt, other.Learnt)
 		own.Machine = own.Machine || other.Machine
 		own.Done, own.Stopped, own.Failed = own.Done+other.Done, own.Stopped ||
 			other.Stopped, append(own.Failed, other.Failed...)

@@ -287,10 +287,17 @@ func (s mpiSite) predict(t *testing.T) {
 	line := func(out string) []string {
 		return []string{"predict", scans, "--checkpoint", organs, "--probabilities", "--out", s.in(out)}
 	}
-	s.must(t, line("predicted-alone")...)
+	var alone bytes.Buffer
+	if code := cli.Run(line("predicted-alone"), io.Discard, &alone); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, alone.String())
+	}
 	r := s.ranks(t, "MPICH", 2, line("predicted")...)
 	if r.code != 0 || strings.Count(r.stdout, ".nii.gz") != 6 {
 		t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+	warned := regexp.MustCompile("the model has learnt from .*").FindString(alone.String())
+	if warned == "" || strings.Count(r.stderr, warned) != 1 { // of the scans of all ranks
+		t.Errorf("one process warned %q, two ranks\n%s", warned, r.stderr)
 	}
 	// the digests, quality.csv and the page, too
 	want, err := filepath.Glob(s.in("predicted-alone/*"))
