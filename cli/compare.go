@@ -320,6 +320,15 @@ func readCurves(path string) ([]eval.LearningCurve, error) {
 	return curves, nil
 }
 
+// ofLabel are the runs with the scores of one label.
+func ofLabel(runs []eval.Trial, label uint16) []eval.Trial {
+	all := slices.Clone(runs)
+	for n, r := range all {
+		all[n].Scores = slices.DeleteFunc(slices.Clone(r.Scores), func(s eval.Score) bool { return s.Label != label })
+	}
+	return all
+}
+
 // write leaves a report and all scores in the folder.
 func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, left []string) error {
 	curves, notes, err := o.curves(s.Runs)
@@ -338,7 +347,17 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	if len(left) > 0 {
 		subtitle += "; left out: " + strings.Join(left, ", ")
 	}
-	page, err := s.Report("Comparison", subtitle)
+	shown := s
+	if o.Label != 0 { // as what is printed; the file of scores keeps all
+		shown.Runs = ofLabel(s.Runs, uint16(o.Label))
+		shown.Curves = nil
+		subtitle += fmt.Sprintf("; label %d alone", o.Label)
+		if len(s.Curves) > 0 {
+			say(cmd.ErrOrStderr(), "learning curves are of the mean over all labels: the report on label %d has none",
+				o.Label)
+		}
+	}
+	page, err := shown.Report("Comparison", subtitle)
 	if err != nil {
 		return err
 	}

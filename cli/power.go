@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -33,10 +32,11 @@ func newPower() *cobra.Command {
 runs to the next, and says how many replicates find a difference of the given size: a replicate is a pair of runs of the same fold
 and seed. More patients hardly help where runs scatter; more replicates do.`,
 		`  voxsaw power runs/pilot/scores.csv --difference 2`,
-		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPower(cmd.OutOrStdout(), *o, args[0]) })
+		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPower(cmd, *o, args[0]) })
 }
 
-func runPower(stdout io.Writer, o powerOptions, path string) error {
+func runPower(cmd *cobra.Command, o powerOptions, path string) error {
+	stdout := cmd.OutOrStdout()
 	if o.Difference == 0 {
 		return withHint(usagef("no difference to look for"), "add --difference, such as 2 for two points of DSC")
 	}
@@ -62,10 +62,13 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 				"without --fraction all shares are listed")
 		}
 	}
-	pilots, err := eval.Pilots(runs, o.Difference, eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label),
+	pilots, left, err := eval.Pilots(runs, o.Difference, eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label),
 		Baseline: o.Baseline}, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, why := range left {
+		say(cmd.ErrOrStderr(), "left out: %v", why)
 	}
 	needed := table.Pilots(pilots, o.Difference, metric, p)
 	if o.JSON {

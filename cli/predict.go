@@ -144,6 +144,10 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if err := dicom.CheckWanted(o.Series); err != nil {
 		return config.Mistaken(err)
 	}
+	if on := settingOf(cmd, "maps-on"); on.given() && o.MapsOn == mapsOnPrepared && !o.Probabilities && !o.Logits {
+		return withHint(usagef("%v says on which voxels probabilities and logits are, and neither is written", on),
+			"add --probabilities or --logits")
+	}
 	channels := foreign.channels()
 	if foreign == nil {
 		if channels, err = channelsOf(o.Checkpoint[0]); err != nil {

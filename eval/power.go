@@ -148,9 +148,9 @@ type Pilot struct {
 }
 
 // Pilots tells for each initialisation and fraction how many replicates find a difference, in
-// percent where the metric is a ratio. Each needs at least two pairs of runs.
-func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) ([]Pilot, error) {
-	var all []Pilot
+// percent where the metric is a ratio. Each needs at least two pairs of runs, whose gains differ:
+// others are left out, with the reason.
+func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) (all []Pilot, left []error, err error) {
 	for _, fraction := range fractionsOf(runs) {
 		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 		methods := initialisationsOf(of, f.baseline())
@@ -160,17 +160,30 @@ func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) ([]
 		for _, name := range methods[1:] {
 			p, err := pilot(of, name, difference, f, o)
 			if err != nil {
-				return nil, fmt.Errorf("%s on %g %% of the training cases: %w", name, 100*fraction, err)
+				err = fmt.Errorf("%s on %g %% of the training cases: %w", name, 100*fraction, err)
+			}
+			if errors.Is(err, errNoSpread) {
+				left = append(left, err)
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
 			}
 			p.Fraction = fraction
 			all = append(all, p)
 		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("there is nothing to compare: no runs of %s and of another initialisation", f.baseline())
+	switch {
+	case len(all) > 0:
+		return all, left, nil
+	case len(left) > 0:
+		return nil, nil, errors.Join(left...)
 	}
-	return all, nil
+	return nil, nil, fmt.Errorf("there is nothing to compare: no runs of %s and of another initialisation", f.baseline())
 }
+
+// errNoSpread says that pairs of runs do not tell how much they scatter.
+var errNoSpread = errors.New("no standard deviation can be told")
 
 func pilot(runs []Trial, name string, difference float64, f FoldOptions, o PowerOptions) (Pilot, error) {
 	p := Pilot{Initialisation: name}
@@ -183,8 +196,11 @@ func pilot(runs []Trial, name string, difference float64, f FoldOptions, o Power
 		gains = append(gains, pair.Mean())
 	}
 	if p.Gain = Summarise(gains); p.Gain.N < 2 {
-		return p,
-			fmt.Errorf("a standard deviation needs at least two pairs of runs that share fold and seed with %s, and there are %d", f.baseline(), p.Gain.N)
+		return p, fmt.Errorf("%w: it needs at least two pairs of runs that share fold and seed with %s, and there "+
+			"are %d", errNoSpread, f.baseline(), p.Gain.N)
+	}
+	if p.Gain.SD == 0 {
+		return p, fmt.Errorf("%w: all %d pairs have the same difference to %s", errNoSpread, p.Gain.N, f.baseline())
 	}
 	p.Limit = SDLimit(p.Gain.SD, p.Gain.N, 0.8)
 	if p.Replicates, err = Replicates(difference, p.Gain.SD, o); err != nil {

@@ -375,12 +375,12 @@ func TestPlanWarnsOfItsWindow(t *testing.T) {
 	p := DefaultPlan()
 	for _, window := range [][3]int{{}, p.Finetune.Crop} {
 		p.Inference.Window = window
-		if warnings, err := p.warnings(nil); err != nil || len(warnings) > 0 {
+		if warnings, _, err := p.warnings(nil); err != nil || len(warnings) > 0 {
 			t.Errorf("window %v: %q, %v", window, warnings, err)
 		}
 	}
 	p.Inference.Window = [3]int{128, 128, 128}
-	warnings, err := p.warnings(nil)
+	warnings, _, err := p.warnings(nil)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "window of inference is 128x128x128") ||
 		!strings.Contains(warnings[0], "crops of 64x64x64") {
 		t.Errorf("%q, %v", warnings, err)

@@ -478,6 +478,7 @@ func (p Plan) cases(ids, plain []string, patients dataset.Patients) (Cases, erro
 		}
 		c.Folds = append(c.Folds, f)
 	}
+	c.doubts = append(c.doubts, p.repeated(c)...)
 	return c, nil
 }
 

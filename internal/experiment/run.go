@@ -87,6 +87,10 @@ type Result struct {
 	Cases    Cases
 	Runs     []eval.Trial
 	Encoders []Pretraining
+	// Notes are what is to be known of the plan and its cases, which the report says beside the
+	// scores. Seen says that a checkpoint had learnt from cases that folds test on, or may have.
+	Notes []string
+	Seen  bool
 	Left
 }
 
@@ -139,11 +143,13 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if r.result.Cases, err = plan.casesOf(cache); err != nil {
 		return nil, err
 	}
-	warnings, err := plan.warnings(cache)
+	warnings, seen, err := plan.warnings(cache)
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, plan.ofStore(cache)...)
+	warnings = slices.Concat(warnings, plan.ofStore(cache), r.result.Cases.doubts,
+		unlearntDoubts(plan.shown(r.result.Cases, cache)))
+	r.result.Notes, r.result.Seen = warnings, seen
 	alike := plan
 	alike.Data = "" // the fingerprint tells
 	if err := errors.Join(plan.checkArms(cache),
@@ -154,7 +160,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if note := unlabelledNote(plan.trials(r.result.Cases)); note != "" {
 		r.notes = append(r.notes, note)
 	}
-	r.notes = slices.Concat(r.notes, warnings, r.result.Cases.doubts, unlearntDoubts(plan.shown(r.result.Cases, cache)))
+	r.notes = append(r.notes, warnings...)
 	return r.result, r.all(ctx, plan.trials(r.result.Cases))
 }
 
@@ -271,8 +277,9 @@ func (r *runner) begin() error {
 
 // warnings says what is likely to cost accuracy: a window of inference other than the training
 // crop, and checkpoints of scans or networks that were others. A checkpoint that cannot be read is
-// an error now, rather than when its turn comes.
-func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
+// an error now, rather than when its turn comes. seen says that one has learnt from cases that
+// folds test on, or that nobody can say whether it has.
+func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err error) {
 	if note := p.Finetune.WindowNote(p.Inference); note != "" {
 		warnings = append(warnings, note)
 	}
@@ -285,25 +292,27 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
+			return nil, false, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 		ids := labelled(cache)
 		for _, line := range d.Mismatches(p.Finetune.Preparation, cache.Spacings(ids), p.Finetune.Network) {
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
 		}
 		if d.Lost != "" && i.Teachers > 0 { // who would be refused once they are trained
-			return nil, fmt.Errorf("initialisation %s: %s: %s: nobody can say whether its teachers would have learnt "+
-				"from cases that folds test on: copy that file back beside the checkpoint, or start from another",
+			return nil, false, fmt.Errorf("initialisation %s: %s: %s: nobody can say whether its teachers would have "+
+				"learnt from cases that folds test on: copy that file back beside the checkpoint, or start from another",
 				i.Name, i.Checkpoint, d.Lost)
 		}
 		if d.Lost != "" {
+			seen = true
 			warnings = append(warnings,
 				fmt.Sprintf("WARNING: initialisation %s: %s: %s: nobody can say whether cases that folds test on "+
 					"are among them", i.Name, i.Checkpoint, d.Lost))
 		}
-		seen, learnt := d.Seen(), map[bool][]string{}
+		scans, learnt := d.Seen(), map[bool][]string{}
 		for n, digest := range cache.Voxels(ids) {
-			if scan, found := seen.Find(ids[n], digest); found {
+			if scan, found := scans.Find(ids[n], digest); found {
+				seen = true
 				learnt[scan.Labels] = append(learnt[scan.Labels], scan.Called(ids[n]))
 			}
 		}
@@ -318,7 +327,7 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, err error) {
 			}
 		}
 	}
-	return warnings, nil
+	return warnings, seen, nil
 }
 
 func labelled(cache *prepared.Store) []string {

@@ -21,14 +21,19 @@ type Scored struct {
 	Curves   []eval.LearningCurve // DSC in percent; may be none
 	Baseline string               // the initialisation that the others are compared with
 	About    string               // what else is known of the runs, for the report; may be empty
+	Notes    []string             // what is to be known beside their scores; may be none
 	// Published are scores of others to show beside these; none without scores.
 	Published table.Published
 }
 
 // Scored are the runs that are finished, without their learning curves.
 func (r *Result) Scored() Scored {
-	return Scored{Runs: r.Runs, Baseline: r.baseline(), Published: r.Plan.published(),
-		About: "Test cases were not looked at in training: the networks are those after the last step."}
+	about := "Test cases were not looked at in training: the networks are those after the last step."
+	if r.Seen {
+		about = "The networks are those after the last step of fine-tuning, which did not look at test cases; " +
+			"what some had learnt from before is said below."
+	}
+	return Scored{Runs: r.Runs, Baseline: r.baseline(), Published: r.Plan.published(), About: about, Notes: r.Notes}
 }
 
 // published are the scores that the plan has of others.
@@ -156,6 +161,9 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 		report.Text(about + s.About),
 		report.Folds{FoldTable: folds, Others: others, Published: s.Published},
 	}}
+	for _, note := range s.Notes {
+		section.Blocks = append(section.Blocks, report.Text(note+"."))
+	}
 	for _, warning := range s.Warnings() {
 		section.Blocks = append(section.Blocks, report.Text(warning+"."))
 	}

@@ -90,13 +90,13 @@ func TestLostListsAreWarnedOf(t *testing.T) {
 	weightsAt(t, path, 1, checkpoint.Learnt{Lost: "the list of teacher.safetensors is gone"})
 	p := DefaultPlan()
 	p.Inits = []Initialisation{{Name: "puzzles", Checkpoint: path}}
-	warnings, err := p.warnings(traintest.Phantoms(t, 2, [3]int{24, 20, 16}))
-	if err != nil || !strings.Contains(strings.Join(warnings, "\n"),
+	warnings, seen, err := p.warnings(traintest.Phantoms(t, 2, [3]int{24, 20, 16}))
+	if err != nil || !seen || !strings.Contains(strings.Join(warnings, "\n"),
 		"the list of teacher.safetensors is gone: nobody can say whether cases that folds test on are among them") {
 		t.Errorf("%q, %v", warnings, err)
 	}
 	p.Inits[0].Teachers = 2 // hours of training before they are refused
-	if _, err := p.warnings(traintest.Phantoms(t, 2, [3]int{24, 20, 16})); err == nil ||
+	if _, _, err := p.warnings(traintest.Phantoms(t, 2, [3]int{24, 20, 16})); err == nil ||
 		!strings.Contains(err.Error(), "copy that file back beside the checkpoint") {
 		t.Errorf("teachers of lost lists: %v", err)
 	}

@@ -137,6 +137,13 @@ func (f *Pairs) Remarks() []string {
 	if n := len(f.Unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")
 	}
+	if predicted := f.PredictedReferences(); len(predicted) > 0 {
+		all = append(all, fmt.Sprintf("References that nobody drew, but a program predicted: %s.",
+			table.List(predicted, 20)))
+	}
+	for _, note := range f.Learnt() {
+		all = append(all, note+".")
+	}
 	return append(all, f.Nowhere...)
 }
 

@@ -208,6 +208,11 @@ func (b *Batch) place() error {
 	if oneFile && len(b.scans) > 1 {
 		return refuse("", "%d scans cannot be written to the one file %s: give a folder", len(b.scans), out)
 	}
+	if oneFile && b.options.Known != nil {
+		return refuse("give a folder: --out FOLDER",
+			"--calibration is for quality.csv, which lies beside label maps in a folder, and not beside the one file %s",
+			out)
+	}
 	for _, c := range b.scans {
 		if oneFile {
 			b.targets = append(b.targets, out)
@@ -677,8 +682,8 @@ func sayMet(learnt map[int]lesson, watch Observer) {
 	}
 	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := names[how]; len(names) > 0 {
-			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does there "+
-				"says nothing about others", len(names), how, safetext.List(names)))
+			watch.Note(fmt.Sprintf("WARNING: the model has learnt from %d of these scans, %s: %s; how well it does "+
+				"there says nothing about others", len(names), how, safetext.List(names)))
 		}
 	}
 }
