@@ -111,7 +111,7 @@ var mayImport = map[string][]string{
 	"internal/photonet": {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train": {".", "internal/checkpoint", "internal/outdir", "internal/config",
 		"internal/device", "internal/nn", "internal/seed"},
-	"internal/train/traintest": {".", "internal/seed", "volume", "volume/phantom", "volume/prepared",
+	"internal/train/traintest": {".", "sample", "internal/seed", "volume", "volume/phantom", "volume/prepared",
 		"internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw": {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle",
 		"internal/seed", "internal/solver", "internal/tiles", "internal/train"},

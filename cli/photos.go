@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"io"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/experiment/photostudy"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -23,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // newPhotos is the group of commands for photographs.
@@ -271,7 +270,7 @@ type photoPretrainOptions struct {
 }
 
 func newPhotoPretrain() *cobra.Command {
-	o := &photoPretrainOptions{Task: photostudy.Tasks(), Machine: defaultDevice()}
+	o := &photoPretrainOptions{Task: pretext.Photographs.Choice(), Machine: defaultDevice()}
 	run := &runFlags{}
 	var preset, orders string
 	var choices []puzzle2d.Choice
@@ -292,15 +291,15 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw 2d pretrain --data photos --grid 3x3 --cell 43 --patch 32 --width 0.5 --head kway --classes 1000 --out runs/kway`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if preset != "" {
-				c := o.Task.Option("jigsaw").(*puzzle2d.Config)
+				_, c, _ := puzzle2d.SettingsOf(o.Task.Option(pretext.Default))
 				if resumed(cmd) == "" {
 					*c, choices = ratesLast(cmd, *c, choices)
 				}
 				printChoices(cmd.ErrOrStderr(), preset, choices)
 			}
 			if orders != "" {
-				puzzles, ok := o.Task.Value().(*puzzle2d.Config)
-				if !ok || puzzles.Head != puzzle2d.HeadKWay {
+				_, puzzles, _ := puzzle2d.SettingsOf(o.Task.Value())
+				if puzzles == nil || puzzles.Head != puzzle2d.HeadKWay {
 					return usagef("--orders is for --head kway")
 				}
 				if err := puzzles.ReadOrders(orders); err != nil {
@@ -319,7 +318,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		if preset == "" {
 			return nil
 		}
-		puzzles := o.Task.Option("jigsaw").(*puzzle2d.Config)
+		_, puzzles, _ := puzzle2d.SettingsOf(o.Task.Option(pretext.Default))
 		var c puzzle2d.Config
 		var err error
 		if c, choices, err = puzzle2d.Paper(*puzzles, preset); err != nil {
@@ -370,14 +369,14 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		return err
 	}
 	defer store.Close()
-	data := puzzle2d.Split(store)
-	task := photostudy.TaskOf(o.Task.Value())
-	from := &task.Checkpoint
-	if *from, err = startFrom(cmd.ErrOrStderr(), *from, run); err != nil {
+	data := puzzle2d.Split(store).Samples()
+	task, settings := pretext.Photographs.Chosen(&o.Task)
+	c := settings.Common()
+	if *c.Checkpoint, err = startFrom(cmd.ErrOrStderr(), *c.Checkpoint, run); err != nil {
 		return err
 	}
-	batch := newAutoBatch(task.Batch, task.Items, 1)
-	if err := task.Resolve(data); err != nil {
+	batch := newAutoBatch(c.Batch, task.Items, 1)
+	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(err)
 	}
 	dev, closeDevice, err := o.Machine.open()
@@ -386,15 +385,15 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	}
 	defer closeDevice()
 	return run.pretrain(cmd, trainingRun{
-		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: &task.Train,
+		verb: "pretrain", items: task.Items, batch: batch, settings: &o, training: c.Train,
 		told: func(stderr io.Writer) error {
 			say(stderr, "pretraining on %s, %d held out", numbers.Count(len(data.Train), "photograph"),
 				len(data.Validate))
 			return nil
 		},
 		run: func(ctx context.Context, options voxsaw.RunOptions) (voxsaw.Summary, error) {
-			defer run.pictureTask(options.Folder, onPhotographs(ctx, data))()
-			return task.Run(ctx, dev, data, options)
+			defer run.pictureTask(options.Folder, onPhotographs(ctx, store))()
+			return settings.Pretrain(ctx, dev, data, options)
 		},
 	}, task.Score)
 }
@@ -449,7 +448,7 @@ func newPhotoSolve() *cobra.Command {
 		"Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their cells) and solves them: Correct, D<=2 and the share of patches
 in their place after each round, beside chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its place,
-misplaced ones are marked, and under each round stands what became of all puzzles.
+misplaced ones are marked, and under each round stands what became of all puzzles. Checkpoints of other tasks are put to their own task.
 
 --only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
 		`  voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
@@ -472,13 +471,13 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	player, err := puzzle2d.Open(cmd.Context(), dev, o.Checkpoint, puzzle2d.PlayOptions{
-		Rounds: o.Rounds, Shuffles: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: memory.Available(),
+	task, _, evaluator, err := pretext.Photographs.Open(cmd.Context(), dev, o.Checkpoint, pretext.OpenOptions{
+		Rounds: o.Rounds, Items: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: memory.Available(),
 	})
 	if err != nil {
 		return err
 	}
-	defer player.Close()
+	defer evaluator.Close()
 	data := puzzle2d.Split(store)
 	chosen := data.Validate
 	if o.All || len(chosen) == 0 {
@@ -487,25 +486,23 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		}
 		chosen = append(data.Train, data.Validate...)
 	}
-	chosen = puzzle2d.Spread(chosen, o.Photos)
-	e, err := player.Evaluate(cmd.Context(), store, chosen)
+	var photographs []sample.Sample
+	for _, n := range puzzle2d.Spread(chosen, o.Photos) {
+		photographs = append(photographs, store.Photo(n))
+	}
+	e, err := evaluator.Evaluate(cmd.Context(), photographs)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
-		err = printJSON(cmd.OutOrStdout(), e)
+		err = printJSON(cmd.OutOrStdout(), e.Record)
 	} else {
-		err = printTable(cmd.OutOrStdout(), solved(pretext.OfPuzzles(e.PuzzleEvaluation, e), fmt.Sprintf("%s of %s, in percent",
-			numbers.Count(e.Puzzles, "puzzle"), numbers.Count(e.Photos, "photograph"))))
+		err = printTable(cmd.OutOrStdout(), solved(e, fmt.Sprintf("%s of %s, in percent",
+			numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "photograph"))))
 	}
 	if encode == nil {
 		return err
 	}
-	var picture image.Image
-	play, wrong := player.Play(store, chosen[0])
-	if wrong == nil {
-		play.All = &e
-		picture = play.Picture()
-	}
-	return errors.Join(err, savePicture(cmd.ErrOrStderr(), o.Picture, encode, picture, wrong))
+	picture, wrong := evaluator.Picture(photographs[0])
+	return errors.Join(err, savePicture(cmd.ErrOrStderr(), o.Picture, encode, picture.Image, wrong))
 }

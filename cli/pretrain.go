@@ -25,7 +25,7 @@ type pretrainOptions struct {
 }
 
 func newPretrain() *cobra.Command {
-	o := &pretrainOptions{Task: pretext.Choice(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
+	o := &pretrainOptions{Task: pretext.Scans.Choice(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
 	run := &runFlags{}
 	cmd := verb("pretrain", "Pretrain the encoder on unlabelled scans by solving jigsaw puzzles",
 		`Cuts crops into cells, shuffles patches of them, and trains the network's encoder and a head to put them back. Held-out cases tell how well puzzles of
@@ -87,7 +87,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	defer closeDevice()
-	task, settings := pretext.Chosen(&o.Task)
+	task, settings := pretext.Scans.Chosen(&o.Task)
 	if unsized(cmd) {
 		if err := run.plan(cmd, &o, settings.Common().Train, store, nil, dev, o.Machine); err != nil {
 			return err
@@ -97,7 +97,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	batch := newAutoBatch(settings.Common().Batch, task.Items, settings.Common().Train.Accumulate)
-	if err := settings.Resolve(store.Preparation()); err != nil {
+	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(err)
 	}
 	data := sample.Data{Store: store, Train: training, Validate: held}

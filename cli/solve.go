@@ -74,7 +74,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	task, description, evaluator, err := pretext.Open(cmd.Context(), dev, o.Checkpoint,
+	task, description, evaluator, err := pretext.Scans.Open(cmd.Context(), dev, o.Checkpoint,
 		pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary,
 			Memory: memory.Available() / int64(memorySharers),
 			Ranks:  ranks.ranks()})

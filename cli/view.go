@@ -30,7 +30,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/viewer"
-	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -126,7 +125,7 @@ func (o viewOptions) site(ctx context.Context, path string, stderr io.Writer) (s
 		open = append(open, func() { store.Close() })
 	case run:
 		if photographs, none := photos.Open(data); none == nil {
-			task = &taskPicture{checkpoint: train.Last(path), look: onPhotographs(ctx, puzzle2d.Split(photographs))}
+			task = &taskPicture{checkpoint: train.Last(path), look: onPhotographs(ctx, photographs)}
 			open = append(open, func() { photographs.Close() }, task.close)
 			break
 		}

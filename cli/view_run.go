@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/viewer"
 	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -84,38 +88,46 @@ func (p *taskPicture) draw() (*report.Picture, error) {
 	return p.look(p.dev, p.checkpoint)
 }
 
-// onCases shows a task on a prepared case.
+// onCases shows a task on a prepared case that it was not trained on, where there is one.
 func onCases(ctx context.Context, store *prepared.Store) func(voxsaw.Device, string) (*report.Picture, error) {
+	return onSamples(ctx, pretext.Scans, func(d checkpoint.Description) (sample.Sample, error) {
+		ids, _, err := chooseToSolve(io.Discard, store, d, solveOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return store.Sample(ids[0])
+	})
+}
+
+// onPhotographs shows a task on a photograph that is held out, where one is.
+func onPhotographs(ctx context.Context, store *photos.Store) func(voxsaw.Device, string) (*report.Picture, error) {
+	return onSamples(ctx, pretext.Photographs, func(checkpoint.Description) (sample.Sample, error) {
+		data := puzzle2d.Split(store)
+		for _, n := range slices.Concat(data.Validate, data.Train) {
+			return store.Photo(n), nil
+		}
+		return nil, errors.New("there are no photographs to show what has been learnt")
+	})
+}
+
+// onSamples shows a task of a list on the sample that is chosen for its checkpoint.
+func onSamples(ctx context.Context, list *pretext.List,
+	choose func(checkpoint.Description) (sample.Sample, error)) func(voxsaw.Device, string) (*report.Picture, error) {
 	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
-		_, description, evaluator, err := pretext.Open(ctx, dev, path, pretext.OpenOptions{Items: 1})
+		_, description, evaluator, err := list.Open(ctx, dev, path, pretext.OpenOptions{Items: 1})
 		if err != nil {
 			return nil, err
 		}
 		defer evaluator.Close()
-		ids, _, err := chooseToSolve(io.Discard, store, description, solveOptions{})
+		of, err := choose(description)
 		if err != nil {
 			return nil, err
 		}
-		c, err := store.Sample(ids[0])
-		if err != nil {
-			return nil, err
-		}
-		made, err := evaluator.Picture(c)
+		made, err := evaluator.Picture(of)
 		if err != nil {
 			return nil, err
 		}
 		return &report.Picture{Image: made.Image, Caption: made.Caption}, nil
-	}
-}
-
-// onPhotographs shows a task on photographs.
-func onPhotographs(ctx context.Context, data puzzle2d.Data) func(voxsaw.Device, string) (*report.Picture, error) {
-	return func(dev voxsaw.Device, path string) (*report.Picture, error) {
-		shown, caption, err := puzzle2d.Look(ctx, dev, path, data)
-		if err != nil {
-			return nil, err
-		}
-		return &report.Picture{Image: shown, Caption: caption}, nil
 	}
 }
 

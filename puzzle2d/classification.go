@@ -185,7 +185,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			l, err := about.Learner(bench)
 			return noted{l, w.notes}, err
 		},
-	}, data.named(), o, train.Group{})
+	}, data.Samples(), o, train.Group{})
 }
 
 // noted is a learner with something to say about its data.

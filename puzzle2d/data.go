@@ -19,8 +19,8 @@ type Data struct {
 	Validate []int // held out; may be empty
 }
 
-// named is the data by the photographs' names.
-func (d Data) named() sample.Data {
+// Samples is the data by the photographs' names.
+func (d Data) Samples() sample.Data {
 	names := func(photographs []int) []string {
 		list := make([]string, len(photographs))
 		for i, n := range photographs {
@@ -29,6 +29,28 @@ func (d Data) named() sample.Data {
 		return list
 	}
 	return sample.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
+}
+
+// numbered is the data of a folder of photographs by their numbers.
+func numbered(data sample.Data) Data {
+	store := data.Store.(*photos.Store)
+	numbers := func(names []string) []int {
+		list := make([]int, len(names))
+		for i, name := range names {
+			list[i], _ = store.Number(name)
+		}
+		return list
+	}
+	return Data{Photos: store, Train: numbers(data.Train), Validate: numbers(data.Validate)}
+}
+
+// numbersOf is the numbers of photographs, at least one, and where they lie.
+func numbersOf(photographs []sample.Sample) (store *photos.Store, numbers []int) {
+	for _, p := range photographs {
+		photo := p.(photos.Photo)
+		store, numbers = photo.Store(), append(numbers, photo.Number())
+	}
+	return store, numbers
 }
 
 // labelled leaves out the photographs without a class, such as those of ImageNet's flat folder val

@@ -238,7 +238,7 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 		Task: photoTask(Detect), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
-	}, data.named(), o, train.Group{})
+	}, data.Samples(), o, train.Group{})
 }
 
 // detectionLearner is a [Detection] as the training loop sees it.

@@ -6,7 +6,6 @@ import (
 	"image"
 	"image/color"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -14,87 +13,125 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/tiles"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
-// Look draws how the weights of a checkpoint of [Pretrain] or [TrainClassifier] do what they
-// learnt, on the first of the photographs that are held out; where none is, on the first to train
-// on. The caption says what is drawn, and how much of it is right. Errors name the checkpoint, or
-// the photograph.
-//
-// Of a puzzle this is [Play.Picture]. Of rotations it is the photograph, turned in all ways; of
-// positions, its patches around that in the middle; of labels, up to eight photographs, spread
-// evenly. What is told wrong has a red frame.
-func Look(ctx context.Context, dev voxsaw.Device, path string, data Data) (picture image.Image, caption string,
-	err error) {
-	chosen := slices.Concat(data.Validate, data.Train)
-	if len(chosen) == 0 {
-		return nil, "", fmt.Errorf("there are no photographs to show what %s has learnt", path)
-	}
-	kinds := []string{kind}
-	for _, task := range []string{Labels, Rotation, Position} {
-		kinds = append(kinds, photoTask(task))
-	}
-	d, err := checkpoint.ReadKind(path, "what is learnt by voxsaw 2d pretrain is drawn", kinds...)
-	if err != nil {
-		return nil, "", err
-	}
-	if d.Kind != kind {
-		return lookAtClasses(dev, path, strings.TrimPrefix(d.Kind, photoTask("")), data)
-	}
-	player, err := Open(ctx, dev, path, PlayOptions{})
-	if err != nil {
-		return nil, "", err
-	}
-	defer player.Close()
-	play, err := player.Play(data.Photos, chosen[0])
-	if err != nil {
-		return nil, "", err
-	}
-	return play.Picture(), fmt.Sprintf("A puzzle of %s, shuffled and after each round: %d of %d patches are "+
-		"misplaced at the end, and have a red frame.",
-		play.Photo, play.Misplaced(len(play.Arrangements)-1), len(play.Arrangements[0])), nil
+// A teller tells classes with trained weights: a [Classification] on the list of pretext tasks.
+type teller struct {
+	Classification
+	path    string
+	params  *nn.Params
+	program *nn.Program
 }
 
-// lookAtClasses is [Look] with a [Classification] of a task.
-func lookAtClasses(dev voxsaw.Device, path, task string, data Data) (image.Image, string, error) {
-	c := DefaultClassification(task)
-	d, params, err := pretext.Restore(dev, path, photoTask(task), &c, func(params *nn.Params) error {
+// openTeller prepares a teller with the weights of a checkpoint.
+func openTeller(dev voxsaw.Device, path, task string, memory int64) (*teller, error) {
+	e := &teller{Classification: DefaultClassification(task), path: path}
+	d, params, err := pretext.Restore(dev, path, photoTask(task), &e.Classification, func(params *nn.Params) error {
 		g := nn.NewGraph(nn.Eval, params.Device().Activations())
-		if c.logits(g, 1); g.Err() != nil {
+		if e.logits(g, 1); g.Err() != nil {
 			return g.Err()
 		}
 		return params.Declare(g)
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	defer params.Close()
-	if task == Labels {
-		if known := data.Photos.Classes(); !slices.Equal(known, c.Classes) {
-			return nil, "", fmt.Errorf("%s tells %d classes apart, and the photographs are of %d others", path,
-				len(c.Classes), len(known))
-		}
-		if data, _, err = data.labelled(); err != nil {
-			return nil, "", err
-		}
-	}
+	e.params = params
 	g := nn.NewGraph(nn.Eval, d.Activations())
-	program, err := nn.Compile(d, g, params, nn.Options{Outputs: map[string]*nn.Node{"answer": c.logits(g, 1)[0]}})
-	if err != nil {
-		return nil, "", fmt.Errorf("preparing the network of %s: %w", path, err)
+	if e.program, err = nn.Compile(d, g, params, nn.Options{Outputs: map[string]*nn.Node{"answer": e.logits(g, 1)[0]},
+		MemoryLimit: memory}); err != nil {
+		params.Close()
+		return nil, fmt.Errorf("preparing the network of %s: %w", path, err)
 	}
-	defer program.Close()
-	return drawClasses(work{Classification: c, data: data}, func(images []float32) (int, error) {
-		logits := make([]float32, len(c.Classes))
-		err := program.Set("image", images)
-		if err == nil {
-			err = program.Forward()
+	return e, nil
+}
+
+func (*teller) Notes() []string { return nil }
+
+func (e *teller) Close() {
+	e.program.Close()
+	e.params.Close()
+}
+
+// of is the work of telling photographs of a store, those of no class apart where classes are told.
+func (e *teller) of(data Data) (w work, err error) {
+	if e.Task == Labels {
+		if known := data.Photos.Classes(); !slices.Equal(known, e.Classes) {
+			return w, fmt.Errorf("%s tells %d classes apart, and the photographs are of %d others", e.path,
+				len(e.Classes), len(known))
 		}
-		if err == nil {
-			err = program.Read("answer", logits)
+		data, _, err = data.labelled()
+	}
+	return work{Classification: e.Classification, data: data}, err
+}
+
+// answer is what the network takes an item for.
+func (e *teller) answer(images []float32) (int, error) {
+	logits := make([]float32, len(e.Classes))
+	err := e.program.Set("image", images)
+	if err == nil {
+		err = e.program.Forward()
+	}
+	if err == nil {
+		err = e.program.Read("answer", logits)
+	}
+	return classify.Best(logits), err
+}
+
+// Evaluate tells photographs as the validation does: what happened to one goes round by its place.
+func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
+	store, numbers := numbersOf(photographs)
+	w, err := e.of(Data{Photos: store, Train: numbers})
+	if err != nil {
+		return pretext.Evaluation{}, err
+	}
+	images, side := e.images()
+	values, right := make([]float32, images*3*side*side), 0
+	for k, photo := range w.data.Train {
+		if err := ctx.Err(); err != nil {
+			return pretext.Evaluation{}, err
 		}
-		return classify.Best(logits), err
-	})
+		truth := 0
+		err := w.cut(photo, k%len(e.Classes), nil, func(_ string, class []int) []float32 {
+			truth = class[0]
+			return values
+		})
+		if err != nil {
+			return pretext.Evaluation{}, err
+		}
+		told, err := e.answer(values)
+		if err != nil {
+			return pretext.Evaluation{}, err
+		}
+		if told == truth {
+			right++
+		}
+	}
+	n := len(w.data.Train)
+	share, chance := float64(right)/float64(n), 1/float64(len(e.Classes))
+	return pretext.Evaluation{
+		Cases: n, Items: n, Measures: []pretext.Measure{{Key: "right", Title: "told right"}},
+		Rounds: [][]float64{{share}}, Chance: []float64{chance},
+		Record: map[string]any{"photos": n, "right": share, "chance": chance},
+	}, nil
+}
+
+// Picture shows how the task is done. Of rotations it is the photograph, turned in all ways; of
+// positions, its patches around that in the middle; of labels, up to eight of the photographs that
+// are held out, spread evenly. What is told wrong has a red frame.
+func (e *teller) Picture(of sample.Sample) (pretext.Picture, error) {
+	store, numbers := numbersOf([]sample.Sample{of})
+	data := Data{Photos: store, Validate: numbers}
+	if e.Task == Labels {
+		data = Split(store)
+	}
+	w, err := e.of(data)
+	if err != nil {
+		return pretext.Picture{}, err
+	}
+	image, caption, err := drawClasses(w, e.answer)
+	return pretext.Picture{Image: image, Caption: caption}, err
 }
 
 // photoTask is what checkpoints of a [Classification] are called.

@@ -2,11 +2,14 @@ package puzzle2d
 
 import (
 	"image"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // What is drawn of a classification is told by the weights as the validation counts it: of one
@@ -37,10 +40,7 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture, caption, err := Look(t.Context(), dev, filepath.Join(out, "last.safetensors"), data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		picture, caption := look(t, dev, out, store.Photo(data.Validate[0]))
 		items := len(data.Validate)
 		if want := int(summary.Validation.Score*float64(items) + 0.5); framed(picture) != items-want {
 			t.Errorf("%s: %d tiles have a red frame, and %d of %d answers are wrong: %s", task, framed(picture),
@@ -52,11 +52,38 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		if task == Rotation {
 			checkTurned(t, picture, store.Name(data.Validate[0]))
 		}
-		_, _, err = Look(t.Context(), dev, filepath.Join(out, "last.safetensors"), Data{Photos: store})
-		if err == nil {
-			t.Errorf("%s: without a photograph there is no picture", task)
+		_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(out, "last.safetensors"),
+			pretext.OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held []sample.Sample
+		for _, n := range data.Validate {
+			held = append(held, store.Photo(n))
+		}
+		told, err := e.Evaluate(t.Context(), held)
+		e.Close()
+		if err != nil || told.Items != items || math.Abs(told.Final()[0]-summary.Validation.Score) > 1e-9 {
+			t.Errorf("%s: %v of %d are told right, %v by the validation: %v", task, told.Rounds, told.Items,
+				summary.Validation.Score, err)
 		}
 	}
+}
+
+// look draws what the last weights of a run have learnt, on a photograph.
+func look(t *testing.T, dev voxsaw.Device, run string, of sample.Sample) (image.Image, string) {
+	t.Helper()
+	_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
+		pretext.OpenOptions{Items: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	p, err := e.Picture(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Image, p.Caption
 }
 
 // framed counts the tiles of a sheet with a red frame.
@@ -110,13 +137,13 @@ func TestLookShowsPuzzles(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: out}); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(out, "last.safetensors")
-	picture, caption, err := Look(t.Context(), dev, path, data)
-	if err != nil || picture.Bounds().Dx() < 2*64*3 || !strings.Contains(caption, "of 9 patches") ||
+	picture, caption := look(t, dev, out, store.Photo(data.Validate[0]))
+	if picture.Bounds().Dx() < 2*64*3 || !strings.Contains(caption, "of 9 patches") ||
 		!strings.Contains(caption, store.Name(data.Validate[0])) {
-		t.Errorf("%v, %q, %v", picture.Bounds(), caption, err)
+		t.Errorf("%v, %q", picture.Bounds(), caption)
 	}
-	if _, _, err := Look(t.Context(), dev, filepath.Join(out, "best.safetensors.none"), data); err == nil {
+	if _, _, _, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(out, "best.safetensors.none"),
+		pretext.OpenOptions{}); err == nil {
 		t.Error("a checkpoint that is not there")
 	}
 }

@@ -103,7 +103,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
-	}, data.named(), o, train.Group{})
+	}, data.Samples(), o, train.Group{})
 }
 
 // marks is the photographs of a step.

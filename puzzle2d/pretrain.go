@@ -12,7 +12,7 @@ import (
 )
 
 // kind is what checkpoints of puzzles of photographs are called.
-const kind = checkpoint.OnPhotographs + "jigsaw"
+const kind = checkpoint.OnPhotographs + name
 
 // Pretrain trains the network and a head to solve puzzles. The configuration is a resolved one
 // ([Config.Resolve]). The score of a validation is the share of patches in their place after the
@@ -50,7 +50,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 				held{cut, Spread(data.Validate, c.ValidatePhotos)})
 			return l, err
 		},
-	}, data.named(), o, train.Group{})
+	}, data.Samples(), o, train.Group{})
 }
 
 // undivided says what to choose where a ResNet's batches would have to be divided.

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -60,16 +61,11 @@ func ReadSource(path string, asked Network) (Source, error) {
 // readNetwork reads what network a checkpoint on photographs is of, and how it sees pixels.
 func readNetwork(path string) (Network, Input, error) {
 	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw 2d pretrain, 2d finetune or 2d convert",
-		kind, converted, photoTask(Labels), photoTask(Rotation), photoTask(Position), photoTask(Classify),
-		photoTask(Detect))
+		append(pretext.Photographs.Kinds(), converted, photoTask(Classify), photoTask(Detect))...)
 	if err != nil {
 		return Network{}, Input{}, err
 	}
 	switch d.Kind {
-	case kind:
-		c := DefaultConfig()
-		err = d.Parse(&c)
-		return c.Network, c.Input, err
 	case converted:
 		var c conversion
 		err = d.Parse(&c)
@@ -83,8 +79,13 @@ func readNetwork(path string) (Network, Input, error) {
 		err = d.Parse(&c)
 		return c.Network, c.Input, err
 	}
-	c := DefaultClassification(strings.TrimPrefix(d.Kind, photoTask("")))
-	err = d.Parse(&c)
+	task, err := pretext.Photographs.Of(strings.TrimPrefix(d.Kind, checkpoint.OnPhotographs))
+	if err != nil {
+		return Network{}, Input{}, err
+	}
+	settings := task.New()
+	c, _, _ := SettingsOf(settings)
+	err = d.Parse(settings)
 	return c.Network, c.Input, err
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
@@ -117,15 +118,8 @@ func DefaultConfig() Config {
 // Resolve is what [Pretrain] does first, for who wants to see it: it completes the configuration by
 // the size of a patch, the network's own values, and how the cases were prepared.
 func (c Config) Resolve(of sample.Store) (Config, error) {
-	if scans, ok := of.(interface{ Preparation() volume.Preparation }); ok {
-		return c.resolve(scans.Preparation())
-	}
-	return c.resolve(c.Preparation)
-}
-
-// resolve is [Config.Resolve] by how the cases were prepared.
-func (c Config) resolve(p volume.Preparation) (Config, error) {
-	c.Preparation, c.Network.Inputs = p, p.Inputs()
+	c.Preparation = pretext.PreparationOf(of, c.Preparation)
+	c.Network.Inputs = c.Preparation.Inputs()
 	if c.Times > 0 {
 		c.Network.Inputs = 1
 	}

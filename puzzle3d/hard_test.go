@@ -280,16 +280,16 @@ func TestHardPretrainingLearns(t *testing.T) {
 func TestGridsReplaceOneAnother(t *testing.T) {
 	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2] []",
 		"grids: [2x2x2, 2x2x1]": "[2 2 2] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2] [2x2x2 3x2x2 2x3x2]"} {
-		choice := pretext.Choice()
-		_, before := pretext.Chosen(&choice)
+		choice := pretext.Scans.Choice()
+		_, before := pretext.Scans.Chosen(&choice)
 		before.(*settings).Config = resolved(t, hard())
 		before.(*settings).Patch = [3]int{}
 		other, err := pretext.Override(&choice, "test", config.NewSection(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, after := pretext.Chosen(&other)
-		if err := after.Resolve(volume.DefaultPreparation()); err != nil {
+		_, after := pretext.Scans.Chosen(&other)
+		if err := after.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		if c := after.(*settings).Config; fmt.Sprint(c.Grid, c.Grids) != want {
@@ -308,16 +308,16 @@ func TestOtherCropsHaveOtherPatches(t *testing.T) {
 		"crop: [96, 96, 96]": {16, false}, "{crop: [96, 96, 96], patch: [32, 32, 32]}": {32, true},
 		"rounds: 2": {32, false}, "{patch: [32, 32, 32], grid: [1, 1, 3], crop: [32, 32, 120]}": {32, false},
 	} {
-		choice := pretext.Choice()
-		_, before := pretext.Chosen(&choice)
+		choice := pretext.Scans.Choice()
+		_, before := pretext.Scans.Chosen(&choice)
 		before.(*settings).Network.Norm = "group" // one voxel may be left of a patch
 		before.(*settings).Crop, before.(*settings).Patch = [3]int{120, 120, 120}, [3]int{32, 32, 32}
 		other, err := pretext.Override(&choice, "test", config.NewSection(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, after := pretext.Chosen(&other)
-		if err := after.Resolve(volume.DefaultPreparation()); err != nil {
+		_, after := pretext.Scans.Chosen(&other)
+		if err := after.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		c := after.(*settings).Config
@@ -349,7 +349,7 @@ func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	} {
 		c := hard()
 		spoil(&c)
-		if _, err := c.resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -376,7 +376,7 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 		if err := c.Idle(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
-		if _, err := c.resolve(volume.DefaultPreparation()); err != nil {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Errorf("%s: a run that was begun with it cannot go on: %v", want, err)
 		}
 	}
@@ -391,7 +391,7 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		change(&c)
-		c, err := c.resolve(volume.DefaultPreparation())
+		c, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()})
 		if err != nil || c.Idle() != nil {
 			t.Errorf("%s: %v, %v", want, err, c.Idle())
 		}
@@ -403,7 +403,7 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 	for _, c := range []Config{{Puzzle: voxsaw.Puzzle{Rounds: 1}}, {Puzzle: voxsaw.Puzzle{Rounds: 20, Head: Paper}}} {
 		one := DefaultConfig()
 		one.Rounds, one.Head = c.Rounds, cmp.Or(c.Head, one.Head)
-		if one, err := one.resolve(volume.DefaultPreparation()); err != nil || len(one.notes()) > 0 {
+		if one, err := one.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil || len(one.notes()) > 0 {
 			t.Errorf("%d rounds of head %s: %q, %v", one.Rounds, one.Head, one.notes(), err)
 		}
 	}

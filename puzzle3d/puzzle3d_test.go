@@ -34,7 +34,7 @@ func tiny() Config {
 
 func resolved(t testing.TB, c Config) Config {
 	t.Helper()
-	c, err := c.resolve(volume.DefaultPreparation())
+	c, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		spoil(&c)
-		if _, err := c.resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

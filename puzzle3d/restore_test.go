@@ -167,7 +167,7 @@ func TestRestorationResumesAndIsMeasured(t *testing.T) {
 	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), both()
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 4, 2, 0
 	through, summary := resumes(t, dev, resolved(t, c), cache)
-	_, _, e, err := pretext.Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), pretext.OpenOptions{})
+	_, _, e, err := pretext.Scans.Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), pretext.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 		voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, e, err := pretext.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
+	_, _, e, err := pretext.Scans.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
 		pretext.OpenOptions{Items: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestRestoreSettingsNameWhatIsWrong(t *testing.T) {
 	} {
 		c := both()
 		spoil(&c)
-		if _, err := c.resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // name is what the pretext task is called, and its checkpoints.
 const name = "jigsaw"
 
 func init() {
-	pretext.Register(pretext.Task{
+	pretext.Scans.Register(pretext.Task{
 		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles",
 		Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place", Searched: true,
 		New:  func() pretext.Config { return &settings{DefaultConfig()} },
@@ -37,8 +36,8 @@ func (s *settings) Common() pretext.Common {
 }
 
 // Resolve implements [pretext.Config].
-func (s *settings) Resolve(how volume.Preparation) (err error) {
-	s.Config, err = s.Config.resolve(how)
+func (s *settings) Resolve(of sample.Store) (err error) {
+	s.Config, err = s.Config.Resolve(of)
 	return err
 }
 

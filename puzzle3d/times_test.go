@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/patches"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -116,7 +117,7 @@ func TestTimes(t *testing.T) {
 	how.Channels = "a,b,c"
 	c := tiny()
 	c.Times = 3
-	c, err := c.resolve(how)
+	c, err := c.Resolve(traintest.Prepared{How: how})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestTimes(t *testing.T) {
 	}
 	several := c
 	several.Grids = []string{"2x1x1", "2x2x2"}
-	if several, err = several.resolve(how); err != nil {
+	if several, err = several.Resolve(traintest.Prepared{How: how}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := several.grids(); err != nil || list[0].String() != "2x1x1x3" || list[1].String() != "2x2x2x3" {

@@ -21,7 +21,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // A Task is what is different about a pretext task.
@@ -77,11 +76,7 @@ func (t Task) Pretrain(ctx context.Context, dev voxsaw.Device, s Settings, data 
 		return voxsaw.Summary{}, err
 	}
 	c := t.with(s)
-	how := c.Preparation
-	if scans, ok := data.Store.(interface{ Preparation() volume.Preparation }); ok {
-		how = scans.Preparation()
-	}
-	if err := c.Resolve(how); err != nil {
+	if err := c.Resolve(data.Store); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	return c.Pretrain(ctx, dev, data, o)
@@ -135,8 +130,8 @@ func (t Task) with(s Settings) *config {
 }
 
 // Resolve implements [pretext.Config].
-func (c *config) Resolve(how volume.Preparation) error {
-	if _, err := c.Prepare(how); err != nil {
+func (c *config) Resolve(of sample.Store) error {
+	if _, err := c.Prepare(of); err != nil {
 		return err
 	}
 	return c.Check()

@@ -30,21 +30,21 @@ func TestCeilingOfAir(t *testing.T) {
 	data := sample.Data{Store: store, Train: []string{"air"}}
 	for name, want := range map[string][]float64{"rotation": {1.0 / 10}, "position": {1.0 / 26},
 		"rubik": {1, 1.0 / 3, 2.0 / 3}} {
-		task, err := pretext.Of(name)
+		task, err := pretext.Scans.Of(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := task.New()
 		common := c.Common()
 		*common.Network, *common.Crop, *common.Batch, common.Train.Steps = classifytest.Tiny(), [3]int{18, 18, 18}, 1, 1
-		if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Fatal(err)
 		}
 		run := filepath.Join(t.TempDir(), "run")
 		if _, err := c.Pretrain(t.Context(), traintest.Direct(t), data, voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, e, err := pretext.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+		_, _, e, err := pretext.Scans.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
 			pretext.OpenOptions{Items: 3})
 		if err != nil {
 			t.Fatal(err)

@@ -42,8 +42,9 @@ func (s *Settings) Base() *Settings { return s }
 
 // Prepare completes the settings with the network's own values and with how the cases were
 // prepared, and gives the network.
-func (s *Settings) Prepare(how volume.Preparation) (b backbone.Backbone, err error) {
-	s.Preparation, s.Network.Inputs = how, how.Inputs()
+func (s *Settings) Prepare(of sample.Store) (b backbone.Backbone, err error) {
+	s.Preparation = pretext.PreparationOf(of, s.Preparation)
+	s.Network.Inputs = s.Preparation.Inputs()
 	if s.Network, err = backbone.Resolve(s.Network); err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func Register(t pretext.Task, defaults func() (c Config, draws *int)) {
 		c, draws := defaults()
 		return Open(ctx, dev, path, t.Name, c, draws, o)
 	}
-	pretext.Register(t)
+	pretext.Scans.Register(t)
 }
 
 // Pretrain trains with settings that are resolved, as one of several ranks or, with an empty group,

@@ -6,7 +6,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // PatchSettings are the settings of tasks that look at several patches, each out of a cell of the
@@ -25,8 +24,8 @@ func (s *PatchSettings) Layout(grid [3]int) patches.Layout {
 }
 
 // Prepare completes the settings as [Settings.Prepare] does, and with the size of a patch.
-func (s *PatchSettings) Prepare(how volume.Preparation, grid [3]int) error {
-	b, err := s.Settings.Prepare(how)
+func (s *PatchSettings) Prepare(of sample.Store, grid [3]int) error {
+	b, err := s.Settings.Prepare(of)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (d Demo) Plan(prepared string) (Plan, error) {
 	if side < 60 {
 		levels, patch = 2, 8
 	}
-	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
 	common := settings.Common()
 	common.Network.Channels, common.Network.Levels = 8, levels
 	*common.Crop, *common.Batch = cube(side), 2

@@ -46,8 +46,8 @@ func (p *Plan) goOn(out string, cache *prepared.Store) (notes []string, err erro
 		}
 		// what cannot be resolved was not begun so
 		resolve := func(of *config.OneOf) error {
-			_, settings := pretext.Chosen(of)
-			return settings.Resolve(cache.Preparation())
+			_, settings := pretext.Scans.Chosen(of)
+			return settings.Resolve(cache)
 		}
 		failed := resolve(&now)
 		if resolve(&then) != nil {
@@ -58,7 +58,7 @@ func (p *Plan) goOn(out string, cache *prepared.Store) (notes []string, err erro
 		} else if failed == nil && len(differ) == 0 {
 			continue
 		}
-		recorded := encoderRecord{OneOf: pretext.Choice()}
+		recorded := encoderRecord{OneOf: pretext.Scans.Choice()}
 		// what is damaged, or of settings that are gone, is told when its encoder is opened
 		if record := begunFirst(filepath.Join(out, pretrainingFolder, i.Name)); record == "" ||
 			config.Load(record, &recorded) != nil {

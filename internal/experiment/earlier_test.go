@@ -90,7 +90,7 @@ finetune: {labels: [2]}
 // that version's records.
 func TestRecordsOfEarlierVersions(t *testing.T) {
 	for name, record := range map[string]any{"earlier_trial.yaml": &trialRecord[earlierInference]{},
-		"earlier_pretraining.yaml": &encoderRecord{OneOf: pretext.Choice()}} {
+		"earlier_pretraining.yaml": &encoderRecord{OneOf: pretext.Scans.Choice()}} {
 		path := filepath.Join("testdata", name)
 		before, err := os.ReadFile(path)
 		if err == nil {

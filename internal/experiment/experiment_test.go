@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	_ "github.com/voxsaw/voxsaw/internal/rotation" // two tasks to choose from
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	_ "github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -185,7 +186,7 @@ func TestCheckRefuses(t *testing.T) {
 
 // network is the one that a plan pretrains.
 func network(p *Plan) *voxsaw.Network {
-	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
 	return settings.Common().Network
 }
 
@@ -221,8 +222,8 @@ finetune: {network: {channels: 8, levels: 3}}
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, settings := pretext.Chosen(&chosen)
-		if err := settings.Resolve(volume.DefaultPreparation()); err != nil {
+		_, settings := pretext.Scans.Chosen(&chosen)
+		if err := settings.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := config.Marshal(&Pretrain{chosen})

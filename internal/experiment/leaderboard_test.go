@@ -44,9 +44,9 @@ func arm(t *testing.T, p Plan, i Initialisation, store *prepared.Store, change f
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, settings := pretext.Chosen(&chosen)
+	_, settings := pretext.Scans.Chosen(&chosen)
 	change(settings.Common())
-	if err := settings.Resolve(store.Preparation()); err != nil {
+	if err := settings.Resolve(store); err != nil {
 		t.Fatalf("%s: %v", i.Name, err)
 	}
 	return settings

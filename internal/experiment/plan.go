@@ -104,10 +104,10 @@ func DefaultPlan() Plan {
 	p := Plan{
 		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3},
 		SubsetSeed: 1, Subsets: subsetsShared, Encoders: 1, CurveCases: 8,
-		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
+		Pretrain: Pretrain{pretext.Scans.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
 		ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
-	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
 	p.Finetune.Network.Norm = settings.Common().Network.Norm
 	p.Inits = p.defaultInits()
 	return p
@@ -115,7 +115,7 @@ func DefaultPlan() Plan {
 
 // defaultInits are scratch and an encoder that is pretrained as the plan says.
 func (p *Plan) defaultInits() []Initialisation {
-	task, _ := pretext.Chosen(&p.Pretrain.OneOf)
+	task, _ := pretext.Scans.Chosen(&p.Pretrain.OneOf)
 	name := task.Name
 	if name == pretext.Default {
 		name = "3x3x3" // as the paper's table has it
@@ -249,7 +249,7 @@ func (p Plan) checkBatches(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	if _, settings := pretext.Chosen(&chosen); *settings.Common().Batch == 0 {
+	if _, settings := pretext.Scans.Chosen(&chosen); *settings.Common().Batch == 0 {
 		return fmt.Errorf("initialisation %s: pretrain.batch: "+advice, i.Name, "pretrain")
 	}
 	return nil
@@ -289,7 +289,7 @@ func (p Plan) checkNetwork(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	_, settings := pretext.Chosen(&chosen)
+	_, settings := pretext.Scans.Chosen(&chosen)
 	a, err := backbone.Resolve(*settings.Common().Network)
 	if err != nil {
 		return fmt.Errorf("pretrain: %w", err)

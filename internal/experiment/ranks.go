@@ -67,7 +67,7 @@ func (p Plan) CheckRanks(ranks int) error {
 		if err != nil {
 			return err
 		}
-		_, settings := pretext.Chosen(&chosen)
+		_, settings := pretext.Scans.Chosen(&chosen)
 		s := settings.Common()
 		if err := divides(ranks, *s.Network, *s.Train, *s.Batch); err != nil {
 			return fmt.Errorf("initialisation %s: pretrain: %w", i.Name, err)

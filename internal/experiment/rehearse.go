@@ -258,7 +258,7 @@ func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i 
 	if s.MadeUp != "" {
 		data.Validate = nil // its arithmetic is not counted
 	}
-	_, settings := pretext.Chosen(&chosen)
+	_, settings := pretext.Scans.Chosen(&chosen)
 	*settings.Common().Batch /= s.Ranks
 	of.Steps, of.Run = settings.Common().Train.Steps, func(o voxsaw.RunOptions) error {
 		_, err := settings.Pretrain(ctx, s.Device, data, o)
@@ -277,9 +277,9 @@ func (p Plan) pretraining(e Encoder, cache *prepared.Store) (chosen config.OneOf
 	if chosen, err = p.pretext(p.initialisation(e.Init)); err != nil {
 		return chosen, data, err
 	}
-	_, settings := pretext.Chosen(&chosen)
+	_, settings := pretext.Scans.Chosen(&chosen)
 	settings.Common().Train.Seed += uint64(e.Number)
-	return chosen, data, config.Mistaken(settings.Resolve(cache.Preparation()))
+	return chosen, data, config.Mistaken(settings.Resolve(cache))
 }
 
 // foldCount is how many folds are run.

@@ -236,17 +236,15 @@ func (r *runner) sameInputs(i Initialisation) error {
 	if err != nil {
 		return err
 	}
-	how := r.cache.Preparation()
+	cache := r.cache
 	if i.Data != "" {
-		cache, err := r.open(i.Data)
-		if err != nil {
+		if cache, err = r.open(i.Data); err != nil {
 			return err
 		}
 		defer cache.Close()
-		how = cache.Preparation()
 	}
-	_, settings := pretext.Chosen(&chosen)
-	if err := settings.Resolve(how); err != nil {
+	_, settings := pretext.Scans.Chosen(&chosen)
+	if err := settings.Resolve(cache); err != nil {
 		return config.Mistaken(fmt.Errorf("initialisation %s: %w", i.Name, err))
 	}
 	learnt, wanted := settings.Common().Network.InputChannels(), max(r.cache.Preparation().Inputs(), 1)
@@ -450,7 +448,7 @@ func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
 		return nil, nil
 	}
 	// what a plan that does not say it meant
-	before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1,
+	before := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1,
 		CurveCases: p.CurveCases}
 	if cache.Preparation().Spacing != [3]float64{} {
 		// there was nothing else then
@@ -666,7 +664,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	p.Held = data.Validate
 	var settings pretext.Config
-	p.Task, settings = pretext.Chosen(&chosen)
+	p.Task, settings = pretext.Scans.Chosen(&chosen)
 	resolved, err := config.Marshal(&encoderRecord{chosen, checkpoint.ListForConfig(data.Train), data.Validate})
 	if err != nil {
 		return "", err

@@ -138,7 +138,7 @@ func (p Plan) idle() error {
 			continue
 		}
 		if chosen, err := p.pretext(i); err == nil {
-			_, settings := pretext.Chosen(&chosen)
+			_, settings := pretext.Scans.Chosen(&chosen)
 			pretrained = append(pretrained, armSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
 				chosen.Chosen == p.Pretrain.Chosen, pretext.Idle(settings)})
 		}

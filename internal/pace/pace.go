@@ -58,16 +58,16 @@ type trial struct {
 // trials are the trainings that the data is good for.
 func (o Options) trials(store *prepared.Store, dev voxsaw.Device) []trial {
 	labelled, unlabelled := store.ForTraining()
-	task := pretext.Choice()
-	_, puzzles := pretext.Chosen(&task)
+	task := pretext.Scans.Choice()
+	_, puzzles := pretext.Scans.Chosen(&task)
 	common := puzzles.Common()
 	all := []trial{{"pretrain", cmp.Or(o.Crop, *common.Crop), *common.Batch, common.Train.Steps,
 		func(ctx context.Context, n voxsaw.Network, run voxsaw.RunOptions) error {
-			task := pretext.Choice()
-			_, settings := pretext.Chosen(&task)
+			task := pretext.Scans.Choice()
+			_, settings := pretext.Scans.Chosen(&task)
 			c := settings.Common()
 			*c.Network, *c.Crop, c.Train.Steps, c.Train.Clip = n, cmp.Or(o.Crop, *c.Crop), stepsTimed, o.Clip
-			if err := settings.Resolve(store.Preparation()); err != nil {
+			if err := settings.Resolve(store); err != nil {
 				return err
 			}
 			data := sample.Data{Store: store, Train: slices.Concat(labelled, unlabelled)}

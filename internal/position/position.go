@@ -17,7 +17,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -49,8 +48,8 @@ func defaults() *Config {
 }
 
 // Resolve implements [pretext.Config].
-func (c *Config) Resolve(how volume.Preparation) error {
-	if err := c.Prepare(how, grid); err != nil {
+func (c *Config) Resolve(of sample.Store) error {
+	if err := c.Prepare(of, grid); err != nil {
 		return err
 	}
 	return c.Check()

@@ -15,7 +15,7 @@ func tiny(t testing.TB) *Config {
 	c.Network = classifytest.Tiny()
 	c.Crop, c.Patch = [3]int{24, 21, 18}, [3]int{6, 6, 4}
 	c.Features, c.Hidden, c.Batch = 16, 32, 4
-	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)
 	}
 	return c

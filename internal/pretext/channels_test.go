@@ -25,9 +25,9 @@ func TestTasksOfTwoChannels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range pretext.Names() {
+	for _, name := range pretext.Scans.Names() {
 		t.Run(name, func(t *testing.T) {
-			task, err := pretext.Of(name)
+			task, err := pretext.Scans.Of(name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func TestTasksOfTwoChannels(t *testing.T) {
 			common := c.Common()
 			*common.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"}
 			*common.Crop, *common.Batch, common.Train.Steps = [3]int{32, 32, 32}, 2, 2
-			if err := c.Resolve(store.Preparation()); err != nil {
+			if err := c.Resolve(store); err != nil {
 				t.Fatal(err)
 			}
 			if common.Network.Inputs != 2 {
@@ -46,7 +46,7 @@ func TestTasksOfTwoChannels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, d, e, err := pretext.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
+			_, d, e, err := pretext.Scans.Open(t.Context(), traintest.Direct(t), filepath.Join(run, "last.safetensors"),
 				pretext.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)

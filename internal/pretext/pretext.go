@@ -1,10 +1,10 @@
-// Package pretext is the list of pretext tasks: what a network learns from scans without labels
-// before it learns to segment.
+// Package pretext is the lists of pretext tasks: what a network learns from scans, or from
+// photographs, without labels before it learns what people want of it.
 //
-// Start at [Task] and [Register]. A task registers itself in an init function; the command line and
-// the experiments know tasks by this list alone, none of them by name. What the tasks have in
-// common is here, too: the cases by their role ([Data]) and the way from settings to a finished run
-// ([Train]). To add a task, see CONTRIBUTING.md.
+// Start at [Task] and [List]. A task registers itself in an init function; the command line and the
+// experiments know tasks by these lists alone, none of them by name. What the tasks have in common
+// is here, too: the way from settings to a finished run ([Train]). To add a task, see
+// CONTRIBUTING.md.
 package pretext
 
 import (
@@ -23,9 +23,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A Task is something to learn from scans without labels.
+// A Task is something to learn from samples without labels.
 type Task struct {
-	Name  string // such as jigsaw: what `task` says in a configuration, and the kind of checkpoints
+	Name  string // such as jigsaw: what `task` says in a configuration
 	Short string // what it is, for --help: "put the shuffled patches of a crop back"
 	Items string // what is learnt from, for speeds: "puzzles"
 	Title string // of its section in a report: "Puzzles of unseen cases"
@@ -44,9 +44,9 @@ type Task struct {
 type Config interface {
 	// Common is where the shared settings are.
 	Common() Common
-	// Resolve writes out what follows from other settings and from how the cases were prepared, or
-	// says what is wrong.
-	Resolve(how volume.Preparation) error
+	// Resolve writes out what follows from other settings and from how the samples were prepared,
+	// or says what is wrong.
+	Resolve(of sample.Store) error
 	// Pretrain trains with settings that are resolved.
 	Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
 }
@@ -60,6 +60,18 @@ func Idle(c Config) error {
 	return backbone.Idle(*c.Common().Network)
 }
 
+// PreparationOf is how the scans of a store were prepared; otherwise where it does not say.
+func PreparationOf(of sample.Store, otherwise volume.Preparation) volume.Preparation {
+	if scans, ok := of.(interface{ Preparation() volume.Preparation }); ok {
+		return scans.Preparation()
+	}
+	return otherwise
+}
+
+// A Sharer is a Config that takes what it shares with another task's by itself; of any other,
+// [Common.Set] does.
+type Sharer interface{ Share(with Config) }
+
 // An Overridden is a Config in which a setting follows from another one: it is told when [Override]
 // has replaced some, so that it can forget those that followed from the old ones.
 type Overridden interface {
@@ -71,14 +83,19 @@ type Earlier interface {
 	OverriddenEarlier(before Config, by config.Section)
 }
 
-// Common points to the settings that all tasks have.
+// Common points to the settings that all tasks on samples of a kind have.
 type Common struct {
-	Network       *voxsaw.Network
 	Train         *voxsaw.Training
-	Crop          *[3]int
 	Batch         *int
-	MaxAir        *float64 // crops with at most this share of air are preferred
-	ValidateCases *int     // held-out cases to validate on; 0: all
+	ValidateCases *int // held-out samples to validate on; 0: all
+
+	// of tasks on scans; else nil
+	Network *voxsaw.Network
+	Crop    *[3]int
+	MaxAir  *float64 // crops with at most this share of air are preferred
+
+	// Checkpoint is the file of the weights to start from, of tasks on photographs; else nil.
+	Checkpoint *string
 }
 
 // Set copies the shared settings of another task.
@@ -94,8 +111,8 @@ type OpenOptions struct {
 	Only   int   // of a searched task: the orders that there are; 0: all
 	Unary  bool  // of a searched task: without binary terms
 	Memory int64 // limit in bytes of the network; 0: none
-	// Ranks are processes that share out the cases of an [Evaluator.Evaluate]; nil: this one has
-	// all.
+	// Ranks are processes that share out the cases of an [Evaluator.Evaluate], of tasks on scans;
+	// nil: this one has all.
 	Ranks voxsaw.Ranks
 }
 
@@ -141,24 +158,39 @@ type Picture struct {
 	Caption string
 }
 
-var tasks []Task
+// A List is the tasks on samples of a kind: [Scans] or [Photographs].
+type List struct {
+	tasks  []Task
+	prefix string // with which the kinds of their checkpoints begin, before the name
+	verb   string // that makes these checkpoints
+	// removed are the tasks that the program had once, and why each is gone.
+	removed map[string]string
+}
+
+// The lists.
+var (
+	Scans = &List{verb: "voxsaw pretrain", removed: map[string]string{
+		"genesis": "it followed a program whose licence allows no commercial use (docs/pretexts.md)",
+	}}
+	Photographs = &List{verb: "voxsaw 2d pretrain", prefix: checkpoint.OnPhotographs}
+)
 
 // Register adds a task to the list. It is called by init functions.
-func Register(t Task) {
-	if slices.ContainsFunc(tasks, func(other Task) bool { return other.Name == t.Name }) {
+func (l *List) Register(t Task) {
+	if slices.ContainsFunc(l.tasks, func(other Task) bool { return other.Name == t.Name }) {
 		panic(fmt.Sprintf("pretext: there are two tasks %q", t.Name))
 	}
-	tasks = append(tasks, t)
-	slices.SortFunc(tasks, func(a, b Task) int { return strings.Compare(a.Name, b.Name) })
+	l.tasks = append(l.tasks, t)
+	slices.SortFunc(l.tasks, func(a, b Task) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Default is the task of a configuration that names none.
 const Default = "jigsaw"
 
 // Names lists the tasks, the default first.
-func Names() []string {
+func (l *List) Names() []string {
 	names := []string{Default}
-	for _, t := range tasks {
+	for _, t := range l.tasks {
 		if t.Name != Default {
 			names = append(names, t.Name)
 		}
@@ -166,40 +198,35 @@ func Names() []string {
 	return names
 }
 
-// removed are the tasks that the program had once, and why each is gone.
-var removed = map[string]string{
-	"genesis": "it followed a program whose licence allows no commercial use (docs/pretexts.md)",
-}
-
 // goneError tells of a task that the program had once, and is nil for any other name.
-func goneError(name string) error {
-	why, ok := removed[name]
+func (l *List) goneError(name string) error {
+	why, ok := l.removed[name]
 	if !ok {
 		return nil
 	}
 	return fmt.Errorf("task %q is no longer in the program: %s; choose one of %s", name, why,
-		strings.Join(Names(), ", "))
+		strings.Join(l.Names(), ", "))
 }
 
 // Of finds a task by its name.
-func Of(name string) (Task, error) {
-	if err := goneError(name); err != nil {
+func (l *List) Of(name string) (Task, error) {
+	if err := l.goneError(name); err != nil {
 		return Task{}, err
 	}
-	for _, t := range tasks {
+	for _, t := range l.tasks {
 		if t.Name == name {
 			return t, nil
 		}
 	}
-	return Task{}, fmt.Errorf("there is no pretext task %q: choose one of %s", name, strings.Join(Names(), ", "))
+	return Task{}, fmt.Errorf("there is no pretext task %q: choose one of %s", name, strings.Join(l.Names(), ", "))
 }
 
 // Choice is the part of a configuration that chooses a task and has its settings.
-func Choice() config.OneOf {
+func (l *List) Choice() config.OneOf {
 	var options []config.Option
 	var help []string
-	for _, name := range Names() {
-		t, err := Of(name)
+	for _, name := range l.Names() {
+		t, err := l.Of(name)
 		if err != nil {
 			panic(err) // the default task is not linked in
 		}
@@ -207,15 +234,15 @@ func Choice() config.OneOf {
 		help = append(help, fmt.Sprintf("%s (%s)", name, t.Short))
 	}
 	choice := config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
-	for name := range removed {
-		choice.Remove(name, goneError(name).Error())
+	for name := range l.removed {
+		choice.Remove(name, l.goneError(name).Error())
 	}
 	return choice
 }
 
 // Chosen is the task that was chosen, and its settings.
-func Chosen(o *config.OneOf) (Task, Config) {
-	t, err := Of(o.Chosen)
+func (l *List) Chosen(o *config.OneOf) (Task, Config) {
+	t, err := l.Of(o.Chosen)
 	if err != nil {
 		panic(err) // Choice has made it of this list
 	}
@@ -234,7 +261,13 @@ func OverrideEarlier(o *config.OneOf, name string, s config.Section) (config.One
 }
 
 func override(o *config.OneOf, name string, s config.Section, earlier bool) (config.OneOf, error) {
-	c, err := o.Override(name, s, func(into, from any) { into.(Config).Common().Set(from.(Config).Common()) })
+	c, err := o.Override(name, s, func(into, from any) {
+		if own, ok := into.(Sharer); ok {
+			own.Share(from.(Config))
+			return
+		}
+		into.(Config).Common().Set(from.(Config).Common())
+	})
 	if err != nil || c.Chosen != o.Chosen {
 		return c, err
 	}
@@ -247,17 +280,26 @@ func override(o *config.OneOf, name string, s config.Section, earlier bool) (con
 	return c, nil
 }
 
+// Kinds are those of the checkpoints of the tasks, the default's first.
+func (l *List) Kinds() []string {
+	kinds := l.Names()
+	for n, name := range kinds {
+		kinds[n] = l.prefix + name
+	}
+	return kinds
+}
+
 // Open brings the checkpoint of any task back.
-func Open(ctx context.Context, dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description, Evaluator,
-	error) {
-	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw pretrain", Names()...)
-	if gone := goneError(d.Kind); gone != nil {
+func (l *List) Open(ctx context.Context, dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description,
+	Evaluator, error) {
+	d, err := checkpoint.ReadKind(path, "this takes one of "+l.verb, l.Kinds()...)
+	if gone := l.goneError(d.Kind); gone != nil {
 		err = fmt.Errorf("%s: %w; voxsaw finetune --init takes its weights", path, gone)
 	}
 	if err != nil {
 		return Task{}, d, nil, err
 	}
-	t, err := Of(d.Kind)
+	t, err := l.Of(strings.TrimPrefix(d.Kind, l.prefix))
 	if err != nil {
 		return t, d, nil, err
 	}

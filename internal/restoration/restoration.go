@@ -84,7 +84,7 @@ func register[T corruption](t pretext.Task, settings func() (pretext.Settings, T
 		c := defaults()
 		return open(dev, path, c, c.task, o)
 	}
-	pretext.Register(t)
+	pretext.Scans.Register(t)
 }
 
 // A task is a corruption with the settings around it.
@@ -97,8 +97,9 @@ type task struct {
 func (c *Config[T]) task() task { return task{c.Task, &c.Settings, c.name} }
 
 // Resolve implements [pretext.Config].
-func (c *Config[T]) Resolve(how volume.Preparation) (err error) {
-	c.Preparation, c.Network.Inputs = how, how.Inputs()
+func (c *Config[T]) Resolve(of sample.Store) (err error) {
+	c.Preparation = pretext.PreparationOf(of, c.Preparation)
+	c.Network.Inputs = c.Preparation.Inputs()
 	c.Network.Classes = toldOf(c.Task, c.Network)
 	if c.Network, err = backbone.Resolve(c.Network); err != nil {
 		return err

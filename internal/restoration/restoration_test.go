@@ -33,7 +33,7 @@ var names = []string{"mae", "fusion"}
 // tiny are settings of a task that a test can afford, before they are resolved.
 func tiny(t testing.TB, name string) pretext.Config {
 	t.Helper()
-	of, err := pretext.Of(name)
+	of, err := pretext.Scans.Of(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func tiny(t testing.TB, name string) pretext.Config {
 
 func resolved(t testing.TB, c pretext.Config) pretext.Config {
 	t.Helper()
-	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -79,7 +79,7 @@ func TestPretrainingLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, description, e, err := pretext.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
+		_, description, e, err := pretext.Scans.Open(t.Context(), dev, filepath.Join(run, "last.safetensors"),
 			pretext.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -315,12 +315,12 @@ func TestMistakesAreNamed(t *testing.T) {
 	} {
 		c := tiny(t, m.task)
 		m.spoil(c)
-		if err := c.Resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), m.want) {
+		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), m.want) {
 			t.Errorf("%s: error %v, want one with %q", m.task, err, m.want)
 		}
 	}
 	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
-	of, err := pretext.Of("mae")
+	of, err := pretext.Scans.Of("mae")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -48,8 +47,8 @@ func defaults() *Config {
 }
 
 // Resolve implements [pretext.Config].
-func (c *Config) Resolve(how volume.Preparation) error {
-	if _, err := c.Prepare(how); err != nil {
+func (c *Config) Resolve(of sample.Store) error {
+	if _, err := c.Prepare(of); err != nil {
 		return err
 	}
 	return c.Check()

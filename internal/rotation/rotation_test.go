@@ -19,7 +19,7 @@ func tiny(t testing.TB) *Config {
 	c := defaults()
 	c.Network = classifytest.Tiny()
 	c.Crop, c.Features, c.Batch = [3]int{16, 16, 16}, 32, 4
-	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -97,7 +97,7 @@ func TestMistakesAreNamed(t *testing.T) {
 func TestFLOPs(t *testing.T) {
 	c := tiny(t)
 	c.Network.Levels, c.Crop, c.Features, c.Batch, c.Train.Steps = 4, [3]int{32, 32, 32}, 24, 3, 2
-	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)
 	}
 	_, step := traintest.FLOPs(t, "../..", "rotation")

@@ -22,7 +22,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
-	"github.com/voxsaw/voxsaw/volume"
 )
 
 // name is what the task is called, and its checkpoints.
@@ -66,8 +65,8 @@ func defaults() *Config {
 }
 
 // Resolve implements [pretext.Config].
-func (c *Config) Resolve(how volume.Preparation) error {
-	if err := c.Prepare(how, c.Grid); err != nil {
+func (c *Config) Resolve(of sample.Store) error {
+	if err := c.Prepare(of, c.Grid); err != nil {
 		return err
 	}
 	return c.Check()

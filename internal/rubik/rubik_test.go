@@ -15,7 +15,7 @@ func tiny(t testing.TB) *Config {
 	c.Network = classifytest.Tiny()
 	c.Crop, c.Patch = [3]int{22, 18, 18}, [3]int{8, 6, 6}
 	c.Features, c.Hidden, c.Classes, c.Batch = 16, 32, 12, 4
-	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -25,11 +25,17 @@ func (s *Store) Photo(n int) Photo { return Photo{s, n} }
 
 // Sample implements [sample.Store]: the name is the photograph's path.
 func (s *Store) Sample(name string) (sample.Sample, error) {
-	n, found := s.numbers()[name]
+	n, found := s.Number(name)
 	if !found {
 		return nil, fmt.Errorf("no photograph %q among the %d prepared in %s", name, s.Len(), s.dir)
 	}
 	return s.Photo(n), nil
+}
+
+// Number is the number of the photograph of a name.
+func (s *Store) Number(name string) (n int, found bool) {
+	n, found = s.numbers()[name]
+	return n, found
 }
 
 // numberByName numbers the photographs by their names.
@@ -58,6 +64,10 @@ func (s *Store) Summarize(names []string) []string {
 	}
 	return splits
 }
+
+// Store is where the photograph lies, and Number its number there.
+func (p Photo) Store() *Store { return p.store }
+func (p Photo) Number() int   { return p.number }
 
 // Name implements [sample.Sample].
 func (p Photo) Name() string { return p.store.Name(p.number) }

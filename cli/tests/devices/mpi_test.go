@@ -177,7 +177,7 @@ func (s mpiSite) trainings() map[string][]string {
 		"finetune": {"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--labels",
 			"2,3", "--batch", "4"},
 	}
-	for _, task := range pretext.Names() {
+	for _, task := range pretext.Scans.Names() {
 		line := []string{"pretrain", "--task", task, "--data", s.data, "--channels", "2", "--levels", "1", "--crop",
 			"16", "--batch", "4"}
 		switch task {

@@ -82,7 +82,7 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 		t.Fatal(err)
 	}
 	last := filepath.Join(run, "last.safetensors")
-	task, description, e, err := pretext.Open(t.Context(), dev, last, pretext.OpenOptions{})
+	task, description, e, err := pretext.Scans.Open(t.Context(), dev, last, pretext.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func Mistakes[C classify.Config](t *testing.T, good func() C, mistakes map[strin
 	for want, spoil := range mistakes {
 		c := good()
 		spoil(c)
-		if err := c.Resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

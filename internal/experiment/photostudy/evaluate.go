@@ -93,7 +93,7 @@ func (e *transferring) Done(n network) bool { return e.place < len(n.result.Tran
 
 func (e *transferring) Evaluate(ctx context.Context, n network) error {
 	width, height := e.data.Photos.Size()
-	o := puzzle2d.FeatureOptions{Random: n.task.Network, Seed: n.result.Seed, Input: n.task.Input, Layer: e.Layer,
+	o := puzzle2d.FeatureOptions{Random: n.common.Network, Seed: n.result.Seed, Input: n.common.Input, Layer: e.Layer,
 		Side: e.Side, Memory: e.Memory}
 	if o.Side == 0 {
 		o.Side = min(width, height)

@@ -122,7 +122,7 @@ func (e *finetuning) Evaluate(ctx context.Context, n network) error {
 	task := chosen.Value().(puzzle2d.Finetuning)
 	settings := task.Settings()
 	dropout := settings.Network.Dropout
-	settings.Network = n.task.Network
+	settings.Network = n.common.Network
 	settings.Network.Dropout = dropout
 	source, err := puzzle2d.ReadSource(n.checkpoint, settings.Network)
 	if err != nil {

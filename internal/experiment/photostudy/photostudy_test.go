@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -409,9 +410,9 @@ pretrain:
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := TaskOf(chosen.Value())
-	task.Train.Seed = 1
-	if err := task.Resolve(r.own[""]); err != nil {
+	task := chosen.Value().(pretext.Config)
+	task.Common().Train.Seed = 1
+	if err := task.Resolve(r.own[""].Photos); err != nil {
 		t.Fatal(err)
 	}
 	before := Result{Arm: "puzzles", Seed: 1, Steps: 7}

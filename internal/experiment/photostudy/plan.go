@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
@@ -61,7 +62,7 @@ type Target struct {
 
 // DefaultPlan has the paper's settings and no data.
 func DefaultPlan() Plan {
-	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: experiment.Pretrain{OneOf: Tasks()},
+	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: experiment.Pretrain{OneOf: pretext.Photographs.Choice()},
 		Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
 }
 
@@ -114,15 +115,16 @@ func (p Plan) CheckRanks(ranks int) error {
 		if a.Random || ranks < 2 {
 			continue
 		}
-		task, err := p.task(a)
+		settings, err := p.task(a)
 		if err != nil {
 			return err
 		}
+		task, _, _ := puzzle2d.SettingsOf(settings)
 		if n := task.Network; n.Backbone != photonet.AlexNet || n.Norm == photonet.Batch {
 			err = errors.New("several ranks cannot share the statistics of batch norm: take the backbone alexnet " +
 				"with norm lrn, which has none")
 		} else {
-			_, _, err = train.Group{Size: ranks}.Accumulating(task.Train.Accumulate).Share(*task.Batch)
+			_, _, err = train.Group{Size: ranks}.Accumulating(task.Train.Accumulate).Share(*settings.Common().Batch)
 		}
 		if err != nil {
 			return fmt.Errorf("arm %s: %w", a.Name, err)
@@ -133,16 +135,16 @@ func (p Plan) CheckRanks(ranks int) error {
 
 // settings are those of an arm.
 func (p Plan) settings(a Arm) (config.OneOf, error) {
-	return p.Pretrain.Override("arm "+a.Name+": pretrain", a.Pretrain, share)
+	return pretext.Override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
 }
 
-// task is that of an arm, with settings of its own.
-func (p Plan) task(a Arm) (Task, error) {
+// task is the settings of the task of an arm, which are its own.
+func (p Plan) task(a Arm) (pretext.Config, error) {
 	chosen, err := p.settings(a)
 	if err != nil {
-		return Task{}, err
+		return nil, err
 	}
-	return TaskOf(chosen.Value()), nil
+	return chosen.Value().(pretext.Config), nil
 }
 
 // network is that of an arm.
@@ -151,7 +153,8 @@ func (p Plan) network(a Arm) puzzle2d.Network {
 	if err != nil {
 		return puzzle2d.Network{} // Check has said so
 	}
-	return task.Network
+	c, _, _ := puzzle2d.SettingsOf(task)
+	return c.Network
 }
 
 // randomFor is the arm of random weights that an arm is compared with: of its own network, where

@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -38,21 +39,23 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 			continue
 		}
 		task, err := on.task(arm)
+		data := r.own[arm.Photos]
 		if err == nil {
-			err = task.Resolve(r.own[arm.Photos])
+			err = task.Resolve(data.Photos)
 		}
 		name := "arm " + arm.Name
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		*task.Batch /= s.Ranks
+		c := task.Common()
+		*c.Batch /= s.Ranks
 		if err := each(experiment.Training{Name: name, Arm: name, Kind: OfArms, Plan: len(p.Seeds), Trial: 1,
-			Steps: task.Train.Steps,
+			Steps: c.Train.Steps,
 			Run: func(o voxsaw.RunOptions) error {
-				_, err := task.Run(ctx, s.Device, r.own[arm.Photos], o)
+				_, err := task.Pretrain(ctx, s.Device, data.Samples(), o)
 				return err
 			},
-			Small: func(o voxsaw.RunOptions) error { return task.small(ctx, s.Device, r.own[arm.Photos], o) },
+			Small: func(o voxsaw.RunOptions) error { return small(ctx, s.Device, task, data, o) },
 		}); err != nil {
 			return err
 		}
@@ -61,14 +64,15 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 }
 
 // small trains a few small steps. It changes the settings of the task.
-func (t Task) small(ctx context.Context, dev voxsaw.Device, data puzzle2d.Data, o voxsaw.RunOptions) error {
-	*t.Batch, t.Train.Steps, t.Train.Accumulate, t.Train.ValidateEvery, t.Train.CheckpointEvery = min(*t.Batch, 2),
+func small(ctx context.Context, dev voxsaw.Device, task pretext.Config, data puzzle2d.Data, o voxsaw.RunOptions) error {
+	c := task.Common()
+	*c.Batch, c.Train.Steps, c.Train.Accumulate, c.Train.ValidateEvery, c.Train.CheckpointEvery = min(*c.Batch, 2),
 		experiment.RateSteps, 0, 0, 0
 	data.Validate = nil
-	if err := t.Resolve(data); err != nil {
+	if err := task.Resolve(data.Photos); err != nil {
 		return err
 	}
-	_, err := t.Run(ctx, dev, data, o)
+	_, err := task.Pretrain(ctx, dev, data.Samples(), o)
 	return err
 }
 
@@ -76,15 +80,15 @@ func (t Task) small(ctx context.Context, dev voxsaw.Device, data puzzle2d.Data, 
 func (p Plan) madeUp(folder string) (string, error) {
 	side := 1
 	for _, arm := range p.Arms {
-		chosen, err := p.settings(arm)
+		task, err := p.task(arm)
 		if err != nil {
 			return "", err
 		}
-		switch c := chosen.Value().(type) {
-		case *puzzle2d.Config:
-			side = max(side, c.Grid[0]*c.Cell, c.Grid[1]*c.Cell)
-		case *puzzle2d.Classification:
-			side = max(side, c.Crop, 3*c.Cell)
+		switch _, puzzles, classes := puzzle2d.SettingsOf(task); {
+		case puzzles != nil:
+			side = max(side, puzzles.Grid[0]*puzzles.Cell, puzzles.Grid[1]*puzzles.Cell)
+		case classes != nil:
+			side = max(side, classes.Crop, 3*classes.Cell)
 		}
 	}
 	raw, out := filepath.Join(folder, "photos"), filepath.Join(folder, "prepared")

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -273,9 +274,9 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if err != nil {
 		return Result{}, err
 	}
-	task := TaskOf(chosen.Value())
-	task.Train.Seed = seed
-	if err := task.Resolve(r.own[arm.Photos]); err != nil {
+	task, settings := pretext.Photographs.Chosen(&chosen)
+	settings.Common().Train.Seed = seed
+	if err := settings.Resolve(r.own[arm.Photos].Photos); err != nil {
 		return Result{}, config.Mistaken(err)
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
@@ -307,11 +308,11 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	if r.Finished {
 		return result, fmt.Errorf("%s: the settings are not those that it was found with", folder)
 	}
-	n := network{task: task, data: r.own[arm.Photos], folder: folder, result: &result}
-	n.puzzles, _ = chosen.Value().(*puzzle2d.Config)
+	n := network{settings: settings, data: r.own[arm.Photos], folder: folder, result: &result}
+	n.common, n.puzzles, _ = puzzle2d.SettingsOf(settings)
 	if !arm.Random {
 		result.Task = chosen.Chosen
-		if n.checkpoint, err = r.train(ctx, n); err != nil {
+		if n.checkpoint, err = r.train(ctx, task, n); err != nil {
 			return result, err
 		}
 	}
@@ -351,7 +352,7 @@ func (r *runner) same(old, now map[string]string, task string) bool {
 	if len(old) == 0 {
 		return false
 	}
-	defaults := Tasks()
+	defaults := pretext.Photographs.Choice()
 	defaults.Chosen = task
 	known, err := leaves("pretrain.", &experiment.Pretrain{OneOf: defaults})
 	if err != nil {
@@ -410,7 +411,7 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 		return nil, err
 	}
 	if all[checkpointKey] != "" {
-		switch digest, err := atomicfile.SHA256(TaskOf(chosen.Value()).Checkpoint); {
+		switch digest, err := atomicfile.SHA256(*chosen.Value().(pretext.Config).Common().Checkpoint); {
 		case err == nil:
 			all[weightsKey] = digest
 		case !errors.Is(err, fs.ErrNotExist): // a training that begins with it says so
@@ -452,7 +453,8 @@ func readResult(path string) (result Result, err error) {
 
 // A network is that of an arm with a seed.
 type network struct {
-	task       Task             // with its settings, which are resolved
+	settings   pretext.Config   // resolved
+	common     *puzzle2d.Common // of them
 	puzzles    *puzzle2d.Config // those settings, where the task is puzzles; else nil
 	data       puzzle2d.Data    // that it is trained on
 	checkpoint string           // empty: random weights, those of the network and the seed
@@ -461,10 +463,10 @@ type network struct {
 }
 
 // train trains an arm, from where an earlier run has stopped.
-func (r *runner) train(ctx context.Context, n network) (checkpoint string, err error) {
+func (r *runner) train(ctx context.Context, task pretext.Task, n network) (checkpoint string, err error) {
 	result := n.result
-	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), n.task.Items)
-	summary, err := n.task.Run(ctx, r.Device, n.data, r.Setting.Run(n.folder, nil, observer))
+	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), task.Items)
+	summary, err := n.settings.Pretrain(ctx, r.Device, n.data.Samples(), r.Setting.Run(n.folder, nil, observer))
 	r.Console.Trained()
 	result.Steps, result.Score = summary.Step, summary.Validation.Score
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -34,6 +35,14 @@ func opened(t testing.TB, o voxsaw.DeviceOptions) voxsaw.Device {
 	t.Cleanup(func() { dev.Close() })
 	return dev
 }
+
+// Prepared is a store of no cases, which were prepared in some way.
+type Prepared struct {
+	sample.Store
+	How volume.Preparation
+}
+
+func (p Prepared) Preparation() volume.Preparation { return p.How }
 
 // Phantoms are prepared cases of n made-up patients with labels, case00 and those after it, small
 // enough for a test.
