@@ -171,7 +171,7 @@ var mayImport = map[string][]string{
 	"internal/table":       {"eval"},
 	"internal/report":      {"eval", "internal/table", "volume"},
 	"internal/export":      {"volume", "volume/dataset", "volume/nifti", "internal/atomicfile", "internal/outdir"},
-	"internal/tensorboard": {},
+	"internal/tensorboard": {"."},
 	"internal/viewer":      {"volume", "volume/nifti"},
 
 	"examples/command":    {"cli", "sample", "task"},

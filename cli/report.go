@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/tensorboard"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
@@ -226,7 +227,8 @@ type reporter struct {
 	task     *taskPicture  // of a pretraining, for TensorBoard; nil: none
 	forBoard bool          // write for TensorBoard
 	planned  []byte        // for the file of the plan; nil: there is none
-	board    *board
+	board    *tensorboard.Board
+	pictured int // the last step whose picture of the task TensorBoard has
 }
 
 func (r *reporter) Started(step, steps int) {
@@ -236,7 +238,7 @@ func (r *reporter) Started(step, steps int) {
 	}
 	if r.forBoard && r.folder != "" {
 		var err error
-		r.board, err = openBoard(r.folder, step)
+		r.board, err = tensorboard.Open(filepath.Join(r.folder, train.Events), step, reportEvery)
 		r.complain("events for TensorBoard", err)
 	}
 }
@@ -251,7 +253,7 @@ func (r *reporter) complain(what string, err error) {
 
 func (r *reporter) Stepped(p voxsaw.Progress) {
 	r.Observer.Stepped(p)
-	r.complain("events for TensorBoard", r.board.step(p))
+	r.complain("events for TensorBoard", r.board.Step(p))
 	if time.Since(r.last) > reportEvery {
 		r.write()
 	}
@@ -271,20 +273,38 @@ func (r *reporter) Validated(step int, v voxsaw.Validation, best bool) {
 	if r.folder == "" {
 		return
 	}
-	var pictures *pngFile
+	var pictures *tensorboard.PNG
 	if r.sheet != nil {
 		var err error
 		pictures, err = r.sheet.write(r.folder)
 		r.complain("pictures of held-out cases", err)
 	}
-	r.complain("events for TensorBoard", r.board.validated(step, v, pictures))
+	r.complain("events for TensorBoard", r.board.Validated(step, v, pictures))
 }
 
 func (r *reporter) Saved(path string, step int) {
 	r.Observer.Saved(path, step)
-	r.complain("the picture of the task for TensorBoard", r.board.solved(step, r.task))
-	r.complain("events for TensorBoard", r.board.write())
+	r.complain("the picture of the task for TensorBoard", r.solved(step))
+	r.complain("events for TensorBoard", r.board.Write())
 	r.write()
+}
+
+// solved takes the picture of how a pretraining does its task after a step, of which it may be told
+// twice, as a checkpoint and as the last one.
+func (r *reporter) solved(step int) error {
+	if r.board == nil || r.task == nil || r.pictured == step {
+		return nil
+	}
+	r.pictured = step
+	made, err := r.task.draw()
+	if err != nil {
+		return err
+	}
+	file, err := encodePNG(made.Image)
+	if err == nil {
+		r.board.Solved(step, file)
+	}
+	return err
 }
 
 // write writes the page, if there is a folder; a training does not end where that fails.
@@ -300,7 +320,7 @@ func (r *reporter) page() error {
 
 // finish writes the page on a training that has ended. Where that fails, the weights are safe.
 func (r *reporter) finish() error {
-	r.complain("events for TensorBoard", r.board.close())
+	r.complain("events for TensorBoard", r.board.Close())
 	if err := r.page(); err != nil {
 		return withHint(fmt.Errorf("the page on the training: %w (its weights are safe in %s)", err,
 			train.Last(r.folder)), "voxsaw report %s writes it again", hint.Word(r.folder))

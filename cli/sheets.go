@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pairing"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/tensorboard"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -129,23 +130,17 @@ func (h *heldOutSheet) add(id string, dsc float64, prediction, reference *volume
 	h.failed = errors.Join(h.failed, err)
 }
 
-// pngFile is a picture as it lies in a file.
-type pngFile struct {
-	data []byte
-	size image.Point
-}
-
-func encodePNG(picture image.Image) (*pngFile, error) {
+func encodePNG(picture image.Image) (*tensorboard.PNG, error) {
 	var data bytes.Buffer
 	if err := png.Encode(&data, picture); err != nil {
 		return nil, err
 	}
-	return &pngFile{data.Bytes(), picture.Bounds().Size()}, nil
+	return &tensorboard.PNG{Data: data.Bytes(), Size: picture.Bounds().Size()}, nil
 }
 
 // write writes the pictures of a validation into the run's folder, and begins the next one. It
 // gives nil where there are none.
-func (h *heldOutSheet) write(folder string) (*pngFile, error) {
+func (h *heldOutSheet) write(folder string) (*tensorboard.PNG, error) {
 	picture, err := h.sheet.Image(), h.failed
 	h.sheet, h.failed = report.Sheet{Most: heldOutMost}, nil
 	if picture == nil || err != nil {
@@ -155,7 +150,7 @@ func (h *heldOutSheet) write(folder string) (*pngFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.data)
+	return file, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.Data)
 }
 
 // heldOutMost is how many held-out cases are drawn.

@@ -131,6 +131,16 @@ func onSamples(ctx context.Context, list *pretext.List,
 	}
 }
 
+// pictureTask has pictures made for TensorBoard, if they are asked for, of how a pretraining in a
+// folder does its task, until done is called. Without a folder there are none.
+func (r *runFlags) pictureTask(folder string, look func(voxsaw.Device, string) (*report.Picture, error)) (done func()) {
+	if folder == "" {
+		return func() {}
+	}
+	r.page.task = &taskPicture{checkpoint: train.Last(folder), look: look}
+	return r.page.task.close
+}
+
 func (p *taskPicture) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
