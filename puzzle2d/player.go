@@ -52,9 +52,6 @@ func readConfig(path string) (Config, error) {
 	return c, err
 }
 
-// Config is the configuration that the network was trained with, but for what [PlayOptions] say.
-func (p *Player) Config() Config { return p.config }
-
 // Close gives the memory back.
 func (p *Player) Close() { p.player.Close() }
 

@@ -227,7 +227,7 @@ func TestNamesAreTorchvisions(t *testing.T) {
 		for _, name := range params.Names() {
 			to, shape, ok := ToPyTorch(name, params.Shape(name))
 			if !ok || !slices.Equal(shape, want[kind][to]) {
-				t.Errorf("%s: %s has shape %v, torchvision's %q %v", n.Describe(), name, shape, to, want[kind][to])
+				t.Errorf("%+v: %s has shape %v, torchvision's %q %v", n.Config(), name, shape, to, want[kind][to])
 			}
 			if fromPyTorch(to) != name {
 				t.Errorf("%s becomes %s and then %s", name, to, fromPyTorch(to))

@@ -113,15 +113,6 @@ func New(c Config) (*Network, error) {
 // Config is the settings, with every value written out.
 func (n *Network) Config() Config { return n.c }
 
-// Describe is a few words for a person: "resnet18, width 0.5".
-func (n *Network) Describe() string {
-	s := fmt.Sprintf("%s, width %v", n.c.Kind, n.c.Width)
-	if n.c.Kind == AlexNet {
-		s += fmt.Sprintf(", stride %d, norm %s, fc6 of %d", n.c.Stride, n.c.Norm, n.c.Features)
-	}
-	return s
-}
-
 // Patch is the shape of one patch: (channels, 1, height, width).
 func (n *Network) Patch() [4]int { return [4]int{n.c.Channels, 1, n.c.Size[0], n.c.Size[1]} }
 

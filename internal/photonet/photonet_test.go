@@ -32,11 +32,11 @@ func TestAlexNetSizes(t *testing.T) {
 			g, p := nn.NewGraph(nn.Eval, device.Float32), n.Patch()
 			if s := n.Layer(g, g.Input("x", 2, p[0], p[1], p[2], p[3]), layer).Shape(); g.Err() != nil ||
 				s[3] != side || s[4] != side {
-				t.Errorf("%s: %s has shape %v, want %d: %v", n.Describe(), layer, s, side, g.Err())
+				t.Errorf("%+v: %s has shape %v, want %d: %v", n.Config(), layer, s, side, g.Err())
 			}
 		}
 		if s := params.Shape("encoder.fc6.weight"); c.fc6 > 0 && !s.Equal(device.Shape{1024, c.fc6}) {
-			t.Errorf("%s: fc6 has shape %v, want %d inputs", n.Describe(), s, c.fc6)
+			t.Errorf("%+v: fc6 has shape %v, want %d inputs", n.Config(), s, c.fc6)
 		}
 	}
 }
@@ -185,11 +185,11 @@ func TestRegions(t *testing.T) {
 		rows := n.Regions(g, maps, g.Input("regions", 5, 5), scale)
 		width := n.Encode(g, g.Input("patches", 1, p[0], p[1], p[2], p[3])).Shape()[1]
 		if g.Err() != nil || !rows.Shape().Equal(device.Shape{5, width}) {
-			t.Errorf("%s: %v of regions, want rows of %d: %v", n.Describe(), rows.Shape(), width, g.Err())
+			t.Errorf("%+v: %v of regions, want rows of %d: %v", n.Config(), rows.Shape(), width, g.Err())
 			continue
 		}
 		if want := float32(maps.Shape()[3]) / float32(p[2]); scale < want*0.8 || scale > want*1.25 {
-			t.Errorf("%s: scale %v, the maps are %v of the photograph", n.Describe(), scale, want)
+			t.Errorf("%+v: scale %v, the maps are %v of the photograph", n.Config(), scale, want)
 		}
 		if err := params.Declare(g); err != nil { // nothing but what the network has
 			t.Error(err)

@@ -49,16 +49,6 @@ func (c Configuration) Solved() bool {
 	return true
 }
 
-// Inverse is the configuration i with i[c[s]] = s: which slot holds the patch that belongs at a
-// position.
-func (c Configuration) Inverse() Configuration {
-	inverse := make(Configuration, len(c))
-	for s, p := range c {
-		inverse[p] = s
-	}
-	return inverse
-}
-
 // Rearranged is the truth after every patch has been moved to the slot that the answer names for
 // it: a correct answer leaves a solved puzzle.
 func (c Configuration) Rearranged(answer Configuration) Configuration {

@@ -70,15 +70,6 @@ func (g Grid) Coordinates(dst []int, position int) {
 	}
 }
 
-// Position is the inverse of Coordinates.
-func (g Grid) Position(coordinates ...int) int {
-	p := 0
-	for axis, c := range coordinates {
-		p = p*g[axis] + c
-	}
-	return p
-}
-
 // Relations is the number of classes that [Grid.Relation] tells apart: 3^d, that is the 3^d - 1
 // neighbours and "none of them".
 func (g Grid) Relations() int {

@@ -234,19 +234,6 @@ func (c Configuration) key() string {
 	return string(b)
 }
 
-// Distances are the smallest and the mean Hamming distance of two of the set.
-func (s Selection) Distances() (smallest int, mean float64) {
-	smallest = math.MaxInt
-	sum, pairs := 0, 0
-	for i, c := range s {
-		for _, d := range s[:i] {
-			distance := c.Distance(d)
-			smallest, sum, pairs = min(smallest, distance), sum+distance, pairs+1
-		}
-	}
-	return smallest, float64(sum) / float64(pairs)
-}
-
 // Chance is what blind guessing among the configurations scores, if the truth is one of them: see
 // [Grid.Chance].
 func (s Selection) Chance() (correct, near, patches float64) {

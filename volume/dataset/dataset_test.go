@@ -280,7 +280,7 @@ func TestFlips(t *testing.T) {
 			l.Labels[n] = 1
 		}
 	}
-	if got := BetterFlip(v, l); got != "" {
+	if got := betterFlip(v, l); got != "" {
 		t.Errorf("labels where they belong should be flipped along %q", got)
 	}
 	dir := t.TempDir()
@@ -340,11 +340,11 @@ func TestBetterFlip(t *testing.T) {
 				l.Labels[n] = 0
 			}
 		}
-		if got := BetterFlip(v, l); got != "" {
+		if got := betterFlip(v, l); got != "" {
 			t.Errorf("patient %d: labels where they belong should be flipped along %s", number, got)
 		}
 		for _, axes := range []string{"i", "j", "k", "ij"} {
-			switch BetterFlip(v, flipLabels(l, axes)) {
+			switch betterFlip(v, flipLabels(l, axes)) {
 			case axes:
 			case "":
 				missed++
@@ -358,7 +358,7 @@ func TestBetterFlip(t *testing.T) {
 	}
 	empty := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})},
 		Labels: make([]uint16, 8)}
-	if got := BetterFlip(&volume.Volume{Grid: empty.Grid, Int16: make([]int16, 8)}, empty); got != "" {
+	if got := betterFlip(&volume.Volume{Grid: empty.Grid, Int16: make([]int16, 8)}, empty); got != "" {
 		t.Errorf("no labels should be flipped along %s", got)
 	}
 }
@@ -390,7 +390,7 @@ func TestRealLayout(t *testing.T) {
 			t.Errorf("%s: %v", c.ID, err)
 			continue
 		}
-		if flip := BetterFlip(v, l); flip != "" || len(notes) > 0 {
+		if flip := betterFlip(v, l); flip != "" || len(notes) > 0 {
 			t.Errorf("%s: flip along %q, notes %q", c.ID, flip, notes)
 		}
 	}
@@ -619,4 +619,12 @@ func TestParsePart(t *testing.T) {
 	if len(seen) != 10 || total != 10 {
 		t.Errorf("four parts have %d of 10 things, and say %d", len(seen), total)
 	}
+}
+
+// betterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as
+// "j" or "ij", along which the labels must be flipped to fit clearly better than they do, or "".
+func betterFlip(v *volume.Volume, l *volume.LabelMap) string {
+	e := lookAtFlips(v, l)
+	better, _ := e.verdict()
+	return better
 }

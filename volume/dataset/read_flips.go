@@ -21,14 +21,6 @@ const (
 	edgeTimes   = 4   // more than as it is
 )
 
-// BetterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as
-// "j" or "ij", along which the labels must be flipped to fit clearly better than they do, or "".
-func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
-	e := lookAtFlips(v, l)
-	better, _ := e.verdict()
-	return better
-}
-
 // moments are the count, the sum and the sum of squares of HU.
 type moments struct{ n, x, xx float64 }
 

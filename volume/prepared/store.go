@@ -248,18 +248,6 @@ func (s *Store) labelNames() map[uint16]string {
 	return names
 }
 
-// SmallerThan lists the cases that a crop of the given size does not fit into, so that a run can
-// say once that they will be padded with air.
-func (s *Store) SmallerThan(size [3]int) []string {
-	var ids []string
-	for r := range s.records.all() {
-		if r.Padded(size) {
-			ids = append(ids, r.ID)
-		}
-	}
-	return ids
-}
-
 // VerifyRecords works out the fingerprint of the records and compares it with the one that was
 // written with them. [Open] compares the digest of the records' file, where they have one.
 func (s *Store) VerifyRecords() error {
