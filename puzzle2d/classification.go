@@ -144,17 +144,17 @@ func (c Classification) net() (*photonet.Network, error) {
 	return c.Network.net(side, side)
 }
 
-// TrainClassifier trains the network to tell the classes apart. The configuration is a resolved
-// one. The score of a validation is the share of right answers on held-out photographs. What
-// [Pretrain] says of runs holds here, too.
+// TrainClassifier trains the network to tell the classes apart, with the configuration that
+// [Classification.Resolve] makes of this one. The score of a validation is the share of right
+// answers on held-out photographs. What [Pretrain] says of runs holds here, too.
 func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
-	if err := c.Check(); err != nil {
+	c, err := c.Resolve(data)
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	var notes []string
 	if c.Task == Labels {
-		var err error
 		if data, notes, err = data.labelled(); err != nil {
 			return voxsaw.Summary{}, err
 		}

@@ -14,9 +14,9 @@ import (
 // kind is what checkpoints of puzzles of photographs are called.
 const kind = checkpoint.OnPhotographs + name
 
-// Pretrain trains the network and a head to solve puzzles. The configuration is a resolved one
-// ([Config.Resolve]). The score of a validation is the share of patches in their place after the
-// last round, of puzzles of the held-out photographs.
+// Pretrain trains the network and a head to solve puzzles, with the configuration that
+// [Config.Resolve] makes of this one. The score of a validation is the share of patches in their
+// place after the last round, of puzzles of the held-out photographs.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]; the same call with [voxsaw.ModeResume] goes on from there. A loss or
@@ -24,7 +24,8 @@ const kind = checkpoint.OnPhotographs + name
 // with a [voxsaw.ChangedError].
 func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,
 	error) {
-	if err := c.Check(); err != nil {
+	c, err := c.Resolve(data)
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	game, err := c.game(ctx)

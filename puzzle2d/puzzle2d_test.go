@@ -232,19 +232,12 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	c := small()
 	c.Network = Network{Backbone: "alexnet", Width: 0.0625}
 	c.Grids, c.Cell, c.Patch, c.Missing, c.Identical, c.Train.Steps = []string{"2x2", "2x3"}, 64, 64, 0.25, true, 6
-	c, err := c.Resolve(data)
-	if err != nil {
-		t.Fatal(err)
-	}
 	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
 		_, err := Pretrain(t.Context(), dev, c, data, o)
 		return err
 	})
 	k := DefaultClassification(Rotation)
 	k.Network, k.Train, k.Crop, k.Batch = c.Network, c.Train, 128, 4
-	if k, err = k.Resolve(data); err != nil {
-		t.Fatal(err)
-	}
 	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
 		_, err := TrainClassifier(t.Context(), dev, k, data, o)
 		return err
