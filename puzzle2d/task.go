@@ -92,7 +92,8 @@ type evaluator struct {
 	played *Evaluation // the last one
 }
 
-func openPuzzles(ctx context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+func openPuzzles(ctx context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
+	error) {
 	p, err := Open(ctx, dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Only: o.Only, Unary: o.Unary,
 		Memory: o.Memory})
 	if err != nil {

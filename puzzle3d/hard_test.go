@@ -349,7 +349,8 @@ func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	} {
 		c := hard()
 		spoil(&c)
-		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

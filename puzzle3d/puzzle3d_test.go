@@ -89,7 +89,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		spoil(&c)
-		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

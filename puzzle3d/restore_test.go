@@ -249,7 +249,8 @@ func TestRestoreSettingsNameWhatIsWrong(t *testing.T) {
 	} {
 		c := both()
 		spoil(&c)
-		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

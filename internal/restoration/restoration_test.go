@@ -315,7 +315,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	} {
 		c := tiny(t, m.task)
 		m.spoil(c)
-		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), m.want) {
+		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil ||
+			!strings.Contains(err.Error(), m.want) {
 			t.Errorf("%s: error %v, want one with %q", m.task, err, m.want)
 		}
 	}

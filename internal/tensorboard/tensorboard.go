@@ -1,8 +1,9 @@
 // Package tensorboard writes event files as TensorBoard reads them: numbers and pictures by step.
 //
-// Start at [Board], which writes those of a training, or at [Events]. A file is a row of records, each with its length and two checksums, and a
-// record is one Event of TensorFlow's event.proto, in Protocol Buffers' encoding. Only the fields
-// that are written are known here. [Whole] says how much of a file that was cut short is of use.
+// Start at [Board], which writes those of a training, or at [Events]. A file is a row of records,
+// each with its length and two checksums, and a record is one Event of TensorFlow's event.proto, in
+// Protocol Buffers' encoding. Only the fields that are written are known here. [Whole] says how
+// much of a file that was cut short is of use.
 package tensorboard
 
 import (

@@ -299,7 +299,8 @@ func Mistakes[C classify.Config](t *testing.T, good func() C, mistakes map[strin
 	for want, spoil := range mistakes {
 		c := good()
 		spoil(c)
-		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

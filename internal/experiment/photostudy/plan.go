@@ -62,8 +62,9 @@ type Target struct {
 
 // DefaultPlan has the paper's settings and no data.
 func DefaultPlan() Plan {
-	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: experiment.Pretrain{OneOf: pretext.Photographs.Choice()},
-		Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
+	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20},
+		Pretrain: experiment.Pretrain{OneOf: pretext.Photographs.Choice()},
+		Arms:     []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
 }
 
 // Check says what is wrong with the plan, nil if nothing is.
