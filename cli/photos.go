@@ -494,11 +494,14 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	if err != nil {
 		return err
 	}
+	of := numbers.Count(e.Cases, "photograph")
+	if task.Searched {
+		of = numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")) + " of " + of
+	}
 	if o.JSON {
 		err = printJSON(cmd.OutOrStdout(), e.Record)
 	} else {
-		err = printTable(cmd.OutOrStdout(), solved(e, fmt.Sprintf("%s of %s, in percent",
-			numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "photograph"))))
+		err = printTable(cmd.OutOrStdout(), solved(e, of+", in percent"))
 	}
 	if encode == nil {
 		return err
