@@ -16,7 +16,7 @@ import (
 var opens = map[string]string{
 	"cli/bench.go":                             "is written",
 	"cli/bench_read.go":                        "two bytes",
-	"cli/tensorboard.go":                       "is written",
+	"internal/tensorboard/board.go":            "is written",
 	"examples/format/main.go":                  "scans, by their headers",
 	"internal/atomicfile/atomicfile.go":        "folders, and files that are written",
 	"internal/atomicfile/seal.go":              "whatever was written, for its digest",
