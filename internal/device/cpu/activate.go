@@ -10,7 +10,8 @@ import (
 // written for the first time counts once where it goes past the caches, else it is read before:
 //
 //	forward without norm:  read x [r], write y                       2S, 3S with a full residual
-//	forward with norm:     read x for the statistics, then as above  3S, 4S
+//	forward with norm:     read x for the statistics, then as above  3S, 4S; 2S, 3S after a convolution
+//	                       that has left moments, see conv_norm.go
 //	backward without norm: read dy, x [r], write dx (which is dr)    3S, 4S
 //	backward with norm:    read dy, x [r], write dz (which is dr); read dz, x, write dx   6S, 7S
 //
@@ -148,7 +149,7 @@ func (k *activateForward) Scratch() int64 {
 func (k *activateForward) Run(out, in []device.Buffer, scratch device.Buffer) {
 	ins := operands{in}
 	k.y, k.x = out[0].(Slice), ins.next()
-	var gamma, beta, statistics, slope Slice
+	var gamma, beta, statistics Slice
 	if k.s.Norm != device.NoNorm {
 		gamma, beta, statistics = ins.next(), ins.next(), out[1].(Slice)
 		var runningMean, runningVariance Slice
@@ -160,9 +161,15 @@ func (k *activateForward) Run(out, in []device.Buffer, scratch device.Buffer) {
 		} else {
 			k.partial = scratch.(Slice)
 			k.c.pool.run(k.cut.items(), (*activateMoments)(&k.activate))
-			k.gather(statistics, runningMean, runningVariance)
+			k.gather(&k.activate, statistics, runningMean, runningVariance)
 		}
 	}
+	k.apply(ins, gamma, beta, statistics)
+}
+
+// apply normalises and activates; what is left of the operands are a residual and a slope.
+func (k *activate) apply(ins operands, gamma, beta, statistics Slice) {
+	var slope Slice
 	if k.s.Residual != device.NoResidual {
 		k.r = ins.next()
 	}
@@ -171,7 +178,7 @@ func (k *activateForward) Run(out, in []device.Buffer, scratch device.Buffer) {
 	}
 	k.setParams(gamma, beta, statistics, slope)
 	k.stream = pastCaches(k.y, k.x, k.r)
-	k.c.pool.run(k.cut.items(), (*activateApply)(&k.activate))
+	k.c.pool.run(k.cut.items(), (*activateApply)(k))
 }
 
 // operands hands out a list one by one.
@@ -215,20 +222,37 @@ func (k *activateMoments) moments(i int) (mean, differences, squares *[block]flo
 	return vector(&k.partial[0], at), vector(&k.partial[0], at+block), vector(&k.partial[0], at+2*block)
 }
 
+// A leaver has left moments in pieces.
+type leaver interface {
+	momentPieces() int
+	// momentPiece is the image, the block of channels and the number of voxels of a piece, 0 where
+	// nothing was left
+	momentPiece(i int) (image, channels, voxels int)
+}
+
+func (k *activate) momentPieces() int { return k.cut.pieces() }
+
+func (k *activate) momentPiece(i int) (image, channels, voxels int) {
+	_, lo, hi := k.cut.piece(i)
+	return i / k.cut.perPlane / k.l.blocks, i / k.cut.perPlane % k.l.blocks, (hi - lo) / k.l.lanes
+}
+
 // gather puts the pieces' moments together. With m a piece's approximate mean, d and s the sums of
 // its n differences from m and of their squares:
 //
 //	mean = sum (n m + d) / N        variance = sum (s - 2 d (mean - m) + n (mean - m)^2) / N
-func (k *activateForward) gather(statistics, runningMean, runningVariance Slice) {
+func (k *activateForward) gather(left leaver, statistics, runningMean, runningVariance Slice) {
 	groups := len(k.group) / 2
 	count := float64(k.l.n*k.l.channels*k.l.voxels) / float64(groups)
 	means, squares := k.group[:groups], k.group[groups:]
 	clear(k.group)
 	for second := range 2 {
-		for i := range k.cut.pieces() {
-			n, b := i/k.cut.perPlane/k.l.blocks, i/k.cut.perPlane%k.l.blocks
-			_, lo, hi := k.cut.piece(i)
-			part := float64((hi - lo) / k.l.lanes)
+		for i := range left.momentPieces() {
+			n, b, voxels := left.momentPiece(i)
+			if voxels == 0 {
+				continue
+			}
+			part := float64(voxels)
 			m, d, s := (*activateMoments)(&k.activate).moments(i)
 			for lane := range k.l.liveLanes(b) {
 				g := k.statistic(n, b*k.l.lanes+lane)

@@ -33,6 +33,7 @@ var (
 	_ device.HostMemory    = (*CPU)(nil)
 	_ device.Chooser       = (*CPU)(nil)
 	_ device.ImageKernels  = (*CPU)(nil)
+	_ device.Normaliser    = (*CPU)(nil)
 )
 
 // CPU implements [device.Device].
@@ -40,6 +41,7 @@ type CPU struct {
 	opt     Options
 	pool    *pool
 	kernels *kernels
+	large   int // elements of a result that a convolution stores past the caches
 }
 
 // Options of a CPU device. The zero value uses every core and the best instructions that the
@@ -70,7 +72,7 @@ func New(o Options) (*CPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &CPU{opt: o, pool: newPool(o.Threads), kernels: ks}, nil
+	return &CPU{opt: o, pool: newPool(o.Threads), kernels: ks, large: cacheElements}, nil
 }
 
 // Close stops the worker goroutines. The device must not be used afterwards.

@@ -252,6 +252,7 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 		"weights":    {m.G, func(f *transforms) transformFunc { return f.weights }},
 		"weightGrad": {m.GT, func(f *transforms) transformFunc { return f.weightGrad }},
 		"output":     {m.AT, nil},
+		"past":       {m.AT, nil},
 	} {
 		rows, columns := len(f.m), len(f.m[0])
 		for _, nextTo := range []bool{true, false} {
@@ -265,6 +266,9 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 					o.normals(extent(block, [2]int{columns, srcStep}, [2]int{n, srcNext}))
 				if f.of != nil {
 					f.of(ks.winograd[tile])(&dst[0], &src[0], dstStep, srcStep, dstNext, srcNext, n)
+				} else if name == "past" {
+					ks.winograd[tile].past(&dst[0], &src[0], dstStep, srcStep, dstNext, srcNext, n, &o.sixteen()[0],
+						&o.normals(momentsPiece)[0])
 				} else {
 					ks.winograd[tile].output(&dst[0], &src[0], dstStep, srcStep, dstNext, srcNext, n, &o.sixteen()[0])
 				}

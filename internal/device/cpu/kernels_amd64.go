@@ -332,6 +332,16 @@ func weightGradF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //go:noescape
 func outputF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x5AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       1
+//
+//go:noescape
+func pastF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF3x5AVX512 is a transformFunc of the matrix
 //
 //	-2       4     5/2      -5    -1/2       1       0
@@ -391,6 +401,15 @@ func weightGradF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //go:noescape
 func outputF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF3x5AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2       0
+//	0       1       1       4       4     1/4       1
+//
+//go:noescape
+func pastF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x5AVX512 is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -445,6 +464,14 @@ func weightGradF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //
 //go:noescape
 func outputF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x5AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       1
+//
+//go:noescape
+func pastF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF6x3AVX512 is a transformFunc of the matrix
 //
@@ -509,6 +536,18 @@ func weightGradF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //go:noescape
 func outputF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF6x3AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       0
+//	0       1       1      16      16    1/16    1/16       0
+//	0       1      -1      32     -32    1/32   -1/32       1
+//
+//go:noescape
+func pastF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF4x3AVX512 is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -564,6 +603,16 @@ func weightGradF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //go:noescape
 func outputF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x3AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       0
+//	0       1       1       4       4       0
+//	0       1      -1       8      -8       1
+//
+//go:noescape
+func pastF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x3AVX512 is a transformFunc of the matrix
 //
 //	-1       0       1       0
@@ -610,6 +659,14 @@ func weightGradF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //
 //go:noescape
 func outputF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x3AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       0
+//	0       1      -1       1
+//
+//go:noescape
+func pastF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF3x3AVX512 is a transformFunc of the matrix
 //
@@ -661,6 +718,15 @@ func weightGradF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //
 //go:noescape
 func outputF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF3x3AVX512 is a pastFunc of the matrix
+//
+//	1       1       1       1       0
+//	0       1      -1       2       0
+//	0       1       1       4       1
+//
+//go:noescape
+func pastF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
@@ -810,6 +876,16 @@ func weightGradF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x5AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       1
+//
+//go:noescape
+func pastF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF3x5AVX2 is a transformFunc of the matrix
 //
 //	-2       4     5/2      -5    -1/2       1       0
@@ -869,6 +945,15 @@ func weightGradF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF3x5AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2       0
+//	0       1       1       4       4     1/4       1
+//
+//go:noescape
+func pastF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x5AVX2 is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -923,6 +1008,14 @@ func weightGradF2x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF2x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x5AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       1
+//
+//go:noescape
+func pastF2x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF6x3AVX2 is a transformFunc of the matrix
 //
@@ -987,6 +1080,18 @@ func weightGradF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF6x3AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       0
+//	0       1       1      16      16    1/16    1/16       0
+//	0       1      -1      32     -32    1/32   -1/32       1
+//
+//go:noescape
+func pastF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF4x3AVX2 is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -1042,6 +1147,16 @@ func weightGradF4x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF4x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x3AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       0
+//	0       1       1       4       4       0
+//	0       1      -1       8      -8       1
+//
+//go:noescape
+func pastF4x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x3AVX2 is a transformFunc of the matrix
 //
 //	-1       0       1       0
@@ -1088,6 +1203,14 @@ func weightGradF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x3AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       0
+//	0       1      -1       1
+//
+//go:noescape
+func pastF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF3x3AVX2 is a transformFunc of the matrix
 //
@@ -1139,3 +1262,12 @@ func weightGradF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF3x3AVX2 is a pastFunc of the matrix
+//
+//	1       1       1       1       0
+//	0       1      -1       2       0
+//	0       1       1       4       1
+//
+//go:noescape
+func pastF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)

@@ -7252,6 +7252,92 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF4x5AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), SI
+	MOVQ         dstNext+32(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         srcNext+40(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (DI)(CX*4), R8
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c1over2<>+0(SB), Z1
+	VBROADCASTSS c4<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	VBROADCASTSS c8<>+0(SB), Z4
+	VBROADCASTSS c1over8<>+0(SB), Z5
+	MOVQ         bias+56(FP), R11
+	VMOVUPS      (R11), Z6
+	MOVQ         moments+64(FP), R11
+
+vector:
+	VMOVUPS     (DI), Z7
+	VMOVUPS     (DI)(CX*1), Z8
+	VMOVUPS     (DI)(CX*2), Z9
+	VMOVUPS     (DI)(SI*1), Z10
+	VMOVUPS     (R8), Z11
+	VMOVUPS     (R8)(CX*1), Z12
+	VMOVUPS     (R8)(CX*2), Z13
+	VMOVUPS     (R8)(SI*1), Z14
+	VADDPS      Z9, Z8, Z15
+	VSUBPS      Z9, Z8, Z8
+	VADDPS      Z11, Z10, Z9
+	VSUBPS      Z11, Z10, Z10
+	VADDPS      Z13, Z12, Z11
+	VSUBPS      Z13, Z12, Z12
+	VADDPS      Z9, Z11, Z13
+	VADDPS      Z15, Z13, Z13
+	VADDPS      Z7, Z13, Z13
+	VADDPS      Z6, Z13, Z13
+	VMOVNTPS    Z13, (BX)
+	VMOVUPS     (R11), Z7
+	VSUBPS      Z7, Z13, Z13
+	VMULPS      Z13, Z13, Z16
+	VMOVAPS     Z8, Z17
+	VFMADD231PS Z0, Z10, Z17
+	VFMADD231PS Z1, Z12, Z17
+	VADDPS      Z6, Z17, Z17
+	VMOVNTPS    Z17, (BX)(AX*1)
+	VSUBPS      Z7, Z17, Z17
+	VADDPS      Z17, Z13, Z13
+	VFMADD231PS Z17, Z17, Z16
+	VMOVAPS     Z15, Z15
+	VFMADD231PS Z2, Z9, Z15
+	VFMADD231PS Z3, Z11, Z15
+	VADDPS      Z6, Z15, Z15
+	VMOVNTPS    Z15, (BX)(AX*2)
+	VSUBPS      Z7, Z15, Z15
+	VADDPS      Z15, Z13, Z13
+	VFMADD231PS Z15, Z15, Z16
+	VADDPS      Z8, Z14, Z8
+	VFMADD231PS Z4, Z10, Z8
+	VFMADD231PS Z5, Z12, Z8
+	VADDPS      Z6, Z8, Z8
+	VMOVNTPS    Z8, (BX)(DX*1)
+	VSUBPS      Z7, Z8, Z8
+	VADDPS      Z8, Z13, Z13
+	VFMADD231PS Z8, Z8, Z16
+	VADDPS      64(R11), Z13, Z13
+	VMOVUPS     Z13, 64(R11)
+	VADDPS      128(R11), Z16, Z16
+	VMOVUPS     Z16, 128(R11)
+	ADDQ        R9, BX
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF3x5AVX512(SB), NOSPLIT, $0-56
@@ -7762,6 +7848,79 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF3x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF3x5AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c1over2<>+0(SB), Z1
+	VBROADCASTSS c4<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	MOVQ         bias+56(FP), R10
+	VMOVUPS      (R10), Z4
+	MOVQ         moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Z5
+	VMOVUPS     (SI)(CX*1), Z6
+	VMOVUPS     (SI)(CX*2), Z7
+	VMOVUPS     (SI)(BX*1), Z8
+	VMOVUPS     (DI), Z9
+	VMOVUPS     (DI)(CX*1), Z10
+	VMOVUPS     (DI)(CX*2), Z11
+	VADDPS      Z7, Z6, Z12
+	VSUBPS      Z7, Z6, Z6
+	VADDPS      Z9, Z8, Z7
+	VSUBPS      Z9, Z8, Z8
+	VADDPS      Z7, Z10, Z9
+	VADDPS      Z12, Z9, Z9
+	VADDPS      Z5, Z9, Z9
+	VADDPS      Z4, Z9, Z9
+	VMOVNTPS    Z9, (DX)
+	VMOVUPS     (R10), Z5
+	VSUBPS      Z5, Z9, Z9
+	VMULPS      Z9, Z9, Z13
+	VMOVAPS     Z6, Z6
+	VFMADD231PS Z0, Z8, Z6
+	VFMADD231PS Z1, Z10, Z6
+	VADDPS      Z4, Z6, Z6
+	VMOVNTPS    Z6, (DX)(AX*1)
+	VSUBPS      Z5, Z6, Z6
+	VADDPS      Z6, Z9, Z9
+	VFMADD231PS Z6, Z6, Z13
+	VADDPS      Z12, Z11, Z6
+	VFMADD231PS Z2, Z7, Z6
+	VFMADD231PS Z3, Z10, Z6
+	VADDPS      Z4, Z6, Z6
+	VMOVNTPS    Z6, (DX)(AX*2)
+	VSUBPS      Z5, Z6, Z6
+	VADDPS      Z6, Z9, Z9
+	VFMADD231PS Z6, Z6, Z13
+	VADDPS      64(R10), Z9, Z9
+	VMOVUPS     Z9, 64(R10)
+	VADDPS      128(R10), Z13, Z13
+	VMOVUPS     Z13, 128(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF2x5AVX512(SB), NOSPLIT, $0-56
@@ -8079,6 +8238,65 @@ vector:
 	ADDQ        R9, DI
 	DECQ        n+48(FP)
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF2x5AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	MOVQ         bias+56(FP), R10
+	VMOVUPS      (R10), Z1
+	MOVQ         moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Z2
+	VMOVUPS     (SI)(CX*1), Z3
+	VMOVUPS     (SI)(CX*2), Z4
+	VMOVUPS     (SI)(BX*1), Z5
+	VMOVUPS     (DI), Z6
+	VMOVUPS     (DI)(CX*1), Z7
+	VADDPS      Z4, Z3, Z8
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z5, Z4
+	VSUBPS      Z6, Z5, Z5
+	VADDPS      Z8, Z4, Z4
+	VADDPS      Z2, Z4, Z4
+	VADDPS      Z1, Z4, Z4
+	VMOVNTPS    Z4, (DX)
+	VMOVUPS     (R10), Z2
+	VSUBPS      Z2, Z4, Z4
+	VMULPS      Z4, Z4, Z6
+	VADDPS      Z3, Z7, Z3
+	VFMADD231PS Z0, Z5, Z3
+	VADDPS      Z1, Z3, Z3
+	VMOVNTPS    Z3, (DX)(AX*1)
+	VSUBPS      Z2, Z3, Z3
+	VADDPS      Z3, Z4, Z4
+	VFMADD231PS Z3, Z3, Z6
+	VADDPS      64(R10), Z4, Z4
+	VMOVUPS     Z4, 64(R10)
+	VADDPS      128(R10), Z6, Z6
+	VMOVUPS     Z6, 128(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -8490,6 +8708,114 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF6x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF6x3AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c1over2<>+0(SB), Z1
+	VBROADCASTSS c4<>+0(SB), Z2
+	VBROADCASTSS c1over4<>+0(SB), Z3
+	VBROADCASTSS c8<>+0(SB), Z4
+	VBROADCASTSS c1over8<>+0(SB), Z5
+	VBROADCASTSS c16<>+0(SB), Z6
+	VBROADCASTSS c1over16<>+0(SB), Z7
+	VBROADCASTSS c32<>+0(SB), Z8
+	VBROADCASTSS c1over32<>+0(SB), Z9
+	MOVQ         bias+56(FP), R12
+	VMOVUPS      (R12), Z10
+	MOVQ         moments+64(FP), R12
+
+vector:
+	VMOVUPS     (R8), Z11
+	VMOVUPS     (R8)(CX*1), Z12
+	VMOVUPS     (R8)(CX*2), Z13
+	VMOVUPS     (R8)(DI*1), Z14
+	VMOVUPS     (R9), Z15
+	VMOVUPS     (R9)(CX*1), Z16
+	VMOVUPS     (R9)(CX*2), Z17
+	VMOVUPS     (R9)(DI*1), Z18
+	VADDPS      Z13, Z12, Z19
+	VSUBPS      Z13, Z12, Z12
+	VADDPS      Z15, Z14, Z13
+	VSUBPS      Z15, Z14, Z14
+	VADDPS      Z17, Z16, Z15
+	VSUBPS      Z17, Z16, Z16
+	VADDPS      Z13, Z15, Z17
+	VADDPS      Z19, Z17, Z17
+	VADDPS      Z11, Z17, Z17
+	VADDPS      Z10, Z17, Z17
+	VMOVNTPS    Z17, (BX)
+	VMOVUPS     (R12), Z11
+	VSUBPS      Z11, Z17, Z17
+	VMULPS      Z17, Z17, Z20
+	VMOVAPS     Z12, Z21
+	VFMADD231PS Z0, Z14, Z21
+	VFMADD231PS Z1, Z16, Z21
+	VADDPS      Z10, Z21, Z21
+	VMOVNTPS    Z21, (BX)(AX*1)
+	VSUBPS      Z11, Z21, Z21
+	VADDPS      Z21, Z17, Z17
+	VFMADD231PS Z21, Z21, Z20
+	VMOVAPS     Z19, Z21
+	VFMADD231PS Z2, Z13, Z21
+	VFMADD231PS Z3, Z15, Z21
+	VADDPS      Z10, Z21, Z21
+	VMOVNTPS    Z21, (BX)(AX*2)
+	VSUBPS      Z11, Z21, Z21
+	VADDPS      Z21, Z17, Z17
+	VFMADD231PS Z21, Z21, Z20
+	VMOVAPS     Z12, Z21
+	VFMADD231PS Z4, Z14, Z21
+	VFMADD231PS Z5, Z16, Z21
+	VADDPS      Z10, Z21, Z21
+	VMOVNTPS    Z21, (BX)(DX*1)
+	VSUBPS      Z11, Z21, Z21
+	VADDPS      Z21, Z17, Z17
+	VFMADD231PS Z21, Z21, Z20
+	VMOVAPS     Z19, Z19
+	VFMADD231PS Z6, Z13, Z19
+	VFMADD231PS Z7, Z15, Z19
+	VADDPS      Z10, Z19, Z19
+	VMOVNTPS    Z19, (SI)
+	VSUBPS      Z11, Z19, Z19
+	VADDPS      Z19, Z17, Z17
+	VFMADD231PS Z19, Z19, Z20
+	VADDPS      Z12, Z18, Z12
+	VFMADD231PS Z8, Z14, Z12
+	VFMADD231PS Z9, Z16, Z12
+	VADDPS      Z10, Z12, Z12
+	VMOVNTPS    Z12, (SI)(AX*1)
+	VSUBPS      Z11, Z12, Z12
+	VADDPS      Z12, Z17, Z17
+	VFMADD231PS Z12, Z12, Z20
+	VADDPS      64(R12), Z17, Z17
+	VMOVUPS     Z17, 64(R12)
+	VADDPS      128(R12), Z20, Z20
+	VMOVUPS     Z20, 128(R12)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF4x3AVX512(SB), NOSPLIT, $0-56
@@ -8764,6 +9090,81 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF4x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF4x3AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), SI
+	MOVQ         dstNext+32(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         srcNext+40(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (DI)(CX*4), R8
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	VBROADCASTSS c8<>+0(SB), Z2
+	MOVQ         bias+56(FP), R11
+	VMOVUPS      (R11), Z3
+	MOVQ         moments+64(FP), R11
+
+vector:
+	VMOVUPS     (DI), Z4
+	VMOVUPS     (DI)(CX*1), Z5
+	VMOVUPS     (DI)(CX*2), Z6
+	VMOVUPS     (DI)(SI*1), Z7
+	VMOVUPS     (R8), Z8
+	VMOVUPS     (R8)(CX*1), Z9
+	VADDPS      Z6, Z5, Z10
+	VSUBPS      Z6, Z5, Z5
+	VADDPS      Z8, Z7, Z6
+	VSUBPS      Z8, Z7, Z7
+	VADDPS      Z10, Z6, Z8
+	VADDPS      Z4, Z8, Z8
+	VADDPS      Z3, Z8, Z8
+	VMOVNTPS    Z8, (BX)
+	VMOVUPS     (R11), Z4
+	VSUBPS      Z4, Z8, Z8
+	VMULPS      Z8, Z8, Z11
+	VMOVAPS     Z5, Z12
+	VFMADD231PS Z0, Z7, Z12
+	VADDPS      Z3, Z12, Z12
+	VMOVNTPS    Z12, (BX)(AX*1)
+	VSUBPS      Z4, Z12, Z12
+	VADDPS      Z12, Z8, Z8
+	VFMADD231PS Z12, Z12, Z11
+	VMOVAPS     Z10, Z10
+	VFMADD231PS Z1, Z6, Z10
+	VADDPS      Z3, Z10, Z10
+	VMOVNTPS    Z10, (BX)(AX*2)
+	VSUBPS      Z4, Z10, Z10
+	VADDPS      Z10, Z8, Z8
+	VFMADD231PS Z10, Z10, Z11
+	VADDPS      Z5, Z9, Z5
+	VFMADD231PS Z2, Z7, Z5
+	VADDPS      Z3, Z5, Z5
+	VMOVNTPS    Z5, (BX)(DX*1)
+	VSUBPS      Z4, Z5, Z5
+	VADDPS      Z5, Z8, Z8
+	VFMADD231PS Z5, Z5, Z11
+	VADDPS      64(R11), Z8, Z8
+	VMOVUPS     Z8, 64(R11)
+	VADDPS      128(R11), Z11, Z11
+	VMOVUPS     Z11, 128(R11)
+	ADDQ        R9, BX
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF2x3AVX512(SB), NOSPLIT, $0-56
@@ -8952,6 +9353,56 @@ vector:
 	ADDQ    R8, SI
 	DECQ    n+48(FP)
 	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func pastF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF2x3AVX512(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    srcNext+40(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	MOVQ    bias+56(FP), R9
+	VMOVUPS (R9), Z0
+	MOVQ    moments+64(FP), R9
+
+vector:
+	VMOVUPS     (SI), Z1
+	VMOVUPS     (SI)(CX*1), Z2
+	VMOVUPS     (SI)(CX*2), Z3
+	VMOVUPS     (SI)(BX*1), Z4
+	VADDPS      Z3, Z2, Z5
+	VSUBPS      Z3, Z2, Z2
+	VADDPS      Z1, Z5, Z1
+	VADDPS      Z0, Z1, Z1
+	VMOVNTPS    Z1, (DX)
+	VMOVUPS     (R9), Z3
+	VSUBPS      Z3, Z1, Z1
+	VMULPS      Z1, Z1, Z5
+	VADDPS      Z2, Z4, Z2
+	VADDPS      Z0, Z2, Z2
+	VMOVNTPS    Z2, (DX)(AX*1)
+	VSUBPS      Z3, Z2, Z2
+	VADDPS      Z2, Z1, Z1
+	VFMADD231PS Z2, Z2, Z5
+	VADDPS      64(R9), Z1, Z1
+	VMOVUPS     Z1, 64(R9)
+	VADDPS      128(R9), Z5, Z5
+	VMOVUPS     Z5, 128(R9)
+	ADDQ        DI, DX
+	ADDQ        R8, SI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -9209,6 +9660,70 @@ vector:
 	ADDQ        R9, DI
 	DECQ        n+48(FP)
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pastF3x3AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	MOVQ         bias+56(FP), R10
+	VMOVUPS      (R10), Z2
+	MOVQ         moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Z3
+	VMOVUPS     (SI)(CX*1), Z4
+	VMOVUPS     (SI)(CX*2), Z5
+	VMOVUPS     (SI)(BX*1), Z6
+	VMOVUPS     (DI), Z7
+	VADDPS      Z5, Z4, Z8
+	VSUBPS      Z5, Z4, Z4
+	VADDPS      Z8, Z6, Z5
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z2, Z5, Z5
+	VMOVNTPS    Z5, (DX)
+	VMOVUPS     (R10), Z3
+	VSUBPS      Z3, Z5, Z5
+	VMULPS      Z5, Z5, Z9
+	VMOVAPS     Z4, Z4
+	VFMADD231PS Z0, Z6, Z4
+	VADDPS      Z2, Z4, Z4
+	VMOVNTPS    Z4, (DX)(AX*1)
+	VSUBPS      Z3, Z4, Z4
+	VADDPS      Z4, Z5, Z5
+	VFMADD231PS Z4, Z4, Z9
+	VADDPS      Z8, Z7, Z4
+	VFMADD231PS Z1, Z6, Z4
+	VADDPS      Z2, Z4, Z4
+	VMOVNTPS    Z4, (DX)(AX*2)
+	VSUBPS      Z3, Z4, Z4
+	VADDPS      Z4, Z5, Z5
+	VFMADD231PS Z4, Z4, Z9
+	VADDPS      64(R10), Z5, Z5
+	VMOVUPS     Z5, 64(R10)
+	VADDPS      128(R10), Z9, Z9
+	VMOVUPS     Z9, 128(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -11367,6 +11882,137 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF4x5AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), SI
+	MOVQ    dstNext+32(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    srcNext+40(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), DI
+	LEAQ    (DI)(CX*4), R8
+	MOVQ    bias+56(FP), R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	MOVQ    moments+64(FP), R11
+
+vector:
+	VMOVUPS     (DI), Y2
+	VMOVUPS     (DI)(CX*1), Y3
+	VMOVUPS     (DI)(CX*2), Y4
+	VMOVUPS     (DI)(SI*1), Y5
+	VMOVUPS     (R8), Y6
+	VMOVUPS     (R8)(CX*1), Y7
+	VMOVUPS     (R8)(CX*2), Y8
+	VMOVUPS     (R8)(SI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVNTPS    Y8, (BX)
+	VMOVUPS     (R11), Y2
+	VSUBPS      Y2, Y8, Y8
+	VMULPS      Y8, Y8, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c2<>+0(SB), Y5, Y12
+	VFMADD231PS c1over2<>+0(SB), Y7, Y12
+	VADDPS      Y0, Y12, Y12
+	VMOVNTPS    Y12, (BX)(AX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y10
+	VFMADD231PS c4<>+0(SB), Y4, Y10
+	VFMADD231PS c1over4<>+0(SB), Y6, Y10
+	VADDPS      Y0, Y10, Y10
+	VMOVNTPS    Y10, (BX)(AX*2)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y8, Y8
+	VFMADD231PS Y10, Y10, Y11
+	VADDPS      Y3, Y9, Y3
+	VFMADD231PS c8<>+0(SB), Y5, Y3
+	VFMADD231PS c1over8<>+0(SB), Y7, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (BX)(DX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS Y3, Y3, Y11
+	VADDPS      64(R11), Y8, Y8
+	VMOVUPS     Y8, 64(R11)
+	VADDPS      128(R11), Y11, Y11
+	VMOVUPS     Y11, 128(R11)
+	VMOVUPS     32(DI), Y2
+	VMOVUPS     32(DI)(CX*1), Y3
+	VMOVUPS     32(DI)(CX*2), Y4
+	VMOVUPS     32(DI)(SI*1), Y5
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     32(R8)(CX*1), Y7
+	VMOVUPS     32(R8)(CX*2), Y8
+	VMOVUPS     32(R8)(SI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVNTPS    Y8, 32(BX)
+	VMOVUPS     32(R11), Y2
+	VSUBPS      Y2, Y8, Y8
+	VMULPS      Y8, Y8, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c2<>+0(SB), Y5, Y12
+	VFMADD231PS c1over2<>+0(SB), Y7, Y12
+	VADDPS      Y1, Y12, Y12
+	VMOVNTPS    Y12, 32(BX)(AX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y10
+	VFMADD231PS c4<>+0(SB), Y4, Y10
+	VFMADD231PS c1over4<>+0(SB), Y6, Y10
+	VADDPS      Y1, Y10, Y10
+	VMOVNTPS    Y10, 32(BX)(AX*2)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y8, Y8
+	VFMADD231PS Y10, Y10, Y11
+	VADDPS      Y3, Y9, Y3
+	VFMADD231PS c8<>+0(SB), Y5, Y3
+	VFMADD231PS c1over8<>+0(SB), Y7, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(BX)(DX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS Y3, Y3, Y11
+	VADDPS      96(R11), Y8, Y8
+	VMOVUPS     Y8, 96(R11)
+	VADDPS      160(R11), Y11, Y11
+	VMOVUPS     Y11, 160(R11)
+	ADDQ        R9, BX
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, FMA3
 TEXT ·dataF3x5AVX2(SB), NOSPLIT, $0-56
@@ -11868,6 +12514,115 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF3x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF3x5AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    srcNext+40(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	LEAQ    (SI)(CX*4), DI
+	MOVQ    bias+56(FP), R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	MOVQ    moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VMOVUPS     (DI), Y6
+	VMOVUPS     (DI)(CX*1), Y7
+	VMOVUPS     (DI)(CX*2), Y8
+	VADDPS      Y4, Y3, Y9
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y4, Y7, Y6
+	VADDPS      Y9, Y6, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y0, Y6, Y6
+	VMOVNTPS    Y6, (DX)
+	VMOVUPS     (R10), Y2
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y6, Y6, Y10
+	VMOVAPS     Y3, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VFMADD231PS c1over2<>+0(SB), Y7, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y10
+	VADDPS      Y9, Y8, Y3
+	VFMADD231PS c4<>+0(SB), Y4, Y3
+	VFMADD231PS c1over4<>+0(SB), Y7, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*2)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y10
+	VADDPS      64(R10), Y6, Y6
+	VMOVUPS     Y6, 64(R10)
+	VADDPS      128(R10), Y10, Y10
+	VMOVUPS     Y10, 128(R10)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VMOVUPS     32(DI), Y6
+	VMOVUPS     32(DI)(CX*1), Y7
+	VMOVUPS     32(DI)(CX*2), Y8
+	VADDPS      Y4, Y3, Y9
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y4, Y7, Y6
+	VADDPS      Y9, Y6, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y1, Y6, Y6
+	VMOVNTPS    Y6, 32(DX)
+	VMOVUPS     32(R10), Y2
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y6, Y6, Y10
+	VMOVAPS     Y3, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VFMADD231PS c1over2<>+0(SB), Y7, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y10
+	VADDPS      Y9, Y8, Y3
+	VFMADD231PS c4<>+0(SB), Y4, Y3
+	VFMADD231PS c1over4<>+0(SB), Y7, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*2)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y10
+	VADDPS      96(R10), Y6, Y6
+	VMOVUPS     Y6, 96(R10)
+	VADDPS      160(R10), Y10, Y10
+	VMOVUPS     Y10, 160(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF2x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, FMA3
 TEXT ·dataF2x5AVX2(SB), NOSPLIT, $0-56
@@ -12254,6 +13009,93 @@ vector:
 	ADDQ        R9, DI
 	DECQ        n+48(FP)
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF2x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF2x5AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    srcNext+40(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	LEAQ    (SI)(CX*4), DI
+	MOVQ    bias+56(FP), R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	MOVQ    moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VMOVUPS     (DI), Y6
+	VMOVUPS     (DI)(CX*1), Y7
+	VADDPS      Y4, Y3, Y8
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y0, Y4, Y4
+	VMOVNTPS    Y4, (DX)
+	VMOVUPS     (R10), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y6
+	VADDPS      Y3, Y7, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y6
+	VADDPS      64(R10), Y4, Y4
+	VMOVUPS     Y4, 64(R10)
+	VADDPS      128(R10), Y6, Y6
+	VMOVUPS     Y6, 128(R10)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VMOVUPS     32(DI), Y6
+	VMOVUPS     32(DI)(CX*1), Y7
+	VADDPS      Y4, Y3, Y8
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y4, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VMOVNTPS    Y4, 32(DX)
+	VMOVUPS     32(R10), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y6
+	VADDPS      Y3, Y7, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y6
+	VADDPS      96(R10), Y4, Y4
+	VMOVUPS     Y4, 96(R10)
+	VADDPS      160(R10), Y6, Y6
+	VMOVUPS     Y6, 160(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -12770,6 +13612,171 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF6x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF6x3AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    dstNext+32(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    srcNext+40(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), R8
+	LEAQ    (BX)(AX*4), SI
+	LEAQ    (R8)(CX*4), R9
+	MOVQ    bias+56(FP), R12
+	VMOVUPS (R12), Y0
+	VMOVUPS 32(R12), Y1
+	MOVQ    moments+64(FP), R12
+
+vector:
+	VMOVUPS     (R8), Y2
+	VMOVUPS     (R8)(CX*1), Y3
+	VMOVUPS     (R8)(CX*2), Y4
+	VMOVUPS     (R8)(DI*1), Y5
+	VMOVUPS     (R9), Y6
+	VMOVUPS     (R9)(CX*1), Y7
+	VMOVUPS     (R9)(CX*2), Y8
+	VMOVUPS     (R9)(DI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVNTPS    Y8, (BX)
+	VMOVUPS     (R12), Y2
+	VSUBPS      Y2, Y8, Y8
+	VMULPS      Y8, Y8, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c2<>+0(SB), Y5, Y12
+	VFMADD231PS c1over2<>+0(SB), Y7, Y12
+	VADDPS      Y0, Y12, Y12
+	VMOVNTPS    Y12, (BX)(AX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y12
+	VFMADD231PS c4<>+0(SB), Y4, Y12
+	VFMADD231PS c1over4<>+0(SB), Y6, Y12
+	VADDPS      Y0, Y12, Y12
+	VMOVNTPS    Y12, (BX)(AX*2)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c8<>+0(SB), Y5, Y12
+	VFMADD231PS c1over8<>+0(SB), Y7, Y12
+	VADDPS      Y0, Y12, Y12
+	VMOVNTPS    Y12, (BX)(DX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y10
+	VFMADD231PS c16<>+0(SB), Y4, Y10
+	VFMADD231PS c1over16<>+0(SB), Y6, Y10
+	VADDPS      Y0, Y10, Y10
+	VMOVNTPS    Y10, (SI)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y8, Y8
+	VFMADD231PS Y10, Y10, Y11
+	VADDPS      Y3, Y9, Y3
+	VFMADD231PS c32<>+0(SB), Y5, Y3
+	VFMADD231PS c1over32<>+0(SB), Y7, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (SI)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS Y3, Y3, Y11
+	VADDPS      64(R12), Y8, Y8
+	VMOVUPS     Y8, 64(R12)
+	VADDPS      128(R12), Y11, Y11
+	VMOVUPS     Y11, 128(R12)
+	VMOVUPS     32(R8), Y2
+	VMOVUPS     32(R8)(CX*1), Y3
+	VMOVUPS     32(R8)(CX*2), Y4
+	VMOVUPS     32(R8)(DI*1), Y5
+	VMOVUPS     32(R9), Y6
+	VMOVUPS     32(R9)(CX*1), Y7
+	VMOVUPS     32(R9)(CX*2), Y8
+	VMOVUPS     32(R9)(DI*1), Y9
+	VADDPS      Y4, Y3, Y10
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y7, Y6
+	VSUBPS      Y8, Y7, Y7
+	VADDPS      Y4, Y6, Y8
+	VADDPS      Y10, Y8, Y8
+	VADDPS      Y2, Y8, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVNTPS    Y8, 32(BX)
+	VMOVUPS     32(R12), Y2
+	VSUBPS      Y2, Y8, Y8
+	VMULPS      Y8, Y8, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c2<>+0(SB), Y5, Y12
+	VFMADD231PS c1over2<>+0(SB), Y7, Y12
+	VADDPS      Y1, Y12, Y12
+	VMOVNTPS    Y12, 32(BX)(AX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y12
+	VFMADD231PS c4<>+0(SB), Y4, Y12
+	VFMADD231PS c1over4<>+0(SB), Y6, Y12
+	VADDPS      Y1, Y12, Y12
+	VMOVNTPS    Y12, 32(BX)(AX*2)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y3, Y12
+	VFMADD231PS c8<>+0(SB), Y5, Y12
+	VFMADD231PS c1over8<>+0(SB), Y7, Y12
+	VADDPS      Y1, Y12, Y12
+	VMOVNTPS    Y12, 32(BX)(DX*1)
+	VSUBPS      Y2, Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y12, Y11
+	VMOVAPS     Y10, Y10
+	VFMADD231PS c16<>+0(SB), Y4, Y10
+	VFMADD231PS c1over16<>+0(SB), Y6, Y10
+	VADDPS      Y1, Y10, Y10
+	VMOVNTPS    Y10, 32(SI)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y8, Y8
+	VFMADD231PS Y10, Y10, Y11
+	VADDPS      Y3, Y9, Y3
+	VFMADD231PS c32<>+0(SB), Y5, Y3
+	VFMADD231PS c1over32<>+0(SB), Y7, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(SI)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y8, Y8
+	VFMADD231PS Y3, Y3, Y11
+	VADDPS      96(R12), Y8, Y8
+	VMOVUPS     Y8, 96(R12)
+	VADDPS      160(R12), Y11, Y11
+	VMOVUPS     Y11, 160(R12)
+	ADDQ        R10, BX
+	ADDQ        R10, SI
+	ADDQ        R11, R8
+	ADDQ        R11, R9
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF4x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, FMA3
 TEXT ·dataF4x3AVX2(SB), NOSPLIT, $0-56
@@ -13151,6 +14158,121 @@ vector:
 	VZEROUPPER
 	RET
 
+// func pastF4x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF4x3AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), SI
+	MOVQ    dstNext+32(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    srcNext+40(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    dst+0(FP), BX
+	MOVQ    src+8(FP), DI
+	LEAQ    (DI)(CX*4), R8
+	MOVQ    bias+56(FP), R11
+	VMOVUPS (R11), Y0
+	VMOVUPS 32(R11), Y1
+	MOVQ    moments+64(FP), R11
+
+vector:
+	VMOVUPS     (DI), Y2
+	VMOVUPS     (DI)(CX*1), Y3
+	VMOVUPS     (DI)(CX*2), Y4
+	VMOVUPS     (DI)(SI*1), Y5
+	VMOVUPS     (R8), Y6
+	VMOVUPS     (R8)(CX*1), Y7
+	VADDPS      Y4, Y3, Y8
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y4, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y0, Y6, Y6
+	VMOVNTPS    Y6, (BX)
+	VMOVUPS     (R11), Y2
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y6, Y6, Y9
+	VMOVAPS     Y3, Y10
+	VFMADD231PS c2<>+0(SB), Y5, Y10
+	VADDPS      Y0, Y10, Y10
+	VMOVNTPS    Y10, (BX)(AX*1)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y6, Y6
+	VFMADD231PS Y10, Y10, Y9
+	VMOVAPS     Y8, Y8
+	VFMADD231PS c4<>+0(SB), Y4, Y8
+	VADDPS      Y0, Y8, Y8
+	VMOVNTPS    Y8, (BX)(AX*2)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y6, Y6
+	VFMADD231PS Y8, Y8, Y9
+	VADDPS      Y3, Y7, Y3
+	VFMADD231PS c8<>+0(SB), Y5, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (BX)(DX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y9
+	VADDPS      64(R11), Y6, Y6
+	VMOVUPS     Y6, 64(R11)
+	VADDPS      128(R11), Y9, Y9
+	VMOVUPS     Y9, 128(R11)
+	VMOVUPS     32(DI), Y2
+	VMOVUPS     32(DI)(CX*1), Y3
+	VMOVUPS     32(DI)(CX*2), Y4
+	VMOVUPS     32(DI)(SI*1), Y5
+	VMOVUPS     32(R8), Y6
+	VMOVUPS     32(R8)(CX*1), Y7
+	VADDPS      Y4, Y3, Y8
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y5, Y4
+	VSUBPS      Y6, Y5, Y5
+	VADDPS      Y8, Y4, Y6
+	VADDPS      Y2, Y6, Y6
+	VADDPS      Y1, Y6, Y6
+	VMOVNTPS    Y6, 32(BX)
+	VMOVUPS     32(R11), Y2
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y6, Y6, Y9
+	VMOVAPS     Y3, Y10
+	VFMADD231PS c2<>+0(SB), Y5, Y10
+	VADDPS      Y1, Y10, Y10
+	VMOVNTPS    Y10, 32(BX)(AX*1)
+	VSUBPS      Y2, Y10, Y10
+	VADDPS      Y10, Y6, Y6
+	VFMADD231PS Y10, Y10, Y9
+	VMOVAPS     Y8, Y8
+	VFMADD231PS c4<>+0(SB), Y4, Y8
+	VADDPS      Y1, Y8, Y8
+	VMOVNTPS    Y8, 32(BX)(AX*2)
+	VSUBPS      Y2, Y8, Y8
+	VADDPS      Y8, Y6, Y6
+	VFMADD231PS Y8, Y8, Y9
+	VADDPS      Y3, Y7, Y3
+	VFMADD231PS c8<>+0(SB), Y5, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(BX)(DX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y6, Y6
+	VFMADD231PS Y3, Y3, Y9
+	VADDPS      96(R11), Y6, Y6
+	VMOVUPS     Y6, 96(R11)
+	VADDPS      160(R11), Y9, Y9
+	VMOVUPS     Y9, 160(R11)
+	ADDQ        R9, BX
+	ADDQ        R10, DI
+	ADDQ        R10, R8
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func dataF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX
 TEXT ·dataF2x3AVX2(SB), NOSPLIT, $0-56
@@ -13405,6 +14527,79 @@ vector:
 	ADDQ    R8, SI
 	DECQ    n+48(FP)
 	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func pastF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF2x3AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    srcNext+40(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	MOVQ    bias+56(FP), R9
+	VMOVUPS (R9), Y0
+	VMOVUPS 32(R9), Y1
+	MOVQ    moments+64(FP), R9
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VADDPS      Y4, Y3, Y6
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y2, Y6, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVNTPS    Y2, (DX)
+	VMOVUPS     (R9), Y4
+	VSUBPS      Y4, Y2, Y2
+	VMULPS      Y2, Y2, Y6
+	VADDPS      Y3, Y5, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VFMADD231PS Y3, Y3, Y6
+	VADDPS      64(R9), Y2, Y2
+	VMOVUPS     Y2, 64(R9)
+	VADDPS      128(R9), Y6, Y6
+	VMOVUPS     Y6, 128(R9)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VADDPS      Y4, Y3, Y6
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y2, Y6, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVNTPS    Y2, 32(DX)
+	VMOVUPS     32(R9), Y4
+	VSUBPS      Y4, Y2, Y2
+	VMULPS      Y2, Y2, Y6
+	VADDPS      Y3, Y5, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VFMADD231PS Y3, Y3, Y6
+	VADDPS      96(R9), Y2, Y2
+	VMOVUPS     Y2, 96(R9)
+	VADDPS      160(R9), Y6, Y6
+	VMOVUPS     Y6, 160(R9)
+	ADDQ        DI, DX
+	ADDQ        R8, SI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET
 
@@ -13738,5 +14933,100 @@ vector:
 	ADDQ        R9, DI
 	DECQ        n+48(FP)
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func pastF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·pastF3x3AVX2(SB), NOSPLIT, $0-72
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    srcNext+40(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	LEAQ    (SI)(CX*4), DI
+	MOVQ    bias+56(FP), R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	MOVQ    moments+64(FP), R10
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VMOVUPS     (DI), Y6
+	VADDPS      Y4, Y3, Y7
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y7, Y5, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y0, Y4, Y4
+	VMOVNTPS    Y4, (DX)
+	VMOVUPS     (R10), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y8
+	VMOVAPS     Y3, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y8
+	VADDPS      Y7, Y6, Y3
+	VFMADD231PS c4<>+0(SB), Y5, Y3
+	VADDPS      Y0, Y3, Y3
+	VMOVNTPS    Y3, (DX)(AX*2)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y8
+	VADDPS      64(R10), Y4, Y4
+	VMOVUPS     Y4, 64(R10)
+	VADDPS      128(R10), Y8, Y8
+	VMOVUPS     Y8, 128(R10)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VMOVUPS     32(DI), Y6
+	VADDPS      Y4, Y3, Y7
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y7, Y5, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VMOVNTPS    Y4, 32(DX)
+	VMOVUPS     32(R10), Y2
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y4, Y4, Y8
+	VMOVAPS     Y3, Y3
+	VFMADD231PS c2<>+0(SB), Y5, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*1)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y8
+	VADDPS      Y7, Y6, Y3
+	VFMADD231PS c4<>+0(SB), Y5, Y3
+	VADDPS      Y1, Y3, Y3
+	VMOVNTPS    Y3, 32(DX)(AX*2)
+	VSUBPS      Y2, Y3, Y3
+	VADDPS      Y3, Y4, Y4
+	VFMADD231PS Y3, Y3, Y8
+	VADDPS      96(R10), Y4, Y4
+	VMOVUPS     Y4, 96(R10)
+	VADDPS      160(R10), Y8, Y8
+	VMOVUPS     Y8, 160(R10)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	SFENCE
 	VZEROUPPER
 	RET

@@ -152,6 +152,16 @@ func weightGradF4x5NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF4x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x5NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       1
+//
+//go:noescape
+func pastF4x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF3x5NEON is a transformFunc of the matrix
 //
 //	-2       4     5/2      -5    -1/2       1       0
@@ -211,6 +221,15 @@ func weightGradF3x5NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF3x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF3x5NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2       0
+//	0       1       1       4       4     1/4       1
+//
+//go:noescape
+func pastF3x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x5NEON is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -265,6 +284,14 @@ func weightGradF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x5NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       1
+//
+//go:noescape
+func pastF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF6x3NEON is a transformFunc of the matrix
 //
@@ -329,6 +356,18 @@ func weightGradF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF6x3NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       1       1       1       0
+//	0       1      -1       2      -2     1/2    -1/2       0
+//	0       1       1       4       4     1/4     1/4       0
+//	0       1      -1       8      -8     1/8    -1/8       0
+//	0       1       1      16      16    1/16    1/16       0
+//	0       1      -1      32     -32    1/32   -1/32       1
+//
+//go:noescape
+func pastF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF4x3NEON is a transformFunc of the matrix
 //
 //	4       0      -5       0       1       0
@@ -384,6 +423,16 @@ func weightGradF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //go:noescape
 func outputF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// pastF4x3NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       1       0
+//	0       1      -1       2      -2       0
+//	0       1       1       4       4       0
+//	0       1      -1       8      -8       1
+//
+//go:noescape
+func pastF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+
 // dataF2x3NEON is a transformFunc of the matrix
 //
 //	-1       0       1       0
@@ -430,6 +479,14 @@ func weightGradF2x3NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF2x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF2x3NEON is a pastFunc of the matrix
+//
+//	1       1       1       0
+//	0       1      -1       1
+//
+//go:noescape
+func pastF2x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
 
 // dataF3x3NEON is a transformFunc of the matrix
 //
@@ -481,3 +538,12 @@ func weightGradF3x3NEON(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF3x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// pastF3x3NEON is a pastFunc of the matrix
+//
+//	1       1       1       1       0
+//	0       1      -1       2       0
+//	0       1       1       4       1
+//
+//go:noescape
+func pastF3x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)

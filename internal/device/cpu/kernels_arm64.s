@@ -3762,6 +3762,262 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func pastF4x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF4x5NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R15
+	LSL $2, R15, R15
+	MOVD srcNext+40(FP), R14
+	LSL $2, R14, R14
+	MOVD dst+0(FP), R13
+	MOVD src+8(FP), R12
+	ADD R2<<0, R13, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R1<<0, R12, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FMOVQ 96(R0), F20
+	FMOVQ 32(R0), F19
+	FMOVQ 112(R0), F18
+	FMOVQ 48(R0), F17
+	FLDPQ 144(R0), (F16, F15)
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F14, F13)
+	FLDPQ 32(R0), (F12, F11)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R12), F0
+	FMOVQ (R8), F10
+	FMOVQ (R7), F3
+	FMOVQ (R6), F9
+	FMOVQ (R5), F2
+	FMOVQ (R4), F8
+	FMOVQ (R3), F1
+	FMOVQ (R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	FMOVQ F3, (R13)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, (R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R12), F0
+	FMOVQ 16(R8), F10
+	FMOVQ 16(R7), F3
+	FMOVQ 16(R6), F9
+	FMOVQ 16(R5), F2
+	FMOVQ 16(R4), F8
+	FMOVQ 16(R3), F1
+	FMOVQ 16(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FMOVQ F3, 16(R13)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	FMOVQ F6, 16(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R12), F0
+	FMOVQ 32(R8), F10
+	FMOVQ 32(R7), F3
+	FMOVQ 32(R6), F9
+	FMOVQ 32(R5), F2
+	FMOVQ 32(R4), F8
+	FMOVQ 32(R3), F1
+	FMOVQ 32(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, 32(R13)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
+	FMOVQ F6, 32(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R12), F0
+	FMOVQ 48(R8), F10
+	FMOVQ 48(R7), F3
+	FMOVQ 48(R6), F9
+	FMOVQ 48(R5), F2
+	FMOVQ 48(R4), F8
+	FMOVQ 48(R3), F1
+	FMOVQ 48(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R13)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	FMOVQ F6, 48(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R15, R13, R13
+	ADD R15, R11, R11
+	ADD R15, R10, R10
+	ADD R15, R9, R9
+	ADD R14, R12, R12
+	ADD R14, R8, R8
+	ADD R14, R7, R7
+	ADD R14, R6, R6
+	ADD R14, R5, R5
+	ADD R14, R4, R4
+	ADD R14, R3, R3
+	ADD R14, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func dataF3x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·dataF3x5NEON(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R0
@@ -4707,6 +4963,213 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func pastF3x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF3x5NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R13
+	LSL $2, R13, R13
+	MOVD srcNext+40(FP), R12
+	LSL $2, R12, R12
+	MOVD dst+0(FP), R11
+	MOVD src+8(FP), R10
+	ADD R2<<0, R11, R9
+	ADD R2<<0, R9, R8
+	ADD R1<<0, R10, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FMOVQ 96(R0), F16
+	FMOVQ 32(R0), F15
+	FMOVQ 112(R0), F14
+	FMOVQ 48(R0), F13
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F12, F11)
+	FLDPQ 32(R0), (F10, F9)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R10), F1
+	FMOVQ (R7), F0
+	FMOVQ (R6), F3
+	FMOVQ (R5), F8
+	FMOVQ (R4), F2
+	FMOVQ (R3), F7
+	FMOVQ (R2), F6
+	WORD $0x4e23d405 // fadd v5.4s, v0.4s, v3.4s
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x4e22d504 // fadd v4.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, (R11)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d4c0 // fadd v0.4s, v6.4s, v5.4s
+	WORD $0x4e2ecc80 // fmla v0.4s, v4.4s, v14.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R8)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R10), F1
+	FMOVQ 16(R7), F0
+	FMOVQ 16(R6), F3
+	FMOVQ 16(R5), F8
+	FMOVQ 16(R4), F2
+	FMOVQ 16(R3), F7
+	FMOVQ 16(R2), F6
+	WORD $0x4e23d405 // fadd v5.4s, v0.4s, v3.4s
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x4e22d504 // fadd v4.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R11)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d4c0 // fadd v0.4s, v6.4s, v5.4s
+	WORD $0x4e2ecc80 // fmla v0.4s, v4.4s, v14.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R8)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R10), F1
+	FMOVQ 32(R7), F0
+	FMOVQ 32(R6), F3
+	FMOVQ 32(R5), F8
+	FMOVQ 32(R4), F2
+	FMOVQ 32(R3), F7
+	FMOVQ 32(R2), F6
+	WORD $0x4e23d405 // fadd v5.4s, v0.4s, v3.4s
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x4e22d504 // fadd v4.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 32(R11)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d4c0 // fadd v0.4s, v6.4s, v5.4s
+	WORD $0x4e2ecc80 // fmla v0.4s, v4.4s, v14.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R8)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R10), F1
+	FMOVQ 48(R7), F0
+	FMOVQ 48(R6), F3
+	FMOVQ 48(R5), F8
+	FMOVQ 48(R4), F2
+	FMOVQ 48(R3), F7
+	FMOVQ 48(R2), F6
+	WORD $0x4e23d405 // fadd v5.4s, v0.4s, v3.4s
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x4e22d504 // fadd v4.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	FMOVQ F3, 48(R11)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e30cd00 // fmla v0.4s, v8.4s, v16.4s
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d4c0 // fadd v0.4s, v6.4s, v5.4s
+	WORD $0x4e2ecc80 // fmla v0.4s, v4.4s, v14.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R8)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R13, R11, R11
+	ADD R13, R9, R9
+	ADD R13, R8, R8
+	ADD R12, R10, R10
+	ADD R12, R7, R7
+	ADD R12, R6, R6
+	ADD R12, R5, R5
+	ADD R12, R4, R4
+	ADD R12, R3, R3
+	ADD R12, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func dataF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·dataF2x5NEON(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R0
@@ -5385,6 +5848,166 @@ vector:
 	ADD R9, R3, R3
 	ADD R9, R2, R2
 	ADD R9, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func pastF2x5NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF2x5NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R11
+	LSL $2, R11, R11
+	MOVD srcNext+40(FP), R10
+	LSL $2, R10, R10
+	MOVD dst+0(FP), R9
+	MOVD src+8(FP), R8
+	ADD R2<<0, R9, R7
+	ADD R1<<0, R8, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FMOVQ 96(R0), F11
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F10, F9)
+	FLDPQ 32(R0), (F8, F7)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R8), F6
+	FMOVQ (R6), F5
+	FMOVQ (R5), F0
+	FMOVQ (R4), F4
+	FMOVQ (R3), F3
+	FMOVQ (R2), F2
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e23d480 // fadd v0.4s, v4.4s, v3.4s
+	WORD $0x4ea3d484 // fsub v4.4s, v4.4s, v3.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, (R9)
+	FMOVQ (R1), F3
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x6e20dc01 // fmul v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x4e2bcc82 // fmla v2.4s, v4.4s, v11.4s
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, (R7)
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e22cc41 // fmla v1.4s, v2.4s, v2.4s
+	FMOVQ 64(R1), F2
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R8), F6
+	FMOVQ 16(R6), F5
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F3
+	FMOVQ 16(R2), F2
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e23d480 // fadd v0.4s, v4.4s, v3.4s
+	WORD $0x4ea3d484 // fsub v4.4s, v4.4s, v3.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 16(R9)
+	FMOVQ 16(R1), F3
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x6e20dc01 // fmul v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x4e2bcc82 // fmla v2.4s, v4.4s, v11.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	FMOVQ F2, 16(R7)
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e22cc41 // fmla v1.4s, v2.4s, v2.4s
+	FMOVQ 80(R1), F2
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R8), F6
+	FMOVQ 32(R6), F5
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F3
+	FMOVQ 32(R2), F2
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e23d480 // fadd v0.4s, v4.4s, v3.4s
+	WORD $0x4ea3d484 // fsub v4.4s, v4.4s, v3.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R9)
+	FMOVQ 32(R1), F3
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x6e20dc01 // fmul v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x4e2bcc82 // fmla v2.4s, v4.4s, v11.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	FMOVQ F2, 32(R7)
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e22cc41 // fmla v1.4s, v2.4s, v2.4s
+	FMOVQ 96(R1), F2
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R8), F6
+	FMOVQ 48(R6), F5
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F3
+	FMOVQ 48(R2), F2
+	WORD $0x4e20d4a1 // fadd v1.4s, v5.4s, v0.4s
+	WORD $0x4ea0d4a5 // fsub v5.4s, v5.4s, v0.4s
+	WORD $0x4e23d480 // fadd v0.4s, v4.4s, v3.4s
+	WORD $0x4ea3d484 // fsub v4.4s, v4.4s, v3.4s
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	WORD $0x4e26d400 // fadd v0.4s, v0.4s, v6.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	FMOVQ F0, 48(R9)
+	FMOVQ 48(R1), F3
+	WORD $0x4ea3d400 // fsub v0.4s, v0.4s, v3.4s
+	WORD $0x6e20dc01 // fmul v1.4s, v0.4s, v0.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x4e2bcc82 // fmla v2.4s, v4.4s, v11.4s
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	FMOVQ F2, 48(R7)
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e22cc41 // fmla v1.4s, v2.4s, v2.4s
+	FMOVQ 112(R1), F2
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	FMOVQ F0, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R11, R9, R9
+	ADD R11, R7, R7
+	ADD R10, R8, R8
+	ADD R10, R6, R6
+	ADD R10, R5, R5
+	ADD R10, R4, R4
+	ADD R10, R3, R3
+	ADD R10, R2, R2
 	MOVD n+48(FP), R0
 	SUB $1, R0, R0
 	MOVD R0, n+48(FP)
@@ -6371,6 +6994,334 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func pastF6x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF6x3NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R20
+	LSL $2, R20, R20
+	MOVD srcNext+40(FP), R19
+	LSL $2, R19, R19
+	MOVD dst+0(FP), R15
+	MOVD src+8(FP), R14
+	ADD R2<<0, R15, R13
+	ADD R2<<0, R13, R12
+	ADD R2<<0, R12, R11
+	ADD R2<<0, R11, R10
+	ADD R2<<0, R10, R9
+	ADD R1<<0, R14, R8
+	ADD R1<<0, R8, R7
+	ADD R1<<0, R7, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FMOVQ 96(R0), F24
+	FMOVQ 32(R0), F23
+	FMOVQ 112(R0), F22
+	FMOVQ 48(R0), F21
+	FLDPQ 144(R0), (F20, F19)
+	FMOVQ 592(R0), F18
+	FMOVQ 624(R0), F17
+	FMOVQ 608(R0), F16
+	FMOVQ 640(R0), F15
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F14, F13)
+	FLDPQ 32(R0), (F12, F11)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R14), F0
+	FMOVQ (R8), F10
+	FMOVQ (R7), F3
+	FMOVQ (R6), F9
+	FMOVQ (R5), F2
+	FMOVQ (R4), F8
+	FMOVQ (R3), F1
+	FMOVQ (R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	FMOVQ F3, (R15)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e38cd20 // fmla v0.4s, v9.4s, v24.4s
+	WORD $0x4e37cd00 // fmla v0.4s, v8.4s, v23.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R13)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e36cca0 // fmla v0.4s, v5.4s, v22.4s
+	WORD $0x4e35cc80 // fmla v0.4s, v4.4s, v21.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, (R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	FMOVQ F0, (R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R14), F0
+	FMOVQ 16(R8), F10
+	FMOVQ 16(R7), F3
+	FMOVQ 16(R6), F9
+	FMOVQ 16(R5), F2
+	FMOVQ 16(R4), F8
+	FMOVQ 16(R3), F1
+	FMOVQ 16(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	FMOVQ F3, 16(R15)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e38cd20 // fmla v0.4s, v9.4s, v24.4s
+	WORD $0x4e37cd00 // fmla v0.4s, v8.4s, v23.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R13)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e36cca0 // fmla v0.4s, v5.4s, v22.4s
+	WORD $0x4e35cc80 // fmla v0.4s, v4.4s, v21.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
+	FMOVQ F6, 16(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R14), F0
+	FMOVQ 32(R8), F10
+	FMOVQ 32(R7), F3
+	FMOVQ 32(R6), F9
+	FMOVQ 32(R5), F2
+	FMOVQ 32(R4), F8
+	FMOVQ 32(R3), F1
+	FMOVQ 32(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, 32(R15)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e38cd20 // fmla v0.4s, v9.4s, v24.4s
+	WORD $0x4e37cd00 // fmla v0.4s, v8.4s, v23.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R13)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e36cca0 // fmla v0.4s, v5.4s, v22.4s
+	WORD $0x4e35cc80 // fmla v0.4s, v4.4s, v21.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
+	FMOVQ F6, 32(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R14), F0
+	FMOVQ 48(R8), F10
+	FMOVQ 48(R7), F3
+	FMOVQ 48(R6), F9
+	FMOVQ 48(R5), F2
+	FMOVQ 48(R4), F8
+	FMOVQ 48(R3), F1
+	FMOVQ 48(R2), F7
+	WORD $0x4e23d546 // fadd v6.4s, v10.4s, v3.4s
+	WORD $0x4ea3d54a // fsub v10.4s, v10.4s, v3.4s
+	WORD $0x4e22d525 // fadd v5.4s, v9.4s, v2.4s
+	WORD $0x4ea2d529 // fsub v9.4s, v9.4s, v2.4s
+	WORD $0x4e21d504 // fadd v4.4s, v8.4s, v1.4s
+	WORD $0x4ea1d508 // fsub v8.4s, v8.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R15)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e38cd20 // fmla v0.4s, v9.4s, v24.4s
+	WORD $0x4e37cd00 // fmla v0.4s, v8.4s, v23.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R13)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4ea61cc0 // mov v0.16b, v6.16b
+	WORD $0x4e36cca0 // fmla v0.4s, v5.4s, v22.4s
+	WORD $0x4e35cc80 // fmla v0.4s, v4.4s, v21.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R12)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4eaa1d40 // mov v0.16b, v10.16b
+	WORD $0x4e34cd20 // fmla v0.4s, v9.4s, v20.4s
+	WORD $0x4e33cd00 // fmla v0.4s, v8.4s, v19.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R11)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e32cca6 // fmla v6.4s, v5.4s, v18.4s
+	WORD $0x4e31cc86 // fmla v6.4s, v4.4s, v17.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	FMOVQ F6, 48(R10)
+	WORD $0x4ea2d4c6 // fsub v6.4s, v6.4s, v2.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x4e26ccc1 // fmla v1.4s, v6.4s, v6.4s
+	WORD $0x4e2ad4e0 // fadd v0.4s, v7.4s, v10.4s
+	WORD $0x4e30cd20 // fmla v0.4s, v9.4s, v16.4s
+	WORD $0x4e2fcd00 // fmla v0.4s, v8.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R20, R15, R15
+	ADD R20, R13, R13
+	ADD R20, R12, R12
+	ADD R20, R11, R11
+	ADD R20, R10, R10
+	ADD R20, R9, R9
+	ADD R19, R14, R14
+	ADD R19, R8, R8
+	ADD R19, R7, R7
+	ADD R19, R6, R6
+	ADD R19, R5, R5
+	ADD R19, R4, R4
+	ADD R19, R3, R3
+	ADD R19, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func dataF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·dataF4x3NEON(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R0
@@ -7045,6 +7996,223 @@ vector:
 	CBNZ R0, vector
 	RET
 
+// func pastF4x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF4x3NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R13
+	LSL $2, R13, R13
+	MOVD srcNext+40(FP), R12
+	LSL $2, R12, R12
+	MOVD dst+0(FP), R11
+	MOVD src+8(FP), R10
+	ADD R2<<0, R11, R9
+	ADD R2<<0, R9, R8
+	ADD R2<<0, R8, R7
+	ADD R1<<0, R10, R6
+	ADD R1<<0, R6, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FLDPQ 96(R0), (F15, F14)
+	FMOVQ 144(R0), F13
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F12, F11)
+	FLDPQ 32(R0), (F10, F9)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R10), F0
+	FMOVQ (R6), F8
+	FMOVQ (R5), F2
+	FMOVQ (R4), F7
+	FMOVQ (R3), F1
+	FMOVQ (R2), F6
+	WORD $0x4e22d505 // fadd v5.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e21d4e4 // fadd v4.4s, v7.4s, v1.4s
+	WORD $0x4ea1d4e7 // fsub v7.4s, v7.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	FMOVQ F3, (R11)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4ea81d00 // mov v0.16b, v8.16b
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ecc85 // fmla v5.4s, v4.4s, v14.4s
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+	FMOVQ F5, (R8)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e28d4c0 // fadd v0.4s, v6.4s, v8.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	FMOVQ F0, (R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R10), F0
+	FMOVQ 16(R6), F8
+	FMOVQ 16(R5), F2
+	FMOVQ 16(R4), F7
+	FMOVQ 16(R3), F1
+	FMOVQ 16(R2), F6
+	WORD $0x4e22d505 // fadd v5.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e21d4e4 // fadd v4.4s, v7.4s, v1.4s
+	WORD $0x4ea1d4e7 // fsub v7.4s, v7.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R11)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4ea81d00 // mov v0.16b, v8.16b
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ecc85 // fmla v5.4s, v4.4s, v14.4s
+	WORD $0x4e2bd4a5 // fadd v5.4s, v5.4s, v11.4s
+	FMOVQ F5, 16(R8)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e28d4c0 // fadd v0.4s, v6.4s, v8.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	FMOVQ F0, 16(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R10), F0
+	FMOVQ 32(R6), F8
+	FMOVQ 32(R5), F2
+	FMOVQ 32(R4), F7
+	FMOVQ 32(R3), F1
+	FMOVQ 32(R2), F6
+	WORD $0x4e22d505 // fadd v5.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e21d4e4 // fadd v4.4s, v7.4s, v1.4s
+	WORD $0x4ea1d4e7 // fsub v7.4s, v7.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, 32(R11)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4ea81d00 // mov v0.16b, v8.16b
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ecc85 // fmla v5.4s, v4.4s, v14.4s
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s
+	FMOVQ F5, 32(R8)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e28d4c0 // fadd v0.4s, v6.4s, v8.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, 32(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R10), F0
+	FMOVQ 48(R6), F8
+	FMOVQ 48(R5), F2
+	FMOVQ 48(R4), F7
+	FMOVQ 48(R3), F1
+	FMOVQ 48(R2), F6
+	WORD $0x4e22d505 // fadd v5.4s, v8.4s, v2.4s
+	WORD $0x4ea2d508 // fsub v8.4s, v8.4s, v2.4s
+	WORD $0x4e21d4e4 // fadd v4.4s, v7.4s, v1.4s
+	WORD $0x4ea1d4e7 // fsub v7.4s, v7.4s, v1.4s
+	WORD $0x4e25d483 // fadd v3.4s, v4.4s, v5.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	FMOVQ F3, 48(R11)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4ea81d00 // mov v0.16b, v8.16b
+	WORD $0x4e2fcce0 // fmla v0.4s, v7.4s, v15.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R9)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e2ecc85 // fmla v5.4s, v4.4s, v14.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	FMOVQ F5, 48(R8)
+	WORD $0x4ea2d4a5 // fsub v5.4s, v5.4s, v2.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	WORD $0x4e25cca1 // fmla v1.4s, v5.4s, v5.4s
+	WORD $0x4e28d4c0 // fadd v0.4s, v6.4s, v8.4s
+	WORD $0x4e2dcce0 // fmla v0.4s, v7.4s, v13.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 48(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R13, R11, R11
+	ADD R13, R9, R9
+	ADD R13, R8, R8
+	ADD R13, R7, R7
+	ADD R12, R10, R10
+	ADD R12, R6, R6
+	ADD R12, R5, R5
+	ADD R12, R4, R4
+	ADD R12, R3, R3
+	ADD R12, R2, R2
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
 // func dataF2x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 TEXT ·dataF2x3NEON(SB), NOSPLIT, $0-56
 	MOVD dstStep+16(FP), R1
@@ -7444,6 +8612,136 @@ vector:
 	ADD R7, R3, R3
 	ADD R7, R2, R2
 	ADD R7, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func pastF2x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF2x3NEON(SB), NOSPLIT, $0-72
+	MOVD dstStep+16(FP), R1
+	LSL $2, R1, R1
+	MOVD srcStep+24(FP), R0
+	LSL $2, R0, R0
+	MOVD dstNext+32(FP), R9
+	LSL $2, R9, R9
+	MOVD srcNext+40(FP), R8
+	LSL $2, R8, R8
+	MOVD dst+0(FP), R7
+	MOVD src+8(FP), R6
+	ADD R1<<0, R7, R5
+	ADD R0<<0, R6, R4
+	ADD R0<<0, R4, R3
+	ADD R0<<0, R3, R2
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F8, F7)
+	FLDPQ 32(R0), (F6, F5)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R6), F2
+	FMOVQ (R4), F4
+	FMOVQ (R3), F1
+	FMOVQ (R2), F3
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d402 // fadd v2.4s, v0.4s, v2.4s
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	FMOVQ F2, (R7)
+	FMOVQ (R1), F1
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	WORD $0x6e22dc40 // fmul v0.4s, v2.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	FMOVQ F3, (R5)
+	WORD $0x4ea1d463 // fsub v3.4s, v3.4s, v1.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4e23cc60 // fmla v0.4s, v3.4s, v3.4s
+	FMOVQ 64(R1), F1
+	WORD $0x4e21d442 // fadd v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 64(R1)
+	FMOVQ 128(R1), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVQ F0, 128(R1)
+	FMOVQ 16(R6), F2
+	FMOVQ 16(R4), F4
+	FMOVQ 16(R3), F1
+	FMOVQ 16(R2), F3
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d402 // fadd v2.4s, v0.4s, v2.4s
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	FMOVQ F2, 16(R7)
+	FMOVQ 16(R1), F1
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	WORD $0x6e22dc40 // fmul v0.4s, v2.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	FMOVQ F3, 16(R5)
+	WORD $0x4ea1d463 // fsub v3.4s, v3.4s, v1.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4e23cc60 // fmla v0.4s, v3.4s, v3.4s
+	FMOVQ 80(R1), F1
+	WORD $0x4e21d442 // fadd v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 80(R1)
+	FMOVQ 144(R1), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVQ F0, 144(R1)
+	FMOVQ 32(R6), F2
+	FMOVQ 32(R4), F4
+	FMOVQ 32(R3), F1
+	FMOVQ 32(R2), F3
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d402 // fadd v2.4s, v0.4s, v2.4s
+	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
+	FMOVQ F2, 32(R7)
+	FMOVQ 32(R1), F1
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	WORD $0x6e22dc40 // fmul v0.4s, v2.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	FMOVQ F3, 32(R5)
+	WORD $0x4ea1d463 // fsub v3.4s, v3.4s, v1.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4e23cc60 // fmla v0.4s, v3.4s, v3.4s
+	FMOVQ 96(R1), F1
+	WORD $0x4e21d442 // fadd v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 96(R1)
+	FMOVQ 160(R1), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVQ F0, 160(R1)
+	FMOVQ 48(R6), F2
+	FMOVQ 48(R4), F4
+	FMOVQ 48(R3), F1
+	FMOVQ 48(R2), F3
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
+	WORD $0x4ea1d484 // fsub v4.4s, v4.4s, v1.4s
+	WORD $0x4e22d402 // fadd v2.4s, v0.4s, v2.4s
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	FMOVQ F2, 48(R7)
+	FMOVQ 48(R1), F1
+	WORD $0x4ea1d442 // fsub v2.4s, v2.4s, v1.4s
+	WORD $0x6e22dc40 // fmul v0.4s, v2.4s, v2.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x4e25d463 // fadd v3.4s, v3.4s, v5.4s
+	FMOVQ F3, 48(R5)
+	WORD $0x4ea1d463 // fsub v3.4s, v3.4s, v1.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4e23cc60 // fmla v0.4s, v3.4s, v3.4s
+	FMOVQ 112(R1), F1
+	WORD $0x4e21d442 // fadd v2.4s, v2.4s, v1.4s
+	FMOVQ F2, 112(R1)
+	FMOVQ 176(R1), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	FMOVQ F0, 176(R1)
+	ADD R9, R7, R7
+	ADD R9, R5, R5
+	ADD R8, R6, R6
+	ADD R8, R4, R4
+	ADD R8, R3, R3
+	ADD R8, R2, R2
 	MOVD n+48(FP), R0
 	SUB $1, R0, R0
 	MOVD R0, n+48(FP)
@@ -8006,6 +9304,178 @@ vector:
 	ADD R9, R3, R3
 	ADD R9, R2, R2
 	ADD R9, R1, R1
+	MOVD n+48(FP), R0
+	SUB $1, R0, R0
+	MOVD R0, n+48(FP)
+	CBNZ R0, vector
+	RET
+
+// func pastF3x3NEON(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32, moments *float32)
+TEXT ·pastF3x3NEON(SB), NOSPLIT, $0-72
+	MOVD $constants<>(SB), R0
+	MOVD dstStep+16(FP), R2
+	LSL $2, R2, R2
+	MOVD srcStep+24(FP), R1
+	LSL $2, R1, R1
+	MOVD dstNext+32(FP), R11
+	LSL $2, R11, R11
+	MOVD srcNext+40(FP), R10
+	LSL $2, R10, R10
+	MOVD dst+0(FP), R9
+	MOVD src+8(FP), R8
+	ADD R2<<0, R9, R7
+	ADD R2<<0, R7, R6
+	ADD R1<<0, R8, R5
+	ADD R1<<0, R5, R4
+	ADD R1<<0, R4, R3
+	ADD R1<<0, R3, R2
+	FLDPQ 96(R0), (F12, F11)
+	MOVD bias+56(FP), R0
+	FLDPQ (R0), (F10, F9)
+	FLDPQ 32(R0), (F8, F7)
+	MOVD moments+64(FP), R1
+
+vector:
+	FMOVQ (R8), F1
+	FMOVQ (R5), F0
+	FMOVQ (R4), F2
+	FMOVQ (R3), F6
+	FMOVQ (R2), F5
+	WORD $0x4e22d404 // fadd v4.4s, v0.4s, v2.4s
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e24d4c3 // fadd v3.4s, v6.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	FMOVQ F3, (R9)
+	FMOVQ (R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, (R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4a0 // fadd v0.4s, v5.4s, v4.4s
+	WORD $0x4e2bccc0 // fmla v0.4s, v6.4s, v11.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	FMOVQ F0, (R6)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 64(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 64(R1)
+	FMOVQ 128(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 128(R1)
+	FMOVQ 16(R8), F1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R4), F2
+	FMOVQ 16(R3), F6
+	FMOVQ 16(R2), F5
+	WORD $0x4e22d404 // fadd v4.4s, v0.4s, v2.4s
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e24d4c3 // fadd v3.4s, v6.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	FMOVQ F3, 16(R9)
+	FMOVQ 16(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 16(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4a0 // fadd v0.4s, v5.4s, v4.4s
+	WORD $0x4e2bccc0 // fmla v0.4s, v6.4s, v11.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	FMOVQ F0, 16(R6)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 80(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 80(R1)
+	FMOVQ 144(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 144(R1)
+	FMOVQ 32(R8), F1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R4), F2
+	FMOVQ 32(R3), F6
+	FMOVQ 32(R2), F5
+	WORD $0x4e22d404 // fadd v4.4s, v0.4s, v2.4s
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e24d4c3 // fadd v3.4s, v6.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	FMOVQ F3, 32(R9)
+	FMOVQ 32(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4a0 // fadd v0.4s, v5.4s, v4.4s
+	WORD $0x4e2bccc0 // fmla v0.4s, v6.4s, v11.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R6)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 96(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 96(R1)
+	FMOVQ 160(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 160(R1)
+	FMOVQ 48(R8), F1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R4), F2
+	FMOVQ 48(R3), F6
+	FMOVQ 48(R2), F5
+	WORD $0x4e22d404 // fadd v4.4s, v0.4s, v2.4s
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e24d4c3 // fadd v3.4s, v6.4s, v4.4s
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	FMOVQ F3, 48(R9)
+	FMOVQ 48(R1), F2
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc61 // fmul v1.4s, v3.4s, v3.4s
+	WORD $0x4e2cccc0 // fmla v0.4s, v6.4s, v12.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	FMOVQ F0, 48(R7)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	WORD $0x4e24d4a0 // fadd v0.4s, v5.4s, v4.4s
+	WORD $0x4e2bccc0 // fmla v0.4s, v6.4s, v11.4s
+	WORD $0x4e27d400 // fadd v0.4s, v0.4s, v7.4s
+	FMOVQ F0, 48(R6)
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x4e20cc01 // fmla v1.4s, v0.4s, v0.4s
+	FMOVQ 112(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 112(R1)
+	FMOVQ 176(R1), F0
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	FMOVQ F1, 176(R1)
+	ADD R11, R9, R9
+	ADD R11, R7, R7
+	ADD R11, R6, R6
+	ADD R10, R8, R8
+	ADD R10, R5, R5
+	ADD R10, R4, R4
+	ADD R10, R3, R3
+	ADD R10, R2, R2
 	MOVD n+48(FP), R0
 	SUB $1, R0, R0
 	MOVD R0, n+48(FP)

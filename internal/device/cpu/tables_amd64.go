@@ -66,6 +66,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF4x5AVX512,
 			weightGrad: weightGradF4x5AVX512,
 			output:     outputF4x5AVX512,
+			past:       pastF4x5AVX512,
 		},
 		{Outputs: 3, Taps: 5}: {
 			data:       dataF3x5AVX512,
@@ -73,6 +74,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF3x5AVX512,
 			weightGrad: weightGradF3x5AVX512,
 			output:     outputF3x5AVX512,
+			past:       pastF3x5AVX512,
 		},
 		{Outputs: 2, Taps: 5}: {
 			data:       dataF2x5AVX512,
@@ -80,6 +82,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF2x5AVX512,
 			weightGrad: weightGradF2x5AVX512,
 			output:     outputF2x5AVX512,
+			past:       pastF2x5AVX512,
 		},
 		{Outputs: 6, Taps: 3}: {
 			data:       dataF6x3AVX512,
@@ -87,6 +90,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF6x3AVX512,
 			weightGrad: weightGradF6x3AVX512,
 			output:     outputF6x3AVX512,
+			past:       pastF6x3AVX512,
 		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3AVX512,
@@ -94,6 +98,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF4x3AVX512,
 			weightGrad: weightGradF4x3AVX512,
 			output:     outputF4x3AVX512,
+			past:       pastF4x3AVX512,
 		},
 		{Outputs: 2, Taps: 3}: {
 			data:       dataF2x3AVX512,
@@ -101,6 +106,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF2x3AVX512,
 			weightGrad: weightGradF2x3AVX512,
 			output:     outputF2x3AVX512,
+			past:       pastF2x3AVX512,
 		},
 		{Outputs: 3, Taps: 3}: {
 			data:       dataF3x3AVX512,
@@ -108,6 +114,7 @@ func avx512Kernels() *kernels {
 			weights:    weightsF3x3AVX512,
 			weightGrad: weightGradF3x3AVX512,
 			output:     outputF3x3AVX512,
+			past:       pastF3x3AVX512,
 		},
 	}
 	return ks
@@ -139,6 +146,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF4x5AVX2,
 			weightGrad: weightGradF4x5AVX2,
 			output:     outputF4x5AVX2,
+			past:       pastF4x5AVX2,
 		},
 		{Outputs: 3, Taps: 5}: {
 			data:       dataF3x5AVX2,
@@ -146,6 +154,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF3x5AVX2,
 			weightGrad: weightGradF3x5AVX2,
 			output:     outputF3x5AVX2,
+			past:       pastF3x5AVX2,
 		},
 		{Outputs: 2, Taps: 5}: {
 			data:       dataF2x5AVX2,
@@ -153,6 +162,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF2x5AVX2,
 			weightGrad: weightGradF2x5AVX2,
 			output:     outputF2x5AVX2,
+			past:       pastF2x5AVX2,
 		},
 		{Outputs: 6, Taps: 3}: {
 			data:       dataF6x3AVX2,
@@ -160,6 +170,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF6x3AVX2,
 			weightGrad: weightGradF6x3AVX2,
 			output:     outputF6x3AVX2,
+			past:       pastF6x3AVX2,
 		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3AVX2,
@@ -167,6 +178,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF4x3AVX2,
 			weightGrad: weightGradF4x3AVX2,
 			output:     outputF4x3AVX2,
+			past:       pastF4x3AVX2,
 		},
 		{Outputs: 2, Taps: 3}: {
 			data:       dataF2x3AVX2,
@@ -174,6 +186,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF2x3AVX2,
 			weightGrad: weightGradF2x3AVX2,
 			output:     outputF2x3AVX2,
+			past:       pastF2x3AVX2,
 		},
 		{Outputs: 3, Taps: 3}: {
 			data:       dataF3x3AVX2,
@@ -181,6 +194,7 @@ func avx2Kernels() *kernels {
 			weights:    weightsF3x3AVX2,
 			weightGrad: weightGradF3x3AVX2,
 			output:     outputF3x3AVX2,
+			past:       pastF3x3AVX2,
 		},
 	}
 	return ks

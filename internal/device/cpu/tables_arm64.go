@@ -30,6 +30,7 @@ func neonKernels() *kernels {
 			weights:    weightsF4x5NEON,
 			weightGrad: weightGradF4x5NEON,
 			output:     outputF4x5NEON,
+			past:       pastF4x5NEON,
 		},
 		{Outputs: 3, Taps: 5}: {
 			data:       dataF3x5NEON,
@@ -37,6 +38,7 @@ func neonKernels() *kernels {
 			weights:    weightsF3x5NEON,
 			weightGrad: weightGradF3x5NEON,
 			output:     outputF3x5NEON,
+			past:       pastF3x5NEON,
 		},
 		{Outputs: 2, Taps: 5}: {
 			data:       dataF2x5NEON,
@@ -44,6 +46,7 @@ func neonKernels() *kernels {
 			weights:    weightsF2x5NEON,
 			weightGrad: weightGradF2x5NEON,
 			output:     outputF2x5NEON,
+			past:       pastF2x5NEON,
 		},
 		{Outputs: 6, Taps: 3}: {
 			data:       dataF6x3NEON,
@@ -51,6 +54,7 @@ func neonKernels() *kernels {
 			weights:    weightsF6x3NEON,
 			weightGrad: weightGradF6x3NEON,
 			output:     outputF6x3NEON,
+			past:       pastF6x3NEON,
 		},
 		{Outputs: 4, Taps: 3}: {
 			data:       dataF4x3NEON,
@@ -58,6 +62,7 @@ func neonKernels() *kernels {
 			weights:    weightsF4x3NEON,
 			weightGrad: weightGradF4x3NEON,
 			output:     outputF4x3NEON,
+			past:       pastF4x3NEON,
 		},
 		{Outputs: 2, Taps: 3}: {
 			data:       dataF2x3NEON,
@@ -65,6 +70,7 @@ func neonKernels() *kernels {
 			weights:    weightsF2x3NEON,
 			weightGrad: weightGradF2x3NEON,
 			output:     outputF2x3NEON,
+			past:       pastF2x3NEON,
 		},
 		{Outputs: 3, Taps: 3}: {
 			data:       dataF3x3NEON,
@@ -72,6 +78,7 @@ func neonKernels() *kernels {
 			weights:    weightsF3x3NEON,
 			weightGrad: weightGradF3x3NEON,
 			output:     outputF3x3NEON,
+			past:       pastF3x3NEON,
 		},
 	}
 	return ks

@@ -28,6 +28,8 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // point in z is transformed along y and x at once [operand.transformYX, result.transformXY,
 // result.transformFlat].
 //
+// Large outputs go past the caches, and leave what a norm needs of them: conv_norm.go.
+//
 // The planes of points lie an odd number of cache lines apart: at powers of two they would fall
 // into the same few sets of the cache.
 
@@ -95,6 +97,7 @@ func even(n, parts int) (size, count int) {
 
 // tileBlock is one block.
 type tileBlock struct {
+	index           int
 	layer, layers   int // first layer, number of them
 	row, rows       int // first row of tiles, number of them
 	column, columns int // first column of tiles, number of them
@@ -102,7 +105,7 @@ type tileBlock struct {
 }
 
 func (t *tiling) block(i int) tileBlock {
-	b := tileBlock{column: i % t.perRow * t.columns}
+	b := tileBlock{index: i, column: i % t.perRow * t.columns}
 	i /= t.perRow
 	b.layer, b.row = i/t.perLayer*t.layers, i%t.perLayer*t.rows
 	b.layers = min(t.layers, t.images*t.tiles[0]-b.layer)
@@ -278,6 +281,8 @@ type result struct {
 	t *tiling
 	l layout
 	f outputFunc
+	// of outputs that go past the caches, nil where they do not
+	past *passing
 
 	blocks  int // of channels, transformed together
 	columns int // of voxels
@@ -290,6 +295,15 @@ type result struct {
 	// of the points, [y and x point][tile][channel]: channels, and elements from one point to the
 	// next
 	depth, plane int
+}
+
+// passing is how outputs are stored past the caches, and their moments left for a norm: see
+// conv_norm.go.
+type passing struct {
+	f     pastFunc // nil for outputs that begin at no cache line, which go through caches after all
+	lanes *laneKernels
+	// a piece for each block, layer in it and channel block; nil where nobody asks for them
+	moments Slice
 }
 
 func newResult(t *tiling, l layout, f outputFunc, blocks int) *result {
@@ -312,7 +326,7 @@ func (r *result) setPlane(zPlane int) {
 	r.zPlane = zPlane
 	r.yAt = t.pz * r.zPlane
 	r.stageAt = r.yAt + t.points*r.yPlane
-	r.size = r.stageAt + t.m*r.columns*block
+	r.size = r.stageAt + t.m*r.columns*block + momentsPiece
 }
 
 // transformXY transforms the products of one point in z back along x and y.
@@ -353,7 +367,7 @@ func (r *result) transformFlat(dst, work, points, bias []float32, channels, bloc
 		for l := range b.layers {
 			for row := range b.rows {
 				r.transformRow(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
-				r.writeRow(dst, work, ys, r.yPlane, bias, channels+cb, l, row, b)
+				r.writeRow(dst, work, ys, r.yPlane, bias, channels+cb, l, row, b, nil)
 			}
 		}
 	}
@@ -393,8 +407,10 @@ func (r *result) transformPlanes(dst, work, ys, bias []float32, b tileBlock) {
 	t := r.t
 	for cb := range r.blocks {
 		for l := range b.layers {
+			moments := r.momentsOf(work, b, l, cb)
 			for row := range b.rows {
-				r.writeRow(dst, work, ys[((cb*t.layers+l)*t.rows+row)*r.columns*block:], r.ysPlane, bias, cb, l, row, b)
+				r.writeRow(dst, work, ys[((cb*t.layers+l)*t.rows+row)*r.columns*block:], r.ysPlane, bias, cb, l, row, b,
+					moments)
 			}
 		}
 	}
@@ -402,20 +418,40 @@ func (r *result) transformPlanes(dst, work, ys, bias []float32, b tileBlock) {
 
 // writeRow transforms one row of tiles of a block's layer back along y, into the outputs of a
 // channel block.
-func (r *result) writeRow(dst, work, ys []float32, plane int, bias []float32, channels, layer, row int, b tileBlock) {
+func (r *result) writeRow(dst, work, ys []float32, plane int, bias []float32, channels, layer, row int, b tileBlock,
+	moments []float32) {
 	t, width := r.t, r.l.size[2]
 	n, z := (b.layer+layer)/t.tiles[0], (b.layer+layer)%t.tiles[0]
 	y, x := (b.row+row)*t.m, b.column*t.m
 	to := dst[r.l.plane(n, channels)+((z*r.l.size[1]+y)*width+x)*block:]
 	rows, columns := min(t.m, r.l.size[1]-y), min(b.columns*t.m, width-x)
-	if rows == t.m {
-		r.f(&to[0], &ys[0], width*block, plane, block, block, columns, &bias[channels*block])
-		return
-	}
+	r.write(to, ys, width*block, plane, rows, columns, &bias[channels*block], work, moments, row == 0)
+}
+
+// write transforms a row of columns back along the last axis, into so many planes of the outputs.
+// first says that these are the first outputs of a piece of moments.
+func (r *result) write(to, from []float32, toStep, fromStep, planes, columns int, bias *float32,
+	work, moments []float32, first bool) {
 	stage := work[r.stageAt:]
-	r.f(&stage[0], &ys[0], columns*block, plane, block, block, columns, &bias[channels*block])
-	for i := range rows {
-		copy(to[i*width*block:][:columns*block], stage[i*columns*block:])
+	asked := moments != nil && r.past.moments != nil
+	if first && asked {
+		head := min(columns, momentsColumns)
+		r.f(&stage[0], &from[0], head*block, fromStep, block, block, head, bias)
+		r.past.begin(moments, stage[:planes*head*block])
+	}
+	switch {
+	case planes == r.t.m && moments != nil && r.past.f != nil:
+		r.past.f(&to[0], &from[0], toStep, fromStep, block, block, columns, bias, &moments[0])
+	case planes == r.t.m && moments == nil:
+		r.f(&to[0], &from[0], toStep, fromStep, block, block, columns, bias)
+	default:
+		r.f(&stage[0], &from[0], columns*block, fromStep, block, block, columns, bias)
+		if asked {
+			r.past.add(moments, stage[:planes*columns*block], stage[r.size-r.stageAt-momentsPiece:])
+		}
+		for i := range planes {
+			copy(to[i*toStep:][:columns*block], stage[i*columns*block:])
+		}
 	}
 }
 
@@ -429,19 +465,11 @@ func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b t
 		bias := &bias[(channels+cb)*block]
 		for l := range b.layers {
 			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz
-			planes := min(t.mz, r.l.size[0]-z)
+			planes, moments := min(t.mz, r.l.size[0]-z), r.momentsOf(work, b, l, cb)
 			for row := range min(b.rows*t.m, r.l.size[1]-b.row*t.m) {
-				from := &work[((cb*t.layers+l)*t.rows*t.m+row)*r.columns*block]
+				from := work[((cb*t.layers+l)*t.rows*t.m+row)*r.columns*block:]
 				to := dst[r.l.plane(n, channels+cb)+z*planeSize+((b.row*t.m+row)*width+x)*block:]
-				if planes == t.mz {
-					r.f(&to[0], from, planeSize, r.zPlane, block, block, columns, bias)
-					continue
-				}
-				stage := work[r.stageAt:]
-				r.f(&stage[0], from, columns*block, r.zPlane, block, block, columns, bias)
-				for i := range planes {
-					copy(to[i*planeSize:][:columns*block], stage[i*columns*block:])
-				}
+				r.write(to, from, planeSize, r.zPlane, planes, columns, bias, work, moments, row == 0)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ type winograd struct {
 	in      *operand
 	out     *result
 	weights *pointWeights
+	passing passing
 	bias    bool
 
 	// in a worker's scratch, in's own being at 0: out's own, inputs transformed along z and y, and
@@ -54,6 +55,7 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	t.cutRows(want)
 	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
+	k.passing = passing{lanes: lanesOf(c.kernels.name)}
 	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
 	if !t.flat && k.out.zPlane <= k.in.zPlane {
 		// a point in z of the inputs has been used up when that of the outputs takes its place
@@ -92,6 +94,7 @@ func (k *winograd) Run(out, in []device.Buffer, scratch device.Buffer) {
 
 func (k *winograd) convolve(y, x, w, bias, scratch Slice) {
 	k.y, k.x, k.w, k.scratch = y, x, w, scratch
+	k.passCaches(y)
 	padded := k.scratch[k.biasAt:k.workAt]
 	clear(padded)
 	if k.bias {

@@ -23,6 +23,16 @@ type transformFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n
 // An outputFunc is a transformFunc that adds the vector bias to each result.
 type outputFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32)
 
+// A pastFunc is an outputFunc that stores past the caches, for which dst and the steps are whole
+// cache lines, and adds up its results: their differences from the mean that moments begins with,
+// and the squares of these.
+//
+//	for each result y {
+//		moments[16:32] += y - moments[:16]
+//		moments[32:48] += (y - moments[:16])^2
+//	}
+type pastFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias, moments *float32)
+
 // transforms are the five matrices of one Winograd tile, see package toomcook.
 type transforms struct {
 	data       transformFunc // BT: inputs -> points
@@ -30,6 +40,7 @@ type transforms struct {
 	weights    transformFunc // G: weights -> points
 	weightGrad transformFunc // GT: points -> weight gradients
 	output     outputFunc    // AT: points -> outputs
+	past       pastFunc      // AT, too
 }
 
 // winogradTiles are the tiles that there are kernels for.
@@ -41,6 +52,7 @@ func genericTransforms(m toomcook.Matrices) *transforms {
 		data: genericTransform(m.BT), grad: genericTransform(m.A), weights: genericTransform(m.G),
 		weightGrad: genericTransform(m.GT),
 		output:     genericOutput(m.AT),
+		past:       genericPast(m.AT),
 	}
 }
 
@@ -48,6 +60,23 @@ func genericTransform(m toomcook.Matrix) transformFunc {
 	output := genericOutput(m)
 	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int) {
 		output(dst, src, dstStep, srcStep, dstNext, srcNext, n, &zeros[0])
+	}
+}
+
+func genericPast(m toomcook.Matrix) pastFunc {
+	output := genericOutput(m)
+	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias, moments *float32) {
+		output(dst, src, dstStep, srcStep, dstNext, srcNext, n, bias)
+		mean, differences, squares := vector(moments, 0), vector(moments, block), vector(moments, 2*block)
+		for i := range n {
+			for p := range m {
+				for l, y := range vector(dst, i*dstNext+p*dstStep) {
+					d := y - mean[l]
+					differences[l] += d
+					squares[l] += d * d
+				}
+			}
+		}
 	}
 }
 

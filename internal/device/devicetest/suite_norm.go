@@ -70,7 +70,8 @@ func normConv(t *testing.T, dev device.Device, r *rand.Rand, c device.ConvSpec, 
 		t.Fatal(err)
 	}
 	if kernels == nil {
-		if s.Norm == device.BatchNorm {
+		// the CPU leaves moments of large results only
+		if s.Norm == device.BatchNorm && dev.Name() != "cpu" {
 			t.Error("a batch norm in training is refused")
 		}
 		return

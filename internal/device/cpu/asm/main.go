@@ -43,11 +43,12 @@ func main() {
 			m := toomcook.New(t)
 			name := fmt.Sprintf("F%dx%d", t.Outputs, t.Taps)
 			fmt.Fprintf(&b, "\t\t{Outputs: %d, Taps: %d}: {\n", t.Outputs, t.Taps)
-			fmt.Fprintf(&b, "\t\t\tdata: %s,\n", transform(s, "data"+name, m.BT, false))
-			fmt.Fprintf(&b, "\t\t\tgrad: %s,\n", transform(s, "grad"+name, m.A, false))
-			fmt.Fprintf(&b, "\t\t\tweights: %s,\n", transform(s, "weights"+name, m.G, false))
-			fmt.Fprintf(&b, "\t\t\tweightGrad: %s,\n", transform(s, "weightGrad"+name, m.GT, false))
-			fmt.Fprintf(&b, "\t\t\toutput: %s,\n\t\t},\n", transform(s, "output"+name, m.AT, true))
+			fmt.Fprintf(&b, "\t\t\tdata: %s,\n", transform(s, "data"+name, m.BT, plain))
+			fmt.Fprintf(&b, "\t\t\tgrad: %s,\n", transform(s, "grad"+name, m.A, plain))
+			fmt.Fprintf(&b, "\t\t\tweights: %s,\n", transform(s, "weights"+name, m.G, plain))
+			fmt.Fprintf(&b, "\t\t\tweightGrad: %s,\n", transform(s, "weightGrad"+name, m.GT, plain))
+			fmt.Fprintf(&b, "\t\t\toutput: %s,\n", transform(s, "output"+name, m.AT, output))
+			fmt.Fprintf(&b, "\t\t\tpast: %s,\n\t\t},\n", transform(s, "past"+name, m.AT, past))
 		}
 		b.WriteString("\t}\n\treturn ks\n}\n")
 	}

@@ -11,16 +11,29 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// transform emits a transformFunc (an outputFunc with bias) for a matrix.
+// kind is what a transform does with its results.
+type kind int
+
+const (
+	plain  kind = iota // a transformFunc
+	output             // an outputFunc
+	past               // a pastFunc
+)
+
+// transform emits a transformFunc, an outputFunc or a pastFunc for a matrix.
 //
 // The points of a tile come in pairs p, -p. Where two rows of the matrix agree in the even columns
 // and are opposite in the odd ones, their sum over even columns and that over odd ones are computed
 // once; where two columns do so over the rows, their sum and difference are.
-func transform(s isa, name string, m toomcook.Matrix, bias bool) string {
+func transform(s isa, name string, m toomcook.Matrix, k kind) string {
 	signature, what := "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int)", "a transformFunc"
-	if bias {
+	switch k {
+	case output:
 		signature, what = "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32)",
 			"an outputFunc"
+	case past:
+		signature, what = "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias, moments *float32)",
+			"a pastFunc"
 	}
 	name = begin(s, name, signature, fmt.Sprintf("%%s is %s of the matrix\n\n%s", what, matrixText(m)))
 	e := &emitter{isa: s, registers: map[string]reg.VecVirtual{}}
@@ -36,36 +49,85 @@ func transform(s isa, name string, m toomcook.Matrix, bias bool) string {
 		e.loadConstants(m)
 	}
 	var offsets []reg.VecVirtual
-	if bias {
+	if k != plain {
 		b := load("bias")
 		offsets = s.registers(s.parts)
 		for i, r := range offsets {
 			VMOVUPS(Mem{Base: b, Disp: i * s.bytes}, r)
 		}
 	}
+	var left reg.GPVirtual
+	if k == past {
+		left = load("moments")
+	}
 	loop("vector", argument("n"), func() {
 		for part := range s.parts {
+			sums := moments{isa: s, at: Mem{Base: left, Disp: part * s.bytes}}
 			x := s.registers(columns)
 			for q, r := range x {
 				VMOVUPS(src.at(q, part*s.bytes), r)
 			}
 			write := func(row int, y reg.VecVirtual) {
-				if bias {
+				if k != plain {
 					VADDPS(offsets[part], y, y)
 				}
-				VMOVUPS(y, dst.at(row, part*s.bytes))
+				if k != past {
+					VMOVUPS(y, dst.at(row, part*s.bytes))
+					return
+				}
+				VMOVNTPS(y, dst.at(row, part*s.bytes))
+				sums.add(y)
 			}
 			if columns > 2 && paired(transposed(m), 1) {
 				e.pairedColumns(m, x, write)
 			} else {
 				e.pairedRows(m, x, write)
 			}
+			if k == past {
+				sums.keep()
+			}
 		}
 		dst.advance(dstNext)
 		src.advance(srcNext)
 	})
+	if k == past {
+		SFENCE()
+	}
 	end()
 	return name
+}
+
+// moments sums up the differences of a column's results from the mean at the given address, and
+// their squares, in registers; keep adds both to what lies 64 and 128 bytes further on.
+type moments struct {
+	isa
+	at                         Mem
+	mean, differences, squares reg.VecVirtual
+}
+
+// add takes a result, which is used up.
+func (m *moments) add(y reg.VecVirtual) {
+	first := m.mean == nil
+	if first {
+		m.mean, m.squares = m.register(), m.register()
+		VMOVUPS(m.at, m.mean)
+	}
+	VSUBPS(m.mean, y, y)
+	if first {
+		m.differences = y
+		VMULPS(y, y, m.squares)
+		return
+	}
+	VADDPS(y, m.differences, m.differences)
+	VFMADD231PS(y, y, m.squares)
+}
+
+func (m *moments) keep() {
+	for i, r := range []reg.VecVirtual{m.differences, m.squares} {
+		to := m.at.Offset(64 * (i + 1))
+		VADDPS(to, r, r)
+		VMOVUPS(r, to)
+	}
 }
 
 // paired says whether row i+1 is row i with the odd columns negated.
