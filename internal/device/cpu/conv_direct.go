@@ -223,19 +223,21 @@ func (d *direct) do(worker, item int) {
 // row computes one row of outputs of one phase and group.
 func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, vectors, count int) {
 	segments := d.segments[ph]
-	add := d.bias != nil
-	if add || len(segments) == 0 {
+	by := product{rows: count, vectors: vectors, as: d.as, bs: d.bs, bv: d.g.weights.group(), cs: cs, cv: cv}
+	if d.bias != nil {
+		by.bias = &d.scratch[d.biasAt+2*group*block]
+	}
+	if len(segments) == 0 {
 		for v := range vectors {
 			bias := &zeros
-			if add {
-				bias = (*[block]float32)(d.scratch[d.biasAt+(2*group+v)*block:])
+			if d.bias != nil {
+				bias = vector(by.bias, v*block)
 			}
 			for x := range count {
 				*(*[block]float32)(c[x*cs+v*cv:]) = *bias
 			}
 		}
 	}
-	by := product{rows: count, vectors: vectors, as: d.as, bs: d.bs, bv: d.g.weights.group(), cs: cs, cv: cv, add: add}
 	for i := range segments {
 		s := &segments[i]
 		by.k = s.k

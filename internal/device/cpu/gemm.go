@@ -27,11 +27,12 @@ type term = [2]int
 //						sum += a[i*an+t[0]+m*as+j] * b[i*bn+t[1]+j*bs+v*bv:][:16]
 //					}
 //				}
-//				c[i*cn+m*cs+v*cv:][:16] = sum // or += where add
+//				c[i*cn+m*cs+v*cv:][:16] = sum + bias[16*v:][:16] // or += sum where add
 //			}
 //		}
 //	}
-type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool)
+type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool,
+	bias *float32)
 
 // An outerFunc is a productFunc whose first factor is transposed:
 //
@@ -114,6 +115,7 @@ type product struct {
 	bs, bv        int // of b: from one j to the next, and from one vector
 	cs, cv        int // of c: from one row to the next, and from one vector
 	add           bool
+	bias          *float32 // of each vector, for all rows, if not add; nil for outer products
 }
 
 // repeats are how often a product is computed, and how much further on a, b and c are each time.
@@ -121,7 +123,8 @@ type repeats struct{ count, a, b, c int }
 
 // run calls a kernel of p.rows rows and p.vectors vectors.
 func (p *product) run(f productFunc, n repeats, a, b, c []float32, terms []term) {
-	f(&a[0], &b[0], &c[0], &terms[0], len(terms), p.k, p.as, p.bs, p.bv, p.cs, p.cv, n.count, n.a, n.b, n.c, p.add)
+	f(&a[0], &b[0], &c[0], &terms[0], len(terms), p.k, p.as, p.bs, p.bv, p.cs, p.cv, n.count, n.a, n.b, n.c, p.add,
+		p.bias)
 }
 
 // rowsProduct runs product kernels over any number of rows, split as evenly as they go.
@@ -130,6 +133,9 @@ func (ks *kernels) rowsProduct(p *product, a, b, c []float32, terms []term) {
 		single := *p
 		single.vectors = 1
 		for v := range p.vectors {
+			if p.bias != nil {
+				single.bias = at(p.bias, v*block)
+			}
 			ks.rowsProduct(&single, a, b[v*p.bv:], c[v*p.cv:], terms)
 		}
 		return

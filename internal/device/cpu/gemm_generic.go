@@ -62,7 +62,8 @@ func genericPeak(times int) {
 var peakSink atomic.Uint32
 
 func genericProduct(rows, vectors int) productFunc {
-	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool) {
+	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool,
+		bias *float32) {
 		for i := range count {
 			a, b, c := at(a, i*an), at(b, i*bn), at(c, i*cn)
 			for m := 0; m < rows; m += 2 {
@@ -73,6 +74,12 @@ func genericProduct(rows, vectors int) productFunc {
 						multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as),
 							at(b, t[1]+lane/block*bv+lane%block), k, 1, bs)
 					}
+					if bias != nil && !add {
+						for l, x := range (*[4]float32)(unsafe.Pointer(at(bias, lane))) {
+							sums[0][l] += x
+							sums[1][l] += x
+						}
+					}
 					storeBoth(&sums, c, m, second, lane, cs, cv, add)
 				}
 			}
@@ -81,7 +88,8 @@ func genericProduct(rows, vectors int) productFunc {
 }
 
 func genericOuter(rows, vectors int) outerFunc {
-	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool) {
+	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool,
+		_ *float32) {
 		for i := range count {
 			a, b, c := at(a, i*an), at(b, i*bn), at(c, i*cn)
 			for m := 0; m < rows; m += 2 {

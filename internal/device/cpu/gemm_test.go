@@ -39,6 +39,25 @@ func TestProduct(t *testing.T) {
 						ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,
 							cv: 16 * 512, add: add}, a, b, c, terms)
 					})
+				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors with a bias", rows, vectors),
+					30*16+16*512, func(ks *kernels, c []float32) {
+						ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,
+							cv: 16 * 512, add: add, bias: &a[5]}, a, b, c, terms)
+						if add {
+							return // to what is there, and no bias
+						}
+						// it is what products without it give, and the bias
+						plain := make([]float32, len(c))
+						ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,
+							cv: 16 * 512}, a, b, plain, terms)
+						for i := range rows * vectors * 16 {
+							v := i / (rows * 16)
+							at := v*16*512 + i%(rows*16)
+							if want := plain[at] + a[5+16*v+i%16]; c[at] != want {
+								t.Fatalf("%s: %d rows, vector %d: %v, want %v", ks.name, rows, v, c[at], want)
+							}
+						}
+					})
 				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors),
 					3*30*16+16*512, func(ks *kernels, c []float32) {
 						ks.pointsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16,

@@ -189,7 +189,7 @@ func (b *bounds) products(rows, vectors int) {
 		terms[i] = term{b.r.IntN(40), block * b.r.IntN(5)}
 		ta, tb = max(ta, terms[i][0]), max(tb, terms[i][1])
 	}
-	k, count, add := 1+b.r.IntN(20), 1+b.r.IntN(4), b.r.IntN(2) == 0
+	k, count, add, biased := 1+b.r.IntN(20), 1+b.r.IntN(4), b.r.IntN(2) == 0, b.r.IntN(2) == 0
 	as, bs, cs := k+b.r.IntN(9), block*(vectors+b.r.IntN(2)), block*(vectors+b.r.IntN(3))
 	an, bn, cn := b.r.IntN(200), block*b.r.IntN(9), rows*cs
 	bv, cv := block*(1+b.r.IntN(40)), block
@@ -201,13 +201,17 @@ func (b *bounds) products(rows, vectors int) {
 		x, y := o.normals(ta+extent(k, [2]int{rows, as}, [2]int{count, an})),
 			o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
 		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
+		var bias *float32
+		if biased {
+			bias = &o.normals(vectors * block)[0]
+		}
 		if f := ks.product[vectors][rows]; f != nil {
-			f(&x[0], &y[0], &z[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, count, an, bn, cn, add)
+			f(&x[0], &y[0], &z[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, count, an, bn, cn, add, bias)
 			return
 		}
 		for i := range count {
 			ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv,
-				add: add}, x[i*an:], y[i*bn:], z[i*cn:], terms)
+				add: add, bias: bias}, x[i*an:], y[i*bn:], z[i*cn:], terms)
 		}
 	})
 	as = rows + b.r.IntN(30)

@@ -7,242 +7,242 @@ package cpu
 // product1x1AVX512 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product2x1AVX512 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product3x1AVX512 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product4x1AVX512 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product5x1AVX512 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product6x1AVX512 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product7x1AVX512 is a productFunc of 7 rows and 1 vectors of 16.
 //
 //go:noescape
-func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product8x1AVX512 is a productFunc of 8 rows and 1 vectors of 16.
 //
 //go:noescape
-func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product9x1AVX512 is a productFunc of 9 rows and 1 vectors of 16.
 //
 //go:noescape
-func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product10x1AVX512 is a productFunc of 10 rows and 1 vectors of 16.
 //
 //go:noescape
-func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product11x1AVX512 is a productFunc of 11 rows and 1 vectors of 16.
 //
 //go:noescape
-func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product12x1AVX512 is a productFunc of 12 rows and 1 vectors of 16.
 //
 //go:noescape
-func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer1x1AVX512 is an outerFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer2x1AVX512 is an outerFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer3x1AVX512 is an outerFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer4x1AVX512 is an outerFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer5x1AVX512 is an outerFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer6x1AVX512 is an outerFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer7x1AVX512 is an outerFunc of 7 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer8x1AVX512 is an outerFunc of 8 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer9x1AVX512 is an outerFunc of 9 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer10x1AVX512 is an outerFunc of 10 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer11x1AVX512 is an outerFunc of 11 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer12x1AVX512 is an outerFunc of 12 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product1x2AVX512 is a productFunc of 1 rows and 2 vectors of 16.
 //
 //go:noescape
-func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product2x2AVX512 is a productFunc of 2 rows and 2 vectors of 16.
 //
 //go:noescape
-func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product3x2AVX512 is a productFunc of 3 rows and 2 vectors of 16.
 //
 //go:noescape
-func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product4x2AVX512 is a productFunc of 4 rows and 2 vectors of 16.
 //
 //go:noescape
-func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product5x2AVX512 is a productFunc of 5 rows and 2 vectors of 16.
 //
 //go:noescape
-func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product6x2AVX512 is a productFunc of 6 rows and 2 vectors of 16.
 //
 //go:noescape
-func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product7x2AVX512 is a productFunc of 7 rows and 2 vectors of 16.
 //
 //go:noescape
-func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product8x2AVX512 is a productFunc of 8 rows and 2 vectors of 16.
 //
 //go:noescape
-func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product9x2AVX512 is a productFunc of 9 rows and 2 vectors of 16.
 //
 //go:noescape
-func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product10x2AVX512 is a productFunc of 10 rows and 2 vectors of 16.
 //
 //go:noescape
-func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product11x2AVX512 is a productFunc of 11 rows and 2 vectors of 16.
 //
 //go:noescape
-func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product12x2AVX512 is a productFunc of 12 rows and 2 vectors of 16.
 //
 //go:noescape
-func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer1x2AVX512 is an outerFunc of 1 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer2x2AVX512 is an outerFunc of 2 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer3x2AVX512 is an outerFunc of 3 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer4x2AVX512 is an outerFunc of 4 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer5x2AVX512 is an outerFunc of 5 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer6x2AVX512 is an outerFunc of 6 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer7x2AVX512 is an outerFunc of 7 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer8x2AVX512 is an outerFunc of 8 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer9x2AVX512 is an outerFunc of 9 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer10x2AVX512 is an outerFunc of 10 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer11x2AVX512 is an outerFunc of 11 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer12x2AVX512 is an outerFunc of 12 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outerTapsAVX512 is an outerTapsFunc.
 //
@@ -731,62 +731,62 @@ func pastF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNex
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product2x1AVX2 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product3x1AVX2 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product4x1AVX2 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product5x1AVX2 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product6x1AVX2 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer1x1AVX2 is an outerFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer2x1AVX2 is an outerFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer3x1AVX2 is an outerFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer4x1AVX2 is an outerFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer5x1AVX2 is an outerFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer6x1AVX2 is an outerFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outerTapsAVX2 is an outerTapsFunc.
 //

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product1x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -50,8 +50,17 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -72,9 +81,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product2x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product2x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -120,11 +129,23 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VADDPS  (DI), Z1, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Z1, Z1
 	VMOVUPS Z1, (DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -147,9 +168,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product3x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product3x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -197,7 +218,7 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
@@ -205,6 +226,21 @@ sums:
 	VMOVUPS Z1, (DI)
 	ADDQ    R8, DI
 	VADDPS  (DI), Z2, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Z2, Z2
 	VMOVUPS Z2, (DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -229,9 +265,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product4x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product4x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -281,7 +317,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -292,6 +328,24 @@ sums:
 	VMOVUPS Z2, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
 	VMOVUPS Z3, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -318,9 +372,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product5x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -374,7 +428,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -388,6 +442,27 @@ sums:
 	VMOVUPS Z3, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
 	VMOVUPS Z4, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -416,9 +491,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product6x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -474,7 +549,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -491,6 +566,30 @@ sums:
 	VMOVUPS Z4, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
 	VMOVUPS Z5, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -521,9 +620,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product7x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -581,7 +680,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -601,6 +700,33 @@ sums:
 	VMOVUPS Z5, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
 	VMOVUPS Z6, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -633,9 +759,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product8x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -695,7 +821,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -718,6 +844,36 @@ sums:
 	VMOVUPS Z6, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z7, Z7
 	VMOVUPS Z7, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -752,9 +908,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product9x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -818,7 +974,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -844,6 +1000,39 @@ sums:
 	VMOVUPS Z7, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z8, Z8
 	VMOVUPS Z8, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -880,9 +1069,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product10x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -948,7 +1137,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -977,6 +1166,42 @@ sums:
 	VMOVUPS Z8, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z9, Z9
 	VMOVUPS Z9, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -1015,9 +1240,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product11x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1085,7 +1310,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -1117,6 +1342,45 @@ sums:
 	VMOVUPS Z9, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z10, Z10
 	VMOVUPS Z10, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -1157,9 +1421,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·product12x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1229,7 +1493,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	ADDQ    R9, R8
@@ -1264,6 +1528,48 @@ sums:
 	VMOVUPS Z10, (R8)
 	ADDQ    R9, R8
 	VADDPS  (R8), Z11, Z11
+	VMOVUPS Z11, (R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z10, Z10
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Z11, Z11
 	VMOVUPS Z11, (R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -1306,9 +1612,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1343,13 +1649,13 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 
@@ -1365,9 +1671,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1404,7 +1710,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1413,7 +1719,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1431,9 +1737,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1472,7 +1778,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1484,7 +1790,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1504,9 +1810,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1547,7 +1853,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1562,7 +1868,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1584,9 +1890,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1629,7 +1935,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1647,7 +1953,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1671,9 +1977,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1718,7 +2024,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1739,7 +2045,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1765,9 +2071,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1814,7 +2120,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1838,7 +2144,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1866,9 +2172,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1917,7 +2223,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -1944,7 +2250,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -1974,9 +2280,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2027,7 +2333,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -2057,7 +2363,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -2089,9 +2395,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2144,7 +2450,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -2177,7 +2483,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -2211,9 +2517,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2268,7 +2574,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -2304,7 +2610,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -2340,9 +2646,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2399,7 +2705,7 @@ k:
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
 	CMPB             add+120(FP), $0x00
-	JEQ              store
+	JEQ              first
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
 	ADDQ             R8, DI
@@ -2438,7 +2744,7 @@ k:
 	ADDQ             R8, DI
 	JMP              stored
 
-store:
+first:
 	VMOVUPS Z0, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z1, (DI)
@@ -2476,9 +2782,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product1x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2530,10 +2836,22 @@ sums:
 	MOVQ    cv+80(FP), R9
 	LEAQ    (DX)(R9*4), R9
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R11
+	TESTQ   R11, R11
+	JZ      store
+	VADDPS  (R11), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  64(R11), Z1, Z1
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
 	ADDQ    R10, R9
@@ -2557,9 +2875,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product2x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product2x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2616,7 +2934,7 @@ sums:
 	MOVQ    cv+80(FP), R9
 	LEAQ    (DX)(R9*4), R9
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	VADDPS  (R9), Z1, Z1
@@ -2626,6 +2944,24 @@ sums:
 	VADDPS  (R8), Z2, Z2
 	VMOVUPS Z2, (R8)
 	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R11
+	TESTQ   R11, R11
+	JZ      store
+	VADDPS  (R11), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R11), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  64(R11), Z3, Z3
 	VMOVUPS Z3, (R9)
 	ADDQ    R10, R8
 	ADDQ    R10, R9
@@ -2653,9 +2989,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product3x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product3x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2717,7 +3053,7 @@ sums:
 	MOVQ    cv+80(FP), R9
 	LEAQ    (DX)(R9*4), R9
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
 	VADDPS  (R9), Z1, Z1
@@ -2733,6 +3069,30 @@ sums:
 	VADDPS  (R8), Z4, Z4
 	VMOVUPS Z4, (R8)
 	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R11
+	TESTQ   R11, R11
+	JZ      store
+	VADDPS  (R11), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  64(R11), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R11), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  64(R11), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R11), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  64(R11), Z5, Z5
 	VMOVUPS Z5, (R9)
 	ADDQ    R10, R8
 	ADDQ    R10, R9
@@ -2764,9 +3124,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product4x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product4x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2833,7 +3193,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -2855,6 +3215,36 @@ sums:
 	VADDPS  (R9), Z6, Z6
 	VMOVUPS Z6, (R9)
 	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
 	VMOVUPS Z7, (R10)
 	ADDQ    R11, R9
 	ADDQ    R11, R10
@@ -2890,9 +3280,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product5x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2966,7 +3356,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -2994,6 +3384,42 @@ sums:
 	VADDPS  (R9), Z8, Z8
 	VMOVUPS Z8, (R9)
 	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
 	VMOVUPS Z9, (R10)
 	ADDQ    R11, R9
 	ADDQ    R11, R10
@@ -3033,9 +3459,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product6x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3114,7 +3540,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -3148,6 +3574,48 @@ sums:
 	VADDPS  (R9), Z10, Z10
 	VMOVUPS Z10, (R9)
 	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
 	VMOVUPS Z11, (R10)
 	ADDQ    R11, R9
 	ADDQ    R11, R10
@@ -3191,9 +3659,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product7x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3277,7 +3745,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -3317,6 +3785,54 @@ sums:
 	VADDPS  (R9), Z12, Z12
 	VMOVUPS Z12, (R9)
 	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
 	VMOVUPS Z13, (R10)
 	ADDQ    R11, R9
 	ADDQ    R11, R10
@@ -3364,9 +3880,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·product8x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3455,7 +3971,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -3501,6 +4017,60 @@ sums:
 	VADDPS  (R9), Z14, Z14
 	VMOVUPS Z14, (R9)
 	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  64(R12), Z15, Z15
 	VMOVUPS Z15, (R10)
 	ADDQ    R11, R9
 	ADDQ    R11, R10
@@ -3552,9 +4122,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x2AVX512(SB), NOSPLIT, $8-121
+TEXT ·product9x2AVX512(SB), NOSPLIT, $8-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3650,7 +4220,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -3707,6 +4277,66 @@ sums:
 	ADDQ    R11, R10
 	JMP     stored
 
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  64(R12), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  64(R12), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
 store:
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, (R10)
@@ -3757,9 +4387,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x2AVX512(SB), NOSPLIT, $8-121
+TEXT ·product10x2AVX512(SB), NOSPLIT, $8-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3860,7 +4490,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -3923,6 +4553,72 @@ sums:
 	ADDQ    R11, R10
 	JMP     stored
 
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  64(R12), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  64(R12), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  64(R12), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
 store:
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, (R10)
@@ -3977,9 +4673,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x2AVX512(SB), NOSPLIT, $8-121
+TEXT ·product11x2AVX512(SB), NOSPLIT, $8-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4085,7 +4781,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -4154,6 +4850,78 @@ sums:
 	ADDQ    R11, R10
 	JMP     stored
 
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  64(R12), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  64(R12), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  64(R12), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z20, Z20
+	VMOVUPS Z20, (R9)
+	VADDPS  64(R12), Z21, Z21
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
 store:
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, (R10)
@@ -4212,9 +4980,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x2AVX512(SB), NOSPLIT, $8-121
+TEXT ·product12x2AVX512(SB), NOSPLIT, $8-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4325,7 +5093,7 @@ sums:
 	MOVQ    cv+80(FP), R10
 	LEAQ    (DX)(R10*4), R10
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R9), Z0, Z0
 	VMOVUPS Z0, (R9)
 	VADDPS  (R10), Z1, Z1
@@ -4400,6 +5168,84 @@ sums:
 	ADDQ    R11, R10
 	JMP     stored
 
+first:
+	MOVQ    bias+128(FP), R12
+	TESTQ   R12, R12
+	JZ      store
+	VADDPS  (R12), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  64(R12), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  64(R12), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  64(R12), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  64(R12), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  64(R12), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  64(R12), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  64(R12), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  64(R12), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  64(R12), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  64(R12), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z20, Z20
+	VMOVUPS Z20, (R9)
+	VADDPS  64(R12), Z21, Z21
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R12), Z22, Z22
+	VMOVUPS Z22, (R9)
+	VADDPS  64(R12), Z23, Z23
+	VMOVUPS Z23, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
 store:
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, (R10)
@@ -4462,9 +5308,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4507,7 +5353,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -4516,7 +5362,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -4534,9 +5380,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4584,7 +5430,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -4599,7 +5445,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -4621,9 +5467,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4676,7 +5522,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -4697,7 +5543,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -4723,9 +5569,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4783,7 +5629,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -4810,7 +5656,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -4840,9 +5686,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4905,7 +5751,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -4938,7 +5784,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -4972,9 +5818,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5042,7 +5888,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -5081,7 +5927,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -5119,9 +5965,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5194,7 +6040,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -5239,7 +6085,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -5281,9 +6127,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5361,7 +6207,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -5412,7 +6258,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -5458,9 +6304,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5543,7 +6389,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -5600,7 +6446,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -5650,9 +6496,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5740,7 +6586,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -5803,7 +6649,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -5857,9 +6703,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5952,7 +6798,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -6021,7 +6867,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -6079,9 +6925,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, AVX512F
-TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-121
+TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -6179,7 +7025,7 @@ k:
 	MOVQ         cv+80(FP), R9
 	LEAQ         (DX)(R9*4), R9
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
 	VADDPS       (R9), Z1, Z1
@@ -6254,7 +7100,7 @@ k:
 	ADDQ         R10, R9
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, (R9)
 	ADDQ    R10, R8
@@ -9727,9 +10573,9 @@ vector:
 	VZEROUPPER
 	RET
 
-// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product1x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -9777,10 +10623,21 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
 	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(R9), Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -9802,9 +10659,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product2x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -9857,7 +10714,7 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
 	VADDPS  32(DI), Y1, Y1
@@ -9866,6 +10723,22 @@ sums:
 	VADDPS  (DI), Y2, Y2
 	VMOVUPS Y2, (DI)
 	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(R9), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(R9), Y3, Y3
 	VMOVUPS Y3, 32(DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -9890,9 +10763,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product3x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product3x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -9950,7 +10823,7 @@ sums:
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
 	VADDPS  32(DI), Y1, Y1
@@ -9964,6 +10837,27 @@ sums:
 	VADDPS  (DI), Y4, Y4
 	VMOVUPS Y4, (DI)
 	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R9
+	TESTQ   R9, R9
+	JZ      store
+	VADDPS  (R9), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(R9), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(R9), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (R9), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(R9), Y5, Y5
 	VMOVUPS Y5, 32(DI)
 	ADDQ    R8, DI
 	JMP     stored
@@ -9991,9 +10885,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product4x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10056,7 +10950,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
 	VADDPS  32(R8), Y1, Y1
@@ -10075,6 +10969,32 @@ sums:
 	VADDPS  (R8), Y6, Y6
 	VMOVUPS Y6, (R8)
 	VADDPS  32(R8), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R10), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R10), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R10), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R10), Y7, Y7
 	VMOVUPS Y7, 32(R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -10105,9 +11025,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product5x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product5x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10177,7 +11097,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
 	VADDPS  32(R8), Y1, Y1
@@ -10201,6 +11121,37 @@ sums:
 	VADDPS  (R8), Y8, Y8
 	VMOVUPS Y8, (R8)
 	VADDPS  32(R8), Y9, Y9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R10), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R10), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R10), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R10), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y8, Y8
+	VMOVUPS Y8, (R8)
+	VADDPS  32(R10), Y9, Y9
 	VMOVUPS Y9, 32(R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -10234,9 +11185,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product6x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·product6x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10311,7 +11262,7 @@ sums:
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
 	CMPB    add+120(FP), $0x00
-	JEQ     store
+	JEQ     first
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
 	VADDPS  32(R8), Y1, Y1
@@ -10340,6 +11291,42 @@ sums:
 	VADDPS  (R8), Y10, Y10
 	VMOVUPS Y10, (R8)
 	VADDPS  32(R8), Y11, Y11
+	VMOVUPS Y11, 32(R8)
+	ADDQ    R9, R8
+	JMP     stored
+
+first:
+	MOVQ    bias+128(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+	VADDPS  (R10), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R10), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R10), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R10), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R10), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y8, Y8
+	VMOVUPS Y8, (R8)
+	VADDPS  32(R10), Y9, Y9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R10), Y10, Y10
+	VMOVUPS Y10, (R8)
+	VADDPS  32(R10), Y11, Y11
 	VMOVUPS Y11, 32(R8)
 	ADDQ    R9, R8
 	JMP     stored
@@ -10376,9 +11363,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10417,7 +11404,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10425,7 +11412,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10442,9 +11429,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10488,7 +11475,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10501,7 +11488,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10521,9 +11508,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10572,7 +11559,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10590,7 +11577,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10613,9 +11600,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10669,7 +11656,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10692,7 +11679,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10718,9 +11705,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10779,7 +11766,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10807,7 +11794,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10836,9 +11823,9 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 // Requires: AVX, FMA3
-TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-121
+TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-136
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -10902,7 +11889,7 @@ k:
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
 	CMPB         add+120(FP), $0x00
-	JEQ          store
+	JEQ          first
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
 	VADDPS       32(DI), Y1, Y1
@@ -10935,7 +11922,7 @@ k:
 	ADDQ         R8, DI
 	JMP          stored
 
-store:
+first:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI

@@ -7,62 +7,62 @@ package cpu
 // product1x1NEON is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product2x1NEON is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product3x1NEON is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product4x1NEON is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product5x1NEON is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // product6x1NEON is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer1x1NEON is an outerFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer2x1NEON is an outerFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer3x1NEON is an outerFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer4x1NEON is an outerFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer5x1NEON is an outerFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outer6x1NEON is an outerFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func outer6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
 
 // outerTapsNEON is an outerTapsFunc.
 //

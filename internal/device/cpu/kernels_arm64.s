@@ -175,8 +175,8 @@ DATA constants<>+668(SB)/4, $0x40400000
 
 GLOBL constants<>(SB), RODATA|NOPTR, $672
 
-// func product1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product1x1NEON(SB), NOSPLIT, $0-121
+// func product1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product1x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R12
 	MOVD b+8(FP), R11
 	MOVD c+16(FP), R10
@@ -252,7 +252,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R10, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
 	FMOVQ F6, (R1)
@@ -263,6 +263,24 @@ sums:
 	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
 	FMOVQ F4, 32(R1)
 	FMOVQ 48(R1), F0
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	FMOVQ F3, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	FMOVQ F6, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
+	FMOVQ F5, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	FMOVQ F4, 32(R1)
+	FMOVQ 48(R0), F0
 	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
 	FMOVQ F3, 48(R1)
 	ADD R2, R1, R1
@@ -286,8 +304,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func product2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product2x1NEON(SB), NOSPLIT, $0-121
+// func product2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product2x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R13
 	MOVD b+8(FP), R12
 	MOVD c+16(FP), R11
@@ -382,7 +400,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R11, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
 	FMOVQ F11, (R1)
@@ -411,6 +429,37 @@ sums:
 	ADD R2, R1, R1
 	JMP stored
 
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
+	FMOVQ F11, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	FMOVQ F10, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	FMOVQ F9, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	FMOVQ F7, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	FMOVQ F6, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
+	FMOVQ F5, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d484 // fadd v4.4s, v4.4s, v0.4s
+	FMOVQ F4, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
 store:
 	FSTPQ (F11, F10), (R1)
 	FSTPQ (F9, F8), 32(R1)
@@ -432,8 +481,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func product3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product3x1NEON(SB), NOSPLIT, $0-121
+// func product3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product3x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R14
 	MOVD b+8(FP), R13
 	MOVD c+16(FP), R12
@@ -547,7 +596,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R12, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
 	FMOVQ F16, (R1)
@@ -589,6 +638,50 @@ sums:
 	ADD R2, R1, R1
 	JMP stored
 
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	FMOVQ F16, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
+	FMOVQ F15, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	FMOVQ F14, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	FMOVQ F13, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
+	FMOVQ F12, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
+	FMOVQ F11, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	FMOVQ F10, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	FMOVQ F9, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	FMOVQ F8, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	FMOVQ F7, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	FMOVQ F6, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
+	FMOVQ F5, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
 store:
 	FSTPQ (F16, F15), (R1)
 	FSTPQ (F14, F13), 32(R1)
@@ -613,8 +706,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func product4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product4x1NEON(SB), NOSPLIT, $0-121
+// func product4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product4x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R15
 	MOVD b+8(FP), R14
 	MOVD c+16(FP), R13
@@ -747,7 +840,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R13, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
 	FMOVQ F21, (R1)
@@ -802,6 +895,63 @@ sums:
 	ADD R2, R1, R1
 	JMP stored
 
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
+	FMOVQ F21, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	FMOVQ F20, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d673 // fadd v19.4s, v19.4s, v0.4s
+	FMOVQ F19, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	FMOVQ F18, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	FMOVQ F17, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	FMOVQ F16, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
+	FMOVQ F15, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	FMOVQ F14, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	FMOVQ F13, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
+	FMOVQ F12, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
+	FMOVQ F11, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	FMOVQ F10, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	FMOVQ F9, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	FMOVQ F7, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d4c6 // fadd v6.4s, v6.4s, v0.4s
+	FMOVQ F6, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
 store:
 	FSTPQ (F21, F20), (R1)
 	FSTPQ (F19, F18), 32(R1)
@@ -829,8 +979,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func product5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product5x1NEON(SB), NOSPLIT, $0-121
+// func product5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product5x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R19
 	MOVD b+8(FP), R15
 	MOVD c+16(FP), R14
@@ -982,7 +1132,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R14, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
 	FMOVQ F26, (R1)
@@ -1050,6 +1200,76 @@ sums:
 	ADD R2, R1, R1
 	JMP stored
 
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	FMOVQ F26, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d739 // fadd v25.4s, v25.4s, v0.4s
+	FMOVQ F25, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	FMOVQ F24, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	FMOVQ F23, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	FMOVQ F22, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
+	FMOVQ F21, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	FMOVQ F20, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d673 // fadd v19.4s, v19.4s, v0.4s
+	FMOVQ F19, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	FMOVQ F18, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	FMOVQ F17, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	FMOVQ F16, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
+	FMOVQ F15, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	FMOVQ F14, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	FMOVQ F13, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
+	FMOVQ F12, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
+	FMOVQ F11, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	FMOVQ F10, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	FMOVQ F9, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	FMOVQ F7, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
 store:
 	FSTPQ (F26, F25), (R1)
 	FSTPQ (F24, F23), 32(R1)
@@ -1080,8 +1300,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func product6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·product6x1NEON(SB), NOSPLIT, $0-121
+// func product6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·product6x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R20
 	MOVD b+8(FP), R19
 	MOVD c+16(FP), R15
@@ -1252,7 +1472,7 @@ sums:
 	LSL $2, R2, R2
 	MOVD R15, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	FMOVQ F31, (R1)
@@ -1333,6 +1553,89 @@ sums:
 	ADD R2, R1, R1
 	JMP stored
 
+first:
+	MOVD bias+128(FP), R0
+	CBZ R0, store
+	FMOVQ (R0), F0
+	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
+	FMOVQ F31, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d7de // fadd v30.4s, v30.4s, v0.4s
+	FMOVQ F30, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d7bd // fadd v29.4s, v29.4s, v0.4s
+	FMOVQ F29, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d79c // fadd v28.4s, v28.4s, v0.4s
+	FMOVQ F28, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d77b // fadd v27.4s, v27.4s, v0.4s
+	FMOVQ F27, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d75a // fadd v26.4s, v26.4s, v0.4s
+	FMOVQ F26, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d739 // fadd v25.4s, v25.4s, v0.4s
+	FMOVQ F25, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	FMOVQ F24, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	FMOVQ F23, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
+	FMOVQ F22, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d6b5 // fadd v21.4s, v21.4s, v0.4s
+	FMOVQ F21, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
+	FMOVQ F20, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d673 // fadd v19.4s, v19.4s, v0.4s
+	FMOVQ F19, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d652 // fadd v18.4s, v18.4s, v0.4s
+	FMOVQ F18, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d631 // fadd v17.4s, v17.4s, v0.4s
+	FMOVQ F17, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	FMOVQ F16, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
+	FMOVQ F15, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
+	FMOVQ F14, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
+	FMOVQ F13, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
+	FMOVQ F12, 48(R1)
+	ADD R2, R1, R1
+	FMOVQ (R0), F0
+	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
+	FMOVQ F11, (R1)
+	FMOVQ 16(R0), F0
+	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
+	FMOVQ F10, 16(R1)
+	FMOVQ 32(R0), F0
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	FMOVQ F9, 32(R1)
+	FMOVQ 48(R0), F0
+	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
+	FMOVQ F8, 48(R1)
+	ADD R2, R1, R1
+	JMP stored
+
 store:
 	FSTPQ (F31, F30), (R1)
 	FSTPQ (F29, F28), 32(R1)
@@ -1366,8 +1669,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer1x1NEON(SB), NOSPLIT, $0-121
+// func outer1x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer1x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -1410,7 +1713,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ F8, (R1)
@@ -1426,7 +1729,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F8, F7), (R1)
 	FSTPQ (F6, F5), 32(R1)
 	ADD R2, R1, R1
@@ -1444,8 +1747,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer2x1NEON(SB), NOSPLIT, $0-121
+// func outer2x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer2x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -1496,7 +1799,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
 	FMOVQ F12, (R1)
@@ -1525,7 +1828,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F12, F11), (R1)
 	FSTPQ (F10, F9), 32(R1)
 	ADD R2, R1, R1
@@ -1546,8 +1849,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer3x1NEON(SB), NOSPLIT, $0-121
+// func outer3x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer3x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -1607,7 +1910,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
 	FMOVQ F16, (R1)
@@ -1649,7 +1952,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F16, F15), (R1)
 	FSTPQ (F14, F13), 32(R1)
 	ADD R2, R1, R1
@@ -1673,8 +1976,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer4x1NEON(SB), NOSPLIT, $0-121
+// func outer4x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer4x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -1741,7 +2044,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d694 // fadd v20.4s, v20.4s, v0.4s
 	FMOVQ F20, (R1)
@@ -1796,7 +2099,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F20, F19), (R1)
 	FSTPQ (F18, F17), 32(R1)
 	ADD R2, R1, R1
@@ -1823,8 +2126,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer5x1NEON(SB), NOSPLIT, $0-121
+// func outer5x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer5x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -1900,7 +2203,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
 	FMOVQ F24, (R1)
@@ -1968,7 +2271,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F24, F23), (R1)
 	FSTPQ (F22, F21), 32(R1)
 	ADD R2, R1, R1
@@ -1998,8 +2301,8 @@ stored:
 	CBNZ R0, rows
 	RET
 
-// func outer6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-TEXT ·outer6x1NEON(SB), NOSPLIT, $0-121
+// func outer6x1NEON(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool, bias *float32)
+TEXT ·outer6x1NEON(SB), NOSPLIT, $0-136
 	MOVD a+0(FP), R9
 	MOVD b+8(FP), R8
 	MOVD c+16(FP), R7
@@ -2083,7 +2386,7 @@ k:
 	LSL $2, R2, R2
 	MOVD R7, R1
 	MOVBU add+120(FP), R0
-	CBZ R0, store
+	CBZ R0, first
 	FMOVQ (R1), F0
 	WORD $0x4e20d79c // fadd v28.4s, v28.4s, v0.4s
 	FMOVQ F28, (R1)
@@ -2164,7 +2467,7 @@ k:
 	ADD R2, R1, R1
 	JMP stored
 
-store:
+first:
 	FSTPQ (F28, F27), (R1)
 	FSTPQ (F26, F25), 32(R1)
 	ADD R2, R1, R1

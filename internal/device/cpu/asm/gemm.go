@@ -8,7 +8,8 @@ import (
 	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
-const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool)"
+const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, " +
+	"add bool, bias *float32)"
 
 // product emits a productFunc of rows x vectors: the sums stay in registers over all terms.
 func product(s isa, rows, vectors int) string {
@@ -66,7 +67,7 @@ func product(s isa, rows, vectors int) string {
 			})
 		})
 		Label("sums")
-		storeRows(s, sums, vectors, c)
+		storeRows(s, sums, vectors, c, true)
 		advance(a, b, c)
 	})
 	end()
@@ -128,8 +129,9 @@ func (s isa) loadVectors(registers []reg.VecVirtual, p, bv reg.GPVirtual) {
 }
 
 // storeRows stores the sums, or adds them where the argument add is true: rows cs apart, of one
-// vector or two, cv apart.
-func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual) {
+// vector or two, cv apart. Where they are stored, biased says that the argument bias, if it is not
+// nil, is added to each row.
+func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual, biased bool) {
 	first, second, cs := GP64(), GP64(), loadBytes("cs")
 	MOVQ(c, first)
 	if vectors == 2 {
@@ -142,13 +144,11 @@ func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual) {
 		}
 		return Mem{Base: second, Disp: (i - s.parts) * s.bytes}
 	}
-	CMPB(argument("add"), Imm(0))
-	JEQ(LabelRef("store"))
-	for _, adding := range []bool{true, false} {
+	store := func(added func(i int) Mem) {
 		for _, row := range sums {
 			for i, r := range row {
-				if adding {
-					VADDPS(at(i), r, r)
+				if added != nil {
+					VADDPS(added(i), r, r)
 				}
 				VMOVUPS(r, at(i))
 			}
@@ -157,11 +157,21 @@ func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual) {
 				ADDQ(cs, second)
 			}
 		}
-		if adding {
-			JMP(LabelRef("stored"))
-			Label("store")
-		}
 	}
+	CMPB(argument("add"), Imm(0))
+	JEQ(LabelRef("first"))
+	store(at)
+	JMP(LabelRef("stored"))
+	Label("first")
+	if biased {
+		bias := load("bias")
+		TESTQ(bias, bias)
+		JZ(LabelRef("store"))
+		store(func(i int) Mem { return Mem{Base: bias, Disp: i * s.bytes} })
+		JMP(LabelRef("stored"))
+		Label("store")
+	}
+	store(nil)
 	Label("stored")
 }
 
@@ -203,7 +213,7 @@ func outer(s isa, rows, vectors int) string {
 				ADDQ(bs, b)
 			})
 		})
-		storeRows(s, sums, vectors, c)
+		storeRows(s, sums, vectors, c, false)
 		advance(firstA, firstB, c)
 	})
 	end()
