@@ -143,6 +143,10 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	}
 	f.noteElsewhere(stderr, outcome.ByOthers(), done)
 	if done == 0 {
+		if failed == nil && f.trial.n > 0 && outcome.ByOthers() > 0 { // an array must not count it as done
+			return withHint(fmt.Errorf("trial %d was not carried out here: another process is at work on it", f.trial.n),
+				"the same command, once that has ended, goes on with what it left, or finds it finished")
+		}
 		return failed
 	}
 	for _, warning := range outcome.Warnings() {

@@ -153,10 +153,14 @@ const (
 // estimate is the memory in bytes and the hours that a process of a trial is given, and how they
 // came about, as comments of a script.
 func (j Job) estimate() (bytes int64, hours int, how string) {
+	scoring := int64(j.Voxels) * voxelBytes
 	if j.Limit > 0 {
 		bytes, how = j.Limit+j.Limit/5, "--memory, and a fifth more for scans"
+		if scoring > j.Limit/5 {
+			bytes, how = j.Limit+scoring, fmt.Sprintf("--memory, and %s for scoring the largest scan",
+				terminal.Bytes(scoring))
+		}
 	} else {
-		scoring := int64(j.Voxels) * voxelBytes
 		bytes = max((j.Memory+memory.Own+scoring)/5*6, leastBytes)
 		how = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least",
 			terminal.Bytes(j.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
