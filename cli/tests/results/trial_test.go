@@ -11,8 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/miniature"
 )
 
-// A task of a job array that finds another process at its trial has not carried it out, and does not
-// end with 0: the array would count it as done.
+// A task of a job array that finds another process at its trial has not carried it out, and does
+// not end with 0: the array would count it as done.
 func TestTrialOfAnotherProcess(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 4, Labelled: 4}))
@@ -28,8 +28,8 @@ finetune: {network: {channels: 2, levels: 1}, train: {steps: 2}, crop: 16, label
 	commandtest.Run(t, 0, "prepare", "scans", "--out", "prepared")
 	trial := func(code int, number string) string {
 		t.Helper()
-		_, stderr := commandtest.Run(t, code, "crossval", "--config", "study.yaml", "--data", "prepared", "--out", "study",
-			"--trial", number)
+		_, stderr := commandtest.Run(t, code, "crossval", "--config", "study.yaml", "--data", "prepared",
+			"--out", "study", "--trial", number)
 		return stderr
 	}
 	trial(0, "2")
