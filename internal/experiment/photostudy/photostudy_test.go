@@ -25,6 +25,7 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
 	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
+	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
 // prepare prepares made-up photographs of two classes, of a width and height.
@@ -433,5 +434,21 @@ pretrain:
 	if _, errs = both(experiment.Setting{}, filepath.Join(dir, "run"), [2]Arm{puzzles, puzzles}); errs[0] == nil ||
 		!strings.Contains(errs[0].Error(), "is damaged") || errs[1] == nil {
 		t.Errorf("%v; %v", errs[0], errs[1])
+	}
+}
+
+// Linear machines that were not trained to their end are told of beside what they tell right.
+func TestUnfinishedMachinesAreToldOf(t *testing.T) {
+	p := Plan{Arms: []Arm{{Name: "random"}}, Transfer: []Target{{Name: "birds"}}}
+	of := func(second bool) []string {
+		draws := []puzzle2d.Draw{{Converged: true}, {Converged: second}}
+		return transferTable(p, []Result{{Arm: "random", Transfer: []Measured{{Draws: draws}}}}).Notes
+	}
+	notes := strings.Join(of(false), "\n")
+	if !strings.Contains(notes, "random on birds: in 1 of 2 draws the machines") {
+		t.Errorf("got %q", notes)
+	}
+	if notes = strings.Join(of(true), "\n"); strings.Contains(notes, "WARNING") {
+		t.Errorf("got %q", notes)
 	}
 }

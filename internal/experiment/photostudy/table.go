@@ -122,10 +122,25 @@ func transferTable(plan Plan, results []Result) table.Table {
 					of[0].Transfer[k].Chance > 0 {
 					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: %s", arm.Name, target.Name, note))
 				}
+				if n := unfinished(draws); n > 0 {
+					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: in %d of %d draws the machines had not "+
+						"found their optimum after 1000 sweeps: what they tell right, and the gain, is of an unfinished "+
+						"one", arm.Name, target.Name, n, len(draws)))
+				}
 			}
 		}
 	}
 	return t
+}
+
+// unfinished is how many draws have machines that had not found their optimum.
+func unfinished(draws []puzzle2d.Draw) (n int) {
+	for _, d := range draws {
+		if !d.Converged {
+			n++
+		}
+	}
+	return n
 }
 
 // transferRow is one arm on target k.
