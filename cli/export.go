@@ -41,7 +41,7 @@ func newExport() *cobra.Command {
 	return verb("export SCANS...", "Hand a data set over to nnU-Net: its raw folder, of whatever prepare reads",
 		`Writes a data set as nnU-Net v2 wants it: imagesTr/CASE_0000.nii.gz (a file for each channel), labelsTr/CASE.nii.gz, dataset.json, and
 splits_final.json with whole patients in a fold, which nnU-Net looks for in nnUNet_preprocessed/DATASET. Scans without labels
-go to imagesTs. SCANS are what prepare reads: NIfTI, NRRD and MetaImage in any layout, DICOM series with SEG or RTSTRUCT.
+go to imagesTs, and so do labelled ones that the data set holds back for testing, with their labels in labelsTs. SCANS are what prepare reads: NIfTI, NRRD and MetaImage in any layout, DICOM series with SEG or RTSTRUCT.
 Voxels and values stay; labels get the numbers 1, 2, ... in their order, one that is called ignore the highest.
 Files are called case_0001 and so on: names.csv says which scan is which case, and stays with you.`,
 		`  voxsaw export SCANS --out nnUNet_raw/Dataset001_Organs
