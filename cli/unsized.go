@@ -185,7 +185,12 @@ func (r *runFlags) follow(cmd *cobra.Command, o any, t *voxsaw.Training, path st
 // plan gives the trainings of a study without sizes those of a plan for its cases, each of them for
 // the same time; a study that has begun has kept it. Who trains and tests stays as it is.
 func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
-	if o.Data == "" || f.root != "" || f.dry || f.write != "" || !unsized(cmd) {
+	if o.Data == "" || !unsized(cmd) {
+		return nil
+	}
+	if f.root != "" || f.dry || f.write != "" {
+		say(cmd.ErrOrStderr(), "no sizes were given: these are the defaults; a study that is run here plans its own, "+
+			"which --plan, --write and --data-root do not")
 		return nil
 	}
 	p := o.Plan
