@@ -69,11 +69,17 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		}
 		return summary, err
 	}
+	need := int64(0) // of the index
 	for _, p := range set.Photos { // names are kept as JSON, which is UTF-8
 		if !utf8.ValidString(p.Path) {
 			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in",
 				safetext.Text(filepath.Join(set.Root, p.Path)))
 		}
+		need += int64(len(p.Path)) + indexLine
+	}
+	if need > indexLimit {
+		return nil, fmt.Errorf("%s: %d photographs are more than one folder of prepared photographs can list: prepare them in parts",
+			set.Root, len(set.Photos))
 	}
 	release, err := outdir.Hold(dir, func() error { return clean(dir) })
 	if err != nil {
@@ -111,7 +117,7 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	if len(i.Photos) == 0 {
 		return summary, fmt.Errorf("%s: no photograph could be read", set.Root)
 	}
-	if err := writeJSON(filepath.Join(dir, indexName), i); err != nil {
+	if err := writeIndex(filepath.Join(dir, indexName), i); err != nil {
 		return summary, err
 	}
 	summary.Fingerprint = i.Fingerprint

@@ -38,6 +38,13 @@ const (
 	formatVersion = 1
 )
 
+// indexLimit is the most that an index may hold, in bytes: tens of millions of photographs. It grows
+// with the data set, as no other small file does. Tests make it smaller.
+var indexLimit int64 = 8 << 30
+
+// indexLine is about what a photograph takes in an index, besides its path.
+const indexLine = 200
+
 // shardBytes is about what a shard takes, on disk and in a worker's memory. Tests make it smaller.
 var shardBytes = 64 << 20
 
@@ -320,7 +327,7 @@ func clean(dir string) error {
 		return fmt.Errorf("%s is no part of prepared photographs, and would be lost: choose an empty folder", path)
 	}
 	index := filepath.Join(dir, indexName)
-	if data, err := smallfile.Read(index, smallfile.Log); err == nil {
+	if data, err := smallfile.Read(index, indexLimit); err == nil {
 		var i struct {
 			Version *int
 			Shards  *json.RawMessage
@@ -372,13 +379,13 @@ func removeOthers(dir string, count, quality int) error {
 	return atomicfile.RemoveFrom(filepath.Join(dir, shardsFolder), others...)
 }
 
-// writeJSON leaves a file that says the same as it is.
-func writeJSON(path string, value any) error {
-	data, err := encodeJSON(value)
+// writeIndex leaves a file that says the same as it is.
+func writeIndex(path string, i index) error {
+	data, err := encodeJSON(i)
 	if err != nil {
 		return err
 	}
-	if old, err := smallfile.Read(path, smallfile.Log); err == nil && bytes.Equal(old, data) {
+	if old, err := smallfile.Read(path, indexLimit); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, data)

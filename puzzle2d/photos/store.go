@@ -50,7 +50,7 @@ func Open(dir string) (*Store, error) {
 }
 
 func readIndex(dir string) (i index, err error) {
-	data, err := smallfile.Read(filepath.Join(dir, indexName), smallfile.Log)
+	data, err := smallfile.Read(filepath.Join(dir, indexName), indexLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, ErrNotPrepared
 	}
