@@ -61,6 +61,13 @@ func drawPair(p pairing.Pair, images *scanFinder, o evaluateOptions) (image.Imag
 		return nil, err
 	}
 	options := errorSlices
+	options.Together = o.Metrics.Merge
+	for _, text := range o.Metrics.Labels {
+		// a name that the case does not know is not scored in it, which was said
+		if label, err := eval.Find(text, prediction, reference); err == nil {
+			options.Labels = append(options.Labels, label)
+		}
+	}
 	scan := images.read(p.Name, reference.Grid, o.Read)
 	if scan != nil {
 		options.Window = report.UsualWindow(scan)

@@ -24,7 +24,8 @@ type OverlayOptions struct {
 	AxialOnly bool       // without the coronal and the sagittal slice
 	Size      int        // width of an axial panel in pixels; 0: 220
 	Window    [2]float64 // HU from black to white; both 0: -160 to 240
-	Labels    []uint16   // to draw; all when empty
+	Labels    []uint16   // to draw; when empty, all that are scored
+	Together  bool       // the labels count as one: to take one for another is no error
 	Whole     bool       // whole slices instead of the surroundings of the labels
 	// Errors chooses the axial slices where prediction and reference differ most, worst first, or,
 	// where there is no reference, the predictions from the first; where there is one alone, or no
@@ -75,11 +76,16 @@ func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, 
 	if err != nil {
 		return nil, err
 	}
-	if p.labels = o.Labels; len(p.labels) == 0 {
-		p.labels = occurring(p.shown)
-	}
+	p.choose(o)
 	p.lay(o)
 	return p.draw(o), nil
+}
+
+// choose chooses the labels to draw.
+func (p *overlay) choose(o OverlayOptions) {
+	if p.labels = o.Labels; len(p.labels) == 0 {
+		p.labels = slices.DeleteFunc(occurring(p.shown), p.unscored)
+	}
 }
 
 // overlay is an [Overlay] under construction. All volumes are in RAS.
@@ -150,18 +156,18 @@ func onto(scan volume.Grid, l *volume.LabelMap) (*volume.LabelMap, error) {
 
 // lay chooses the slices and puts them side by side, all at the same scale.
 func (p *overlay) lay(o OverlayOptions) {
-	around := surroundings(p.grid, p.shown, p.labels, o.Whole)
-	chosen := chooseSlices(p.grid.Shape, p.shown, p.labels, axial, o.Slices)
+	where := extentOf(p.grid.Shape, p.shown, p.labels)
+	around := where.surroundings(p.grid, o.Whole)
+	chosen := chooseSlices(where.areas[axial.normal], o.Slices)
 	if o.Errors {
-		chosen = p.worstSlices(o.Slices)
+		chosen = p.worstSlices(where.areas[axial.normal], o)
 	}
 	for _, k := range chosen {
 		p.sections = append(p.sections, around.of(axial, k, p.grid))
 	}
 	if !o.AxialOnly {
 		for _, pl := range []plane{coronal, sagittal} {
-			at := chooseSlices(p.grid.Shape, p.shown, p.labels, pl, 1)[0]
-			p.sections = append(p.sections, around.of(pl, at, p.grid))
+			p.sections = append(p.sections, around.of(pl, chooseSlices(where.areas[pl.normal], 1)[0], p.grid))
 		}
 	}
 	first := p.sections[0]
@@ -218,24 +224,38 @@ func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c secti
 	text(picture, c.left, target.Min.X+6, target.Min.Y+target.Dy()/2, ivory)
 }
 
+// unscored says of a label that nothing is counted for it: where the reference has it, nobody drew
+// anything, or nobody drew it in this case.
+func (p *overlay) unscored(label uint16) bool {
+	return p.outline != nil && (slices.Contains(p.outline.Undrawn, label) ||
+		slices.Contains(volume.IgnoredLabels(p.outline.Names), label))
+}
+
 // worstSlices are the axial slices to look at first: where the fills differ most from the outline,
-// or, without one, from the first fill; where they do not, where the labels are largest; worst
-// first, and no two of them within a twentieth of the slices that count.
-func (p *overlay) worstSlices(n int) []int {
+// or, without one, from the first fill, in what is scored; where they do not, where the labels are
+// largest, as their area in each slice says; worst first, and no two of them within a twentieth of
+// the slices that count.
+func (p *overlay) worstSlices(largest []int, o OverlayOptions) []int {
 	area := make([]int, p.grid.Shape[2])
+	among := setOf(slices.DeleteFunc(slices.Clone(p.labels), p.unscored))
+	left := make([]bool, len(among)) // voxels of the outline that are left out
+	if p.outline != nil {
+		left = setOf(volume.IgnoredLabels(p.outline.Names))
+	}
 	for _, fill := range p.fills {
 		if fill == nil { // then there is an outline, or nothing to differ from
 			continue
 		}
 		inSlice := p.grid.Shape[0] * p.grid.Shape[1]
 		for at, l := range fill.Labels {
-			if r := p.shown[0].Labels[at]; l != r && (slices.Contains(p.labels, l) || slices.Contains(p.labels, r)) {
+			r := p.shown[0].Labels[at]
+			if l != r && !left[r] && (among[l] != among[r] || among[l] && !o.Together) {
 				area[at/inSlice]++
 			}
 		}
 	}
 	if slices.Max(area) == 0 {
-		area = areas(p.grid.Shape, p.shown, p.labels, axial)
+		area = largest
 	}
 	var order []int
 	for k, a := range area {
@@ -244,13 +264,13 @@ func (p *overlay) worstSlices(n int) []int {
 		}
 	}
 	if len(order) == 0 {
-		return chooseSlices(p.grid.Shape, p.shown, p.labels, axial, n)
+		return chooseSlices(area, o.Slices)
 	}
 	apart := len(order) / 20
 	slices.SortStableFunc(order, func(a, b int) int { return area[b] - area[a] })
 	var chosen []int
 	for _, k := range order {
-		if len(chosen) < n && !slices.ContainsFunc(chosen, func(c int) bool { return abs(c-k) <= apart }) {
+		if len(chosen) < o.Slices && !slices.ContainsFunc(chosen, func(c int) bool { return abs(c-k) <= apart }) {
 			chosen = append(chosen, k)
 		}
 	}

@@ -154,7 +154,7 @@ func second(_ image.Image, err error) error { return err }
 func TestChosenSlicesHoldTheLabel(t *testing.T) {
 	_, l := patient()
 	for n := 1; n <= 12; n++ {
-		chosen := chooseSlices(l.Shape, []*volume.LabelMap{l}, []uint16{1}, axial, n)
+		chosen := chooseSlices(extentOf(l.Shape, []*volume.LabelMap{l}, []uint16{1}).areas[axial.normal], n)
 		for _, k := range chosen {
 			if k < 4 || k > 7 {
 				t.Errorf("%d slices: %v", n, chosen)

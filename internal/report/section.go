@@ -47,80 +47,75 @@ func (b box) of(p plane, at int, g volume.Grid) section {
 	return section{p, at, [2]int{b.lo[p.u], b.lo[p.v]}, [2]int{b.hi[p.u], b.hi[p.v]}, [2]float64{s[p.u], s[p.v]}}
 }
 
-// surroundings is a cube around the labels with a margin, or the whole volume. A prediction may be
-// wrong anywhere: the first map that holds a label, which is the reference, says where to look.
-func surroundings(g volume.Grid, maps []*volume.LabelMap, labels []uint16, whole bool) box {
-	all := box{hi: g.Shape}
-	if whole {
-		return all
-	}
-	for _, m := range maps {
-		b, found := boxOf(m, labels)
-		if !found {
-			continue
-		}
-		s, side := g.Spacing(), 60.0 // mm
-		for axis := range 3 {
-			side = max(side, 1.5*float64(b.hi[axis]-b.lo[axis])*s[axis])
-		}
-		for axis := range 3 {
-			middle, half := float64(b.lo[axis]+b.hi[axis])/2, side/2/s[axis]
-			b.lo[axis], b.hi[axis] = int(math.Round(middle-half)), int(math.Round(middle+half))
-			b.hi[axis] = max(b.hi[axis], b.lo[axis]+1)
-		}
-		return b
-	}
-	return all
+// extent says where labels lie: in which box, and in how many voxels of each slice along each axis.
+type extent struct {
+	box
+	areas [3][]int
+	found bool // any voxel
 }
 
-// boxOf bounds the voxels of any of the labels.
-func boxOf(m *volume.LabelMap, labels []uint16) (b box, found bool) {
-	b.lo = m.Shape
-	n := 0
-	for k := range m.Shape[2] {
-		for j := range m.Shape[1] {
-			for i := range m.Shape[0] {
-				if l := m.Labels[n]; l > 0 && slices.Contains(labels, l) {
-					for axis, at := range [3]int{i, j, k} {
-						b.lo[axis], b.hi[axis] = min(b.lo[axis], at), max(b.hi[axis], at+1)
-					}
-					found = true
-				}
-				n++
-			}
-		}
+// extentOf finds the labels. A prediction may be wrong anywhere: the first map that holds any of
+// them, which is the reference, says where to look.
+func extentOf(shape [3]int, maps []*volume.LabelMap, labels []uint16) (e extent) {
+	for axis, n := range shape {
+		e.areas[axis] = make([]int, n)
 	}
-	return b, found
-}
-
-// areas counts the voxels of the labels in each slice of a plane, in the first map that holds any.
-func areas(shape [3]int, maps []*volume.LabelMap, labels []uint16, p plane) []int {
-	area := make([]int, shape[p.normal])
+	e.lo = shape
+	among := setOf(labels)
 	for _, m := range maps {
-		n, found := 0, false
+		n := 0
 		for k := range shape[2] {
 			for j := range shape[1] {
 				for i := range shape[0] {
-					if l := m.Labels[n]; l > 0 && slices.Contains(labels, l) {
-						area[[3]int{i, j, k}[p.normal]]++
-						found = true
+					if among[m.Labels[n]] {
+						for axis, at := range [3]int{i, j, k} {
+							e.lo[axis], e.hi[axis] = min(e.lo[axis], at), max(e.hi[axis], at+1)
+							e.areas[axis][at]++
+						}
+						e.found = true
 					}
 					n++
 				}
 			}
 		}
-		if found {
+		if e.found {
 			break
 		}
 	}
-	return area
+	return e
 }
 
-// chooseSlices finds the slices of a plane to show: the one with most voxels of the labels, and
-// those that cut the rest into equal shares of voxels, in ascending order. With no label anywhere,
-// slices at even distances.
-func chooseSlices(shape [3]int, maps []*volume.LabelMap, labels []uint16, p plane, n int) []int {
-	area := areas(shape, maps, labels, p)
+// setOf tells of each label whether it is one of these.
+func setOf(labels []uint16) []bool {
+	set := make([]bool, math.MaxUint16+1)
+	for _, l := range labels {
+		set[l] = l > 0
+	}
+	return set
+}
+
+// surroundings is a cube around the labels with a margin, or the whole volume.
+func (e extent) surroundings(g volume.Grid, whole bool) box {
+	if whole || !e.found {
+		return box{hi: g.Shape}
+	}
+	b, s, side := e.box, g.Spacing(), 60.0 // mm
+	for axis := range 3 {
+		side = max(side, 1.5*float64(b.hi[axis]-b.lo[axis])*s[axis])
+	}
+	for axis := range 3 {
+		middle, half := float64(b.lo[axis]+b.hi[axis])/2, side/2/s[axis]
+		b.lo[axis], b.hi[axis] = int(math.Round(middle-half)), int(math.Round(middle+half))
+		b.hi[axis] = max(b.hi[axis], b.lo[axis]+1)
+	}
+	return b
+}
+
+// chooseSlices finds the slices of a plane to show, by the voxels of labels in each: the one with
+// most of them, and those that cut the rest into equal shares of voxels, in ascending order. With no
+// label anywhere, slices at even distances.
+func chooseSlices(area []int, n int) []int {
+	area = slices.Clone(area)
 	n = min(n, len(area))
 	total := 0
 	for _, a := range area {

@@ -83,6 +83,57 @@ func TestOverlayShowsTheLargestErrors(t *testing.T) {
 	}
 }
 
+// What scores leave out counts as no error in pictures: voxels of a label called ignore, labels that
+// nobody drew in this case, and one label for another where they count as one.
+func TestOverlayCountsWhatIsScored(t *testing.T) {
+	v, reference := patient()
+	const ignore, undrawn = 9, 7
+	reference.Names = map[uint16]string{1: "liver", ignore: "Ignore", undrawn: "spleen"}
+	reference.Undrawn = []uint16{undrawn}
+	predicted := &volume.LabelMap{Grid: reference.Grid, Labels: slices.Clone(reference.Labels)}
+	for j := range 30 {
+		for i := range 40 {
+			reference.Labels[v.Index(i, j, 3)] = ignore
+			predicted.Labels[v.Index(i, j, 9)] = undrawn
+		}
+	}
+	for i := 28; i < 36; i++ {
+		reference.Labels[v.Index(i, 20, 6)] = 2 // one for the other
+	}
+	for i := 28; i < 31; i++ {
+		predicted.Labels[v.Index(i, 20, 7)] = 0
+	}
+	for _, test := range []struct {
+		o      OverlayOptions
+		labels []uint16
+		want   []int
+	}{
+		{OverlayOptions{}, []uint16{1, 2}, []int{6, 7}},
+		{OverlayOptions{Together: true}, []uint16{1, 2}, []int{7}},
+		{OverlayOptions{Labels: []uint16{1, undrawn}}, []uint16{1, undrawn}, []int{6, 7}},
+		{OverlayOptions{Labels: []uint16{ignore}}, []uint16{ignore}, []int{3}},
+	} {
+		p, err := newOverlay(v, reference, []Segmented{{Labels: predicted}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := test.o
+		o.Errors, o.AxialOnly, o.Slices, o.Size = true, true, 2, 100
+		p.choose(o)
+		if !slices.Equal(p.labels, test.labels) {
+			t.Errorf("%+v: labels %v, want %v", test.o, p.labels, test.labels)
+		}
+		p.lay(o)
+		var got []int
+		for _, s := range p.sections {
+			got = append(got, s.at)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%+v: slices %v, want %v", test.o, got, test.want)
+		}
+	}
+}
+
 func TestWorstFirst(t *testing.T) {
 	scores := []eval.Score{{Case: "a", DSC: 0.9}, {Case: "b", DSC: math.NaN()}, {Case: "c", DSC: 0.2},
 		{Case: "c", DSC: 0.4}, {Case: "a", DSC: 0, Unlearnt: true}}
