@@ -392,7 +392,7 @@ func (s Scored) learning(fractions []float64) report.Section {
 	var charts report.Charts
 	for _, fraction := range fractions {
 		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step",
-			Points: true}
+			Points: true, Names: s.Initialisations(), Baseline: s.Baseline}
 		for _, init := range s.Initialisations() {
 			own := slices.DeleteFunc(slices.Clone(s.Curves),
 				func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,10 @@ type Chart struct {
 	Across *[2]float64 // the range of the horizontal axis; from the values when nil
 	share  bool        // its values lie between 0 and 1
 	Points bool        // mark the points: for few of them
+	// Names are what the page compares, of which this chart may show a part: each has one colour in
+	// all its charts, and they are named. When nil, those of Series.
+	Names    []string
+	Baseline string // which of them is grey, as in the other charts of the page; "": none
 }
 
 // Series is one line. Values that are not finite leave a gap.
@@ -25,7 +30,6 @@ type Series struct {
 	Name  string
 	X, Y  []float64
 	Faint bool // behind the others and without a name: the raw values of a smoothed line
-	Color int  // which of the palette; by the order of the names when 0, counted from 1
 }
 
 // Level is a value to compare with.
@@ -76,30 +80,34 @@ func (c Chart) axes(top float64) (x, y axis, cut bool) {
 	return axis{xs.low, xs.high, plotLeft, plotRight}, axis{low, high, top + plotHeight, top}, cut
 }
 
-// inks gives every name a colour, and lists the names in their order.
-func (c Chart) inks() (names []string, ink map[string]string) {
-	ink = map[string]string{}
+// inks gives every name a colour, and lists the names of the lines that there are, which a legend
+// has to tell apart unless there is only one anywhere.
+func (c Chart) inks() (names []string, ink map[string]string, legend bool) {
 	for _, s := range c.Series {
-		if _, seen := ink[s.Name]; !seen {
+		if !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
-			ink[s.Name] = inkOf(len(names))
-		}
-		if s.Color > 0 {
-			ink[s.Name] = inkOf(s.Color)
 		}
 	}
-	return names, ink
+	all := c.Names
+	if all == nil {
+		all = names
+	}
+	ink, of := map[string]string{}, inks(all, c.Baseline)
+	for n, name := range all {
+		ink[name] = of(n)
+	}
+	return names, ink, len(all) > 1
 }
 
 // svg draws the chart.
 func (c Chart) svg() string {
-	names, ink := c.inks()
-	top := 12.0
-	if len(names) > 1 {
+	names, ink, legend := c.inks()
+	top, description := 12.0, c.Title
+	if legend {
+		description += ": " + strings.Join(names, ", ")
 		top = legendHeight(plotLeft, plotRight, names) + 8
 	}
 	x, y, cut := c.axes(top)
-	description := c.Title
 	if cut {
 		description += fmt.Sprintf(" (the vertical axis begins at %s)", tickText(y.low))
 	}
@@ -125,7 +133,7 @@ func (c Chart) svg() string {
 			}
 		}
 	}
-	if len(names) > 1 {
+	if legend {
 		s.legend(plotLeft, plotRight, names, func(n int) string { return ink[names[n]] })
 	}
 	return s.end()

@@ -23,7 +23,8 @@ func TestChartsStayOnThePaper(t *testing.T) {
 	}
 	for name, y := range map[string][]float64{
 		"usual": {3, 2, 1}, "gaps": {nan, 3, inf, 2}, "nothing": {}, "only gaps": {nan, nan}, "one": {5},
-		"constant": {0, 0}, "tiny": {1e-9, 2e-9}, "huge": {1e12, -1e12}, "long": long,
+		"constant": {0, 0}, "last bit": {0.6931472, math.Nextafter(0.6931472, 1)}, "least": {0, 5e-324},
+		"tiny": {1e-9, 2e-9}, "huge": {1e12, -1e12}, "long": long,
 	} {
 		x := make([]float64, len(y))
 		for n := range x {
@@ -44,6 +45,15 @@ func TestChartsStayOnThePaper(t *testing.T) {
 			if px < 0 || px > chartWidth || py < 0 || py > plotHeight+belowPlot+40 {
 				t.Errorf("%s: point %v, %v", name, px, py)
 			}
+		}
+	}
+}
+
+// Ticks end, however little lies between the ends of an axis.
+func TestTicksEnd(t *testing.T) {
+	for _, low := range []float64{0.6931472, 0, 1e300, -3} {
+		if n := len(ticks(low, math.Nextafter(low, math.Inf(1)), 0)); n > 100 {
+			t.Errorf("%d ticks between %g and the next number", n, low)
 		}
 	}
 }
@@ -103,7 +113,7 @@ func TestCurves(t *testing.T) {
 	}
 	if want := []string{"Training loss", "Loss, held-out", "Patches put in their place, held-out",
 		"DSC of liver, validation cases", "Patches put in their place, held-out, by round",
-		"Learning rate"}; !slices.Equal(titles, want) {
+		"Learning rate, the same in all"}; !slices.Equal(titles, want) {
 		t.Fatalf("got %q, want %q", titles, want)
 	}
 	if loss := charts[0]; len(loss.Series) != 4 || len(loss.Series[0].Y) != 80 || loss.Series[0].Y[79] != 80 {
@@ -139,5 +149,76 @@ func TestRunningMeanOfAConstantIsTheConstant(t *testing.T) {
 		if math.Abs(v-2) > 1e-12 {
 			t.Errorf("got %v", v)
 		}
+	}
+}
+
+// Each training has one colour on the page, whatever a chart shows of it, and is named wherever the
+// page is of several.
+func TestCurvesOfSeveralKeepTheirColours(t *testing.T) {
+	write := func(rate, validation string) string {
+		dir := t.TempDir()
+		files := map[string]string{stepsFile: "step,loss,lr\n1,2," + rate + "\n2,1," + rate + "\n"}
+		if validation != "" {
+			files[validationsFile] = validation
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	trainings := []Training{{"scratch", write("0.1", "")}, {"puzzles", write("0.1", "step,patches\n1,0.5\n2,0.7\n")},
+		{"third", write("0.2", "")}}
+	charts, err := Curves(trainings...)
+	if err != nil || len(charts) != 3 {
+		t.Fatalf("%d charts, %v", len(charts), err)
+	}
+	legend := regexp.MustCompile(`<path class="(\w+)" d="[^"]*h14"[^>]*/><text[^>]*>([^<]+)</text>`)
+	of := func(c Chart) (names string) {
+		for _, m := range legend.FindAllStringSubmatch(c.svg(), -1) {
+			names += m[2] + " " + m[1] + ";"
+		}
+		return names
+	}
+	for n, want := range []string{"scratch c1;puzzles c2;third c3;", "puzzles c2;", "scratch c1;puzzles c2;third c3;"} {
+		if got := of(charts[n]); got != want {
+			t.Errorf("%s: legend %q, want %q", charts[n].Title, got, want)
+		}
+	}
+	if svg := charts[1].svg(); strings.Contains(svg, `"c1"`) || !strings.Contains(svg, "held-out: puzzles\"") {
+		t.Errorf("a chart of puzzles alone: %s", svg)
+	}
+	charts, err = Curves(trainings[:2]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := charts[2]; c.Title != "Learning rate, the same in all" || len(c.Series) != 1 || of(c) != "" ||
+		strings.Contains(c.svg(), `"c1"`) {
+		t.Errorf("one rate of all: %q, %d lines", c.Title, len(c.Series))
+	}
+}
+
+// A legend tells any two of many lines apart, and the baseline has its grey.
+func TestInksOfManyLines(t *testing.T) {
+	c := Chart{Baseline: "3"}
+	for n := range 24 {
+		c.Series = append(c.Series, Series{Name: strconv.Itoa(n), X: []float64{1, 2}, Y: []float64{0, float64(n)}})
+	}
+	_, ink, _ := c.inks()
+	seen := map[string]string{}
+	for name, class := range ink {
+		if other, ok := seen[class]; ok {
+			t.Errorf("%s and %s have one ink, %s", name, other, class)
+		}
+		seen[class] = name
+		for part := range strings.FieldsSeq(class) {
+			if !strings.Contains(chartStyle, ".chart ."+part+" {") {
+				t.Errorf("%s has no style", part)
+			}
+		}
+	}
+	if ink["3"] != "c0" || ink["0"] != "c1" || ink["4"] != "c4" {
+		t.Errorf("the baseline is %s, its neighbours %s and %s", ink["3"], ink["0"], ink["4"])
 	}
 }

@@ -61,6 +61,13 @@ func Curves(trainings ...Training) (Charts, error) {
 	if lr := rates(steps); lr != nil {
 		charts = append(charts, *lr)
 	}
+	for n := range charts {
+		if charts[n].Baseline == "" {
+			for _, t := range trainings {
+				charts[n].Names = append(charts[n].Names, t.Name)
+			}
+		}
+	}
 	shareScales(charts)
 	return charts, nil
 }
@@ -239,17 +246,21 @@ func overRounds(logs []log) Charts {
 	return charts
 }
 
-// rates is the chart of the learning rate, one line where all trainings have the same.
+// rates is the chart of the learning rate, one grey line where all trainings have the same.
 func rates(logs []log) *Chart {
 	c := Chart{Title: titles["lr"], X: "step"}
-	for n, l := range logs {
-		if n > 0 && slices.Equal(l.values["lr"], logs[0].values["lr"]) || l.values["lr"] == nil {
-			continue
+	same := true
+	for _, l := range logs {
+		if l.values["lr"] != nil {
+			c.Series = append(c.Series, Series{Name: l.name, X: l.values["step"], Y: l.values["lr"]})
 		}
-		c.Series = append(c.Series, Series{Name: l.name, X: l.values["step"], Y: l.values["lr"]})
+		same = same && slices.Equal(l.values["lr"], logs[0].values["lr"])
 	}
 	if len(c.Series) == 0 {
 		return nil
+	}
+	if same && len(logs) > 1 {
+		c.Title, c.Series, c.Baseline = c.Title+", the same in all", c.Series[:1], c.Series[0].Name
 	}
 	return &c
 }

@@ -54,7 +54,7 @@ func width(s string) int {
 // fit.
 func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) {
 	x := dst.Bounds().Max.X
-	for n, l := range slices.Backward(labels) {
+	for _, l := range slices.Backward(labels) {
 		name := fmt.Sprintf("label %d", l)
 		for _, m := range slices.Backward(maps) {
 			name = cmp.Or(m.Names[l], name)
@@ -63,6 +63,6 @@ func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) 
 		if x < dst.Bounds().Dx()/3 {
 			return
 		}
-		text(dst, name, x, y, lighter(inkOfLabel(labels, n)))
+		text(dst, name, x, y, lighter(inkOfLabel(l)))
 	}
 }

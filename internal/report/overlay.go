@@ -211,8 +211,8 @@ func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c secti
 	if p.scan != nil {
 		c.drawScan(picture, target, p.scan, o.Window)
 	}
-	for n, l := range p.labels {
-		ink := inkOfLabel(p.labels, n)
+	for _, l := range p.labels {
+		ink := inkOfLabel(l)
 		if fill != nil {
 			c.drawLabel(picture, target, fill, l, ink, false)
 		}

@@ -162,3 +162,27 @@ func TestChosenSlicesHoldTheLabel(t *testing.T) {
 		}
 	}
 }
+
+// A structure has one colour, whatever else a picture shows.
+func TestOverlayColoursOfManyLabels(t *testing.T) {
+	colour := func(others ...uint16) color.Color {
+		v, l := patient()
+		l.Labels[0] = 13
+		for n, label := range others {
+			l.Labels[1+n] = label
+		}
+		for n := range l.Labels {
+			if l.Labels[n] == 1 {
+				l.Labels[n] = 3
+			}
+		}
+		m, err := Overlay(v, nil, []Segmented{{"", l}}, OverlayOptions{Slices: 1, AxialOnly: true, Size: 200, Whole: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.At(40, m.Bounds().Dy()-225+52)
+	}
+	if a, b := colour(), colour(1, 2); a != b || a == (color.RGBA{128, 128, 128, 255}) {
+		t.Errorf("label 3 is %v, and %v beside labels 1 and 2", a, b)
+	}
+}

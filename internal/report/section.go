@@ -258,13 +258,9 @@ var labelColors = []color.RGBA{
 	{77, 208, 225, 255}, {179, 136, 255, 255}, {198, 226, 90, 255},
 }
 
-// inkOfLabel is the colour of the nth of the labels: that of its number where there are colours for
-// all numbers, so that a structure has the same in every picture.
-func inkOfLabel(labels []uint16, n int) color.RGBA {
-	if int(slices.Max(labels)) <= len(labelColors) && slices.Min(labels) > 0 {
-		n = int(labels[n]) - 1
-	}
-	return labelColors[n%len(labelColors)]
+// inkOfLabel is the colour of a label, by its number: a structure has the same in every picture.
+func inkOfLabel(label uint16) color.RGBA {
+	return labelColors[(int(label)+len(labelColors)-1)%len(labelColors)]
 }
 
 var ivory = color.RGBA{225, 230, 236, 255}

@@ -85,12 +85,17 @@ func standalone(drawing string) []byte {
 }
 
 // inkOf is the class of colour n of the palette. Colour 0 is the grey of baselines; the others can
-// be told apart by colour-blind readers and in print.
+// be told apart by colour-blind readers and in print. The eight colours come again dashed, then
+// dotted.
 func inkOf(n int) string {
 	if n <= 0 {
 		return "c0"
 	}
-	return fmt.Sprintf("c%d", (n-1)%8+1)
+	ink := fmt.Sprintf("c%d", (n-1)%8+1)
+	if round := (n - 1) / 8 % 3; round > 0 {
+		ink += fmt.Sprintf(" d%d", round)
+	}
+	return ink
 }
 
 // widthOf guesses the width of a text: an average letter is half as wide as high.
@@ -186,11 +191,13 @@ func (s span) fromZero() (low, high float64) {
 	return around(min(s.low, 0), max(s.high, 0))
 }
 
-// around widens a range to whole ticks, and a range of one value to something.
+// around widens a range to whole ticks, and a range of one value to something. Values that differ
+// in their last digits alone are one.
 func around(low, high float64) (float64, float64) {
-	if low == high {
-		pad := math.Abs(low) / 2
-		if low == 0 {
+	const least = 1e-300 // what is smaller cannot be cut into ticks
+	if size := max(math.Abs(low), math.Abs(high)); high-low <= max(1e-12*size, least) {
+		pad := size / 2
+		if size < least {
 			pad = 1
 		}
 		low, high = low-pad, high+pad
@@ -218,8 +225,13 @@ func tickStep(low, high float64) float64 {
 func ticks(low, high, apart float64) []float64 {
 	var all []float64
 	step := max(tickStep(low, high), apart)
-	for n := math.Ceil(low/step - 1e-9); n*step <= high+step*1e-9; n++ {
-		all = append(all, n*step)
+	first := math.Ceil(low/step - 1e-9)
+	for n := range 100 { // with next to nothing between low and high, a step more changes nothing
+		tick := (first + float64(n)) * step
+		if !(tick <= high+step*1e-9) {
+			break
+		}
+		all = append(all, tick)
 	}
 	return all
 }

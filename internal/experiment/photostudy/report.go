@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -63,11 +64,9 @@ func transferFigures(plan Plan, results []Result) report.Figures {
 	for k, target := range plan.Transfer {
 		b := report.Boxes{Title: "A linear machine on the features: " + target.Name,
 			X: "photographs told right, mean over classes (%)"}
-		for n, arm := range plan.Arms {
-			row := report.BoxRow{Name: arm.Name, Color: n}
-			if arm.Random {
-				row.Color = 0
-			}
+		trained := trainedArms(plan)
+		for _, arm := range plan.Arms { // the index of a random one is -1, and its colour grey
+			row := report.BoxRow{Name: arm.Name, Color: slices.Index(trained, arm.Name) + 1}
 			for _, result := range ofArm(results, arm.Name) {
 				for i, d := range result.Transfer[k].Draws {
 					row.Values, row.Points = append(row.Values, 100*d.ClassMean),
@@ -108,7 +107,8 @@ func contrastFigures(plan Plan, results []Result) report.Figures {
 func roundCharts(plan Plan, results []Result) report.Charts {
 	var all report.Charts
 	for _, way := range ways[:2] {
-		c := report.Chart{Title: "Patches in place, " + way + " (%)", X: "round", Range: &[2]float64{0, 100}}
+		c := report.Chart{Title: "Patches in place, " + way + " (%)", X: "round", Range: &[2]float64{0, 100},
+			Names: trainedArms(plan)}
 		for _, arm := range plan.Arms {
 			if s := rounds(ofArm(results, arm.Name), way); len(s.Y) > 0 {
 				s.Name = arm.Name
@@ -120,6 +120,16 @@ func roundCharts(plan Plan, results []Result) report.Charts {
 		}
 	}
 	return all
+}
+
+// trainedArms are the names of the arms that are trained, in the order of their colours.
+func trainedArms(plan Plan) (names []string) {
+	for _, arm := range plan.Arms {
+		if !arm.Random {
+			names = append(names, arm.Name)
+		}
+	}
+	return names
 }
 
 // rounds are the patches in place of an arm, the mean over its seeds.
