@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -405,28 +406,12 @@ func (t Trial) is(r eval.Trial) bool {
 	return t.Init == r.Initialisation && t.Fold == r.Fold && t.Fraction == r.Fraction && t.Seed == r.Seed
 }
 
-// median is the case whose mean DSC is in the middle.
+// median is the case whose mean DSC is in the middle of those that have one.
 func median(scores []eval.Score) string {
-	sum, n := map[string]float64{}, map[string]float64{}
-	var ids []string
-	for _, s := range scores {
-		if _, seen := n[s.Case]; !seen {
-			ids = append(ids, s.Case)
-		}
-		n[s.Case]++
-		if s.DSC == s.DSC { // not NaN
-			sum[s.Case] += s.DSC
-		}
+	ids, means := report.WorstFirst(scores)
+	if n := slices.IndexFunc(ids, func(id string) bool { return math.IsNaN(means[id]) }); n > 0 {
+		ids = ids[:n]
 	}
-	slices.SortStableFunc(ids, func(a, b string) int {
-		switch d := sum[a]/n[a] - sum[b]/n[b]; {
-		case d < 0:
-			return -1
-		case d > 0:
-			return 1
-		}
-		return 0
-	})
 	return ids[len(ids)/2]
 }
 

@@ -82,3 +82,18 @@ func TestScoresWithoutNumber(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// The case in the middle is that by the mean over the structures that a case has and that could be
+// learnt.
+func TestMedianCase(t *testing.T) {
+	scores := []eval.Score{{Case: "a", Label: 1, DSC: 0.9}, {Case: "a", Label: 2, DSC: math.NaN()},
+		{Case: "b", Label: 1, DSC: 0.8}, {Case: "b", Label: 2, DSC: 0.8}, {Case: "b", Label: 3, Unlearnt: true},
+		{Case: "c", Label: 1, DSC: 0.6}, {Case: "c", Label: 2, DSC: 0.6}, {Case: "none", Label: 1, DSC: math.NaN()},
+		{Case: "neither", Label: 1, DSC: math.NaN()}}
+	if got := median(scores); got != "b" {
+		t.Errorf("the median case is %s, want b", got)
+	}
+	if got := median(scores[len(scores)-1:]); got != "neither" {
+		t.Errorf("of cases without a mean: %s", got)
+	}
+}

@@ -33,10 +33,11 @@ type OverlayOptions struct {
 	Errors bool
 }
 
-// Shown are the numbers of a prepared case that a picture draws from black to white.
+// Shown are the numbers of a prepared case that a picture draws from black to white: all that the
+// network sees.
 func Shown(p volume.Preparation, how volume.Intensities) [2]float64 {
 	if p.Scheme() == volume.CTWindow {
-		return [2]float64{max(p.Window[0], -200), min(p.Window[1], 300)}
+		return p.Window
 	}
 	usual := p.Range()
 	return [2]float64{float64(how.Denormalise(usual[0])), float64(how.Denormalise(usual[1]))}

@@ -186,3 +186,19 @@ func TestOverlayColoursOfManyLabels(t *testing.T) {
 		t.Errorf("label 3 is %v, and %v beside labels 1 and 2", a, b)
 	}
 }
+
+// A picture of a prepared case shows all that the network sees, whatever part of the body that is.
+func TestShownIsTheWindow(t *testing.T) {
+	v, l := patient()
+	for _, window := range [][2]float64{{300, 2000}, {-1000, -300}, {-1000, 400}, {-160, 240}} {
+		p := volume.DefaultPreparation()
+		p.Window = window
+		shown := Shown(p, volume.Intensities{})
+		if shown != window {
+			t.Errorf("the window %v is shown as %v", window, shown)
+		}
+		if _, err := Overlay(v, l, nil, OverlayOptions{Window: shown}); err != nil {
+			t.Error(err)
+		}
+	}
+}
