@@ -112,8 +112,8 @@ func (e extent) surroundings(g volume.Grid, whole bool) box {
 }
 
 // chooseSlices finds the slices of a plane to show, by the voxels of labels in each: the one with
-// most of them, and those that cut the rest into equal shares of voxels, in ascending order. With no
-// label anywhere, slices at even distances.
+// most of them, and those that cut the rest into equal shares of voxels, in ascending order. With
+// no label anywhere, slices at even distances.
 func chooseSlices(area []int, n int) []int {
 	area = slices.Clone(area)
 	n = min(n, len(area))

@@ -83,8 +83,8 @@ func TestOverlayShowsTheLargestErrors(t *testing.T) {
 	}
 }
 
-// What scores leave out counts as no error in pictures: voxels of a label called ignore, labels that
-// nobody drew in this case, and one label for another where they count as one.
+// What scores leave out counts as no error in pictures: voxels of a label called ignore, labels
+// that nobody drew in this case, and one label for another where they count as one.
 func TestOverlayCountsWhatIsScored(t *testing.T) {
 	v, reference := patient()
 	const ignore, undrawn = 9, 7

@@ -69,7 +69,7 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		}
 		return summary, err
 	}
-	need := int64(0) // of the index
+	need := int64(0)               // of the index
 	for _, p := range set.Photos { // names are kept as JSON, which is UTF-8
 		if !utf8.ValidString(p.Path) {
 			return nil, fmt.Errorf("%s: its name is not UTF-8: rename it, or the folder that it lies in",

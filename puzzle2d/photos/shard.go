@@ -38,8 +38,8 @@ const (
 	formatVersion = 1
 )
 
-// indexLimit is the most that an index may hold, in bytes: tens of millions of photographs. It grows
-// with the data set, as no other small file does. Tests make it smaller.
+// indexLimit is the most that an index may hold, in bytes: tens of millions of photographs. It
+// grows with the data set, as no other small file does. Tests make it smaller.
 var indexLimit int64 = 8 << 30
 
 // indexLine is about what a photograph takes in an index, besides its path.
