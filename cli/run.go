@@ -129,14 +129,27 @@ func noRun(cmd *cobra.Command, data string) error {
 		"name the folder of a run; or add --data FOLDER to begin one there")
 }
 
+// mode says how the run uses its folder.
+func (r *runFlags) mode() (voxsaw.Mode, error) {
+	switch {
+	case r.out == "":
+		return 0, withHint(usagef("no folder for the run"), "add --out FOLDER")
+	case r.resume && r.force:
+		return 0, usagef("--resume goes on with a run, --force starts it over: choose one")
+	case r.resume:
+		return voxsaw.ModeResume, nil
+	case r.force:
+		return voxsaw.ModeForce, nil
+	}
+	return voxsaw.ModeNew, nil
+}
+
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says
 // what to do.
 func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, error) {
-	if r.out == "" {
-		return voxsaw.RunOptions{}, withHint(usagef("no folder for the run"), "add --out FOLDER")
-	}
-	if r.resume && r.force {
-		return voxsaw.RunOptions{}, usagef("--resume goes on with a run, --force starts it over: choose one")
+	mode, err := r.mode()
+	if err != nil {
+		return voxsaw.RunOptions{}, err
 	}
 	resolved, err := config.Marshal(o)
 	if err != nil {
@@ -152,13 +165,6 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	}
 	r.page = &reporter{Observer: observer, folder: folder, last: time.Now(), forBoard: r.tensorboard,
 		planned: r.planned}
-	mode := voxsaw.ModeNew
-	switch {
-	case r.resume:
-		mode = voxsaw.ModeResume
-	case r.force:
-		mode = voxsaw.ModeForce
-	}
 	return voxsaw.RunOptions{
 		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page,
 		Memory: r.memory.planned(), Loaders: r.loaders.n,

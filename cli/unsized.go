@@ -105,6 +105,13 @@ func planFor(cmd *cobra.Command, f *planning.Fingerprint, dev voxsaw.Device, m p
 // kept in the run's folder.
 func (r *runFlags) plan(cmd *cobra.Command, o any, t *voxsaw.Training, store *prepared.Store, labels []string,
 	dev voxsaw.Device, machine deviceOptions) error {
+	mode, err := r.mode()
+	if err != nil {
+		return err
+	}
+	if err := train.CheckFolder(r.out, mode); err != nil { // before steps are timed for nothing
+		return err
+	}
 	f := fingerprint.OfRecords(store)
 	if err := learns(&f, labels); err != nil {
 		return err

@@ -45,6 +45,17 @@ func Share(dir string) (release func(), err error) {
 	return hold(dir, false, "%s is being written by another run: wait for it to end")
 }
 
+// Held reports whether a process has the folder to itself just now. It asks by having it for an
+// instant, in which another one that wants it is refused.
+func Held(dir string) bool {
+	release, err := Share(dir)
+	if err == nil {
+		release()
+	}
+	var held *HeldError
+	return errors.As(err, &held)
+}
+
 // Enter is for a folder that several processes may write into. It makes the folder where there is
 // none, and has it shared with others until it is released. Who is alone there removes what killed
 // processes have left of the files that wanted names (see [Clean]).

@@ -217,31 +217,49 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 // keys), on which the result does not depend. A run may have more steps than it was started with.
 func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (*Folder, error) {
 	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s is a file, not a folder for a run", path)
-	}
-	old, err := readRecord(path)
+	old, err := f.look()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := f.checkForeign(); err != nil {
-			return nil, err
-		}
-		if mode == voxsaw.ModeResume {
-			f.notes = append(f.notes, path+" holds no run: starting one")
-		}
-	case mode == voxsaw.ModeForce:
 	case err != nil:
-		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
-	case mode == voxsaw.ModeNew:
-		return nil, old.taken(path)
-	default:
-		if err := f.checkSame(old, mayDiffer); err != nil {
+		return nil, err
+	case old == nil && mode == voxsaw.ModeResume:
+		f.notes = append(f.notes, path+" holds no run: starting one")
+	case mode == voxsaw.ModeResume:
+		if err := f.checkSame(*old, mayDiffer); err != nil {
 			return nil, err
 		}
 		f.unclaimed, f.finished, f.engines, f.ranks = false, old.Finished && f.steps == 0, old.Engines, old.Ranks
 		f.reached, f.best = old.Step, old.BestStep
 	}
 	return f, nil
+}
+
+// CheckFolder refuses a folder that [OpenFolder] would refuse whatever the run is: before work that
+// the run alone needs.
+func CheckFolder(path string, mode voxsaw.Mode) error {
+	_, err := (&Folder{path: path, mode: mode}).look()
+	return err
+}
+
+// look gives the record of the run that a folder holds, nil where there is none or none that
+// matters, and refuses a folder where no run of the mode may live.
+func (f *Folder) look() (*record, error) {
+	if info, err := os.Stat(f.path); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file, not a folder for a run", f.path)
+	}
+	old, err := readRecord(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, f.checkForeign()
+	case err == nil && f.mode != voxsaw.ModeResume && !old.Finished && atomicfile.Held(f.path):
+		return nil, old.running(f.path)
+	case f.mode == voxsaw.ModeForce:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
+	case f.mode == voxsaw.ModeNew:
+		return nil, old.taken(f.path)
+	}
+	return &old, nil
 }
 
 // among says how many ranks train together, which a run that is resumed may have had more or fewer
@@ -375,6 +393,11 @@ func (r record) taken(path string) error {
 	return &TakenError{fmt.Sprintf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)}
 }
 
+// running says that a folder holds a run that another process trains just now.
+func (r record) running(path string) error {
+	return &TakenError{fmt.Sprintf("%s is in use by another run (%s, now at step %d or later): wait for it to end, or choose another folder", path, r.Kind, r.Step)}
+}
+
 // checkForeign refuses a folder without a run where somebody else's files have the names of a
 // run's, unless the run is to be started there whatever there is.
 func (f *Folder) checkForeign() error {
@@ -479,6 +502,7 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 			fmt.Sprintf("the run was started with version %s, this is %s: results may differ (CHANGELOG.md)",
 				old.Version, f.identity.Version))
 	}
+	old.Device = strings.Replace(old.Device, ", 1 threads", ", 1 thread", 1) // as earlier versions wrote
 	if old.Device != f.identity.Device {
 		f.drifts = append(f.drifts,
 			fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device,

@@ -86,13 +86,13 @@ func runPull(t *testing.T, ctx context.Context, p *pull, setup Setup) (voxsaw.Su
 	return Train(ctx, p, setup)
 }
 
-// A folder is one run's: another that wants it is refused, and changes nothing in it, until the
-// first has ended.
+// A folder is one run's: another that wants it is refused, told that a run goes on there, and
+// changes nothing in it, until the first has ended.
 func TestFolderIsHeld(t *testing.T) {
 	path := t.TempDir()
-	second := func() error {
-		_, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)},
-			Setup{Options: options, Folder: open(t, path, identity, voxsaw.ModeForce)})
+	before := open(t, path, identity, voxsaw.ModeForce)
+	second := func(folder *Folder) error {
+		_, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: folder})
 		return err
 	}
 	first := &pull{model: newModel(t, 3)}
@@ -100,8 +100,17 @@ func TestFolderIsHeld(t *testing.T) {
 		if step != 3 {
 			return
 		}
-		if err := second(); err == nil || !strings.Contains(err.Error(), "in use") {
-			t.Errorf("a second run in the same folder: %v", err)
+		for _, folder := range []*Folder{before, open(t, path, identity, voxsaw.ModeResume)} {
+			if err := second(folder); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Errorf("a second run in the same folder: %v", err)
+			}
+		}
+		for _, mode := range []voxsaw.Mode{voxsaw.ModeNew, voxsaw.ModeForce} {
+			err := CheckFolder(path, mode)
+			if want := path + " is in use by another run (test, now at step 0 or later): wait for it"; !Occupied(err) ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("before a second run in the same folder: %v", err)
+			}
 		}
 	}
 	want, err := runPull(t, t.Context(), first,
@@ -109,7 +118,10 @@ func TestFolderIsHeld(t *testing.T) {
 	if err != nil || want.Step != 20 {
 		t.Fatalf("%+v, %v", want, err)
 	}
-	if err := second(); err != nil {
+	if err := CheckFolder(path, voxsaw.ModeNew); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+		t.Errorf("after the first has ended: %v", err)
+	}
+	if err := second(open(t, path, identity, voxsaw.ModeForce)); err != nil {
 		t.Errorf("after the first has ended: %v", err)
 	}
 }
@@ -429,6 +441,15 @@ func TestFolderRefuses(t *testing.T) {
 	other.Version, other.Run = "v2", "# the same\ntrain: {lr: 0.1}\n"
 	if f := open(t, path, other, voxsaw.ModeResume); len(f.drifts) != 1 {
 		t.Errorf("notes %q", f.drifts)
+	}
+	for before, notes := range map[string]int{"cpu, 1 threads": 0, "cpu, 1 thread": 0, "cpu, 2 threads": 1} {
+		old := record{Device: before, Version: "v1", Fingerprint: identity.Fingerprint, Kind: identity.Kind}
+		other := identity
+		other.Device = "cpu, 1 thread"
+		f := &Folder{path: path, identity: other}
+		if err := f.checkSame(old, nil); err != nil || len(f.drifts) != notes {
+			t.Errorf("begun on %s: %v, notes %q", before, err, f.drifts)
+		}
 	}
 	other.Run = "train:\n  lr: 0.2\nthreads: 2\n"
 	if _, err := OpenFolder(path, other, voxsaw.ModeResume, "threads"); err == nil ||

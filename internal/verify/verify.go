@@ -141,7 +141,9 @@ type owned struct {
 // have none.
 func (f *Finding) digests(of ...owned) *Finding {
 	var without, gone []string
+	written := false // just now
 	for _, o := range of {
+		written = written || atomicfile.Held(o.dir)
 		listed, err := atomicfile.Compare(o.dir)
 		for _, problem := range parts(err) {
 			f.Problems = append(f.Problems, problem.Error())
@@ -163,7 +165,10 @@ func (f *Finding) digests(of ...owned) *Finding {
 	if len(gone) > 0 {
 		notes = append(notes, "is not there any more, somebody has deleted or not copied it: "+safetext.List(gone))
 	}
-	if len(without) > 0 && f.Note == "" {
+	switch {
+	case written:
+		notes = append(notes, "is being written by another run just now: verify it again when that has ended")
+	case len(without) > 0 && f.Note == "":
 		notes = append(notes,
 			"cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+safetext.List(without))
 	}
