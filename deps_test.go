@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},
-	"internal/device/cpu":        {"internal/device"},
+	"internal/device/cpu":        {"internal/device", "internal/numbers"},
 	"internal/device/cuda":       {"internal/device"},
 	"internal/device/devicetest": {"internal/device"},
 	"internal/exec":              {"internal/device"},

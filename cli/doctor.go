@@ -174,7 +174,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	rows := [][]string{
 		{"version", d.Version}, {"system", d.System}, {"processor", d.Device},
-		{"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
+		{"cores", fmt.Sprintf("%d, %s in use", d.Cores, numbers.Count(d.Threads, "thread"))}, {"memory available", memory},
 		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps,

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -158,10 +159,22 @@ func (f failedPairs) error() error {
 		return fmt.Errorf("stopped after %d of %s: %w", f.of-f.stopped, numbers.Count(f.of, "case"), f.cause)
 	case n == 0:
 		return nil
-	case n == 1:
-		return fmt.Errorf("%w (the scores of the other %d are complete)", f.first, f.of-1)
 	default:
-		return fmt.Errorf("%w (the first of %d cases that could not be compared; the scores of the other %d are complete)", f.first, n, f.of-n)
+		var more []string
+		if n > 1 {
+			more = append(more, fmt.Sprintf("the first of %d cases that could not be compared", n))
+		}
+		switch others := f.of - n; others {
+		case 0:
+		case 1:
+			more = append(more, "the scores of the other one are complete")
+		default:
+			more = append(more, fmt.Sprintf("the scores of the other %d are complete", others))
+		}
+		if len(more) == 0 {
+			return f.first
+		}
+		return fmt.Errorf("%w (%s)", f.first, strings.Join(more, "; "))
 	}
 }
 

@@ -186,3 +186,37 @@ func TestCompareHasItsFolder(t *testing.T) {
 		}
 	}
 }
+
+// What is said of the other cases has the words for none, one and several.
+func TestFailedPairsCount(t *testing.T) {
+	first := errors.New("case a: why")
+	for of, want := range map[[2]int]string{
+		{1, 1}: "case a: why",
+		{1, 2}: "case a: why (the scores of the other one are complete)",
+		{1, 4}: "case a: why (the scores of the other 3 are complete)",
+		{2, 2}: "case a: why (the first of 2 cases that could not be compared)",
+		{2, 4}: "case a: why (the first of 2 cases that could not be compared; the scores of the other 2 are complete)",
+	} {
+		f := failedPairs{first: first, of: of[1], why: map[string]string{"a": "why", "b": "why"}}
+		if of[0] == 1 {
+			delete(f.why, "b")
+		}
+		if err := f.error(); err == nil || err.Error() != want {
+			t.Errorf("%v: %v, want %s", of, err, want)
+		}
+	}
+}
+
+// A list that is one line too long ends in words for one.
+func TestSayNotesCount(t *testing.T) {
+	var notes []string
+	for n := range 42 {
+		notes = append(notes, fmt.Sprint("note ", n))
+	}
+	for n, want := range map[int]string{41: "and 1 more such line: X shows all\n", 42: "and 2 more such lines: X shows all\n"} {
+		var said strings.Builder
+		if sayNotes(&said, notes[:n], "X"); !strings.HasSuffix(said.String(), want) {
+			t.Errorf("%d notes: %q", n, said.String())
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
@@ -68,7 +69,7 @@ func sayNotes(w io.Writer, notes []string, all string) {
 		say(w, "%s", note)
 	}
 	if more := len(notes) - most; more > 0 {
-		say(w, "and %d more such lines: %s shows all", more, all)
+		say(w, "and %s: %s shows all", numbers.Count(more, "more such line"), all)
 	}
 }
 

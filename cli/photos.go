@@ -217,7 +217,7 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 			fmt.Fprintln(stderr, safetext.Text(fmt.Sprintf("left out: %s: the same photograph as %s", d.Path, d.Of)))
 		}
 		if more := len(summary.LeftOut) - most; more > 0 {
-			fmt.Fprintf(stderr, "and %d more such lines: index.json lists all\n", more)
+			fmt.Fprintf(stderr, "and %s: index.json lists all\n", numbers.Count(more, "more such line"))
 		}
 	}
 	if stopped := cmd.Context().Err(); stopped != nil && err != nil {

@@ -335,7 +335,8 @@ func (c Config) byShare() string {
 	case c.Targets != "" && c.LabelledLast == 0:
 		return "the last tenth of the steps is of scans with labels alone (labelled_last)"
 	case c.Targets != "":
-		return fmt.Sprintf("the last %d steps are of scans with labels alone (labelled_last)", c.LabelledLast)
+		return fmt.Sprintf("the last %s of scans with labels alone (labelled_last)",
+			numbers.Count(c.LabelledLast, "step is", "steps are"))
 	}
 	return ""
 }

@@ -187,7 +187,7 @@ func (j Job[B]) sameRun(d device.Device, o voxsaw.RunOptions, group Group) error
 }
 
 // threads is what a device says of its threads, of which ranks may have more or fewer.
-var threads = regexp.MustCompile(`, [0-9]+ threads`)
+var threads = regexp.MustCompile(`, [0-9]+ threads?`)
 
 // prepare opens the data, makes the optimiser and compiles the programs. What it returns must be
 // closed, and so must the optimiser.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
@@ -19,8 +20,8 @@ func (d *Dataset) pair(p *pairing) {
 	for _, key := range slices.Sorted(maps.Keys(p.parts)) {
 		if masks := p.parts[key]; p.labels[key] != nil {
 			d.Unused = append(d.Unused, maskPaths(masks)...)
-			d.note("%s: passed over %d masks such as %s, because it has labels in one file, %s", p.scans[key][0].path,
-				len(masks), masks[0].Path, p.labels[key][0])
+			d.note("%s: passed over %s such as %s, because it has labels in one file, %s", p.scans[key][0].path,
+				numbers.Count(len(masks), "mask"), masks[0].Path, p.labels[key][0])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {

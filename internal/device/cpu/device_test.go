@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -27,6 +28,20 @@ func everyDevice(t *testing.T, f func(t *testing.T, c *CPU)) {
 
 func TestDevice(t *testing.T) {
 	everyDevice(t, func(t *testing.T, c *CPU) { devicetest.All(t, guarded(t, c)) })
+}
+
+// Runs are described by their device, which people read.
+func TestDescribeOneThread(t *testing.T) {
+	for threads, want := range map[int]string{1: ", 1 thread", 3: ", 3 threads"} {
+		c, err := New(Options{Threads: threads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Describe(); !strings.HasSuffix(got, want) {
+			t.Errorf("%q does not end with %q", got, want)
+		}
+		c.Close()
+	}
 }
 
 func BenchmarkDevice(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -32,7 +33,7 @@ func chooseKernels() (*kernels, error) {
 
 // MeasuredOn implements [device.Chooser].
 func (c *CPU) MeasuredOn() string {
-	return fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+	return fmt.Sprintf("%s, %s kernels, %s", processor(), c.kernels.name, numbers.Count(c.opt.Threads, "thread"))
 }
 
 // Describe implements [device.Device].

@@ -433,11 +433,11 @@ func (g *Object) overlap(overlaps map[[2]uint16]int, rank map[uint16]int, o Opti
 	const most = 4
 	var pairs []string
 	for _, pair := range shared[:min(len(shared), most)] {
-		pairs = append(pairs, fmt.Sprintf("%s and %s in %d voxels", g.describe(pair[0]), g.describe(pair[1]),
-			overlaps[pair]))
+		pairs = append(pairs, fmt.Sprintf("%s and %s in %s", g.describe(pair[0]), g.describe(pair[1]),
+			numbers.Count(overlaps[pair], "voxel")))
 	}
 	if more := len(shared) - most; more > 0 {
-		pairs = append(pairs, fmt.Sprintf("and %d more pairs", more))
+		pairs = append(pairs, fmt.Sprintf("and %s", numbers.Count(more, "more pair")))
 	}
 	text := "segments overlap: " + strings.Join(pairs, ", ")
 	if !decided {
