@@ -199,6 +199,8 @@ func (d *Dataset) modalityOfAll(p volume.Preparation, o ReadOptions, allowed int
 	case named[names[0]] != nil:
 		return names[0], "names", nil
 	default:
-		return names[0], "values, which are no Hounsfield units: if it is another modality, say it with --modality", nil
+		return names[0], byValues, nil
 	}
 }
+
+const byValues = "values, which are no Hounsfield units: if it is another modality, say it with --modality"

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -186,8 +187,11 @@ func (x entryIndex) entry(path, series string) *Entry {
 func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 	find := indexEntries(entries)
 	stated, values := map[string][]string{}, map[string][]string{}
+	var unlike []*Entry
+	named := false
 	for _, c := range d.Cases {
 		m := c.Modality()
+		named = named || m.Name != ""
 		if m.Stated {
 			stated[m.Name] = append(stated[m.Name], c.ID)
 		}
@@ -203,6 +207,13 @@ func (d *Dataset) nameModalities(entries []Entry) (notes []string) {
 			values["CT (by their values)"] = append(values["CT (by their values)"], c.ID)
 		case unlikeCT:
 			values["no CT (by their values)"] = append(values["no CT (by their values)"], c.ID)
+			unlike = append(unlike, e)
+		}
+	}
+	if !named && len(values) == 1 && len(unlike) > 0 { // as ChooseModality takes them
+		notes = append(notes, fmt.Sprintf("modality %s, by the %s", volume.ModalityMR, byValues))
+		for _, e := range unlike {
+			e.unlikeHU = nil
 		}
 	}
 	if mixed := (&MixedError{d.Root, stated}); len(stated) > 1 {
