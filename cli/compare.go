@@ -174,6 +174,9 @@ func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, fold
 			return err
 		}
 		runs, without := scored.Paired()
+		if len(without) == len(folds.Initialisations)-1 {
+			runs = scored.Runs // of which too few are pairs, as the error says
+		}
 		if fit, err := eval.Mixed(runs, options); err != nil {
 			say(cmd.ErrOrStderr(), "no mixed model: %v", err)
 		} else {

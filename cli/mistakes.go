@@ -234,6 +234,34 @@ func meantVerbs(word string, names []string) []string {
 	return config.Nearest(lower, names)
 }
 
+// bareFlag says that one of the arguments is a flag without its dashes, or the value of --device,
+// where no file or folder is called so; nil otherwise.
+func bareFlag(cmd *cobra.Command, args []string) error {
+	for n, arg := range args {
+		name, value, both := strings.Cut(arg, "=")
+		if _, err := os.Lstat(arg); err == nil || both && strings.Contains(cmd.Use, "NAME=") {
+			continue
+		}
+		if kind := cmp.Or(devices[strings.ToLower(arg)], arg); kind == "cpu" || kind == "cuda" {
+			name, value, both = "device", kind, true
+		}
+		flag := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
+		if flag == nil {
+			continue
+		}
+		given := "--" + flag.Name
+		switch {
+		case both:
+			given += " " + hint.Word(value)
+		case flag.NoOptDefVal == "" && n+1 < len(args):
+			given += " " + hint.Word(args[n+1])
+		}
+		return withHint(usagef("%s was given %q, and there is no file or folder of that name", cmd.CommandPath(), arg),
+			"flags begin with two dashes: %s", given)
+	}
+	return nil
+}
+
 // argumentMistake says that a command was given too many arguments or too few.
 func argumentMistake(cmd *cobra.Command, args []string) error {
 	_, wanted, _ := strings.Cut(cmd.Use, " ")

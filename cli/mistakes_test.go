@@ -76,3 +76,39 @@ func TestFilesOfOtherCommands(t *testing.T) {
 		}
 	}
 }
+
+// Flags without their dashes are told from files and folders, which may have the name of a flag.
+func TestBareFlags(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("labels", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"finetune resume --out x":         "flags begin with two dashes: --resume",
+		"pretrain grid=3x3x3 --data p":    "flags begin with two dashes: --grid 3x3x3",
+		"prepare scans out prepared":      "flags begin with two dashes: --out prepared",
+		"prepare scans out":               "flags begin with two dashes: --out",
+		"version json":                    "flags begin with two dashes: --json",
+		"doctor gpu":                      "flags begin with two dashes: --device cuda",
+		"finetune hold_out":               "flags begin with two dashes: --hold-out",
+		"evaluate labels references json": "flags begin with two dashes: --json",
+		// paths, whatever they are called
+		"evaluate labels predictions json.gz": "run voxsaw evaluate --help for an example",
+		"finetune labels":                     "prepared cases are named with --data: voxsaw finetune --data labels",
+		"finetune prep":                       "prepared cases are named with --data: voxsaw finetune --data prep",
+		"compare baseline=a.csv":              "",
+	} {
+		root := newRoot()
+		cmd, rest, err := root.Find(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+		if (err != nil) != (want != "") || hintOf(err) != want {
+			t.Errorf("voxsaw %s: %v, hint %q, want %q", line, err, hintOf(err), want)
+		}
+	}
+}

@@ -149,6 +149,10 @@ func readRun(folder, name string) (run report.Run, state string, finished bool, 
 		return run, "", false, err
 	}
 	status, err := train.ReadStatus(folder)
+	if _, missing := os.Stat(folder); errors.Is(missing, fs.ErrNotExist) {
+		return run, "", false, withHint(fmt.Errorf("%s: there is no such folder", folder),
+			"name the folders that voxsaw pretrain and finetune have made")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return run, "", false, withHint(fmt.Errorf("%s holds no run", folder), "%s",
 			hintOfRuns(folder, "name the folders that voxsaw pretrain and finetune have made"))

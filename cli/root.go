@@ -113,6 +113,9 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: func(cmd *cobra.Command, a []string) error {
+			if err := bareFlag(cmd, a); err != nil {
+				return err
+			}
 			if args(cmd, a) != nil {
 				return argumentMistake(cmd, a)
 			}

@@ -502,7 +502,8 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 			fmt.Sprintf("the run was started with version %s, this is %s: results may differ (CHANGELOG.md)",
 				old.Version, f.identity.Version))
 	}
-	old.Device = strings.Replace(old.Device, ", 1 threads", ", 1 thread", 1) // as earlier versions wrote
+	// as earlier versions wrote
+	old.Device = strings.Replace(old.Device, ", 1 threads", ", 1 thread", 1)
 	if old.Device != f.identity.Device {
 		f.drifts = append(f.drifts,
 			fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device,
