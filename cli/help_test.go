@@ -48,6 +48,7 @@ func verbs(cmd *cobra.Command) []*cobra.Command {
 // Every verb's help has an example, and whatever an example says can be typed: the command is
 // there, its flags are and take these values, and so many arguments are wanted.
 func TestExamplesCanBeTyped(t *testing.T) {
+	t.Chdir(t.TempDir())
 	for _, cmd := range verbs(newRoot())[1:] {
 		var help bytes.Buffer
 		if code := Run(append(strings.Fields(cmd.CommandPath())[1:], "--help"), &help, os.Stderr); code != exitOK {
@@ -65,6 +66,11 @@ func TestExamplesCanBeTyped(t *testing.T) {
 			if path := called.CommandPath(); path != cmd.CommandPath() &&
 				called.Parent().CommandPath() != cmd.CommandPath() {
 				t.Errorf("%q is an example of %s", line, path)
+			}
+			for _, path := range args { // a folder that is there is none of the flags of its name
+				if err := os.MkdirAll(path, 0o755); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := called.ValidateArgs(args); err != nil {
 				t.Errorf("%q: %v", line, err)

@@ -135,8 +135,8 @@ func ToMONAI(path, out string) (voxsaw.Network, error) {
 		return settings, err
 	}
 	if n.Preset != "monai" || n.Norm != backbone.NormBatch || n.Levels != 4 {
-		return n.Network, fmt.Errorf("%s holds a %s: MONAI's has preset monai, norm batch and 4 levels", path,
-			n.Describe())
+		return n.Network, fmt.Errorf("%s holds a %s, which MONAI does not have: voxsaw finetune --preset monai "+
+			"--norm batch --levels 4 --channels 16 trains MONAI's", path, n.Describe())
 	}
 	_, err = checkpoint.Export(path, out, func(name string, shape []int) (string, []int, error) {
 		to, ok := monaiName(name)
