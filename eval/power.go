@@ -196,8 +196,8 @@ func pilot(runs []Trial, name string, difference float64, f FoldOptions, o Power
 		gains = append(gains, pair.Mean())
 	}
 	if p.Gain = Summarise(gains); p.Gain.N < 2 {
-		return p, fmt.Errorf("%w: it needs at least two pairs of runs that share fold and seed with %s, and there "+
-			"are %d", errNoSpread, f.baseline(), p.Gain.N)
+		return p, fmt.Errorf("%w: it needs at least two pairs of runs that share fold and seed with %s, "+
+			"not %d", errNoSpread, f.baseline(), p.Gain.N)
 	}
 	if p.Gain.SD == 0 {
 		return p, fmt.Errorf("%w: all %d pairs have the same difference to %s", errNoSpread, p.Gain.N, f.baseline())

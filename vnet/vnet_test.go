@@ -51,6 +51,18 @@ func TestParameterCount(t *testing.T) {
 	}
 }
 
+// A crop of one voxel at the deepest level is refused with a larger one, which can be.
+func TestCropOfOneVoxel(t *testing.T) {
+	n := mustResolve(t, voxsaw.Network{Channels: 2, Levels: 3, Norm: "instance"})
+	err := backbone.Fits(n, [3]int{8, 8, 8})
+	if err == nil || !strings.HasSuffix(err.Error(), "take a larger one, such as 16x16x16, or fewer levels") {
+		t.Error(err)
+	}
+	if err := backbone.Fits(n, [3]int{16, 16, 16}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSettingsThatCannotBe(t *testing.T) {
 	for want, c := range map[string]voxsaw.Network{
 		"preset":     {Preset: "unet"},

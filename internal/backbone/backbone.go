@@ -142,7 +142,10 @@ func Fits(b Backbone, size [3]int) error {
 		}
 	}
 	if n := b.Settings(); size == multiple && n.Norm == NormInstance {
-		return fmt.Errorf("size %s: one voxel is left at the deepest of %d levels, which instance normalisation makes zero", numbers.Extents(size[:]), n.Levels)
+		larger := [3]int{2 * size[0], 2 * size[1], 2 * size[2]}
+		return fmt.Errorf("size %s: one voxel is left at the deepest of %s, which instance normalisation makes "+
+			"zero: take a larger one, such as %s, or fewer levels", numbers.Extents(size[:]),
+			numbers.Count(n.Levels, "level"), numbers.Extents(larger[:]))
 	}
 	return nil
 }

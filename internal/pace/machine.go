@@ -87,6 +87,9 @@ func (m *Machine) Validate(w planning.Work, shapes [][3]int) (all time.Duration,
 
 // Finetune implements [planning.Machine].
 func (m *Machine) Finetune(w planning.Work) (planning.Timing, error) {
+	if err := m.ctx.Err(); err != nil {
+		return planning.Timing{}, err
+	}
 	m.Timing(fmt.Sprintf("fine-tuning on crops of %dx%dx%d, %d channels", w.Crop[0], w.Crop[1], w.Crop[2],
 		w.Network.Channels))
 	return m.time(w, true, func(ctx context.Context, data sample.Data, steps int, o voxsaw.RunOptions) error {
@@ -102,6 +105,9 @@ func (m *Machine) Finetune(w planning.Work) (planning.Timing, error) {
 
 // Pretrain implements [planning.Machine].
 func (m *Machine) Pretrain(p planning.Puzzle) (planning.Timing, error) {
+	if err := m.ctx.Err(); err != nil {
+		return planning.Timing{}, err
+	}
 	m.Timing(fmt.Sprintf("puzzles of %dx%dx%d patches", p.Grid[0], p.Grid[1], p.Grid[2]))
 	return m.time(p.Work, false, func(ctx context.Context, data sample.Data, steps int, o voxsaw.RunOptions) error {
 		c := puzzle3d.DefaultConfig()
@@ -123,9 +129,6 @@ func stepsAlone(o voxsaw.Training, steps int) voxsaw.Training {
 func (m *Machine) time(w planning.Work, labels bool,
 	begin func(ctx context.Context, data sample.Data, steps int, o voxsaw.RunOptions) error) (t planning.Timing,
 	err error) {
-	if err := m.ctx.Err(); err != nil {
-		return t, err
-	}
 	data := sample.Data{}
 	if m.Store != nil {
 		labelled, unlabelled := m.Store.ForTraining()

@@ -79,7 +79,12 @@ func TestMachine(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := machine(t, nil).On(ctx).Finetune(small); !errors.Is(err, context.Canceled) {
+	m = machine(t, nil)
+	m.Timing = func(what string) { t.Errorf("timing %s, after the end", what) }
+	if _, err := m.On(ctx).Finetune(small); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	if _, err := m.On(ctx).Pretrain(puzzle); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }
