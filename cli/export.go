@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/export"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -97,6 +98,8 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return withHint(err, "%s is no data set yet, for it has no dataset.json: the same command writes it anew", o.Out)
+	case atomicfile.NoRoom(err):
+		return withHint(err, "make room; then the same command writes %s anew", o.Out)
 	case errors.As(err, &broken):
 		return withHint(err, "voxsaw inspect %s lists all scans that cannot be read; the same command writes %s anew",
 			hint.Words(roots...), o.Out)

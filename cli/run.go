@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -188,7 +188,7 @@ func explain(err error, resume, restart string) error {
 			"build the network that the checkpoint is of; or add --init-partial (init_partial in a file), which takes what fits")
 	case errors.As(err, &stopped) && stopped.Path != "":
 		return withHint(err, "%s goes on from there", resume)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then %s goes on from the last checkpoint", resume)
 	}
 	return err

@@ -70,7 +70,12 @@ func worthALook(c quality.Case, set *quality.Set) (value float64, text string) {
 	text = "nothing found"
 	if all > 0 {
 		value = whole / all
-		text = fmt.Sprintf("%.0f ml in all, %.1f %% of it in the largest component of its structure", all, 100*value)
+		digits := 0
+		if all < 10 {
+			digits = 2
+		}
+		text = fmt.Sprintf("%.*f ml in all, %.1f %% of it in the largest component of its structure", digits, all,
+			100*value)
 	}
 	for _, f := range set.Judge(c) {
 		value = math.Min(value, -f.Unusual)

@@ -102,6 +102,20 @@ func training(t *testing.T, validations bool) string {
 	return dir
 }
 
+// A label that has no name but its number is called a label.
+func TestTitlesOfNumbers(t *testing.T) {
+	for column, want := range map[string]string{
+		"dsc_1": "DSC of label 1", "dsc_left_kidney": "DSC of left kidney", "loss": "Loss", "dsc": "DSC",
+	} {
+		if got := measureName(column); got != want {
+			t.Errorf("%s is called %q, want %q", column, got, want)
+		}
+	}
+	if got := inWords("12"); got != "label 12" {
+		t.Error(got)
+	}
+}
+
 func TestCurves(t *testing.T) {
 	charts, err := Curves(Training{"a", training(t, true)}, Training{"b", training(t, false)})
 	if err != nil {

@@ -151,7 +151,7 @@ func title(column string) string {
 		return t
 	}
 	if label, ok := strings.CutPrefix(column, "dsc_"); ok {
-		return "DSC of " + strings.ReplaceAll(label, "_", " ") + ", validation cases"
+		return "DSC of " + inWords(strings.ReplaceAll(label, "_", " ")) + ", validation cases"
 	}
 	return column
 }

@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"slices"
+	"strconv"
 	"sync"
 
 	"golang.org/x/image/draw"
@@ -50,6 +51,14 @@ func width(s string) int {
 	return font.MeasureString(face(), safetext.Text(s)).Ceil()
 }
 
+// inWords is the name of a label as it stands alone: one that is its number says that it is one.
+func inWords(name string) string {
+	if _, err := strconv.Atoi(name); err == nil {
+		return "label " + name
+	}
+	return name
+}
+
 // drawNames writes the names of the labels in their colours at the right end of a line, as many as
 // fit.
 func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) {
@@ -59,6 +68,7 @@ func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) 
 		for _, m := range slices.Backward(maps) {
 			name = cmp.Or(m.Names[l], name)
 		}
+		name = inWords(name)
 		x -= width(name) + 12
 		if x < dst.Bounds().Dx()/3 {
 			return
