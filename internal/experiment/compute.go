@@ -31,20 +31,24 @@ func (c *cost) add(folder string) error {
 	return nil
 }
 
-// addTeachers adds, to that of the trial that was added last, what its teachers took, and the label
-// maps that they made.
-func (c *cost) addTeachers(t Trial, n int, out string) error {
-	if n == 0 {
-		return nil
+// addOthers adds, to that of the trial that was added last, what its other networks took, and the
+// label maps that its teachers made.
+func (c *cost) addOthers(t Trial, i Initialisation, out string) error {
+	folders := t.others(out, i)
+	for k := range i.Teachers {
+		folders = append(folders, t.teacher(out, k))
 	}
-	for k := range n {
-		s, err := train.ReadStatus(t.teacher(out, k))
+	for _, folder := range folders {
+		s, err := train.ReadStatus(folder)
 		if err != nil {
 			return err
 		}
 		c.steps += float64(s.Step)
 		c.flops += s.FLOPs()
 		c.uncounted = c.uncounted || s.FLOPs() == 0
+	}
+	if i.Teachers == 0 {
+		return nil
 	}
 	targets, err := segment.ReadTargets(t.targets(out))
 	if err == nil {
@@ -89,7 +93,7 @@ func (r *Result) Compute(out string) (table.Table, error) {
 				if err := finetuning.add(trial.Folder(out)); err != nil {
 					return t, err
 				}
-				if err := finetuning.addTeachers(trial, i.Teachers, out); err != nil {
+				if err := finetuning.addOthers(trial, i, out); err != nil {
 					return t, err
 				}
 			}
@@ -104,6 +108,9 @@ func (r *Result) Compute(out string) (table.Table, error) {
 	}
 	if slices.ContainsFunc(r.Plan.Inits, func(i Initialisation) bool { return i.Teachers > 0 }) {
 		t.Notes = append(t.Notes, "Fine-tuning counts the teachers of a run, and the label maps that they made.")
+	}
+	if slices.ContainsFunc(r.Plan.Inits, func(i Initialisation) bool { return i.networks() > 1 }) {
+		t.Notes = append(t.Notes, "A run of several networks counts all of them.")
 	}
 	return t, nil
 }

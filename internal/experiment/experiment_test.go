@@ -122,6 +122,19 @@ func TestReplicates(t *testing.T) {
 	if slices.Equal(subsets["1 0.2 1"], subsets["1 0.2 2"]) {
 		t.Error("two seeds have one subset")
 	}
+	// seeds take draws by turns, and one that has another's is another training
+	before := p
+	p.Seeds, p.Draws = []uint64{1, 2, 4, 5}, 3
+	if c, err = p.cases(ids, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range p.trials(c) {
+		own := map[uint64]uint64{1: 1, 2: 2, 4: 1, 5: 2}[trial.Seed]
+		if want := subsets[fmt.Sprint(trial.Fold, trial.Fraction, own)]; !slices.Equal(trial.Train, want) {
+			t.Errorf("%s has not the draw of seed %d: %v, want %v", trial.Name(), own, trial.Train, want)
+		}
+	}
+	p = before
 	p.Subsets = "shared"
 	if c, err = p.cases(ids, nil, nil); err != nil {
 		t.Fatal(err)
@@ -166,6 +179,10 @@ func TestCheckRefuses(t *testing.T) {
 		"initialisation 3x3x3: pretrain:1":       func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n") },
 		"finetune: ":                             func(p *Plan) { p.Finetune.Network.Norm = "none such" },
 		"subsets is":                             func(p *Plan) { p.Subsets = "mine" },
+		"draws is -1":                            func(p *Plan) { p.Subsets, p.Draws = "own", -1 },
+		"draws: with subsets: shared":            func(p *Plan) { p.Draws = 2 },
+		"several networks cannot be had in one":  func(p *Plan) { p.Inits[1].Teachers, p.Inits[1].Networks = 1, 2 },
+		"scratch is one network":                 func(p *Plan) { p.Inits[0].Networks = 2 },
 		"encoders is 0":                          func(p *Plan) { p.Encoders = 0 },
 		"curve is 10 points of 0 cases":          func(p *Plan) { p.Curve, p.CurveCases = 10, 0 },
 		"network, labels and train.seed are":     func(p *Plan) { p.Inits[0].Finetune = config.NewSection("network: {channels: 32}\n") },

@@ -20,6 +20,7 @@ const (
 	trialsFolder      = "trials"
 	pretrainingFolder = "pretraining"
 	teachersFolder    = "teachers" // of trials that have some: their runs, and what they predicted
+	networksFolder    = "networks" // of trials of several networks: the runs of all but the last
 )
 
 // What the command of an experiment makes of its results, in the same folder. A trial leaves the
@@ -34,7 +35,7 @@ const (
 // owner has the files of an experiment. What trials an earlier version has left in the folder,
 // [runner.record] looks at.
 var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
-	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, ComputeFile, train.Planned)}
+	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, networksFolder, ComputeFile, train.Planned)}
 
 // StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
 func StudyOf(run string) string {
@@ -43,7 +44,8 @@ func StudyOf(run string) string {
 		return ""
 	}
 	for up := filepath.Dir(path); up != filepath.Dir(up); up = filepath.Dir(up) {
-		if name := filepath.Base(up); name == trialsFolder || name == pretrainingFolder || name == teachersFolder {
+		if name := filepath.Base(up); name == trialsFolder || name == pretrainingFolder || name == teachersFolder ||
+			name == networksFolder {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(up), planFile)); err == nil {
 				return filepath.Dir(up)
 			}

@@ -56,6 +56,7 @@ type Plan struct {
 	Seeds      []uint64         `yaml:"seeds,flow" help:"seeds of the fine-tuning runs"`
 	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
 	Subsets    string           `yaml:"subsets" help:"the training cases of a fraction: shared by all seeds, or each seed's own" oneof:"shared own"`
+	Draws      int              `yaml:"draws" help:"with subsets: own, draws of the labelled cases for each fold and fraction; seeds take them by turns, so that the training seed and the draw vary apart; 0: a draw for each seed" range:"[0,)"`
 	Encoders   int              `yaml:"encoders" help:"encoders that are pretrained for each initialisation and fold, from seeds of their own; runs of different seeds take them by turns" range:"[1,)"`
 	Curve      int              `yaml:"curve" help:"points of the learning curves: so often in a run, the network is validated on training cases of the fold that the run does not learn from; 0: no curves"`
 	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most" range:"[1,)"`
@@ -88,11 +89,18 @@ type Initialisation struct {
 	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
 	Encoder    string         `yaml:"encoder,omitempty" help:"name of another initialisation, whose encoders this one starts from, to compare settings of fine-tuning"`
 	Teachers   int            `yaml:"teachers,omitempty" help:"networks that are trained first, from the labels of each run alone, and label the scans that it has no labels of; the run learns from these label maps, too, as voxsaw selftrain does; 0: none"`
+	Networks   int            `yaml:"networks,omitempty" help:"networks that each run trains, from seeds of their own, and whose probabilities are averaged in its predictions; left out: 1" range:"[1,)" most:"100"`
 	Agreement  float64        `yaml:"agreement,omitempty" help:"with teachers: a structure is ignored in a scan where pairs of them agree less (DSC); left out: 0.5"`
 	Finetune   config.Section `yaml:"finetune,omitempty" help:"settings of fine-tuning that differ from those of the plan's section finetune, such as a learning rate or more steps"`
 	// Published changes no result.
 	Published map[float64]float64 `yaml:"published,omitempty" help:"mean DSC in percent that others published, by the share of the training cases: shown in grey beside ours"`
 }
+
+// networks are those that a run tests.
+func (i Initialisation) networks() int { return max(i.Networks, 1) }
+
+// trainings are the fine-tunings of a run.
+func (i Initialisation) trainings() int { return i.networks() + i.Teachers }
 
 func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
 
@@ -150,6 +158,10 @@ func (p Plan) Check() error {
 		return fmt.Errorf("score_on is %q, must be %s or %s", p.ScoreOn, scoreOnScan, scoreOnPrepared)
 	case p.Subsets != subsetsShared && p.Subsets != subsetsOwn:
 		return fmt.Errorf("subsets is %q, must be %s or %s", p.Subsets, subsetsShared, subsetsOwn)
+	case p.Draws < 0:
+		return fmt.Errorf("draws is %d, must be at least 0", p.Draws)
+	case p.Draws > 0 && p.Subsets == subsetsShared:
+		return errors.New("draws: with subsets: shared all seeds have one draw of the labelled cases: leave draws out, or say subsets: own")
 	case p.Encoders < 1:
 		return fmt.Errorf("encoders is %d, must be at least 1", p.Encoders)
 	case p.Curve < 0 || p.Curve > 0 && p.CurveCases < 1:
@@ -179,6 +191,13 @@ func (p Plan) Check() error {
 		case i.Agreement > 0 && i.Teachers < 2:
 			return fmt.Errorf("initialisation %s: agreement is that of several teachers, and there are %d", i.Name,
 				i.Teachers)
+		case i.Networks < 0 || i.Networks > 100:
+			return fmt.Errorf("initialisation %s: %d networks: must be from 1 to 100", i.Name, i.Networks)
+		case i.Networks > 1 && i.Teachers > 0:
+			return fmt.Errorf("initialisation %s: teachers and several networks cannot be had in one arm yet: choose one",
+				i.Name)
+		case i.Name == Scratch && i.Networks > 1:
+			return fmt.Errorf("initialisation %s is one network: give another name to one of several", Scratch)
 		case i.Name == Scratch && i.Teachers > 0:
 			return fmt.Errorf("initialisation %s has no teachers: give another name to one with some", Scratch)
 		case i.Data != "" && !i.pretrains():
@@ -511,7 +530,15 @@ func (p Plan) subset(fraction float64, number uint64) string {
 	if p.Subsets == subsetsShared {
 		return fmt.Sprint(fraction)
 	}
-	return fmt.Sprintf("%g, seed %d", fraction, number)
+	return fmt.Sprintf("%g, seed %d", fraction, p.draw(number))
+}
+
+// draw is the seed whose own labelled cases a seed has.
+func (p Plan) draw(number uint64) uint64 {
+	if p.Draws == 0 || number == 0 {
+		return number
+	}
+	return (number-1)%uint64(p.Draws) + 1
 }
 
 // subsetSeed is what draws the training cases of a seed.
@@ -519,7 +546,7 @@ func (p Plan) subsetSeed(number uint64) uint64 {
 	if p.Subsets == subsetsShared {
 		return p.SubsetSeed
 	}
-	return seed.Rand(p.SubsetSeed, "subset", number).Uint64()
+	return seed.Rand(p.SubsetSeed, "subset", p.draw(number)).Uint64()
 }
 
 // curveCases are the cases that a run's learning curve is measured on: the first, in an order of
@@ -535,7 +562,9 @@ func (p Plan) curveCases(c Cases, fold, train []string, number uint64) []string 
 	}
 	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(used, id) })
 	slices.Sort(rest)
-	seed.Rand(p.SubsetSeed, "curve", number).Shuffle(len(rest), func(a, b int) { rest[a], rest[b] = rest[b], rest[a] })
+	seed.Rand(p.SubsetSeed, "curve", p.draw(number)).Shuffle(len(rest), func(a, b int) {
+		rest[a], rest[b] = rest[b], rest[a]
+	})
 	rest = rest[:min(len(rest), p.CurveCases)]
 	slices.Sort(rest)
 	return rest

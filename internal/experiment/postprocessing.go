@@ -77,6 +77,7 @@ type trialRecord[I any] struct {
 	Teachers      int          `yaml:"teachers,omitempty"`
 	Agreement     float64      `yaml:"agreement,omitempty"`
 	ScoreOn       string       `yaml:"score_on,omitempty"`
+	Networks      int          `yaml:"networks,omitempty"`
 }
 
 // earlierInference is the settings of inference under the keys of earlier versions.
@@ -100,7 +101,8 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		return nil, err
 	}
 	now := trialRecord[segment.Inference]{c, init, digest, checkpoint.ListForConfig(t.Train), t.Curve,
-		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement, p.ScoreOn}
+		checkpoint.ListForConfig(t.Unlabelled), t.Test, p.Inference, p.Metrics, i.Teachers, i.Agreement, p.ScoreOn,
+		i.Networks}
 	path := train.ConfigOf(folder)
 	if _, err := os.Stat(path); err == nil && !config.Gives(path, "", "score_on") {
 		now.ScoreOn = "" // the plan's record alone says it
@@ -116,7 +118,7 @@ func (p Plan) record(folder string, c segment.Config, init string, t Trial) ([]b
 		older.Whole = config.Gives(path, "", "inference.all_components")
 	}
 	return trialRecord[earlierInference]{c, init, digest, now.Cases, t.Curve, now.WithoutLabels, t.Test, older,
-		p.Metrics, i.Teachers, i.Agreement, now.ScoreOn}.text()
+		p.Metrics, i.Teachers, i.Agreement, now.ScoreOn, i.Networks}.text()
 }
 
 // firstWeights is the digest of the checkpoint that the plan names for an initialisation: a file

@@ -497,6 +497,15 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	}); err != nil {
 		return nil, err
 	}
+	networks := []string{train.Last(folder)}
+	for n, other := range t.others(r.Out, r.plan.initialisation(t.Init)) {
+		if !finished { // once its last network is trained, the trial has all of them
+			if err := r.another(ctx, t, "network", n, other, c, init); err != nil {
+				return nil, err
+			}
+		}
+		networks = append(networks, train.Last(other))
+	}
 	unlabelled := t.Unlabelled
 	switch taught := r.plan.initialisation(t.Init).Teachers > 0; {
 	case taught && finished:
@@ -518,7 +527,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	var scores []eval.Score
-	err = Measure(ctx, r.Setting, folder, []segmenting{{r}}, tested{t, folder, finished, &scores}, nil)
+	err = Measure(ctx, r.Setting, folder, []segmenting{{r}}, tested{t, folder, networks, finished, &scores}, nil)
 	return scores, err
 }
 
@@ -526,6 +535,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 type tested struct {
 	Trial
 	folder   string
+	networks []string      // checkpoints, whose probabilities are averaged
 	finished bool          // by an earlier run
 	scores   *[]eval.Score // of the test cases; ranks other than 0 are given none that are read
 }
@@ -547,7 +557,7 @@ func (segmenting) Done(t tested) (done bool) {
 }
 
 func (e segmenting) Evaluate(ctx context.Context, t tested) (err error) {
-	if *t.scores, err = e.score(ctx, t.folder, t.Test); err != nil {
+	if *t.scores, err = e.score(ctx, t.folder, t.networks, t.Test); err != nil {
 		return err
 	}
 	return e.Group().AtRoot(func() error {
@@ -573,11 +583,11 @@ func readScores(folder string) ([]eval.Score, error) {
 	return table.ReadScores(bytes.NewReader(text))
 }
 
-// score segments prepared cases with the network of a trial's folder and compares them with their
-// labels, on the scans' own voxels or the prepared ones. The folder keeps the predictions. Ranks
-// share out the cases.
-func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval.Score, error) {
-	predictor, err := segment.NewPredictor(r.Device, []string{train.Last(folder)}, r.plan.Inference, r.Memory)
+// score segments prepared cases with the networks of a trial and compares them with their labels, on
+// the scans' own voxels or the prepared ones. The trial's folder keeps the predictions. Ranks share
+// out the cases.
+func (r *runner) score(ctx context.Context, folder string, networks, ids []string) ([]eval.Score, error) {
+	predictor, err := segment.NewPredictor(r.Device, networks, r.plan.Inference, r.Memory)
 	if err != nil {
 		return nil, err
 	}

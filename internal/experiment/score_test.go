@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -88,7 +89,7 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Error("nothing was found: the test says nothing")
 	}
 	r := &runner{Setting: Setting{Device: dev}, plan: plan, cache: store}
-	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := r.score(t.Context(), run, []string{train.Last(run)}, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("scores %+v, %v, want %+v", got, err, want)
 	}
 	kept, err := nifti.ReadLabels(predictionPath(run, "test"))
@@ -107,7 +108,7 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Errorf("the report cannot show it: %v", err)
 	}
 	r.plan.ScoreOn = scoreOnPrepared
-	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || len(got) != len(want) ||
+	if got, err := r.score(t.Context(), run, []string{train.Last(run)}, []string{"test"}); err != nil || len(got) != len(want) ||
 		got[0].DSC == want[0].DSC {
 		t.Errorf("on the prepared voxels %+v, %v", got, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -197,6 +198,73 @@ func TestSelfTrainingArmResumes(t *testing.T) {
 	off := math.Abs(tuning(1) - tuning(0) - teaching/2e12)
 	if steps := table.Rows[1][5].(float64); steps != 18 || off > 1e-9*tuning(1) {
 		t.Errorf("%v steps, TFLOP %v and %v, the teachers' are %v", steps, tuning(0), tuning(1), teaching/2e12)
+	}
+}
+
+// An arm of several networks goes on to the bit, too. What it predicts is their mean, and the compute
+// of all of them counts.
+func TestArmOfSeveralNetworks(t *testing.T) {
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}, {name: teacher, networks: 3, "+
+		"finetune: {unlabelled: true, unlabelled_confidence: 0.1, train: {average: 0.9}}}]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	r, out := armResumes(t, p, stop{", network 1", 3}, stop{", network 2", 2}, stop{"/seed-1", 4})
+	for _, trial := range p.trials(r.Cases) {
+		if trial.Init == Scratch {
+			continue
+		}
+		of := append(trial.others(out, p.initialisation(trial.Init)), trial.Folder(out))
+		var weights []string
+		for _, folder := range of {
+			digest, err := checkpoint.Digest(train.Last(folder))
+			if err != nil || slices.Contains(weights, digest) {
+				t.Errorf("%s has the weights of another network: %v", folder, err)
+			}
+			weights = append(weights, digest)
+		}
+		var number uint64
+		if _, err := fmt.Sscanf(trial.Test[0], "case_%d", &number); err != nil {
+			t.Fatal(err)
+		}
+		scan, _, err := phantom.New(number, phantom.Options{Shape: [3]int{20, 20, 20}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := nifti.ReadLabels(predictionPath(trial.Folder(out), trial.Test[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		probabilities := make([]float64, 3*scan.Len())
+		for _, folder := range of { // one after the other
+			network, err := segment.NewPredictor(traintest.CPU(t), []string{train.Last(folder)}, r.Plan.Inference, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, maps, err := network.PredictMaps(t.Context(), scan, segment.MapOptions{Probabilities: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, x := range maps.Probabilities {
+				probabilities[n] += float64(x)
+			}
+			network.Close()
+		}
+		for v, label := range kept.Labels {
+			class := map[uint16]int{0: 0, 2: 1, 3: 2}[label]
+			for other := range 3 {
+				if probabilities[other*scan.Len()+v] > probabilities[class*scan.Len()+v]+1e-5 {
+					t.Fatalf("%s, voxel %d is of class %d, and %d is more probable", trial.Name(), v, class, other)
+				}
+			}
+		}
+	}
+	table, err := r.Compute(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := table.Rows[0][5].(float64), table.Rows[1][5].(float64); a != 6 || b != 18 {
+		t.Errorf("%v steps, and %v of three networks", a, b)
 	}
 }
 
