@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -104,7 +106,7 @@ func runCrossval(cmd *cobra.Command, o *crossvalOptions, f studyFlags) error {
 	}
 	return f.run(cmd, study{Study: &o.Plan, title: "Cross-validation", settings: o, machine: o.Machine,
 		memory: o.Memory, dataSets: scanSets, show: func(w io.Writer) error {
-			return printPlan(w, o.Plan, f.out, f.asJSON)
+			return printPlan(cmd.Context(), w, o, f)
 		}})
 }
 
@@ -122,14 +124,30 @@ func checkFolds(cmd *cobra.Command, p *experiment.Plan) error {
 }
 
 // printPlan tells what would run, in a folder or in a new one (""): the trials, then who tests in
-// each fold, then who pretrains.
-func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
-	preview, err := experiment.Look(p, out)
+// each fold, who pretrains, and what the arms take.
+func printPlan(ctx context.Context, w io.Writer, o *crossvalOptions, f studyFlags) error {
+	p := o.Plan
+	preview, err := experiment.Look(p, f.out)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(w, preview)
+	var costs []experiment.Cost
+	if preview.CanRun {
+		// it counts the same on any machine
+		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: o.Machine.Threads, Conv: o.Machine.Conv})
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
+		if costs, err = p.Costs(ctx, dev); err != nil {
+			preview.Doubts = append(preview.Doubts, fmt.Sprintf("WARNING: what trials take is not known: %v", err))
+		}
+	}
+	if f.asJSON {
+		return printJSON(w, struct {
+			experiment.Preview
+			Costs []experiment.Cost `json:"costs,omitempty"`
+		}{preview, costs})
 	}
 	trials := terminal.TableData{Title: numbers.Count(len(preview.Trials), "trial"),
 		Header: []string{"trial", "training cases", "test cases", "trained on"},
@@ -167,6 +185,11 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 			return err
 		}
 	}
+	if len(costs) > 0 {
+		if err := terminal.Table(w, costTable(costs)); err != nil {
+			return err
+		}
+	}
 	if len(preview.Encoders) == 0 {
 		return nil
 	}
@@ -188,6 +211,30 @@ func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
 		}
 	}
 	return terminal.Table(w, encoders)
+}
+
+// costTable is the table of what a trial of each initialisation takes.
+func costTable(costs []experiment.Cost) terminal.TableData {
+	t := terminal.TableData{Title: "TFLOP of a trial", Header: []string{"initialisation", "its encoder", "fine-tuning",
+		"label maps of teachers", "all of these", "predictions of test cases"},
+		Right: []bool{false, true, true, true, true, true}}
+	for _, c := range costs {
+		row, sum := []string{c.Init}, 0.0
+		for _, kind := range []string{experiment.OfPretraining, experiment.OfFinetuning, experiment.OfLabelling} {
+			row, sum = append(row, teraflops(c.FLOPs[kind])), sum+c.FLOPs[kind]
+		}
+		t.Rows = append(t.Rows, append(row, teraflops(sum), teraflops(c.FLOPs[experiment.OfTesting])))
+	}
+	t.Notes = []string{"of the trial with the most scans to predict; an encoder is counted in full, though trials may " +
+		"share it, fine-tuning with all networks and teachers of a run. Validations are not counted"}
+	return t
+}
+
+func teraflops(flops float64) string {
+	if flops == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.4g", flops/1e12)
 }
 
 // shownLabels is the table of how many cases of each fold show each label: of the training cases,

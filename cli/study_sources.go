@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,8 @@ import (
 // dataSets are the data sets of a plan.
 type dataSets struct {
 	items string // what they are of: "cases"
-	// kinds are those of the trainings, and without is what is not counted of a plan.
+	// kinds are those of the trainings, and without is what is not counted of a plan, where that is
+	// not predictions and scores.
 	kinds   []string
 	without string
 	// other is what is known of other machines.
@@ -51,7 +53,8 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		return false, err
 	}
 	defer closeDevice()
-	rehearsal, err := experiment.Rehearse(cmd.Context(), of, dev)
+	prepared := !slices.ContainsFunc(found, func(s experiment.Found) bool { return s.State != experiment.SourcePrepared })
+	rehearsal, err := experiment.Rehearse(cmd.Context(), of, dev, prepared)
 	if err != nil {
 		return false, err
 	}
@@ -123,14 +126,24 @@ func (of dataSets) table(root string, found []experiment.Found, r experiment.Reh
 		t.Rows = append(t.Rows, []string{s.What, s.State, count, where, s.Note})
 	}
 	var works, flops []string
+	without := "predictions and scores"
+	if _, counted := r.Works[experiment.OfTesting]; counted {
+		without = "scores"
+	}
+	if of.without != "" {
+		without = of.without
+	}
 	for _, kind := range of.kinds {
+		if _, counted := r.Works[kind]; !counted && predicts(kind) {
+			continue
+		}
 		works = append(works, numbers.Count(r.Works[kind].Trainings, kind))
 		flops = append(flops, fmt.Sprintf("%.3g", r.Works[kind].FLOPs/1e12))
 	}
 	t.Notes = []string{
 		fmt.Sprintf("%s: %s TFLOP.", strings.Join(works, " and "), strings.Join(flops, " and ")),
 		fmt.Sprintf("Here: about %s, at the %.0f GFLOP/s that were just measured in a few small steps; "+
-			"%s are not counted.", longTime(r.Time()), r.Rate/1e9, of.without),
+			"%s are not counted.", longTime(r.Time()), r.Rate/1e9, without),
 		of.other(r),
 	}
 	return t
@@ -146,10 +159,13 @@ const (
 
 // scanSets are the data sets of a plan of scans, photoSets those of one of photographs.
 var (
-	scanSets = dataSets{items: "cases", kinds: []string{experiment.OfPretraining, experiment.OfFinetuning},
-		without: "predictions and scores", prepare: prepareSource, other: func(r experiment.Rehearsal) string {
-			seconds := r.Works[experiment.OfPretraining].FLOPs/gpuPuzzles +
-				r.Works[experiment.OfFinetuning].FLOPs/gpuFinetuning
+	scanSets = dataSets{items: "cases", kinds: []string{experiment.OfPretraining, experiment.OfFinetuning,
+		experiment.OfLabelling, experiment.OfTesting},
+		prepare: prepareSource, other: func(r experiment.Rehearsal) string {
+			seconds := r.Works[experiment.OfPretraining].FLOPs / gpuPuzzles
+			for _, kind := range []string{experiment.OfFinetuning, experiment.OfLabelling, experiment.OfTesting} {
+				seconds += r.Works[kind].FLOPs / gpuFinetuning
+			}
 			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu.md); "+
 				"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
 		}}
@@ -159,6 +175,11 @@ var (
 				"60 of ResNet-50. No GPU was measured here."
 		}}
 )
+
+// predicts says whether a kind is no training: see [experiment.OfLabelling].
+func predicts(kind string) bool {
+	return kind == experiment.OfLabelling || kind == experiment.OfTesting
+}
 
 // prepareSource prepares a data set as voxsaw prepare does.
 func prepareSource(cmd *cobra.Command, s experiment.Found) error {

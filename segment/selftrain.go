@@ -105,8 +105,8 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 			return nil, err
 		}
 		of := sliding.Case{Case: c}
-		mean := 4 * int64(len(p.labels)) * int64(c.Len())
-		if p.windows.Fits(of.Size(), of.Bytes()+mean, sliding.Wanted{Probabilities: true}) != nil {
+		beside := averagingBytes(len(p.labels), len(p.lessons), of.Size())
+		if p.windows.Fits(of.Size(), of.Bytes()+beside, sliding.Wanted{Probabilities: true}) != nil {
 			return nil, fmt.Errorf("case %s: to average the probabilities of %d classes takes more memory than there "+
 				"is: give more, leave the scan out, or prepare scans at a coarser spacing", safetext.Text(id),
 				len(p.labels))

@@ -110,7 +110,7 @@ type Needs struct {
 	// Memory is that of a training: the network, a step and the state of the optimiser, in bytes,
 	// where nothing is computed twice to save some.
 	Memory int64
-	// FLOPs is the arithmetic of all steps of a trial. The pretraining of its encoder is in it,
+	// FLOPs is the arithmetic of a trial, its predictions included. The pretraining of its encoder is in it,
 	// though other trials may share that.
 	FLOPs float64
 	// Voxels is how many the largest scan has that may be predicted and scored.
@@ -167,9 +167,9 @@ func (j Job) estimate() (bytes int64, hours int, how string) {
 	}
 	computing := j.FLOPs / coreRate / float64(j.Cores) / 3600
 	return bytes, int(math.Ceil(1 + slack*computing)), fmt.Sprintf(`# Memory of a process: %s.
-# Time: the largest trial, with the pretraining of its encoder, is %.1f TFLOP for a process. At %.0f
+# Time: the largest trial, with its encoder, teachers and predictions, is %.1f TFLOP for a process. At %.0f
 # GFLOP/s a core, with %s, that is %.1f hours. It is given %d times that, for slower machines and
-# validations, and an hour for reading and predictions. Both are estimates, change them where you know
+# validations, and an hour for reading and scoring. Both are estimates, change them where you know
 # better: a trial that was stopped goes on where it stopped when it is started again.`,
 		how, j.FLOPs/1e12, coreRate/1e9, numbers.Count(j.Cores, "core"), computing, slack)
 }

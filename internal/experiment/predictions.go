@@ -85,6 +85,7 @@ func (r *Result) prediction(ctx context.Context, s Setting, t Trial, c *prepared
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	// no trial of such a version has several networks
 	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(folder)}, r.Plan.Inference, s.Memory)
 	if err != nil {
 		return nil, err

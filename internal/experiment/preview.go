@@ -24,6 +24,8 @@ type Preview struct {
 	Unlabelled string `json:"unlabelled,omitempty"`
 	// what makes the result better than it is, or another than it seems
 	Doubts []string `json:"doubts,omitempty"`
+	// CanRun says that nothing was found that keeps a trial from being run.
+	CanRun bool `json:"-"`
 }
 
 // Look tells what a plan would run, without running any of it, in a folder that may hold a part of
@@ -58,17 +60,17 @@ func Look(plan Plan, out string) (Preview, error) {
 	if note != "" {
 		p.Doubts = append(p.Doubts, note)
 	}
-	p.Unlabelled = unlabelledNote(p.Trials)
+	p.Unlabelled, p.CanRun = unlabelledNote(p.Trials), true
 	p.Doubts = append(p.Doubts, plan.ofStore(cache)...)
 	if settings, err := plan.Finetune.Resolve(cache); err != nil {
-		p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err))
+		p.Doubts, p.CanRun = append(p.Doubts, fmt.Sprintf("WARNING: no trial can be run so: finetune: %v", err)), false
 	} else {
 		resolved := plan
 		resolved.Finetune = settings
 		p.Labels = resolved.shown(p.Cases, cache)
 		p.Doubts = append(p.Doubts, unlearntDoubts(p.Labels)...)
 		if err := errors.Join(resolved.checkArms(cache), resolved.checkUnlabelled(p.Trials, 1)); err != nil {
-			p.Doubts = append(p.Doubts, fmt.Sprintf("WARNING: not all trials can be run so: %v", err))
+			p.Doubts, p.CanRun = append(p.Doubts, fmt.Sprintf("WARNING: not all trials can be run so: %v", err)), false
 		}
 	}
 	for _, i := range plan.Inits {

@@ -38,25 +38,34 @@ type Stage struct {
 const (
 	OfPretraining = "pretraining"
 	OfFinetuning  = "fine-tuning"
+	// OfLabelling is no training: the teachers of a run label its scans. Nor is OfTesting: a run's
+	// networks predict its test cases. Both are counted of the plan's own data alone.
+	OfLabelling = "labelling"
+	OfTesting   = "test"
 )
 
-// A Training is one that is ready to run. Others of its arm and kind take as much.
+// A Training is one that is ready to run, or predictions that are: see [OfLabelling]. Others of its arm and kind take as much.
 type Training struct {
 	Name, Arm string // as errors call it, and what it belongs to
 	Kind      string // such as [OfFinetuning]
-	// Plan is how many of them the plan has, and Trial a trial of the arm.
+	// Plan is how many of them the plan has, and Trial a trial of the arm: of its predictions, which
+	// differ by the scans, the largest trial.
 	Plan, Trial int
 	Steps       int
 	// Run runs it, and Small [RateSteps] small steps of such a training.
 	Run, Small func(voxsaw.RunOptions) error
 	// Voxels is how many the largest scan has that may be predicted and scored.
 	Voxels int
+
+	predictions *voxsaw.MemoryNeed // what predictions need, which have nothing to run
 }
 
 // needs are those of the training.
 func (t Training) needs() (cluster.Needs, error) {
 	var need voxsaw.MemoryNeed
-	if err := t.Run(voxsaw.RunOptions{Need: &need}); err != nil {
+	if t.predictions != nil {
+		need = *t.predictions
+	} else if err := t.Run(voxsaw.RunOptions{Need: &need}); err != nil {
 		return cluster.Needs{}, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return cluster.Needs{Memory: need.Bytes, FLOPs: float64(t.Steps) * need.FLOPs, Voxels: t.Voxels}, nil
@@ -75,15 +84,18 @@ type Work struct {
 	FLOPs     float64
 }
 
-// Rehearse counts the arithmetic of a study's trainings, without its data.
-func Rehearse(ctx context.Context, s Study, dev voxsaw.Device) (r Rehearsal, err error) {
-	folder, err := os.MkdirTemp("", "voxsaw-rehearsal")
-	if err != nil {
-		return r, err
+// Rehearse counts the arithmetic of a study: where its data are ready, all of it, and else that of
+// its trainings, on made-up data.
+func Rehearse(ctx context.Context, s Study, dev voxsaw.Device, ready bool) (r Rehearsal, err error) {
+	on := Stage{Device: dev, Ranks: 1}
+	if !ready {
+		if on.MadeUp, err = os.MkdirTemp("", "voxsaw-rehearsal"); err != nil {
+			return r, err
+		}
+		defer os.RemoveAll(on.MadeUp)
 	}
-	defer os.RemoveAll(folder)
 	r.Works = map[string]Work{}
-	err = s.Trainings(ctx, Stage{Device: dev, Ranks: 1, MadeUp: folder}, func(t Training) error {
+	err = s.Trainings(ctx, on, func(t Training) error {
 		if t.Plan == 0 {
 			return nil
 		}
@@ -99,6 +111,32 @@ func Rehearse(ctx context.Context, s Study, dev voxsaw.Device) (r Rehearsal, err
 		return err
 	})
 	return r, err
+}
+
+// A Cost is the arithmetic of a trial of an initialisation: of the one with the most predictions.
+type Cost struct {
+	Init string `json:"initialisation"`
+	// FLOPs are the floating-point operations of the trial, by kind: of the pretraining of its encoder,
+	// though other trials may share that, of all of its networks and teachers, and of predictions.
+	FLOPs map[string]float64 `json:"flops"`
+}
+
+// Costs are those of the plan's initialisations. Nothing is trained.
+func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device) ([]Cost, error) {
+	all := make([]Cost, len(p.Inits))
+	for n, i := range p.Inits {
+		all[n] = Cost{i.Name, map[string]float64{}}
+	}
+	err := p.Trainings(ctx, Stage{Device: dev, Ranks: 1}, func(t Training) error {
+		if t.Trial == 0 {
+			return nil
+		}
+		one, err := t.needs()
+		of := slices.IndexFunc(p.Inits, func(i Initialisation) bool { return i.called() == t.Arm })
+		all[of].FLOPs[t.Kind] += float64(t.Trial) * one.FLOPs
+		return err
+	})
+	return all, err
 }
 
 // Needs is what a machine must have for a trial of a study that so many ranks carry out together.
@@ -192,12 +230,17 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 	if err := on.checkUnlabelled(trials, s.Ranks); err != nil {
 		return err
 	}
+	if s.MadeUp == "" { // of others nobody knows the sizes
+		if err := p.rehearsePredictions(s, cache, cases, each); err != nil {
+			return err
+		}
+	}
 	voxels := 0
 	for r := range cache.Records() {
 		voxels = max(voxels, r.Grid.Len(), r.Original.Len())
 	}
 	for n, i := range on.Inits {
-		t, arm := trials[n], "initialisation "+i.Name // the first of it: all need the same
+		t, arm := trials[n], i.called() // the first of it: all need the same
 		c, err := on.finetune(i)
 		if labels != nil {
 			c.Labels = labels
@@ -215,7 +258,7 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 			return err
 		}
 		if err := each(Training{Name: arm + ": finetune", Arm: arm, Kind: OfFinetuning, Steps: c.Train.Steps,
-			Plan: folds * len(p.Fractions) * len(p.Seeds) * (1 + i.Teachers), Trial: 1 + i.Teachers, Voxels: voxels,
+			Plan: folds * len(p.Fractions) * len(p.Seeds) * i.trainings(), Trial: i.trainings(), Voxels: voxels,
 			Run:   func(o voxsaw.RunOptions) error { return tune(c, o) },
 			Small: func(o voxsaw.RunOptions) error { return tune(small(c), o) }}); err != nil {
 			return err
@@ -237,6 +280,80 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 	}
 	return nil
 }
+
+// rehearsePredictions makes ready what the networks of each trial predict: label maps of the scans
+// that its teachers label, and of its test cases.
+func (p *Plan) rehearsePredictions(s Stage, cache *prepared.Store, cases Cases, each func(Training) error) error {
+	inference, err := p.Inference.Named()
+	if err != nil {
+		return fmt.Errorf("inference: %w", err)
+	}
+	shapes := map[string][3]int{}
+	for r := range cache.Records() {
+		shapes[r.ID] = r.Grid.Shape
+	}
+	known := map[string]voxsaw.MemoryNeed{}
+	trials := p.trials(cases)
+	for _, i := range p.Inits {
+		c, err := p.finetune(i)
+		if err == nil {
+			c, err = c.Resolve(cache)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: finetune: %w", i.called(), err)
+		}
+		predict := func(kind string, l segment.Labelling, o segment.Inference, scans func(Trial) []string) error {
+			var all []Training
+			largest := 0
+			for _, t := range trials {
+				if t.Init != i.Name {
+					continue
+				}
+				l.Shapes = nil
+				for _, id := range scans(t) {
+					l.Shapes = append(l.Shapes, shapes[id])
+				}
+				same := fmt.Sprint(kind, i.Name, l.Shapes) // as of all trials of a fold that test on its cases
+				need, found := known[same]
+				if !found {
+					if need, err = l.Need(s.Device, c, o); err != nil {
+						return fmt.Errorf("trial %s: %s: %w", t.Name(), kind, err)
+					}
+					need.FLOPs /= float64(s.Ranks) // which share out the cases
+					known[same] = need
+				}
+				all = append(all, Training{Name: t.Name() + ": " + kind, Arm: i.called(), Kind: kind, Plan: 1,
+					Steps: 1, predictions: &need})
+				if need.FLOPs > all[largest].predictions.FLOPs {
+					largest = len(all) - 1
+				}
+			}
+			for n, t := range all {
+				if n == largest {
+					t.Trial = 1
+				}
+				if err := each(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if i.Teachers > 0 {
+			if err := predict(OfLabelling, segment.Labelling{Networks: i.Teachers, Targets: true},
+				segment.DefaultInference(), func(t Trial) []string { return t.Unlabelled }); err != nil {
+				return err
+			}
+		}
+		if err := predict(OfTesting, segment.Labelling{Networks: i.networks()}, inference,
+			func(t Trial) []string { return t.Test }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// called is what errors call an initialisation.
+func (i Initialisation) called() string { return "initialisation " + i.Name }
 
 // rehearsePretraining makes the pretraining ready of the encoder that a trial starts from.
 func (p *Plan) rehearsePretraining(ctx context.Context, s Stage, of Training, i Initialisation, t Trial, c Cases,

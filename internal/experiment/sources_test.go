@@ -78,7 +78,7 @@ func TestRehearsal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	r, err := Rehearse(t.Context(), &p, dev)
+	r, err := Rehearse(t.Context(), &p, dev, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestRehearsal(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p.Finetune.Train.Steps, p.Seeds = 14, []uint64{1}
-	half, err := Rehearse(t.Context(), &p, dev)
+	half, err := Rehearse(t.Context(), &p, dev, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestRehearsal(t *testing.T) {
 	if err := p.idle(); err == nil {
 		t.Error("all settings do something")
 	}
-	if r, err := Rehearse(t.Context(), &p, dev); err != nil || !(r.Rate > 1e6) {
+	if r, err := Rehearse(t.Context(), &p, dev, false); err != nil || !(r.Rate > 1e6) {
 		t.Errorf("of a setting that does nothing: %+v, %v", r, err)
 	}
 }

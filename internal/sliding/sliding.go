@@ -464,6 +464,16 @@ func (s *Inferer) slide(ctx context.Context, src Source, of Ensemble, blend *ble
 // Room is the memory that the limit leaves beside the network; negative: there is no limit.
 func (s *Inferer) Room() int64 { return s.room }
 
+// Need is the memory that Infer takes for a scan of a shape beside the network, where nothing limits
+// it.
+func (s *Inferer) Need(shape [3]int, wanted Wanted) (int64, error) {
+	wanted, err := wanted.complete(shape)
+	if err != nil {
+		return 0, err
+	}
+	return s.bytes(shape, s.classes, wanted, 1), nil
+}
+
 // Fits says whether there is memory for a scan of a shape, whose source will take so many bytes,
 // and what can be done where there is not. Nothing of the scan is needed for that.
 func (s *Inferer) Fits(shape [3]int, source int64, wanted Wanted) error {
