@@ -78,6 +78,9 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 	if err := o.initKnown(cmd); err != nil {
 		return err
 	}
+	if err := o.sameTeachers(cmd, run); err != nil {
+		return err
+	}
 	before := ""
 	for round := range o.Rounds {
 		folder := filepath.Join(out, fmt.Sprintf("round-%d", round+1))
@@ -140,6 +143,25 @@ func (o selftrainOptions) initKnown(cmd *cobra.Command) error {
 	return withHint(usagef("--init %s: %s: nobody can say whether held-out cases are among them, and the student of "+
 		"the first round could not be a teacher in the second", o.Init, d.Lost),
 		"copy that file back beside the checkpoint, start from another, or leave --rounds out")
+}
+
+// sameTeachers refuses more steps for a student that has already labelled scans for the next round:
+// it would be another teacher, and what was learnt from it is not made again.
+func (o selftrainOptions) sameTeachers(cmd *cobra.Command, run *runFlags) error {
+	if unsized(cmd) || run.hours > 0 { // the run knows how many steps it has
+		return nil
+	}
+	for round := 1; round < o.Rounds; round++ {
+		next := filepath.Join(run.out, fmt.Sprintf("round-%d", round+1), "targets")
+		s, err := train.ReadStatus(filepath.Join(run.out, fmt.Sprintf("round-%d", round), "student"))
+		if err != nil || !isThere(next) || s.Step >= o.Config.Train.Steps {
+			continue
+		}
+		return withHint(usagef("%s has label maps of the student of round %d, who had %s: with %d it would be another "+
+			"teacher", next, round, numbers.Count(s.Step, "step"), o.Config.Train.Steps),
+			"choose another folder for --out, or leave --steps as it was")
+	}
+	return nil
 }
 
 // check makes sure that a student that has not begun can be trained with these settings.
