@@ -49,6 +49,41 @@ func TestVolumesAreWhole(t *testing.T) {
 	}
 }
 
+// The table of licences in docs/datasets.md is that of the list.
+func TestVolumesByLicence(t *testing.T) {
+	sources, err := readSources("../publicct/list.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "datasets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type counts struct{ all, trunk, limbs, neck int }
+	licences := map[string]counts{}
+	for _, s := range sources {
+		c := licences[s.Licence]
+		for _, v := range s.Volumes {
+			c.all++
+			switch v.Region {
+			case "abdomen", "chest":
+				c.trunk++
+			case "head", "neck":
+				c.neck++
+			default:
+				c.limbs++
+			}
+		}
+		licences[s.Licence] = c
+	}
+	for licence, c := range licences {
+		if row := fmt.Sprintf("\n| %s | %d | %d | %d | %d | ", licence, c.all, c.trunk, c.limbs,
+			c.neck); !strings.Contains(string(page), row) {
+			t.Errorf("docs/datasets.md has no row %q", row)
+		}
+	}
+}
+
 // A folder is made from a clone, kept when it is whole, and told when it is not. The digests are
 // those of sha256sum.
 func TestGather(t *testing.T) {
