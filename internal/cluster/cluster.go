@@ -110,8 +110,8 @@ type Needs struct {
 	// Memory is that of a training: the network, a step and the state of the optimiser, in bytes,
 	// where nothing is computed twice to save some.
 	Memory int64
-	// FLOPs is the arithmetic of a trial, its predictions included. The pretraining of its encoder is
-	// in it, though other trials may share that.
+	// FLOPs is the arithmetic of a trial, its predictions included. The pretraining of its encoder
+	// is in it, though other trials may share that.
 	FLOPs float64
 	// Voxels is how many the largest scan has that may be predicted and scored.
 	Voxels int

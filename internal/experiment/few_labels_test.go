@@ -108,8 +108,9 @@ func TestFewLabelsRuns(t *testing.T) {
 	}
 	small := string(text)
 	for pattern, by := range map[string]string{`steps: \d+`: "steps: 3", `checkpoint_every: \d+`: "checkpoint_every: 2",
-		`warmup: \d+`: "warmup: 0", `channels: 8`: "channels: 2", `groups: 8`: "groups: 2", `crop: \[64, 64, 64\]`: "crop: 32",
-		`seeds: \[1, 2, 4\]`: "run_folds: [1]\nseeds: [4]", `fractions: \[0.1\]`: "fractions: [0.5]",
+		`warmup: \d+`: "warmup: 0", `channels: 8`: "channels: 2", `groups: 8`: "groups: 2",
+		`crop: \[64, 64, 64\]`: "crop: 32",
+		`seeds: \[1, 2, 4\]`:   "run_folds: [1]\nseeds: [4]", `fractions: \[0.1\]`: "fractions: [0.5]",
 		`data: .*`: "data: " + made(t, 6, [3]int{80, 72, 80})} {
 		short := regexp.MustCompile(pattern).ReplaceAllString(small, by)
 		if short == small {

@@ -35,7 +35,8 @@ const (
 // owner has the files of an experiment. What trials an earlier version has left in the folder,
 // [runner.record] looks at.
 var owner = outdir.Owner{Name: "voxsaw crossval", Old: trialsFolder + "/*", Files: append(ReportFiles(),
-	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, networksFolder, ComputeFile, train.Planned)}
+	planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, teachersFolder, networksFolder, ComputeFile,
+	train.Planned)}
 
 // StudyOf is the folder of the experiment that a run belongs to, "" of a run of its own.
 func StudyOf(run string) string {

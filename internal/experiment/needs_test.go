@@ -79,9 +79,9 @@ finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3]
 	}
 }
 
-// What is estimated before a study is what its runs have counted when it is done: trainings, those of
-// teachers and further networks among them, and the label maps that teachers make. Of predictions of
-// test cases, which no run counts, the windows are counted here.
+// What is estimated before a study is what its runs have counted when it is done: trainings, those
+// of teachers and further networks among them, and the label maps that teachers make. Of
+// predictions of test cases, which no run counts, the windows are counted here.
 func TestEstimatesAreWhole(t *testing.T) {
 	p, dev := teachers(t, ""), traintest.CPU(t)
 	if err := config.Parse("plan", []byte(`

@@ -161,7 +161,8 @@ func (p Plan) Check() error {
 	case p.Draws < 0:
 		return fmt.Errorf("draws is %d, must be at least 0", p.Draws)
 	case p.Draws > 0 && p.Subsets == subsetsShared:
-		return errors.New("draws: with subsets: shared all seeds have one draw of the labelled cases: leave draws out, or say subsets: own")
+		return errors.New("draws: with subsets: shared all seeds have one draw of the labelled cases: " +
+			"leave draws out, or say subsets: own")
 	case p.Encoders < 1:
 		return fmt.Errorf("encoders is %d, must be at least 1", p.Encoders)
 	case p.Curve < 0 || p.Curve > 0 && p.CurveCases < 1:

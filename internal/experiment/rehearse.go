@@ -44,12 +44,13 @@ const (
 	OfTesting   = "test"
 )
 
-// A Training is one that is ready to run, or predictions that are: see [OfLabelling]. Others of its arm and kind take as much.
+// A Training is one that is ready to run, or predictions that are: see [OfLabelling]. Other
+// trainings of its arm and kind take as much.
 type Training struct {
 	Name, Arm string // as errors call it, and what it belongs to
 	Kind      string // such as [OfFinetuning]
-	// Plan is how many of them the plan has, and Trial a trial of the arm: of its predictions, which
-	// differ by the scans, the largest trial.
+	// Plan is how many of them the plan has, and Trial a trial of the arm: of its predictions,
+	// which differ by the scans, the largest trial.
 	Plan, Trial int
 	Steps       int
 	// Run runs it, and Small [RateSteps] small steps of such a training.
@@ -116,8 +117,9 @@ func Rehearse(ctx context.Context, s Study, dev voxsaw.Device, ready bool) (r Re
 // A Cost is the arithmetic of a trial of an initialisation: of the one with the most predictions.
 type Cost struct {
 	Init string `json:"initialisation"`
-	// FLOPs are the floating-point operations of the trial, by kind: of the pretraining of its encoder,
-	// though other trials may share that, of all of its networks and teachers, and of predictions.
+	// FLOPs are the floating-point operations of the trial, by kind: of the pretraining of its
+	// encoder, though other trials may share that, of all of its networks and teachers, and of
+	// predictions.
 	FLOPs map[string]float64 `json:"flops"`
 }
 
@@ -313,7 +315,7 @@ func (p *Plan) rehearsePredictions(s Stage, cache *prepared.Store, cases Cases, 
 				for _, id := range scans(t) {
 					l.Shapes = append(l.Shapes, shapes[id])
 				}
-				same := fmt.Sprint(kind, i.Name, l.Shapes) // as of all trials of a fold that test on its cases
+				same := fmt.Sprint(kind, i.Name, l.Shapes) // so are tests of all trials of a fold
 				need, found := known[same]
 				if !found {
 					if need, err = l.Need(s.Device, c, o); err != nil {

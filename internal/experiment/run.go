@@ -583,9 +583,9 @@ func readScores(folder string) ([]eval.Score, error) {
 	return table.ReadScores(bytes.NewReader(text))
 }
 
-// score segments prepared cases with the networks of a trial and compares them with their labels, on
-// the scans' own voxels or the prepared ones. The trial's folder keeps the predictions. Ranks share
-// out the cases.
+// score segments prepared cases with the networks of a trial and compares them with their labels,
+// on the scans' own voxels or the prepared ones. The trial's folder keeps the predictions. Ranks
+// share out the cases.
 func (r *runner) score(ctx context.Context, folder string, networks, ids []string) ([]eval.Score, error) {
 	predictor, err := segment.NewPredictor(r.Device, networks, r.plan.Inference, r.Memory)
 	if err != nil {

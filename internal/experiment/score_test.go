@@ -89,7 +89,8 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Error("nothing was found: the test says nothing")
 	}
 	r := &runner{Setting: Setting{Device: dev}, plan: plan, cache: store}
-	if got, err := r.score(t.Context(), run, []string{train.Last(run)}, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
+	networks := []string{train.Last(run)}
+	if got, err := r.score(t.Context(), run, networks, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("scores %+v, %v, want %+v", got, err, want)
 	}
 	kept, err := nifti.ReadLabels(predictionPath(run, "test"))
@@ -108,7 +109,7 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Errorf("the report cannot show it: %v", err)
 	}
 	r.plan.ScoreOn = scoreOnPrepared
-	if got, err := r.score(t.Context(), run, []string{train.Last(run)}, []string{"test"}); err != nil || len(got) != len(want) ||
+	if got, err := r.score(t.Context(), run, networks, []string{"test"}); err != nil || len(got) != len(want) ||
 		got[0].DSC == want[0].DSC {
 		t.Errorf("on the prepared voxels %+v, %v", got, err)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/voxsaw/voxsaw/segment"
 )
 
-// This file: arms whose runs have further networks. Of an ensemble ([Initialisation].Networks), a run
-// is several networks of other seeds, and what it predicts is their mean: all but the last lie in
-// OUT/networks/TRIAL/1 and so on, the last where that of another trial would.
+// This file: arms whose runs have further networks. Of an ensemble ([Initialisation].Networks), a
+// run is several networks of other seeds, and what it predicts is their mean: all but the last lie
+// in OUT/networks/TRIAL/1 and so on, the last where that of another trial would.
 //
 // And arms whose runs learn from what other networks predict for scans without labels
 // ([Initialisation].Teachers). A run has teachers of its own. They learn from its labelled cases

@@ -201,8 +201,8 @@ func TestSelfTrainingArmResumes(t *testing.T) {
 	}
 }
 
-// An arm of several networks goes on to the bit, too. What it predicts is their mean, and the compute
-// of all of them counts.
+// An arm of several networks goes on to the bit, too. What it predicts is their mean, and the
+// compute of all of them counts.
 func TestArmOfSeveralNetworks(t *testing.T) {
 	p := teachers(t, "")
 	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}, {name: teacher, networks: 3, "+

@@ -464,8 +464,8 @@ func (s *Inferer) slide(ctx context.Context, src Source, of Ensemble, blend *ble
 // Room is the memory that the limit leaves beside the network; negative: there is no limit.
 func (s *Inferer) Room() int64 { return s.room }
 
-// Need is the memory that Infer takes for a scan of a shape beside the network, where nothing limits
-// it.
+// Need is the memory that Infer takes for a scan of a shape beside the network, where nothing
+// limits it.
 func (s *Inferer) Need(shape [3]int, wanted Wanted) (int64, error) {
 	wanted, err := wanted.complete(shape)
 	if err != nil {
