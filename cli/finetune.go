@@ -280,7 +280,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 			}
 			noteTorn(stderr, o.Cases, training, held)
 			noteUndrawn(stderr, cache, o.Config, training, held)
-			run.page.sheet = newHeldOutSheet(cache)
+			run.page.sheet = newHeldOutSheet(onPrepared(cache))
 			err := noteInit(stderr, o.Init, cache, training, held, o.Config)
 			if run.resume && errors.Is(err, fs.ErrNotExist) {
 				return nil // a run that has begun does without

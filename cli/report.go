@@ -68,6 +68,18 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 
 // writeRunReport writes the page on the trainings in some folders.
 func writeRunReport(out string, folders ...string) error {
+	return renderRunReport(folders...).write(out, folders[0])
+}
+
+// runPage is a page on trainings that is not written yet.
+type runPage struct {
+	html   []byte
+	failed error // of trainings that are not on it
+	err    error // of all of it
+}
+
+// renderRunReport makes the page on the trainings in some folders.
+func renderRunReport(folders ...string) runPage {
 	var runs []report.Run
 	var states []string
 	var failed []error
@@ -86,7 +98,7 @@ func writeRunReport(out string, folders ...string) error {
 		running = running || !finished
 	}
 	if len(runs) == 0 {
-		return errors.Join(failed...)
+		return runPage{err: errors.Join(failed...)}
 	}
 	if len(failed) > 0 { // the page is of the others, and says so
 		states = append(states, fmt.Sprintf("without %d of the %d folders, which cannot be read", len(failed),
@@ -98,26 +110,32 @@ func writeRunReport(out string, folders ...string) error {
 	}
 	page, err := report.Runs(name, strings.Join(states, "; "), runs)
 	if err != nil {
-		return err
+		return runPage{err: err}
 	}
 	if running {
 		page.Refresh = refreshEvery
 	}
 	var text bytes.Buffer
-	if err := page.HTML(&text); err != nil {
-		return err
+	err = page.HTML(&text)
+	return runPage{text.Bytes(), errors.Join(failed...), err}
+}
+
+// write writes the page, of which the first training lies in a folder.
+func (p runPage) write(out, folder string) error {
+	if p.err != nil {
+		return p.err
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
 		return err
 	}
-	err = atomicfile.WriteBytes(out, text.Bytes())
-	if err == nil && out == filepath.Join(folders[0], train.Page) { // a file of the run's
+	err := atomicfile.WriteBytes(out, p.html)
+	if err == nil && out == filepath.Join(folder, train.Page) { // a file of the run's
 		err = atomicfile.SealFile(out)
 	}
-	if err != nil || len(failed) == 0 {
+	if err != nil || p.failed == nil {
 		return err
 	}
-	return fmt.Errorf("%w (the page on the others is %s)", errors.Join(failed...), out)
+	return fmt.Errorf("%w (the page on the others is %s)", p.failed, out)
 }
 
 // namesApart calls each folder by the last part of its path, or as many of them as no other has.
@@ -164,10 +182,10 @@ func readRun(folder, name string) (run report.Run, state string, finished bool, 
 	if err != nil {
 		return run, "", false, err
 	}
-	if _, err := report.Curves(report.Training{Name: folder, Folder: folder}); err != nil {
+	run, state = describeRun(folder, name, status, settings)
+	if run.Training, err = run.Training.Read(); err != nil {
 		return run, "", false, err
 	}
-	run, state = describeRun(folder, name, status, settings)
 	if run.Sheet, err = sheetIn(folder); err != nil {
 		return run, "", false, err
 	}
@@ -226,11 +244,12 @@ type reporter struct {
 	voxsaw.Observer
 	folder   string
 	last     time.Time
-	failed   bool          // which was said
-	sheet    *heldOutSheet // nil: none
-	task     *taskPicture  // of a pretraining, for TensorBoard; nil: none
-	forBoard bool          // write for TensorBoard
-	planned  []byte        // for the file of the plan; nil: there is none
+	making   chan runPage    // where the page that is being made will be; nil: none is
+	failed   map[string]bool // what was said not to be written
+	sheet    *heldOutSheet   // nil: none
+	task     *taskPicture    // of a pretraining, for TensorBoard; nil: none
+	forBoard bool            // write for TensorBoard
+	planned  []byte          // for the file of the plan; nil: there is none
 	board    *tensorboard.Board
 	pictured int // the last step whose picture of the task TensorBoard has
 }
@@ -247,10 +266,13 @@ func (r *reporter) Started(step, steps int) {
 	}
 }
 
-// complain says what of a run could not be shown. The training goes on.
+// complain says what of a run could not be shown, of each kind once. The training goes on.
 func (r *reporter) complain(what string, err error) {
-	if err != nil && !r.failed {
-		r.failed = true
+	if err != nil && !r.failed[what] {
+		if r.failed == nil {
+			r.failed = map[string]bool{}
+		}
+		r.failed[what] = true
 		r.Observer.Note(fmt.Sprintf("%s could not be written: %v: the training goes on", what, err))
 	}
 }
@@ -258,10 +280,26 @@ func (r *reporter) complain(what string, err error) {
 func (r *reporter) Stepped(p voxsaw.Progress) {
 	r.Observer.Stepped(p)
 	r.complain("events for TensorBoard", r.board.Step(p))
-	if time.Since(r.last) > reportEvery {
-		r.write()
+	r.written(false)
+	if r.folder != "" && r.making == nil && time.Since(r.last) > reportEvery {
+		r.last = time.Now()
+		made := make(chan runPage, 1)
+		r.making = made
+		go func() { made <- renderRunReport(r.folder) }() // a long training's takes seconds
 	}
 }
+
+// written writes the page that was made beside the steps, once it is, or waits until it is.
+func (r *reporter) written(wait bool) {
+	if r.making == nil || !wait && len(r.making) == 0 {
+		return
+	}
+	page := <-r.making
+	r.making = nil
+	r.complain(thePage, page.write(filepath.Join(r.folder, train.Page), r.folder))
+}
+
+const thePage = "the page on the training"
 
 func (r *reporter) Validating(step, done, of int) { passValidating(r.Observer, step, done, of) }
 
@@ -280,7 +318,7 @@ func (r *reporter) Validated(step int, v voxsaw.Validation, best bool) {
 	var pictures *tensorboard.PNG
 	if r.sheet != nil {
 		var err error
-		pictures, err = r.sheet.write(r.folder)
+		pictures, err = r.sheet.write(r.folder, step)
 		r.complain("pictures of held-out cases", err)
 	}
 	r.complain("events for TensorBoard", r.board.Validated(step, v, pictures))
@@ -312,12 +350,13 @@ func (r *reporter) solved(step int) error {
 }
 
 // write writes the page, if there is a folder; a training does not end where that fails.
-func (r *reporter) write() { r.complain("the page on the training", r.page()) }
+func (r *reporter) write() { r.complain(thePage, r.page()) }
 
 func (r *reporter) page() error {
 	if r.folder == "" {
 		return nil
 	}
+	r.written(true) // an older one
 	r.last = time.Now()
 	return writeRunReport(filepath.Join(r.folder, train.Page), r.folder)
 }

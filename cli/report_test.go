@@ -1,10 +1,117 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/commandtest"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 )
+
+// listener is an observer of a training that hears its notes alone.
+type listener struct {
+	voxsaw.Observer
+	notes []string
+}
+
+func (l *listener) Stepped(voxsaw.Progress)                {}
+func (l *listener) Validated(int, voxsaw.Validation, bool) {}
+func (l *listener) Note(text string)                       { l.notes = append(l.notes, text) }
+func (l *listener) Saved(string, int)                      {}
+
+// A step does not wait for the page, which a long training's log makes slow.
+func TestStepsDoNotWaitForThePage(t *testing.T) {
+	folder := t.TempDir()
+	var log bytes.Buffer
+	log.WriteString("step,loss,lr,grad_norm,seconds,wait_seconds\n")
+	for step := range 200000 {
+		fmt.Fprintf(&log, "%d,0.6931472,0.001,1.234567,0.1234567,0.01234567\n", step+1)
+	}
+	for name, text := range map[string]string{"metrics.csv": log.String(), "run.json": `{"kind":"jigsaw"}`,
+		"config.yaml": "train: {steps: 200000}\n"} {
+		commandtest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666))
+	}
+	began := time.Now()
+	if page := renderRunReport(folder); page.err != nil {
+		t.Fatal(page.err)
+	}
+	rendering := time.Since(began)
+	heard := &listener{}
+	r := &reporter{Observer: heard, folder: folder, last: time.Now().Add(-time.Hour)}
+	began = time.Now()
+	r.Stepped(voxsaw.Progress{Step: 1})
+	if took := time.Since(began); took > rendering/4 {
+		t.Errorf("a step waits for %v, and the page takes %v", took, rendering)
+	}
+	if r.making == nil {
+		t.Fatal("no page is being made")
+	}
+	page := filepath.Join(folder, train.Page)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(rendering / 10) {
+		r.Stepped(voxsaw.Progress{Step: 2})
+		if _, err := os.Stat(page); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no page; notes %q", heard.notes)
+		}
+	}
+	if r.making != nil || len(heard.notes) > 0 {
+		t.Errorf("another page is being made at once, or there are notes: %q", heard.notes)
+	}
+}
+
+// The pictures of held-out cases are of those that can be drawn and say which validation they are
+// of; what cannot be written is said of each kind once.
+func TestPicturesOfAValidation(t *testing.T) {
+	g := volume.Grid{Shape: [3]int{20, 20, 12}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	l.Labels[g.Index(10, 10, 5)] = 1
+	folder := t.TempDir()
+	heard := &listener{}
+	sheet := newHeldOutSheet(func(id string, prediction, reference *volume.LabelMap) (image.Image, error) {
+		if id == "broken" {
+			return nil, errors.New("broken cannot be read")
+		}
+		return report.Overlay(nil, reference, []report.Segmented{{Labels: prediction}}, errorSlices)
+	})
+	r := &reporter{Observer: heard, folder: folder, sheet: sheet}
+	validate := func(step int, ids ...string) []byte {
+		for _, id := range ids {
+			r.CaseValidated(id, 1, l, l)
+		}
+		r.Validated(step, voxsaw.Validation{}, false)
+		content, err := os.ReadFile(filepath.Join(folder, train.Sheet))
+		commandtest.Must(t, err)
+		return content
+	}
+	first := validate(10, "a", "b")
+	second := validate(20, "a", "broken")
+	alone := validate(20, "a")
+	if bytes.Equal(first, second) || !bytes.Equal(second, alone) {
+		t.Error("one case that cannot be drawn takes the pictures of the others away")
+	}
+	if bytes.Equal(alone, validate(30, "a")) {
+		t.Error("the pictures do not say which validation they are of")
+	}
+	r.complain("another kind", errors.New("no room"))
+	validate(40, "broken")
+	if len(heard.notes) != 2 || !strings.Contains(heard.notes[0], "broken cannot be read") ||
+		!strings.Contains(heard.notes[1], "no room") {
+		t.Errorf("notes %q", heard.notes)
+	}
+}
 
 // Runs of one name are called by as many parts of their paths as tell them apart: charts give a
 // name one colour and one entry of the legend.

@@ -110,18 +110,22 @@ func (f *scanFinder) read(name string, g volume.Grid, o dataset.ReadOptions) *vo
 
 // heldOutSheet draws the held-out cases of a training at each validation.
 type heldOutSheet struct {
-	store  *prepared.Store
+	draw   drawCase
 	sheet  report.Sheet
 	failed error
 }
 
-func newHeldOutSheet(store *prepared.Store) *heldOutSheet {
-	return &heldOutSheet{store: store, sheet: report.Sheet{Most: heldOutMost}}
+// drawCase draws what a network makes of a case.
+type drawCase func(id string, prediction, reference *volume.LabelMap) (image.Image, error)
+
+func newHeldOutSheet(draw drawCase) *heldOutSheet {
+	return &heldOutSheet{draw: draw, sheet: report.Sheet{Most: heldOutMost}}
 }
 
-func (h *heldOutSheet) add(id string, dsc float64, prediction, reference *volume.LabelMap) {
-	err := h.sheet.Add(id, dsc, report.MeanDSC(dsc), func() (image.Image, error) {
-		c, err := h.store.Open(id)
+// onPrepared draws on a prepared case.
+func onPrepared(store *prepared.Store) drawCase {
+	return func(id string, prediction, reference *volume.LabelMap) (image.Image, error) {
+		c, err := store.Open(id)
 		if err != nil {
 			return nil, err
 		}
@@ -130,9 +134,15 @@ func (h *heldOutSheet) add(id string, dsc float64, prediction, reference *volume
 			return nil, err
 		}
 		o := errorSlices
-		how := h.store.Preparation()
+		how := store.Preparation()
 		o.Window = report.Shown(how.Channel(0), c.Intensities(0))
 		return report.Overlay(scan, reference, []report.Segmented{{Labels: prediction}}, o)
+	}
+}
+
+func (h *heldOutSheet) add(id string, dsc float64, prediction, reference *volume.LabelMap) {
+	err := h.sheet.Add(id, dsc, report.MeanDSC(dsc), func() (image.Image, error) {
+		return h.draw(id, prediction, reference)
 	})
 	h.failed = errors.Join(h.failed, err)
 }
@@ -145,19 +155,21 @@ func encodePNG(picture image.Image) (*tensorboard.PNG, error) {
 	return &tensorboard.PNG{Data: data.Bytes(), Size: picture.Bounds().Size()}, nil
 }
 
-// write writes the pictures of a validation into the run's folder, and begins the next one. It
-// gives nil where there are none.
-func (h *heldOutSheet) write(folder string) (*tensorboard.PNG, error) {
-	picture, err := h.sheet.Image(), h.failed
+// write writes the pictures of the validation after a step into the run's folder, of the cases that
+// could be drawn, and begins the next one. It gives nil where there are none, and leaves the
+// pictures of an earlier validation, which say so.
+func (h *heldOutSheet) write(folder string, step int) (*tensorboard.PNG, error) {
+	h.sheet.Title = fmt.Sprintf("validation at step %d", step)
+	picture, failed := h.sheet.Image(), h.failed
 	h.sheet, h.failed = report.Sheet{Most: heldOutMost}, nil
-	if picture == nil || err != nil {
-		return nil, err
+	if picture == nil {
+		return nil, failed
 	}
 	file, err := encodePNG(picture)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(failed, err)
 	}
-	return file, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.Data)
+	return file, errors.Join(failed, atomicfile.WriteBytes(filepath.Join(folder, train.Sheet), file.Data))
 }
 
 // heldOutMost is how many held-out cases are drawn.

@@ -38,7 +38,7 @@ func pageOfRun(folder string, task *taskPicture, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	run.Task = task.now()
+	run.Task, run.Without = task.now()
 	page, err := report.Runs(run.Training.Name, state, []report.Run{run})
 	if err != nil {
 		return err
@@ -56,25 +56,27 @@ type taskPicture struct {
 	mu      sync.Mutex
 	of      time.Time // when the checkpoint was written that the picture is of
 	picture *report.Picture
+	failed  error // why there is none
 	dev     *cpu.CPU
 }
 
 // now is the picture of the checkpoint as it is; nil if none is there, or it is no pretraining's.
-func (p *taskPicture) now() *report.Picture {
+// The error says why it could not be drawn.
+func (p *taskPicture) now() (*report.Picture, error) {
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	info, err := os.Stat(p.checkpoint)
-	if err != nil || info.ModTime().Equal(p.of) {
-		return p.picture
+	if err == nil && !info.ModTime().Equal(p.of) {
+		p.picture, p.failed = p.draw()
+		p.of = info.ModTime()
+		if other := (*checkpoint.KindError)(nil); errors.As(p.failed, &other) {
+			p.failed = nil
+		}
 	}
-	if made, err := p.draw(); err == nil { // a page without it is better than none
-		p.picture = made
-	}
-	p.of = info.ModTime()
-	return p.picture
+	return p.picture, p.failed
 }
 
 func (p *taskPicture) draw() (*report.Picture, error) {

@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
 	"io"
 	"maps"
 	"math"
@@ -13,9 +15,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/viewer"
 	"github.com/voxsaw/voxsaw/volume"
@@ -70,10 +75,44 @@ func TestViewShowsThePuzzle(t *testing.T) {
 		if got := strings.Contains(page.String(), "How it does its task now"); got != want {
 			t.Errorf("%s: a picture of the task is %v on the page, want %v", run, got, want)
 		}
-		if first := task.now(); first != task.now() {
-			t.Errorf("%s: the same checkpoint gives two pictures", run)
+		first, err := task.now()
+		if again, _ := task.now(); first != again || err != nil {
+			t.Errorf("%s: the same checkpoint gives two pictures, or %v", run, err)
 		}
 		task.close()
+	}
+}
+
+// A picture that cannot be made of a later checkpoint leaves none of an earlier one behind, and the
+// page says why.
+func TestViewTellsWhyThereIsNoPicture(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "last.safetensors")
+	var failed error
+	task := &taskPicture{checkpoint: path, look: func(voxsaw.Device, string) (*report.Picture, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		return &report.Picture{Image: image.NewGray(image.Rect(0, 0, 1, 1))}, nil
+	}}
+	defer task.close()
+	for n, want := range []error{nil, errors.New("the case is too small"), nil} {
+		failed = want
+		commandtest.Must(t, os.WriteFile(path, nil, 0o666))
+		at := time.Unix(int64(1e9+n), 0)
+		commandtest.Must(t, os.Chtimes(path, at, at))
+		for range 2 {
+			if picture, err := task.now(); !errors.Is(err, want) || (picture == nil) != (want != nil) {
+				t.Errorf("checkpoint %d: picture %v, %v, want %v", n, picture, err, want)
+			}
+		}
+	}
+	page, err := report.Runs("p", "", []report.Run{{Training: report.Training{Name: "p", Folder: t.TempDir()},
+		Without: errors.New("the case is too small")}})
+	var html bytes.Buffer
+	commandtest.Must(t, err)
+	commandtest.Must(t, page.HTML(&html))
+	if !strings.Contains(html.String(), "p: no picture of it: the case is too small") {
+		t.Error("the page does not say why there is no picture")
 	}
 }
 

@@ -36,13 +36,20 @@ func Read(path string) (Description, error) {
 
 // ReadKind is [Read] of a checkpoint that must be of one of the given kinds. use says what for, and
 // which command makes one: "puzzles are solved with one of kind jigsaw, as voxsaw pretrain makes
-// it".
+// it". Another kind is a [KindError].
 func ReadKind(path, use string, kinds ...string) (Description, error) {
 	d, err := Read(path)
 	if err == nil && !slices.Contains(kinds, d.Kind) {
-		err = fmt.Errorf("%s is a checkpoint of kind %q: %s", path, d.Kind, use)
+		err = &KindError{path, d.Kind, use}
 	}
 	return d, err
+}
+
+// A KindError says that a checkpoint is of another kind than what is done with it needs.
+type KindError struct{ path, kind, use string }
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("%s is a checkpoint of kind %q: %s", e.path, e.kind, e.use)
 }
 
 // Digest is the SHA-256 of a checkpoint's tensors, their names and shapes, as the file says; of one

@@ -117,7 +117,8 @@ func TestTitlesOfNumbers(t *testing.T) {
 }
 
 func TestCurves(t *testing.T) {
-	charts, err := Curves(Training{"a", training(t, true)}, Training{"b", training(t, false)})
+	charts, err := Curves(Training{Name: "a", Folder: training(t, true)},
+		Training{Name: "b", Folder: training(t, false)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestCurvesNameTheFileThatIsWrong(t *testing.T) {
 	}
 	for folder, want := range map[string]string{t.TempDir(): "metrics.csv: no such file",
 		dir: `validation.csv, line 2: loss "much" is not a number`} {
-		if _, err := Curves(Training{"a", folder}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Curves(Training{Name: "a", Folder: folder}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}
 	}
@@ -169,7 +170,7 @@ func TestRunningMeanOfAConstantIsTheConstant(t *testing.T) {
 // Each training has one colour on the page, whatever a chart shows of it, and is named wherever the
 // page is of several.
 func TestCurvesOfSeveralKeepTheirColours(t *testing.T) {
-	write := func(rate, validation string) string {
+	write := func(name, rate, validation string) Training {
 		dir := t.TempDir()
 		files := map[string]string{stepsFile: "step,loss,lr\n1,2," + rate + "\n2,1," + rate + "\n"}
 		if validation != "" {
@@ -180,10 +181,10 @@ func TestCurvesOfSeveralKeepTheirColours(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return dir
+		return Training{Name: name, Folder: dir}
 	}
-	trainings := []Training{{"scratch", write("0.1", "")}, {"puzzles", write("0.1", "step,patches\n1,0.5\n2,0.7\n")},
-		{"third", write("0.2", "")}}
+	trainings := []Training{write("scratch", "0.1", ""), write("puzzles", "0.1", "step,patches\n1,0.5\n2,0.7\n"),
+		write("third", "0.2", "")}
 	charts, err := Curves(trainings...)
 	if err != nil || len(charts) != 3 {
 		t.Fatalf("%d charts, %v", len(charts), err)

@@ -18,7 +18,37 @@ import (
 )
 
 // Training is a training's folder and how to call it.
-type Training struct{ Name, Folder string }
+type Training struct {
+	Name, Folder string
+	logs         *logs // nil: they are read where they are needed
+}
+
+// logs are what a training leaves behind.
+type logs struct {
+	steps       log
+	validations *log // nil: it has not validated yet
+}
+
+// Read reads what the training has left in its folder, once. One that has left no log of its steps
+// is an error.
+func (t Training) Read() (Training, error) {
+	if t.logs != nil {
+		return t, nil
+	}
+	steps, err := readLog(filepath.Join(t.Folder, stepsFile), t.Name)
+	if err != nil {
+		return t, err
+	}
+	read := &logs{steps: steps}
+	switch l, err := readLog(filepath.Join(t.Folder, validationsFile), t.Name); {
+	case err == nil:
+		read.validations = &l
+	case !errors.Is(err, fs.ErrNotExist):
+		return t, err
+	}
+	t.logs = read
+	return t, nil
+}
 
 // The files that a training leaves behind. Both are tables whose first column is the step.
 const (
@@ -43,16 +73,13 @@ var titles = map[string]string{
 func Curves(trainings ...Training) (Charts, error) {
 	var steps, validations []log
 	for _, t := range trainings {
-		l, err := readLog(filepath.Join(t.Folder, stepsFile), t.Name)
+		t, err := t.Read()
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, l)
-		switch l, err := readLog(filepath.Join(t.Folder, validationsFile), t.Name); {
-		case err == nil:
-			validations = append(validations, l)
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, err
+		steps = append(steps, t.logs.steps)
+		if t.logs.validations != nil {
+			validations = append(validations, *t.logs.validations)
 		}
 	}
 	charts := Charts{smoothed(steps)}

@@ -18,6 +18,7 @@ type Run struct {
 	Settings string      // its resolved configuration
 	Sheet    image.Image // of held-out cases; nil: none
 	Task     *Picture    // how the network does the task it learns now, such as a puzzle; nil: none
+	Without  error       // why there is no picture of that; nil: there need not be one
 }
 
 // Runs is the page on one training, or on several side by side: what they are, the measures on
@@ -27,11 +28,17 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 	r := Report{Title: title, Subtitle: subtitle}
 	var begun []Training
 	var sheets, tasks Pictures
+	var without []Block
 	made := Section{Title: "How it was made"}
 	for _, run := range runs {
-		validated, err := heldOut(run.Training)
-		if err != nil {
+		training, err := run.Training.Read()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return r, err
+		}
+		var validated table.Table
+		if err == nil {
+			begun = append(begun, training)
+			validated = heldOut(training.logs.validations)
 		}
 		section := Section{Title: run.Name, Blocks: []Block{run.Facts}}
 		if run.Name == title { // which stands above
@@ -43,16 +50,13 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 		if run.Task != nil {
 			tasks = append(tasks, *run.Task)
 		}
+		if run.Without != nil {
+			without = append(without, Text(fmt.Sprintf("%s: no picture of it: %v", run.Name, run.Without)))
+		}
 		if len(validated.Rows) > 0 {
 			section.Blocks = append(section.Blocks, Table{Table: validated})
 		}
 		r.Sections = append(r.Sections, section)
-		switch _, err := readLog(filepath.Join(run.Folder, stepsFile), run.Name); {
-		case err == nil:
-			begun = append(begun, run.Training)
-		case !errors.Is(err, fs.ErrNotExist):
-			return r, err
-		}
 		made.Blocks = append(made.Blocks, Code{Title: filepath.ToSlash(filepath.Join(run.Name, "config.yaml")),
 			Text: run.Settings})
 	}
@@ -64,12 +68,15 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 		r.Sections = append(r.Sections, Section{Title: "Curves", Blocks: []Block{charts}})
 	}
 	if len(tasks) > 0 {
-		r.Sections = append(r.Sections, Section{Title: "How it does its task now", Blocks: []Block{tasks}})
+		without = append(without, tasks)
+	}
+	if len(without) > 0 {
+		r.Sections = append(r.Sections, Section{Title: "How it does its task now", Blocks: without})
 	}
 	if len(sheets) > 0 {
 		r.Sections = append(r.Sections, Section{Title: "Held-out cases, the worst first", Blocks: []Block{
-			Text("At the last validation: the slices with the largest errors. Filled: the network's labels. " +
-				"Outline: the reference."),
+			Text("The slices with the largest errors, at the validation that stands above the pictures. " +
+				"Filled: the network's labels. Outline: the reference."),
 			sheets}})
 	}
 	r.Sections = append(r.Sections, made)
@@ -78,13 +85,9 @@ func Runs(title, subtitle string, runs []Run) (Report, error) {
 
 // heldOut is the table of what a training measured on its held-out cases, at its last validation
 // and at that with the highest score; empty where nothing was validated.
-func heldOut(t Training) (table.Table, error) {
-	l, err := readLog(filepath.Join(t.Folder, validationsFile), t.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return table.Table{}, nil
-	}
-	if err != nil || len(l.values["step"]) == 0 {
-		return table.Table{}, err
+func heldOut(l *log) table.Table {
+	if l == nil || len(l.values["step"]) == 0 {
+		return table.Table{}
 	}
 	last, best := len(l.values["step"])-1, 0
 	for n, score := range l.values["score"] {
@@ -102,7 +105,7 @@ func heldOut(t Training) (table.Table, error) {
 			out.Rows = append(out.Rows, []any{name, l.values[column][last], l.values[column][best]})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // measureName is what a column of the validations is called in a table; "" for those that are no

@@ -16,7 +16,8 @@ import (
 // A Sheet is a contact sheet: pictures of the cases to look at first, those of the lowest values,
 // such as the mean DSC. The zero value is an empty one.
 type Sheet struct {
-	Most  int // pictures; 0: 12
+	Most  int    // pictures; 0: 12
+	Title string // a line above them in [Sheet.Image]; "": none
 	cases []sheetCase
 	seen  int
 }
@@ -66,7 +67,11 @@ func (s *Sheet) Pictures() (all Pictures) {
 // there is none.
 func (s *Sheet) Image() image.Image {
 	const line = 22
-	var size image.Point
+	y := 0 // of the next picture
+	if s.Title != "" {
+		y = line
+	}
+	size := image.Pt(0, y)
 	for _, c := range s.cases {
 		b := c.picture.Bounds()
 		size = image.Pt(max(size.X, b.Dx()), size.Y+line+b.Dy()+panelGap)
@@ -76,7 +81,7 @@ func (s *Sheet) Image() image.Image {
 	}
 	all := image.NewRGBA(image.Rectangle{Max: size})
 	draw.Draw(all, all.Bounds(), image.Black, image.Point{}, draw.Src)
-	y := 0
+	text(all, s.Title, 6, 15, ivory)
 	for _, c := range s.cases {
 		text(all, c.name+": "+c.text, 6, y+15, ivory)
 		b := c.picture.Bounds()

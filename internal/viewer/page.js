@@ -312,7 +312,12 @@ document.addEventListener("keydown", (event) => {
     row.insertCell().textContent = c.text;
     row.onclick = () => show(n);
   }
-  setInterval(refresh, 3000);
+  const refreshing = async () => { // a page on a long training takes its time: no second one is asked for meanwhile
+    const began = performance.now();
+    await refresh();
+    setTimeout(refreshing, Math.max(3000, 10 * (performance.now() - began)));
+  };
+  refreshing();
   if (site.curves) curves(true);
   else show(0);
 })();
