@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
@@ -100,7 +101,7 @@ func (s *Set) arrangeSides(paths []string, common string, inner func(string) []s
 }
 
 // tellFlat gives the photographs that lie in the folder val itself, as ImageNet's do, the classes
-// that a file of the ground truth says, where one of these is trained on.
+// that a file of the ground truth says.
 func (s *Set) tellFlat(paths, classes, splits []string) error {
 	var flat []string
 	trained := map[string]bool{}
@@ -132,30 +133,48 @@ func (s *Set) tellFlat(paths, classes, splits []string) error {
 	if err != nil {
 		return err
 	}
-	without, other := 0, 0
+	without := 0
 	for n, p := range paths {
 		if splits[n] != Val || classes[n] != "" {
 			continue
 		}
-		switch class := truth[stem(p)]; {
-		case trained[class]:
-			classes[n] = class
-		case class != "":
-			other++
-		default:
+		if classes[n] = truth[stem(p)]; classes[n] == "" {
 			without++
 		}
-	}
-	if other > 0 {
-		s.Notes = append(s.Notes,
-			fmt.Sprintf("%d of the %s in the folder val are of classes that the folder train does not have: they are given none", other, numbers.Count(val, "photograph")))
 	}
 	s.sayWithoutTruth(without, val)
 	return nil
 }
 
+// dropUntrained takes classes away that no photograph of the side train has, where any there has a
+// class: nothing learns them, and each of their photographs would count as answered wrong.
+func (s *Set) dropUntrained(classes, splits []string) {
+	trained, of := map[string]bool{}, map[string]int{}
+	for n, class := range classes {
+		of[splits[n]]++
+		trained[class] = trained[class] || class != "" && splits[n] == Train
+	}
+	if !slices.Contains(slices.Collect(maps.Values(trained)), true) {
+		return
+	}
+	for _, side := range []string{Val, Test} {
+		others, count := map[string]bool{}, 0
+		for n, class := range classes {
+			if splits[n] == side && class != "" && !trained[class] {
+				classes[n], others[class] = "", true
+				count++
+			}
+		}
+		if count > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%d of %s of %s are of classes that %s does not have: they are given none (%s)",
+				count, numbers.Count(of[side], "photograph"), side, Train, safetext.List(slices.Sorted(maps.Keys(others)))))
+		}
+	}
+}
+
 // fill numbers the classes. Where others have a split, a photograph without one is passed over.
 func (s *Set) fill(paths, classes, splits []string) {
+	s.dropUntrained(classes, splits)
 	names := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(classes))),
 		func(name string) bool { return name == "" })
 	s.Classes = names

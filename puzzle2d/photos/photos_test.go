@@ -161,6 +161,34 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// What val or test alone has is no class, by folders and by lists: nothing learns it. That is said.
+func TestClassesThatAreNotTrained(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string][]byte
+		want  []string
+		note  string
+	}{
+		"folders": {map[string][]byte{"train/a/1.jpg": nil, "train/b/2.jpg": nil, "val/a/3.jpg": nil, "val/c/4.jpg": nil},
+			[]string{"train/a/1.jpg a train", "train/b/2.jpg b train", "val/a/3.jpg a val", "val/c/4.jpg - val"},
+			"1 of 2 photographs of val are of classes that train does not have: they are given none (c)"},
+		"lists": {map[string][]byte{"a/1.jpg": nil, "b/2.jpg": nil, "c/3.jpg": nil,
+			"train.txt": []byte("a/1.jpg\nb/2.jpg\n"), "test.txt": []byte("c/3.jpg\n")},
+			[]string{"a/1.jpg a train", "b/2.jpg b train", "c/3.jpg - test"},
+			"1 of 1 photograph of test are of classes that train does not have: they are given none (c)"},
+	} {
+		s, err := Find(tree(t, c.files), 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, listing(s)); d != "" || !slices.Equal(s.Classes, []string{"a", "b"}) {
+			t.Errorf("%s: classes %v\n%s", name, s.Classes, d)
+		}
+		if d := cmp.Diff([]string{c.note}, s.Notes); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
 func TestFindSaysWhatIsWrong(t *testing.T) {
 	some := picture(t, 1)
 	for name, c := range map[string]struct {

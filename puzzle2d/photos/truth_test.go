@@ -58,7 +58,7 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 	}{
 		"development kit": {flat(map[string]string{kit + truthIDs: "3\n1\n2\n", kit + metaMAT: mat}), told,
 			[]string{"the classes of the folder val are those of " + kit + truthIDs,
-				"1 of the 3 photographs in the folder val are of classes that the folder train does not have"}},
+				"1 of 3 photographs of val are of classes that train does not have"}},
 		"text instead of meta.mat": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n",
 			metaMap: "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"}), told,
 			[]string{"those of " + truthIDs}},
