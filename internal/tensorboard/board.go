@@ -1,7 +1,6 @@
 package tensorboard
 
 import (
-	"bytes"
 	"errors"
 	"image"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // A Board writes what happens in a training into an event file. A nil one writes nothing.
@@ -34,24 +32,31 @@ func now() float64 { return float64(time.Now().UnixNano()) / 1e9 }
 // often.
 func Open(path string, step int, every time.Duration) (*Board, error) {
 	b := &Board{every: every, last: time.Now()}
-	there, err := smallfile.Read(path, smallfile.Log)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.WriteBytes(path, nil); err != nil {
+			return nil, err
+		}
 	}
-	if whole := Whole(there); whole == 0 {
-		b.pending.Begin(now())
-		err = atomicfile.WriteBytes(path, nil)
-	} else if err = nil; whole < len(there) {
-		err = atomicfile.WriteBytes(path, bytes.Clone(there[:whole]))
-	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err
+	}
+	whole, err := Whole(file)
+	if err == nil {
+		err = file.Truncate(whole)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	if whole == 0 {
+		b.pending.Begin(now())
 	}
 	if step > 0 {
 		b.pending.Resume(now(), step)
 	}
-	b.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	return b, err
+	b.file = file
+	return b, nil
 }
 
 // Step takes what a step says of itself.

@@ -7,8 +7,11 @@
 package tensorboard
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"io"
 	"math"
 )
 
@@ -20,9 +23,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is the masked checksum of TensorFlow's record files.
 func checksum(data []byte) uint32 {
-	sum := crc32.Checksum(data, castagnoli)
-	return (sum>>15 | sum<<17) + 0xa282ead8
+	return masked(crc32.Checksum(data, castagnoli))
 }
+
+func masked(sum uint32) uint32 { return (sum>>15 | sum<<17) + 0xa282ead8 }
 
 // record appends a record.
 func (e *Events) record(data []byte) {
@@ -46,20 +50,50 @@ func (e *Events) Resume(time float64, step int) {
 }
 
 // Whole is the length of the whole records that a file begins with: a process that was killed may
-// have left a part of one, behind which nobody would read on.
-func Whole(file []byte) (length int) {
+// have left a part of one, behind which nobody would read on. The error is one of reading.
+func Whole(file io.Reader) (length int64, err error) {
+	r := bufio.NewReaderSize(file, 1<<20)
+	buffer := make([]byte, 1<<16)
 	for {
-		rest := file[length:]
-		if len(rest) < 12 || checksum(rest[:8]) != binary.LittleEndian.Uint32(rest[8:]) {
-			return length
+		n, err := record(r, buffer)
+		switch {
+		case err == io.EOF, err == io.ErrUnexpectedEOF, err == errDamaged:
+			return length, nil
+		case err != nil:
+			return length, err
 		}
-		n := binary.LittleEndian.Uint64(rest)
-		if uint64(len(rest)) < 16 || n > uint64(len(rest)-16) ||
-			checksum(rest[12:12+n]) != binary.LittleEndian.Uint32(rest[12+n:]) {
-			return length
-		}
-		length += 16 + int(n)
+		length += n
 	}
+}
+
+var errDamaged = errors.New("a checksum is wrong")
+
+// record reads a record, and returns its length.
+func record(r io.Reader, buffer []byte) (length int64, err error) {
+	head := buffer[:12]
+	if _, err := io.ReadFull(r, head); err != nil {
+		return 0, err
+	}
+	n := binary.LittleEndian.Uint64(head)
+	if checksum(head[:8]) != binary.LittleEndian.Uint32(head[8:]) || n > math.MaxInt32 {
+		return 0, errDamaged
+	}
+	sum := uint32(0)
+	for left := int64(n); left > 0; {
+		part := buffer[:min(left, int64(len(buffer)))]
+		if _, err := io.ReadFull(r, part); err != nil {
+			return 0, err
+		}
+		sum, left = crc32.Update(sum, castagnoli, part), left-int64(len(part))
+	}
+	foot := buffer[:4]
+	if _, err := io.ReadFull(r, foot); err != nil {
+		return 0, err
+	}
+	if masked(sum) != binary.LittleEndian.Uint32(foot) {
+		return 0, errDamaged
+	}
+	return 16 + int64(n), nil
 }
 
 // Scalar appends a number.

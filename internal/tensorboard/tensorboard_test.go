@@ -3,9 +3,18 @@ package tensorboard
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
+	"io"
 	"math"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
 )
 
 // The same events are the same bytes as TensorBoard's own, checksums included.
@@ -37,15 +46,74 @@ func TestWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := Whole(file); n != len(file) {
+	whole := func(data []byte) int {
+		n, err := Whole(bytes.NewReader(data))
+		if err != nil {
+			t.Error(err)
+		}
+		return int(n)
+	}
+	if n := whole(file); n != len(file) {
 		t.Errorf("%d of %d bytes are whole", n, len(file))
 	}
-	last := Whole(file[:len(file)-1])
-	if last == 0 || last >= len(file)-1 || Whole(file[:last+5]) != last {
+	last := whole(file[:len(file)-1])
+	if last == 0 || last >= len(file)-1 || whole(file[:last+5]) != last {
 		t.Errorf("%d bytes of a file that was cut short are whole", last)
 	}
 	file[last-2] ^= 1
-	if n := Whole(file); n >= last {
+	if n := whole(file); n >= last {
 		t.Errorf("a changed byte before %d, and %d are whole", last, n)
+	}
+	failed := errors.New("the disk is gone")
+	if n, err := Whole(io.MultiReader(bytes.NewReader(file[:20]), iotest.ErrReader(failed))); n != 0 || err != failed {
+		t.Errorf("%d bytes, %v: want the error of reading", n, err)
+	}
+}
+
+// A file grows with the training, and is not held in memory.
+func TestWholeOfALargeFile(t *testing.T) {
+	var picture Events
+	picture.Picture(1, 1, "cases", 1, 1, make([]byte, 1<<20))
+	const count = 300
+	var parts []io.Reader
+	for range count {
+		parts = append(parts, bytes.NewReader(picture))
+	}
+	parts = append(parts, bytes.NewReader(picture[:100]))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n, err := Whole(io.MultiReader(parts...))
+	runtime.ReadMemStats(&after)
+	if want := int64(count * len(picture)); n != want || err != nil {
+		t.Errorf("%d bytes are whole, %v, want %d", n, err, want)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
+		t.Errorf("%d bytes of memory", used)
+	}
+}
+
+// A resumed run goes on with the events that are whole; a run without any begins a file.
+func TestBoardGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	record := func(step int) []byte {
+		b, err := Open(path, step, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(b.Step(voxsaw.Progress{Step: step + 1, Loss: 1}), b.Close())
+		content, unread := os.ReadFile(path)
+		if err = errors.Join(err, unread); err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	first := record(0)
+	if err := os.WriteFile(path, append(slices.Clone(first), first[:len(first)-1]...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	second := record(1)
+	whole, err := Whole(bytes.NewReader(second))
+	if err != nil || int(whole) != len(second) || !bytes.HasPrefix(second, first) {
+		t.Errorf("%d of %d bytes are whole, %v", whole, len(second), err)
 	}
 }
