@@ -70,6 +70,13 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
 		return err
 	}
+	source, err := puzzle2d.ReadSource(o.Checkpoint, o.Network)
+	if err == nil {
+		err = sameNetwork(cmd, o.Network, source)
+	}
+	if err != nil {
+		return err
+	}
 	store, err := openPhotos(o.Data)
 	if err != nil {
 		return err
@@ -113,8 +120,9 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if note := features.Note(); note != "" {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s of %d classes, %s each\n", numbers.Count(store.Len(), "photograph"),
-		len(store.Classes()), numbers.Count(features.Width(), "feature"))
+	network := fmt.Sprintf("%s of width %v", source.Network.Backbone, source.Network.Width)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %d classes, %s each\n", network,
+		numbers.Count(store.Len(), "photograph"), len(store.Classes()), numbers.Count(features.Width(), "feature"))
 	draws, err := puzzle2d.Transfer{
 		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,
 	}.Run(cmd.Context(), features, data)
@@ -128,21 +136,42 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if o.JSON {
 		return errors.Join(printJSON(cmd.OutOrStdout(), struct {
 			Checkpoint string          `json:"checkpoint"`
+			Network    string          `json:"network"`
 			Layer      string          `json:"layer"`
 			Width      int             `json:"width"`
 			Draws      []puzzle2d.Draw `json:"draws"`
-		}{o.Checkpoint, o.Layer, features.Width(), draws}), err)
+		}{o.Checkpoint, network, o.Layer, features.Width(), draws}), err)
 	}
 	if note := puzzle2d.AtChance(draws, chance); note != "" {
 		say(cmd.ErrOrStderr(), "WARNING: %s", note)
 	}
-	return errors.Join(printTable(cmd.OutOrStdout(), transferTable(draws, chance)), err)
+	return errors.Join(printTable(cmd.OutOrStdout(), transferTable(network, draws, chance)), err)
+}
+
+// sameNetwork refuses settings of a network that are not those of a checkpoint, which says itself
+// what it is of.
+func sameNetwork(cmd *cobra.Command, asked puzzle2d.Network, source puzzle2d.Source) error {
+	usual, is := puzzle2d.DefaultConfig().Network, source.Network
+	for _, s := range []struct {
+		name             string
+		asked, usual, is any
+	}{
+		{"backbone", asked.Backbone, usual.Backbone, is.Backbone},
+		{"width", asked.Width, usual.Width, is.Width},
+		{"norm", asked.Norm, usual.Norm, is.Norm},
+	} {
+		if given := s.asked != s.usual || cmd.Flags().Changed(s.name); given && s.asked != s.is {
+			return usagef("--%s %v, and the network of %s is of %v: leave it away, the checkpoint says what it is of",
+				s.name, s.asked, source.Path, s.is)
+		}
+	}
+	return nil
 }
 
 // transferTable is the draws for a person, and what blind guessing would tell.
-func transferTable(draws []puzzle2d.Draw, chance float64) table.Table {
+func transferTable(network string, draws []puzzle2d.Draw, chance float64) table.Table {
 	t := table.Table{
-		Title: "Linear support vector machines on the features, in percent",
+		Title: "Linear support vector machines on the features of " + network + ", in percent",
 		Columns: []table.Column{
 			{Key: "seed", Title: "draw"}, {Key: "fitted", Title: "fitted to"}, {Key: "tested", Title: "tested on"},
 			{Key: "C", Title: "C", Digits: 2},
@@ -416,7 +445,8 @@ func newPhotoConvert() *cobra.Command {
 	o := &photoConvertOptions{Network: puzzle2d.DefaultConfig().Network, Patch: 64, Machine: defaultDevice()}
 	return verb("convert FILE", "PyTorch's weights of a network on photographs to a checkpoint, and back",
 		`Of a checkpoint it writes the network's weights as PyTorch has them: torchvision's resnet18 and resnet50 of --width 1 load the file with
-load_state_dict(safetensors.torch.load_file(FILE), strict=False), which leaves what the file has not, such as fc, as it is.
+load_state_dict(safetensors.torch.load_file(FILE), strict=False), which leaves what the file has not, such as fc, as it is. Of a network that tells
+classes, the file has fc, and the model needs as many: resnet18(num_classes=20). How many is told.
 
 Of a safetensors file of PyTorch's it makes a checkpoint of --backbone and --width: torchvision's names for a ResNet; for alexnet those of Caffe's layers
 (conv1 to conv5, fc6) or of the context-free network in PyTorch. In Python: safetensors.torch.save_file(model.state_dict(), FILE). What was loaded, what was
@@ -436,6 +466,9 @@ not and why is told. The other commands take such a file as it is, too, with --c
 				return err
 			}
 			if !source.PyTorch {
+				if err := sameNetwork(cmd, o.Network, source); err != nil {
+					return err
+				}
 				return toPyTorch(cmd, path, *o)
 			}
 			return fromPyTorch(cmd, path, *o)
@@ -460,15 +493,18 @@ func checkConvertOut(from, out string) error {
 }
 
 func toPyTorch(cmd *cobra.Command, path string, o photoConvertOptions) error {
-	n, left, err := puzzle2d.ToPyTorch(path, o.Out)
+	n, classes, left, err := puzzle2d.ToPyTorch(path, o.Out)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), map[string]any{"out": o.Out, "backbone": n.Backbone, "width": n.Width,
-			"left_out": append([]string{}, left...)})
+			"num_classes": classes, "left_out": append([]string{}, left...)})
 	}
 	say(cmd.ErrOrStderr(), "%s of width %v, with PyTorch's names", n.Backbone, n.Width)
+	if classes > 0 {
+		say(cmd.ErrOrStderr(), "its fc is of %d classes: torchvision's model needs num_classes=%d", classes, classes)
+	}
 	if len(left) > 0 {
 		say(cmd.ErrOrStderr(), "left out, because PyTorch's network has no such layer: %s", list(left))
 	}

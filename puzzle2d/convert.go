@@ -80,15 +80,18 @@ func importUpTo(d device.Device, net *photonet.Network, path, layer string) (*nn
 
 // ToPyTorch writes the network of a checkpoint on photographs, and its classifier where it has one
 // of torchvision's, as safetensors with the names and shapes that torchvision's model of the same
-// kind loads. It returns the network, and the names of the tensors that have no place there, such
-// as those of a puzzle's head.
-func ToPyTorch(path, out string) (n Network, left []string, err error) {
+// kind loads. It returns the network, how many classes its layer fc tells apart, 0 where it has
+// none, and the names of the tensors that have no place there, such as those of a puzzle's head.
+func ToPyTorch(path, out string) (n Network, classes int, left []string, err error) {
 	if n, _, err = readNetwork(path); err != nil {
-		return n, nil, err
+		return n, 0, nil, err
 	}
 	left, err = checkpoint.Export(path, out, func(name string, shape []int) (string, []int, error) {
 		to, as, _ := photonet.ToPyTorch(name, shape)
+		if to == "fc.weight" {
+			classes = as[0]
+		}
 		return to, as, nil
 	})
-	return n, left, err
+	return n, classes, left, err
 }

@@ -92,8 +92,8 @@ func TestFeaturesOfPyTorchsWeights(t *testing.T) {
 	}
 	// and back: the same names, shapes and values as in PyTorch's file, but for fc and the counters
 	out := filepath.Join(t.TempDir(), "back.safetensors")
-	n, left, err := ToPyTorch(checkpoint, out)
-	if err != nil || len(left) != 0 || n != thin() {
+	n, classes, left, err := ToPyTorch(checkpoint, out)
+	if err != nil || len(left) != 0 || n != thin() || classes != 0 {
 		t.Errorf("%v, %v, %v", n, left, err)
 	}
 	compareTensors(t, pyTorch, out)
