@@ -135,6 +135,10 @@ try {
   }
   await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
   assert.deepEqual(await greys(), [-160, 240], "dropped CT is not in the window of abdominal CT");
+  const left = await page.evaluate(() => [document.querySelectorAll("tr.shown").length,
+    document.querySelectorAll("#key button").length, document.body.dataset.shown || "",
+    document.querySelector("#title").textContent]);
+  assert.deepEqual(left, [0, 0, "", "dropped: " + scans[0]], "a dropped scan stands under the name of a case");
   assert.ok(asked.every((url) => (url + "/").startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
 
   // Labels without names have the same colours as those with names: the first is orange in the prediction. The

@@ -19,6 +19,23 @@ nv.onImageLoaded = (v) => {
 };
 window.nv = nv; // for who looks on from the browser's console
 
+// A scan that is dropped is nobody's case: none is marked, nor named, nor has its label maps over it.
+const dropFiles = nv.handleFilesDrop.bind(nv);
+nv.handleFilesDrop = async (items) => {
+  if (reading) return say("a case is being read: drop the scan again once it is shown");
+  const [file] = [...items].map((item) => item.getAsFile()).filter(Boolean);
+  shown = -1;
+  for (const row of $("cases").rows) row.classList.remove("shown");
+  $("key").replaceChildren();
+  $("key").hidden = true;
+  for (const id of ["prediction", "reference"]) $(id).disabled = true;
+  delete document.body.dataset.shown;
+  $("title").textContent = "dropped: " + (file ? file.name : "a folder");
+  say($("title").textContent);
+  return dropFiles(items, false, false); // as a scan, Shift or not: a label map over another scan would not be drawn
+};
+nv.handleUrlDrop = async () => say("only files of this machine can be dropped");
+
 // NiiVue tells of a file that is not given out by the answer's number alone; its text says why.
 const ask = window.fetch.bind(window);
 window.fetch = async (...what) => {
@@ -27,7 +44,7 @@ window.fetch = async (...what) => {
   return answer;
 };
 
-let site, shown = -1, loading = 0;
+let site, shown = -1, loading = 0, reading = 0;
 let queue = Promise.resolve(); // of cases that are being read: NiiVue mixes the volumes of two
 
 const pressed = (id) => $(id).getAttribute("aria-pressed") === "true";
@@ -196,6 +213,7 @@ function show(n) {
   if (n < 0 || n >= site.cases.length) return;
   const mine = ++loading, c = site.cases[n];
   shown = n;
+  $("title").textContent = site.title;
   for (const [at, row] of [...$("cases").rows].entries()) row.classList.toggle("shown", at === n);
   $("cases").rows[n].scrollIntoView({ block: "nearest" });
   $("key").replaceChildren();
@@ -208,6 +226,7 @@ function show(n) {
 async function read(n, mine) {
   const c = site.cases[n];
   const scan = { url: `${n}/scan.nii`, name: "scan.nii", colormap: "gray" };
+  reading++;
   try {
     const volumes = [scan];
     for (const id of ["prediction", "reference"]) { // the outline on top
@@ -233,6 +252,8 @@ async function read(n, mine) {
     nv.drawScene();
     delete document.body.dataset.shown;
     say(`${c.name} cannot be shown: ${err.message || err}`);
+  } finally {
+    reading--;
   }
 }
 
