@@ -293,7 +293,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			if preset != "" {
 				_, c, _ := puzzle2d.SettingsOf(o.Task.Option(pretext.Default))
 				if resumed(cmd) == "" {
-					*c, choices = ratesLast(cmd, *c, choices)
+					*c, choices = paperLast(cmd, *c, choices)
 				}
 				printChoices(cmd.ErrOrStderr(), preset, choices)
 			}
@@ -331,13 +331,28 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 	return cmd
 }
 
-// ratesLast sets the paper's learning rate and weight decay by what the other settings are now, but
-// for those that are given. It leaves out of the choices what is given.
-func ratesLast(cmd *cobra.Command, c puzzle2d.Config, choices []puzzle2d.Choice) (puzzle2d.Config, []puzzle2d.Choice) {
+// paperLast sets what of the paper's own ways, and which learning rate and weight decay, go by what
+// the other settings are now, but for those that are given. It leaves out of the choices what is
+// given.
+func paperLast(cmd *cobra.Command, c puzzle2d.Config, choices []puzzle2d.Choice) (puzzle2d.Config, []puzzle2d.Choice) {
 	given := func(name string) bool {
 		f := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-"))
 		return f != nil && givenNow(cmd, f)
 	}
+	by, terms := puzzle2d.PaperTerms(c)
+	if given("sum_loss") {
+		by.SumLoss = c.SumLoss
+	}
+	if given("binary_weight") {
+		by.BinaryWeight = c.BinaryWeight
+	}
+	if given("search_once") {
+		by.SearchOnce = c.SearchOnce
+	}
+	if given("paper_rounds") {
+		by.PaperRounds = c.PaperRounds
+	}
+	c, choices = by, append(choices, terms...)
 	by, rates := puzzle2d.PaperRates(c)
 	if !given("lr") {
 		c.Train.LR = by.Train.LR
@@ -352,7 +367,9 @@ func ratesLast(cmd *cobra.Command, c puzzle2d.Config, choices []puzzle2d.Choice)
 			}
 		}
 	}
-	return c, slices.DeleteFunc(choices, func(c puzzle2d.Choice) bool { return given(c.Setting) })
+	return c, slices.DeleteFunc(choices, func(c puzzle2d.Choice) bool {
+		return given(c.Setting) || slices.ContainsFunc(c.Keys, given)
+	})
 }
 
 // printChoices says what the paper does not state.

@@ -60,6 +60,7 @@ func TestPresetPaperRates(t *testing.T) {
 		"--preset-paper UBM-2x2 --sum-loss=false --lr 0.05":                    {0.05, 0.0005},
 		"--preset-paper UBM-2x2 --config " + file:                              {0.01, 0.03},
 		"--preset-paper U --sum-loss=false --head kway --classes 4 --grid 2x2": {0.01, 0.0005},
+		"--preset-paper UBM --head kway --classes 4 --grid 2x2":                {0.01, 0.0005},
 	} {
 		folder := filepath.Join(t.TempDir(), "run")
 		args := append([]string{"2d", "pretrain", "--data", prepared, "--out", folder, "--cell", "32", "--patch", "24",
@@ -85,6 +86,15 @@ func TestPresetPaperRates(t *testing.T) {
 		}
 		if got.Train.LR != want[0] || got.Train.WeightDecay != want[1] {
 			t.Errorf("%s: lr %v, weight decay %v, want %v", flags, got.Train.LR, got.Train.WeightDecay, want)
+		}
+		decided := strings.Contains(flags, "kway") && !strings.Contains(flags, "--sum-loss")
+		if strings.Contains(out.String(), "  sum_loss ") != decided {
+			t.Errorf("%s: the preset does not say whether it decides upon sum_loss: %s", flags, out.String())
+		}
+		for _, unasked := range []string{"does nothing", "binary_weight", "size of the cells"} {
+			if strings.Contains(out.String(), unasked) {
+				t.Errorf("%s: the preset says %q: %s", flags, unasked, out.String())
+			}
 		}
 		for name, value := range map[string]float64{"lr": want[0], "weight_decay": want[1]} {
 			given := strings.Contains(flags, "--"+name+" ") || name == "weight_decay" && strings.Contains(flags, file)
