@@ -123,6 +123,23 @@ func (c Classification) Check() error {
 	return err
 }
 
+// notes warn of sizes of another task: all have a value by default.
+func (c Classification) notes() (notes []string) {
+	usual := DefaultClassification(c.Task)
+	for _, size := range []struct {
+		name        string
+		value, none int // where it does nothing
+		of          bool
+	}{{"crop", c.Crop, usual.Crop, c.Task != Position}, {"cell", c.Cell, usual.Cell, c.Task == Position},
+		{"patch", c.Patch, usual.Patch, c.Task == Position}} {
+		if !size.of && size.value != size.none {
+			notes = append(notes, fmt.Sprintf("WARNING: %s %d does nothing: task %s does not look at it", size.name,
+				size.value, c.Task))
+		}
+	}
+	return notes
+}
+
 // extent is the width and height of what is cut out of a photograph.
 func (c Classification) extent() int {
 	if c.Task == Position {
@@ -173,7 +190,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
 		Task: photoTask(c.Task), Settings: &c, Training: c.Train, Undivided: smallerBatch,
-		Start: start(c.Checkpoint, c.InitPartial, c.Network),
+		Idle: c.Idle(), Notes: c.notes(), Start: start(c.Checkpoint, c.InitPartial, c.Network),
 		Declare: func(params *nn.Params) error {
 			g := nn.NewGraph(nn.Train, params.Device().Activations())
 			if c.logits(g, c.Batch); g.Err() != nil { // a batch of one has no variance

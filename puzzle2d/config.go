@@ -17,10 +17,12 @@ package puzzle2d
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -187,6 +189,27 @@ func (c Config) Check() error {
 		return err
 	}
 	return game.CheckSettings()
+}
+
+// Idle says which settings do nothing beside the others, so that a new run is refused with them;
+// nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
+func (c Config) Idle() error { return errors.Join(c.Common.Idle(), jigsaw.Idle(c.Puzzle)) }
+
+// notes are what a person should know of the settings.
+func (c Config) notes() []string {
+	return append(c.layout().Notes(), jigsaw.Unused(c.Puzzle, DefaultConfig().Puzzle)...)
+}
+
+// Idle says which of these settings do nothing beside the others.
+func (c Common) Idle() error { return idlePartial(c.InitPartial, c.Checkpoint) }
+
+// idlePartial says whether weights that fit in part are asked for, and none are read.
+func idlePartial(partial bool, checkpoint string) error {
+	if !partial || checkpoint != "" && checkpoint != Random {
+		return nil
+	}
+	return &config.IdleError{Keys: []string{"init_partial"}, Advice: "init_partial is of weights to start from, and " +
+		"there are none: name them as checkpoint, or set init_partial to false"}
 }
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }

@@ -236,6 +236,7 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, height, width) }
 	return pretext.Train(ctx, dev, pretext.Job[*regionsOfStep]{
 		Task: photoTask(Detect), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Idle:  idlePartial(c.InitPartial, c.Checkpoint),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
 	}, data.Samples(), o, train.Group{})

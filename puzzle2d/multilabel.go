@@ -99,6 +99,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	l.build = c.network
 	return pretext.Train(ctx, dev, pretext.Job[*marks]{
 		Task: photoTask(Classify), Settings: c, Training: c.Train, Undivided: smallerBatch, Groups: c.groups(),
+		Idle:  idlePartial(c.InitPartial, c.Checkpoint),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)

@@ -38,7 +38,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
 		Task: kind, Settings: &c, Training: c.Train, Start: start(c.Checkpoint, c.InitPartial, c.Network),
-		Undivided: undivided, Notes: c.layout().Notes(),
+		Undivided: undivided, Idle: c.Idle(), Notes: c.notes(),
 		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
 			first, n, err := w.Group.Share(c.Batch)

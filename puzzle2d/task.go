@@ -35,7 +35,10 @@ func init() {
 
 // settings are a [Config] or a [Classification] on the list of pretext tasks: they implement
 // [pretext.Config] and [pretext.Sharer].
-type settings[C interface{ Resolve(Data) (C, error) }] struct {
+type settings[C interface {
+	Resolve(Data) (C, error)
+	Idle() error
+}] struct {
 	C     C `yaml:",inline"`
 	parts func(*C) (common *Common, batch, validate *int)
 	train func(context.Context, voxsaw.Device, C, Data, voxsaw.RunOptions) (voxsaw.Summary, error)
@@ -69,6 +72,8 @@ func (s *settings[C]) Common() pretext.Common {
 	c, batch, validate := s.parts(&s.C)
 	return pretext.Common{Train: &c.Train, Batch: batch, ValidateCases: validate, Checkpoint: &c.Checkpoint}
 }
+
+func (s *settings[C]) Idle() error { return s.C.Idle() }
 
 func (s *settings[C]) Share(with pretext.Config) {
 	into, _, validate := s.parts(&s.C)

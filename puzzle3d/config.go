@@ -201,18 +201,7 @@ func (c Config) Check() error {
 // Idle says which settings do nothing beside the others, so that a new run is refused with them;
 // nil: none. They are no matter of Check: runs and checkpoints of older versions have them.
 func (c Config) Idle() error {
-	idle := []error{backbone.Idle(c.Network)}
-	var keys []string
-	if !c.Binary && c.BinaryWeight != 0 {
-		keys = append(keys, "binary_weight")
-	}
-	if !c.Binary && c.SearchOnce {
-		keys = append(keys, "search_once")
-	}
-	if keys != nil {
-		idle = append(idle, &config.IdleError{Keys: keys, Advice: "binary_weight and search_once are of binary terms, " +
-			"and there are none: set binary to true, or binary_weight to 0 and search_once to false"})
-	}
+	idle := []error{backbone.Idle(c.Network), jigsaw.Idle(c.Puzzle)}
 	if c.SkipAir && c.Head == KWay {
 		idle = append(idle, &config.IdleError{Keys: []string{"skip_air"}, Advice: fmt.Sprintf("skip_air is of heads "+
 			"that tell the place of each patch, and %s is a choice among orders: set skip_air to false", KWay)})
@@ -223,27 +212,7 @@ func (c Config) Idle() error {
 // notes are what a person should know of the settings: of those that have a value by default, where
 // another one does nothing; and of patches that touch.
 func (c Config) notes() []string {
-	usual := DefaultConfig()
-	without := func(name string, why string) string {
-		return fmt.Sprintf("WARNING: %s does nothing: %s", name, why)
-	}
-	notes := c.smallestCells().Notes()
-	if single := c.Head == Symmetric || c.Head == KWay; single && c.Rounds != usual.Rounds && c.Rounds > 1 {
-		notes = append(notes, without(fmt.Sprintf("rounds %d", c.Rounds),
-			fmt.Sprintf("head %s gives the same answer every round, and one is played", c.Head)))
-	}
-	if c.Head != KWay && (c.Classes != usual.Classes || c.Criterion != usual.Criterion) {
-		notes = append(notes, without(fmt.Sprintf("classes %d, criterion %s", c.Classes, c.Criterion),
-			fmt.Sprintf("they are of the orders of head %s, and the head is %s", KWay, c.Head)))
-	}
-	if !c.Binary && c.Distance != usual.Distance {
-		notes = append(notes, without(fmt.Sprintf("distance %d", c.Distance),
-			"it is of the search with binary terms, and there are none"))
-	}
-	if c.Head == Paper && c.Hidden != usual.Hidden {
-		notes = append(notes, without(fmt.Sprintf("hidden %d", c.Hidden), "head paper has no hidden layer"))
-	}
-	return notes
+	return append(c.smallestCells().Notes(), jigsaw.Unused(c.Puzzle, DefaultConfig().Puzzle)...)
 }
 
 // checkTimes refuses channels that are something else than times of one scan.
