@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -43,5 +47,24 @@ func TestExampleStudy(t *testing.T) {
 	}
 	if len(p.Inits) != 2 || p.Inits[1].Name != "puzzles" || p.Data != "prepared" || p.Finetune.Train.Steps != 1000 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// A study that would be refused when it begins, for settings that do nothing, is refused before its
+// data sets are looked at and prepared, and where it is planned or written for a cluster.
+func TestIdleStudyIsRefusedFirst(t *testing.T) {
+	folder := t.TempDir()
+	plan := filepath.Join(folder, "plan.yaml")
+	if err := os.WriteFile(plan, []byte("data: nowhere\nfinetune: {unlabelled_weight: 0.5}\n"+
+		"initialisations: [{name: scratch}]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--plan"}, {"--data-root", folder}, {"--write", "slurm"}, {}} {
+		var out bytes.Buffer
+		args := append([]string{"crossval", "--config", plan, "--out", filepath.Join(folder, "out")}, flags...)
+		if code := Run(args, &out, &out); code != exitUsage ||
+			!strings.Contains(out.String(), "initialisation scratch: finetune: unlabelled_weight") {
+			t.Errorf("%v: exit code %d: %s", flags, code, out.String())
+		}
 	}
 }

@@ -94,6 +94,11 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	if f.root != "" {
 		s.Paths().Below(f.root, s.DataSets().Sources)
 	}
+	if !ranks.silent() && !s.Begun(f.out) { // before anything is prepared for it
+		if err := config.Mistaken(s.Idle()); err != nil {
+			return err
+		}
+	}
 	if ready, err := f.find(cmd, s); err != nil || !ready {
 		return err
 	}

@@ -50,7 +50,7 @@ type Setting struct {
 	// Settings are those of the command, for the record of a study that has no plan in its folder.
 	Settings []byte
 
-	idles bool // the study has looked at settings that do nothing: its runs do not refuse them
+	Idles bool // the study has looked at settings that do nothing: its runs do not refuse them
 }
 
 // A Store is prepared cases or photographs.
@@ -360,13 +360,10 @@ func (r *runner) record() error {
 	if note != "" {
 		r.Console.Note(note)
 	}
-	if err := r.plan.idle(); err != nil {
-		if begun == nil {
-			return config.Mistaken(err)
-		}
-		r.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
+	if err := r.MayBegin(&r.plan, begun != nil); err != nil {
+		return err
 	}
-	r.idles = true
+	r.Idles = true
 	if begun != nil {
 		divided, err := divided(r.Out)
 		if err != nil {
@@ -426,6 +423,23 @@ func (r *runner) record() error {
 	return atomicfile.Seal(r.Out, sealed...)
 }
 
+// MayBegin refuses a new study with settings that do nothing. One that is begun is told of them.
+func (s Setting) MayBegin(p Study, begun bool) error {
+	err := p.Idle()
+	if err == nil || !begun {
+		return config.Mistaken(err)
+	}
+	s.Console.Note(fmt.Sprintf("WARNING: %v; the study goes on without", err))
+	return nil
+}
+
+// Begun implements [Study].
+func (p Plan) Begun(out string) bool {
+	_, err := os.Stat(filepath.Join(out, planFile))
+	entries, failed := os.ReadDir(filepath.Join(out, trialsFolder))
+	return failed == nil && len(entries) > 0 && !os.IsNotExist(err)
+}
+
 // divided are the cases of the experiment in a folder.
 func divided(out string) (c Cases, err error) {
 	path := filepath.Join(out, subsetsFile)
@@ -442,9 +456,7 @@ func divided(out string) (c Cases, err error) {
 // begun is the plan of the experiment in a folder; nil where none has begun there.
 func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
 	path := filepath.Join(out, planFile)
-	_, err := os.Stat(path)
-	if entries, errTrials := os.ReadDir(filepath.Join(out, trialsFolder)); errTrials != nil || len(entries) == 0 ||
-		os.IsNotExist(err) {
+	if !p.Begun(out) {
 		return nil, nil
 	}
 	// what a plan that does not say it meant

@@ -97,7 +97,7 @@ func TestRehearsal(t *testing.T) {
 	}
 	// a study that was begun with settings that do nothing goes on
 	p.Inits, p.Finetune.Network.Dropout = p.Inits[:1], 0.3
-	if err := p.idle(); err == nil {
+	if err := p.Idle(); err == nil {
 		t.Error("all settings do something")
 	}
 	if r, err := Rehearse(t.Context(), &p, dev, false); err != nil || !(r.Rate > 1e6) {

@@ -25,6 +25,12 @@ type Study interface {
 	Trials(out string) (int, error)
 	// Trainings makes the trainings of each arm ready, and gives them to each.
 	Trainings(ctx context.Context, s Stage, each func(Training) error) error
+	// Idle says which settings of arms do nothing beside the others: arms that differ in them alone
+	// would be the same. What all arms share is named only where none of them goes by it. A new
+	// study is refused with it; one that is begun is told.
+	Idle() error
+	// Begun says whether a folder holds a part of such a study.
+	Begun(out string) bool
 	// Start carries out the plan, or what is left of it. The outcome is nil where nothing could
 	// begin.
 	Start(context.Context, Setting) (Outcome, error)

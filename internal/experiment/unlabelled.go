@@ -126,52 +126,51 @@ func (p Plan) checkArms(cache *prepared.Store) error {
 	return errors.Join(failed...)
 }
 
-// idle says which settings of arms do nothing beside the others: arms that differ in them alone
-// would be the same. What all arms share is refused only where none of them goes by it.
-func (p Plan) idle() error {
-	var tuned, pretrained []armSettings
+// Idle implements [Study].
+func (p Plan) Idle() error {
+	var tuned, pretrained []ArmSettings
 	for _, i := range p.Inits {
 		if c, err := p.finetune(i); err == nil {
-			tuned = append(tuned, armSettings{"initialisation " + i.Name + ": finetune", i.Finetune, true, c.Idle()})
+			tuned = append(tuned, ArmSettings{"initialisation " + i.Name + ": finetune", i.Finetune, true, c.Idle()})
 		}
 		if !i.pretrains() {
 			continue
 		}
 		if chosen, err := p.pretext(i); err == nil {
 			_, settings := pretext.Scans.Chosen(&chosen)
-			pretrained = append(pretrained, armSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
+			pretrained = append(pretrained, ArmSettings{"initialisation " + i.Name + ": pretrain", i.Pretrain,
 				chosen.Chosen == p.Pretrain.Chosen, pretext.Idle(settings)})
 		}
 	}
-	return errors.Join(idleIn(tuned), idleIn(pretrained))
+	return errors.Join(IdleIn(tuned), IdleIn(pretrained))
 }
 
-// An armSettings is the settings by which one is fine-tuned or pretrained.
-type armSettings struct {
-	name   string
-	own    config.Section // what it does not share with the other arms
-	shares bool           // that the rest is the plan's; else it is of a task of its own
-	idle   error
+// An ArmSettings is the settings by which an arm is fine-tuned or pretrained.
+type ArmSettings struct {
+	Name   string
+	Own    config.Section // what it does not share with the other arms
+	Shares bool           // that the rest is the plan's; else it is of a task of its own
+	Idle   error
 }
 
 // goesBy says whether a setting that the plan gives all arms does something in this one.
-func (a armSettings) goesBy(key string) bool {
-	return a.shares && !a.own.Has(key) && !slices.ContainsFunc(config.Separate(a.idle), func(err error) bool {
+func (a ArmSettings) goesBy(key string) bool {
+	return a.Shares && !a.Own.Has(key) && !slices.ContainsFunc(config.Separate(a.Idle), func(err error) bool {
 		return slices.Contains(config.IdleKeys(err), key)
 	})
 }
 
-// idleIn says which settings do nothing in an arm that gives them itself, or in any.
-func idleIn(arms []armSettings) error {
+// IdleIn says which settings do nothing in an arm that gives them itself, or in any.
+func IdleIn(arms []ArmSettings) error {
 	var failed []error
 	for _, a := range arms {
-		for _, err := range config.Separate(a.idle) {
+		for _, err := range config.Separate(a.Idle) {
 			keys := config.IdleKeys(err)
 			mistaken := func(key string) bool {
-				return a.own.Has(key) || !slices.ContainsFunc(arms, func(b armSettings) bool { return b.goesBy(key) })
+				return a.Own.Has(key) || !slices.ContainsFunc(arms, func(b ArmSettings) bool { return b.goesBy(key) })
 			}
 			if len(keys) == 0 || slices.ContainsFunc(keys, mistaken) {
-				failed = append(failed, fmt.Errorf("%s: %w", a.name, err))
+				failed = append(failed, fmt.Errorf("%s: %w", a.Name, err))
 			}
 		}
 	}

@@ -514,7 +514,7 @@ func TestArmsShareSettings(t *testing.T) {
 				t.Fatal(c.change, err)
 			}
 		}
-		err := p.idle()
+		err := p.Idle()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: error %v, want %q", c.change, err, c.want)
 		}

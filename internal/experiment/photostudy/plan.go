@@ -8,6 +8,8 @@ package photostudy
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
@@ -137,6 +139,26 @@ func (p Plan) CheckRanks(ranks int) error {
 // settings are those of an arm.
 func (p Plan) settings(a Arm) (config.OneOf, error) {
 	return pretext.Override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
+}
+
+// Idle implements [experiment.Study].
+func (p Plan) Idle() error {
+	var arms []experiment.ArmSettings
+	for _, a := range p.Arms {
+		chosen, err := p.settings(a)
+		if err != nil || a.Random {
+			continue // Check has said so; nothing is trained
+		}
+		arms = append(arms, experiment.ArmSettings{Name: "arm " + a.Name + ": pretrain", Own: a.Pretrain,
+			Shares: chosen.Chosen == p.Pretrain.Chosen, Idle: pretext.Idle(chosen.Value().(pretext.Config))})
+	}
+	return experiment.IdleIn(arms)
+}
+
+// Begun implements [experiment.Study].
+func (p Plan) Begun(out string) bool {
+	folders, err := os.ReadDir(filepath.Join(out, armsFolder))
+	return err == nil && len(folders) > 0
 }
 
 // task is the settings of the task of an arm, which are its own.

@@ -1,14 +1,18 @@
 package photostudy
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -111,6 +115,57 @@ func TestFirstWeightsGoByTheirDigest(t *testing.T) {
 		}
 		if err := otherWeights("arm", c.old, now); (err != nil) != c.refused {
 			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// watched keeps what is told.
+type watched struct{ notes []string }
+
+func (*watched) Training(string, string) voxsaw.Observer { return nil }
+func (*watched) Trained()                                {}
+func (w *watched) Note(text string)                      { w.notes = append(w.notes, text) }
+
+// A setting that arms share is refused where none of them goes by it, or where the arm gives it
+// that has no use for it. That is for new comparisons: one that has begun is told.
+func TestSettingsThatDoNothing(t *testing.T) {
+	data := prepare(t, 60)
+	for change, want := range map[string]string{
+		"pretrain: {binary: true, binary_weight: 1}\n" +
+			"arms: [{name: U, pretrain: {binary: false}}, {name: UB, pretrain: {}}]": "",
+		"pretrain: {binary: false, binary_weight: 1}\n" +
+			"arms: [{name: U, pretrain: {}}]": "arm U: pretrain: binary_weight",
+		"arms: [{name: UB, pretrain: {}}, " +
+			"{name: kway, pretrain: {head: kway, classes: 4, column_sum: 1}}]": "arm kway: pretrain: column_sum",
+		"arms: [{name: UB, pretrain: {}}, " +
+			"{name: labels, pretrain: {task: labels, init_partial: true}}]": "arm labels: pretrain: init_partial",
+		"arms: [{name: a, random: true, pretrain: {init_partial: true, network: {width: 0.5}}}, " +
+			"{name: b, pretrain: {}}]": "",
+	} {
+		p := DefaultPlan()
+		if err := config.Parse("plan", []byte("photos: "+data+"\n"+change+"\n"), &p); err != nil {
+			t.Fatal(change, err)
+		}
+		err := p.Idle()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", change, err, want)
+		}
+		if want == "" {
+			continue
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		told := &watched{}
+		s := experiment.Setting{Out: filepath.Join(t.TempDir(), "out"), Device: traintest.CPU(t), Console: told}
+		if _, err := Run(ctx, p, s); !errors.As(err, new(*config.Mistake)) {
+			t.Errorf("%s: a new comparison: %v", change, err)
+		}
+		if err := os.MkdirAll(filepath.Join(s.Out, armsFolder, "some"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(ctx, p, s); !errors.Is(err, context.Canceled) || len(told.notes) != 1 ||
+			!strings.Contains(told.notes[0], "the study goes on without") {
+			t.Errorf("%s: one that has begun: %v, %q", change, err, told.notes)
 		}
 	}
 }

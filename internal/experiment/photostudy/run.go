@@ -84,6 +84,9 @@ func Run(ctx context.Context, plan Plan, s experiment.Setting) (found Found, err
 	trials := plan.trials()
 	results := make([]*Result, len(trials))
 	sharing := &experiment.Sharing{Setting: s, Arms: "arms", Done: done, Owner: owner,
+		Begin: func() error {
+			return s.Group().AtRoot(func() error { return s.MayBegin(&plan, plan.Begun(s.Out)) })
+		},
 		Compare: func(folder string) error { return atomicfile.CompareFiles(filepath.Join(folder, resultFile)) },
 		Run: func(ctx context.Context, n int) error {
 			folder := trials[n].folder(s.Out)
@@ -117,6 +120,7 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 	if err := plan.Check(); err != nil {
 		return nil, config.Mistaken(err)
 	}
+	s.Idles = true // whoever begins refuses them
 	r = &runner{Setting: s, plan: plan, own: map[string]puzzle2d.Data{}}
 	if err = r.openAll(); err == nil {
 		plan.Photos = "" // the fingerprint tells
