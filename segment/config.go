@@ -513,6 +513,30 @@ func (c Config) Idle() error {
 	return errors.Join(idle, backbone.Idle(c.Network))
 }
 
+// notes warn of settings that have a value by default, where another one does nothing, and of those
+// that go by what a run starts from and learns from: scratch, or weights.
+func (c Config) notes(scratch bool) (notes []string) {
+	usual := DefaultConfig()
+	without := func(why, name string, values ...any) {
+		notes = append(notes, fmt.Sprintf("WARNING: "+name+" does nothing: "+why, values...))
+	}
+	a, b := c.Augment, usual.Augment
+	switch deformed := a.Rotation > 0 || a.Scale > 0 || a.Elastic > 0; {
+	case a.Spatial == 0 && deformed && (a.Rotation != b.Rotation || a.Scale != b.Scale || a.Elastic != b.Elastic):
+		without("the share of crops that are rotated, scaled and deformed, augment.spatial, is 0",
+			"augment: rotation %v, scale %v, elastic %v", a.Rotation, a.Scale, a.Elastic)
+	case a.Spatial > 0 && !deformed:
+		without("augment.rotation, augment.scale and augment.elastic are 0", "augment: spatial %v", a.Spatial)
+	}
+	if c.InitPartial && scratch {
+		without("it is of weights to start from, and there are none", "init_partial")
+	}
+	if c.Targets == "" && c.LabelledLast != 0 {
+		without("no label maps of teachers are learnt from", "labelled_last %d", c.LabelledLast)
+	}
+	return notes
+}
+
 // windows are those that held-out cases are segmented in.
 func (c Config) windows() sliding.Options {
 	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror,

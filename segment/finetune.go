@@ -120,7 +120,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(), Idle: c.Idle(),
 		Open: func() (notes []string, err error) {
 			err = l.open(c, data, group)
-			return l.notes, err
+			return append(c.notes(init == "" && !o.Idle), l.notes...), err
 		},
 		Declare: l.declare,
 		Compile: func(w train.Workbench) (train.Learner[*batch], error) { return &l, l.compile(w) },

@@ -146,3 +146,32 @@ func TestLabelsCalledAfterNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Settings that do nothing beside others are told where they have a value by default, or where it
+// is the run that has no use for them; those that count are not.
+func TestSettingsWithoutUseAreTold(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(*Config)
+	}{
+		{"", func(*Config) {}},
+		{"", func(c *Config) { c.Augment.Spatial = 0 }},
+		{"augment: rotation 30, scale 0.1, elastic 2 does nothing",
+			func(c *Config) { c.Augment.Spatial, c.Augment.Rotation = 0, 30 }},
+		{"", func(c *Config) { c.Augment.Rotation = 30 }},
+		{"augment: spatial 0.33 does nothing", func(c *Config) {
+			c.Augment.Rotation, c.Augment.Scale, c.Augment.Elastic = 0, 0, 0
+		}},
+		{"", func(c *Config) { c.Augment = Augmentation{} }},
+		{"labelled_last 3 does nothing", func(c *Config) { c.LabelledLast = 3 }},
+		{"", func(c *Config) { c.LabelledLast, c.Targets = 3, "teachers" }},
+		{"init_partial does nothing", func(c *Config) { c.InitPartial = true }},
+	} {
+		config := DefaultConfig()
+		c.change(&config)
+		if notes := strings.Join(config.notes(true), "; "); !strings.Contains(notes, c.want) ||
+			(notes == "") != (c.want == "") {
+			t.Errorf("notes %q, want %q", notes, c.want)
+		}
+	}
+}

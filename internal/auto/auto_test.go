@@ -139,7 +139,7 @@ func (v *verbs) begin(args []string) {
 			}
 		}
 		v.write(train.ConfigOf(out), "crop: [8, 8, 8]\nvalidate_overlap: 0.25\nlabels: [2+3]\n"+
-			"train: {steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
+			"train: {schedule: step, steps: "+steps+", warmup: 30, step_size: 90, tooth: 9, "+
 			"validate_every: 200, checkpoint_every: 100}\n")
 	}
 }
@@ -224,7 +224,7 @@ func TestGoesOn(t *testing.T) {
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},
 		{"one and all", 100, 0, []string{"inspect scans", "plan scans", "prepare", "plan", "plan",
 			"finetune --config job/plan.yaml --fold 1 --folds 5 --fold-scheme shuffled --hours ",
-			"finetune --config job/plan.yaml --hold-out 0 --steps 10000 --warmup 429 --step-size 1286 --tooth 129 " +
+			"finetune --config job/plan.yaml --hold-out 0 --steps 10000 --warmup 429 --step-size 1286 " +
 				"--validate-every 2857 --checkpoint-every 1429",
 			"next", "report job/fold1 job/all"}},
 		{"no need of more steps", planning.Most, 0, []string{"inspect", "plan", "prepare", "plan",

@@ -47,12 +47,13 @@ func readPlan(path string) (*plan, error) {
 
 // settings are those of a training that its steps are counted by.
 type settings struct {
-	Steps           int `yaml:"steps"`
-	Warmup          int `yaml:"warmup"`
-	StepSize        int `yaml:"step_size"`
-	Tooth           int `yaml:"tooth"`
-	ValidateEvery   int `yaml:"validate_every"`
-	CheckpointEvery int `yaml:"checkpoint_every"`
+	Schedule        string `yaml:"schedule"`
+	Steps           int    `yaml:"steps"`
+	Warmup          int    `yaml:"warmup"`
+	StepSize        int    `yaml:"step_size"` // of schedule step
+	Tooth           int    `yaml:"tooth"`     // of schedule sawtooth
+	ValidateEvery   int    `yaml:"validate_every"`
+	CheckpointEvery int    `yaml:"checkpoint_every"`
 }
 
 // settingsOf are those of the run in a folder.
@@ -68,12 +69,29 @@ func settingsOf(folder string) (settings, error) {
 	return c.Train, config.Unmarshal(path, text, &c)
 }
 
+// A counter is a setting that counts steps, by the name of its flag.
+type counter struct {
+	name  string
+	value *int
+}
+
+// counters are the settings that count steps, but for those of another schedule.
+func (s *settings) counters() []counter {
+	all := []counter{{"steps", &s.Steps}, {"warmup", &s.Warmup}}
+	switch s.Schedule {
+	case "step":
+		all = append(all, counter{"step-size", &s.StepSize})
+	case "sawtooth":
+		all = append(all, counter{"tooth", &s.Tooth})
+	}
+	return append(all, counter{"validate-every", &s.ValidateEvery}, counter{"checkpoint-every", &s.CheckpointEvery})
+}
+
 // scale makes a training shorter or longer, and what counts its steps with it.
 func (s *settings) scale(to float64) {
-	for _, n := range []*int{&s.Steps, &s.Warmup, &s.StepSize, &s.Tooth, &s.ValidateEvery,
-		&s.CheckpointEvery} {
-		if *n > 0 {
-			*n = max(int(math.Round(float64(*n)*to)), 1)
+	for _, c := range s.counters() {
+		if *c.value > 0 {
+			*c.value = max(int(math.Round(float64(*c.value)*to)), 1)
 		}
 	}
 }
@@ -81,12 +99,8 @@ func (s *settings) scale(to float64) {
 // flags are those that give a training these settings.
 func (s settings) flags() []string {
 	var flags []string
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"steps", s.Steps}, {"warmup", s.Warmup}, {"step-size", s.StepSize}, {"tooth", s.Tooth},
-		{"validate-every", s.ValidateEvery}, {"checkpoint-every", s.CheckpointEvery}} {
-		flags = append(flags, "--"+f.name, strconv.Itoa(f.value))
+	for _, c := range s.counters() {
+		flags = append(flags, "--"+c.name, strconv.Itoa(*c.value))
 	}
 	return flags
 }

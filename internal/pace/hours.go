@@ -193,8 +193,12 @@ func (m Trial) Fit(left time.Duration, t voxsaw.Training, given func(key string)
 	}
 	f.Training.Steps = n
 	share("warmup", &f.Training.Warmup, 0)
-	share("step_size", &f.Training.StepSize, 1)
-	share("tooth", &f.Training.Tooth, 2)
+	if t.Schedule == "step" {
+		share("step_size", &f.Training.StepSize, 1)
+	}
+	if t.Schedule == "sawtooth" {
+		share("tooth", &f.Training.Tooth, 2)
+	}
 	if t.ValidateEvery > 0 && !given("validate_every") {
 		f.Training.ValidateEvery = (n + f.Validations - 1) / f.Validations
 	}

@@ -17,7 +17,13 @@ func TestTrainingSettingsThatDoNothing(t *testing.T) {
 		{"", func(*voxsaw.Training) {}},
 		{"gamma 0.5 does nothing", func(o *voxsaw.Training) { o.Gamma = 0.5 }},
 		{"", func(o *voxsaw.Training) { o.Gamma, o.Schedule = 0.5, "step" }},
-		{"", func(o *voxsaw.Training) { o.StepSize, o.Tooth = 10, 50 }},
+		{"step_size 10 does nothing", func(o *voxsaw.Training) { o.StepSize = 10 }},
+		{"", func(o *voxsaw.Training) { o.StepSize, o.Schedule = 10, "step" }},
+		{"tooth 50 does nothing", func(o *voxsaw.Training) { o.Tooth = 50 }},
+		{"", func(o *voxsaw.Training) { o.Tooth, o.Schedule = 50, "sawtooth" }},
+		{"part_norm true does nothing", func(o *voxsaw.Training) { o.PartNorm = true }},
+		{"", func(o *voxsaw.Training) { o.PartNorm, o.Accumulate = true, 2 }},
+		{"reduce bf16 does nothing", func(o *voxsaw.Training) { o.Reduce = "bf16" }},
 		{"power 2 does nothing", func(o *voxsaw.Training) { o.Power, o.Schedule = 2, "cosine" }},
 		{"", func(o *voxsaw.Training) { o.Power = 2 }},
 		{"beta2 0.9 does nothing", func(o *voxsaw.Training) { o.Beta2 = 0.9 }},
@@ -25,9 +31,12 @@ func TestTrainingSettingsThatDoNothing(t *testing.T) {
 	} {
 		o := voxsaw.DefaultTraining()
 		c.change(&o)
-		notes := strings.Join(idle(o), "; ")
+		notes := strings.Join(idle(o, 1), "; ")
 		if !strings.Contains(notes, c.want) || (notes == "") != (c.want == "") {
 			t.Errorf("notes %q, want %q", notes, c.want)
 		}
+	}
+	if notes := idle(voxsaw.Training{Reduce: "bf16"}, 2); strings.Contains(strings.Join(notes, "; "), "reduce") {
+		t.Errorf("of two ranks: %q", notes)
 	}
 }

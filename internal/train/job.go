@@ -132,7 +132,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	for _, err := range config.Separate(j.Idle) {
 		notes = append(notes, fmt.Sprintf("WARNING: %v; the run goes on without", err))
 	}
-	notes = append(notes, idle(j.Options)...)
+	notes = append(notes, idle(j.Options, group.Size)...)
 	if o.Observer != nil {
 		for _, note := range notes {
 			o.Observer.Note(note)
@@ -149,21 +149,33 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	return summary, err
 }
 
-// idle warns of settings of a schedule or an optimiser that is not the training's, where somebody
-// has set them. Numbers of steps are not among them: plans and --hours change all of them.
-func idle(t voxsaw.Training) (notes []string) {
+// idle warns of settings of a schedule, an optimiser or parts of a batch that are not the
+// training's, where somebody has set them.
+func idle(t voxsaw.Training, ranks int) (notes []string) {
 	usual := voxsaw.DefaultTraining()
-	if t.Schedule != "step" && t.Gamma != usual.Gamma {
-		notes = append(notes, fmt.Sprintf("WARNING: gamma %v does nothing: it is of schedule step, and the schedule "+
-			"is %s", t.Gamma, t.Schedule))
-	}
-	if t.Schedule != "poly" && t.Schedule != "sawtooth" && t.Power != usual.Power {
-		notes = append(notes, fmt.Sprintf("WARNING: power %v does nothing: it is of schedules poly and sawtooth, and "+
-			"the schedule is %s", t.Power, t.Schedule))
-	}
-	if t.Optimizer != "adamw" && t.Beta2 != usual.Beta2 {
-		notes = append(notes, fmt.Sprintf("WARNING: beta2 %v does nothing: it is of optimizer adamw, and the "+
-			"optimizer is %s", t.Beta2, t.Optimizer))
+	for _, s := range []struct {
+		name           string
+		does           bool
+		value, without any // where nobody has set it
+		why            string
+	}{
+		{"step_size", t.Schedule == "step", t.StepSize, usual.StepSize, "it is of schedule step, and the schedule is " +
+			t.Schedule},
+		{"gamma", t.Schedule == "step", t.Gamma, usual.Gamma, "it is of schedule step, and the schedule is " +
+			t.Schedule},
+		{"power", t.Schedule == "poly" || t.Schedule == "sawtooth", t.Power, usual.Power,
+			"it is of schedules poly and sawtooth, and the schedule is " + t.Schedule},
+		{"tooth", t.Schedule == "sawtooth", t.Tooth, usual.Tooth, "it is of schedule sawtooth, and the schedule is " +
+			t.Schedule},
+		{"beta2", t.Optimizer == "adamw", t.Beta2, usual.Beta2, "it is of optimizer adamw, and the optimizer is " +
+			t.Optimizer},
+		{"part_norm", t.Accumulate > 1, t.PartNorm, false, "it is of accumulate, and batches are not divided"},
+		{"reduce", ranks > 1 || t.Reduce == "fp32", t.Reduce, "",
+			"it is how ranks send gradients, and there is one rank"},
+	} {
+		if !s.does && s.value != s.without {
+			notes = append(notes, fmt.Sprintf("WARNING: %s %v does nothing: %s", s.name, s.value, s.why))
+		}
 	}
 	return notes
 }
