@@ -498,3 +498,33 @@ func TestDistancesAreComparedWhereBothFound(t *testing.T) {
 		t.Errorf("ranks: %+v, %v; want the second first", ranking, err)
 	}
 }
+
+// A number that another label is called by is an error where there is a label of that number, too;
+// where there is none, the label that is called so is meant.
+func TestNumbersThatAreNames(t *testing.T) {
+	grades := map[uint16]string{3: "2", 4: "4", 5: "6"}
+	for _, c := range []struct {
+		label                 string
+		prediction, reference *volume.LabelMap
+		want                  uint16 // 0: an error
+	}{
+		{"2", labels(0, 2), labels(0, 3), 0}, // its voxels are predicted
+		{"2", labels(0, 3), labels(2, 3), 0}, // or drawn
+		{"2", labels(0, 3), labels(0, 3), 3},
+		{"4", labels(0, 4), labels(0, 3), 4},
+		{"3", labels(0, 3), labels(0, 3), 3},
+		{"9", labels(0, 3), labels(0, 3), 9},
+	} {
+		c.reference.Names = grades
+		got, err := Find(c.label, c.prediction, c.reference)
+		if got != c.want || (err == nil) != (c.want > 0) || err != nil && !strings.Contains(err.Error(),
+			`label "2" may be label 3, which is called so, or label 2 by its number`) {
+			t.Errorf("label %q of %v and %v: %d, %v", c.label, c.prediction.Labels, c.reference.Labels, got, err)
+		}
+	}
+	prediction, reference := labels(0, 3), labels(0, 3)
+	reference.Names, prediction.Names = grades, map[uint16]string{2: "liver"}
+	if _, err := Find("2", prediction, reference); err == nil {
+		t.Error("label 2 of the prediction has a name of its own")
+	}
+}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -41,11 +42,27 @@ func checkLabel(text string) error {
 
 // Find is the label that is meant by a number or by a name, whatever the case of its letters and
 // whatever signs join its words: the reference's label of that name, or else the prediction's. A
-// [LabelError] says that neither has one.
+// [LabelError] says that neither has one. A number that another label is called by is an error,
+// where there is a label of that number, too.
 func Find(label string, prediction, reference *volume.LabelMap) (uint16, error) {
-	if n, err := strconv.ParseUint(label, 10, 16); err == nil {
-		return uint16(n), nil
+	named, err := findName(label, prediction, reference)
+	number, failed := strconv.ParseUint(label, 10, 16)
+	switch n := uint16(number); {
+	case failed != nil || err == nil && n == named:
+		return named, err
+	case errors.As(err, new(*LabelError)):
+		return n, nil
+	case err != nil || reference.Names[n] == "" && prediction.Names[n] == "" &&
+		!slices.Contains(reference.Labels, n) && !slices.Contains(prediction.Labels, n):
+		return named, err
+	default:
+		return 0, fmt.Errorf("label %q may be label %d, which is called so, or label %d by its number: choose by "+
+			"another name, or give the labels other names", label, named, n)
 	}
+}
+
+// findName is the label of a name.
+func findName(label string, prediction, reference *volume.LabelMap) (uint16, error) {
 	var names []string
 	for _, of := range []map[uint16]string{reference.Names, prediction.Names} {
 		var found []uint16
