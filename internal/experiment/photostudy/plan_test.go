@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -167,5 +168,90 @@ func TestSettingsThatDoNothing(t *testing.T) {
 			!strings.Contains(told.notes[0], "the study goes on without") {
 			t.Errorf("%s: one that has begun: %v, %q", change, err, told.notes)
 		}
+	}
+}
+
+// stopping ends a study after a step.
+type stopping struct {
+	console
+	after int
+	stop  func()
+}
+
+func (s stopping) Training(string, string) voxsaw.Observer { return s }
+func (stopping) Started(int, int)                          {}
+func (stopping) Validated(int, voxsaw.Validation, bool)    {}
+func (stopping) Saved(string, int)                         {}
+func (s stopping) Stepped(p voxsaw.Progress) {
+	if p.Step == s.after {
+		s.stop()
+	}
+}
+
+// An arm that was stopped within its training goes on where its file of first weights is the one
+// that it began with, or gone.
+func TestStoppedArmKnowsItsFirstWeights(t *testing.T) {
+	text := "photos: " + prepare(t, 60) + `
+pretrain: {network: {backbone: resnet18, width: 0.0625}, train: {steps: 4, validate_every: 0, warmup: 0}, grid: 2x2,
+  cell: 20, patch: 16, batch: 2, features: 16, rounds: 2}
+`
+	study := func(after int, out, arm string, seeds ...uint64) error {
+		p := DefaultPlan()
+		if err := config.Parse("plan", []byte(text+"arms: [{name: a, pretrain: "+arm+"}]\n"), &p); err != nil {
+			t.Fatal(err)
+		}
+		p.Seeds = seeds
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		_, err := Run(ctx, p, experiment.Setting{Out: out, Device: traintest.CPU(t),
+			Console: stopping{after: after, stop: stop}})
+		return err
+	}
+	first := filepath.Join(t.TempDir(), "first")
+	if err := study(0, first, "{train: {steps: 1}}", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	weights := func(seed string) string {
+		return train.Last(filepath.Join(first, armsFolder, "a", "seed-"+seed))
+	}
+	copied := func(seed, to string) {
+		data, err := os.ReadFile(weights(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here, out := filepath.Join(t.TempDir(), "here.safetensors"), filepath.Join(t.TempDir(), "out")
+	copied("1", here)
+	if err := study(2, out, "{checkpoint: "+here+"}", 3); !errors.As(err, new(*voxsaw.InterruptedError)) {
+		t.Fatal(err)
+	}
+	copied("2", here)
+	if err := study(0, out, "{checkpoint: "+here+"}", 3); !errors.As(err, new(*voxsaw.ChangedError)) ||
+		!strings.Contains(err.Error(), "has other weights than when the arm was trained") {
+		t.Errorf("other first weights: %v", err)
+	}
+	copied("1", here)
+	if err := study(3, out, "{checkpoint: "+here+"}", 3); !errors.As(err, new(*voxsaw.InterruptedError)) {
+		t.Errorf("the same again: %v", err)
+	}
+	if err := os.Remove(here); err != nil {
+		t.Fatal(err)
+	}
+	if err := study(0, out, "{checkpoint: "+here+"}", 3); err != nil {
+		t.Errorf("a file that is gone: %v", err)
+	}
+	// what could not be begun with has no say
+	if err := os.WriteFile(here, []byte("no weights"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := study(0, out, "{checkpoint: "+here+"}", 4); err == nil {
+		t.Error("no weights are begun with")
+	}
+	copied("1", here)
+	if err := study(0, out, "{checkpoint: "+here+"}", 4); err != nil {
+		t.Errorf("weights at last: %v", err)
 	}
 }

@@ -293,6 +293,9 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 		if old, err = readResult(filepath.Join(folder, resultFile)); err != nil {
 			return err
 		}
+		if !train.Begun(folder) { // such as one whose first weights could not be read
+			return nil
+		}
 		return otherWeights(folder, old.Settings, result.Settings)
 	}); err != nil {
 		return result, err
@@ -466,11 +469,26 @@ type network struct {
 	result     *Result          // what is known of it
 }
 
+// noteWeights writes which first weights an arm begins with before it does: see otherWeights.
+func (r *runner) noteWeights(n network) error {
+	if n.result.Settings[weightsKey] == "" || train.Begun(n.folder) {
+		return nil
+	}
+	if err := atomicfile.MakeFolder(n.folder); err != nil {
+		return err
+	}
+	return n.result.write(n.folder, true)
+}
+
 // train trains an arm, from where an earlier run has stopped.
 func (r *runner) train(ctx context.Context, task pretext.Task, n network) (checkpoint string, err error) {
 	result := n.result
 	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), task.Items)
-	summary, err := n.settings.Pretrain(ctx, r.Device, n.data.Samples(), r.Setting.Run(n.folder, nil, observer))
+	o := r.Setting.Run(n.folder, nil, observer)
+	if err := r.Group().AtRoot(func() error { return r.noteWeights(n) }); err != nil {
+		return "", err
+	}
+	summary, err := n.settings.Pretrain(ctx, r.Device, n.data.Samples(), o)
 	r.Console.Trained()
 	result.Steps, result.Score = summary.Step, summary.Validation.Score
 	if err == nil {
