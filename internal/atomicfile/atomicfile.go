@@ -256,15 +256,20 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// Clean removes temporary files that processes which were killed while they wrote have left in a
-// folder. Only whoever holds the folder may do so, as a temporary file may be another process's
-// work. Those of other files than wanted says are kept; nil: all are removed.
+// Clean removes temporary files and locks that processes have left in a folder which were killed
+// while they wrote. Only whoever holds the folder may do so, as a temporary file may be another
+// process's work. Those of other files than wanted says are kept; nil: all are removed.
 func Clean(dir string, wanted func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
+		if name, is := rewritten(e.Name()); is && (wanted == nil || wanted(name)) {
+			if err := cleanTurn(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
 		m := temporary.FindStringSubmatch(e.Name())
 		if m == nil || !e.Type().IsRegular() || wanted != nil && !wanted(m[1]) {
 			continue

@@ -145,11 +145,21 @@ func TestClean(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, ".weights.5.tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	lock := filepath.Join(dir, ".weights.turn") // of Rewrite, which a kill has left
+	for _, name := range []string{".weights.turn", ".weights.2.turn", "weights.turn", "..turn"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	others = append(others, ".weights.2.turn", "weights.turn", "..turn")
 	if err := Clean(dir, func(name string) bool { return name == "weights" }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there (%v)", f.Name(), err)
+	}
+	if _, err := os.Stat(lock); locks && !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", lock, err)
 	}
 	for _, name := range append(others, ".weights.5.tmp") {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

@@ -53,12 +53,33 @@ var rewriting sync.Mutex
 // a dot.
 func Rewrite(path string, rewrite func() error) error {
 	dir, name := filepath.Split(path)
-	done, err := alone(filepath.Join(dir, "."+name+".turn"), &rewriting)
+	done, err := alone(filepath.Join(dir, "."+name+turn), &rewriting)
 	if err != nil {
 		return err
 	}
 	defer done()
 	return rewrite()
+}
+
+// turn is how the lock of a file ends that is rewritten.
+const turn = ".turn"
+
+// rewritten is the name of the file that a lock of [Rewrite] belongs to.
+func rewritten(lock string) (name string, is bool) {
+	name, is = strings.CutSuffix(lock, turn)
+	return strings.TrimPrefix(name, "."), is && len(name) > 1 && name[0] == '.'
+}
+
+// cleanTurn removes a lock of [Rewrite] that a process has left which was killed meanwhile.
+func cleanTurn(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() > 0 {
+		return nil
+	}
+	done, err := alone(path, &rewriting)
+	if err == nil {
+		done()
+	}
+	return err
 }
 
 // alone has a lock, which is a file that is removed afterwards, and the same for this process.

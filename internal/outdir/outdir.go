@@ -147,21 +147,35 @@ func (o Owner) Mark(dir string) error {
 	if err != nil {
 		return err
 	}
-	before := maps.Clone(owners)
+	if !o.listed(owners) {
+		// other processes may list theirs just now
+		path := filepath.Join(dir, File)
+		if err := atomicfile.Rewrite(path, func() error { return o.list(path) }); err != nil {
+			return err
+		}
+	}
+	return atomicfile.Seal(dir, File) // unless a process was killed, it is
+}
+
+// listed says whether the list has the owner's names as its own.
+func (o Owner) listed(owners map[string]string) bool {
+	return !slices.ContainsFunc(o.Files, func(name string) bool { return owners[name] != o.Name })
+}
+
+// list writes the owner's names into the list.
+func (o Owner) list(path string) error {
+	owners, err := read(filepath.Dir(path))
+	if err != nil || o.listed(owners) {
+		return err
+	}
 	for _, name := range o.Files {
 		owners[name] = o.Name
-	}
-	if maps.Equal(before, owners) {
-		return atomicfile.Seal(dir, File) // unless a process was killed, it is listed
 	}
 	lines := []string{heading}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		lines = append(lines, name+"\t"+owners[name])
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, File), []byte(strings.Join(lines, "\n")+"\n")); err != nil {
-		return err
-	}
-	return atomicfile.Seal(dir, File)
+	return atomicfile.WriteBytes(path, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
 // Seal keeps the digests of the owner's files, see [atomicfile.Seal].

@@ -2,8 +2,11 @@ package outdir
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -69,5 +72,46 @@ func TestRemark(t *testing.T) {
 	}
 	if got, want := prepare.Remark(dir), " (voxsaw crossval wrote this folder)"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Commands that list their names in one folder at the same time lose none of each other's, in one
+// process or in several, and leave nothing else there.
+func TestMarksTogether(t *testing.T) {
+	const owners = 16
+	mark := func(dir string, n int) error {
+		return Owner{Name: fmt.Sprint("owner ", n), Files: []string{fmt.Sprint("file ", n)}}.Mark(dir)
+	}
+	if dir := os.Getenv("VOXSAW_TEST_MARK"); dir != "" {
+		for n := range owners / 2 {
+			if err := mark(dir, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	dir := t.TempDir()
+	another := exec.Command(os.Args[0], "-test.run=^TestMarksTogether$")
+	another.Env = append(os.Environ(), "VOXSAW_TEST_MARK="+dir)
+	if err := another.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := owners / 2; n < owners; n++ {
+		all.Go(func() {
+			if err := mark(dir, n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := another.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := Names(dir); err != nil || len(names) != owners {
+		t.Errorf("%d of %d owners are listed, %v: %q", len(names), owners, err, names)
+	}
+	if there, err := os.ReadDir(dir); err != nil || len(there) != 2 { // the list, and its digest
+		t.Errorf("the folder holds %v, %v", there, err)
 	}
 }
