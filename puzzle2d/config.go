@@ -212,6 +212,14 @@ func idlePartial(partial bool, checkpoint string) error {
 		"there are none: name them as checkpoint, or set init_partial to false"}
 }
 
+// Extent is what is cut out of a photograph, in pixels, (rows, columns), before the configuration
+// is resolved, too.
+func (c Config) Extent() ([2]int, error) {
+	byDefault := DefaultConfig().Grid
+	err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids)
+	return [2]int{c.Grid[0] * c.Cell, c.Grid[1] * c.Cell}, err
+}
+
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
 func (c Config) layout() puzzle.Layout {

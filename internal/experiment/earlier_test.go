@@ -72,6 +72,17 @@ finetune: {labels: [2]}
 			t.Errorf("fold %d:\n%s", fold, text)
 		}
 	}
+	// what it needs is that of these patches, too
+	needs := func(p Plan, out string) float64 {
+		n, err := Needs(t.Context(), &p, traintest.CPU(t), 1, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.FLOPs
+	}
+	if here, own := needs(now, out), needs(now, filepath.Join(out, "new")); here != needs(p, "") || here <= own {
+		t.Errorf("goes on with %v FLOP, of its own %v", here, own)
+	}
 	w.notes, now.RunFolds = nil, []int{1}
 	other := filepath.Join(t.TempDir(), "out")
 	for range 2 { // begun by this version, it goes on as it does

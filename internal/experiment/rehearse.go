@@ -30,6 +30,8 @@ import (
 type Stage struct {
 	Device voxsaw.Device
 	Ranks  int // that carry out a trial together
+	// Out is the folder of a study, which goes on as it was begun there; "": it begins.
+	Out string
 	// MadeUp is an empty folder for made-up data; "": the plan's own are taken.
 	MadeUp string
 }
@@ -141,11 +143,11 @@ func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device) ([]Cost, error) {
 	return all, err
 }
 
-// Needs is what a machine must have for a trial of a study that so many ranks carry out together.
-// Nothing is trained.
-func Needs(ctx context.Context, s Study, dev voxsaw.Device, ranks int) (n cluster.Needs, err error) {
+// Needs is what a machine must have for a trial of a study in a folder that so many ranks carry out
+// together. Nothing is trained.
+func Needs(ctx context.Context, s Study, dev voxsaw.Device, ranks int, out string) (n cluster.Needs, err error) {
 	flops := map[string]float64{} // of a trial of each arm
-	err = s.Trainings(ctx, Stage{Device: dev, Ranks: ranks}, func(t Training) error {
+	err = s.Trainings(ctx, Stage{Device: dev, Ranks: ranks, Out: out}, func(t Training) error {
 		one, err := t.needs()
 		flops[t.Arm] += float64(t.Trial) * one.FLOPs
 		n = cluster.Needs{Memory: max(n.Memory, one.Memory), FLOPs: max(n.FLOPs, flops[t.Arm]),
@@ -224,6 +226,12 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 		return err
 	}
 	defer cache.Close()
+	if s.Out != "" {
+		if _, err := on.goOn(s.Out, cache); err != nil {
+			return err
+		}
+		p = &on
+	}
 	cases, err := on.casesOf(cache)
 	if err != nil {
 		return err

@@ -255,3 +255,23 @@ pretrain: {network: {backbone: resnet18, width: 0.0625}, train: {steps: 4, valid
 		t.Errorf("weights at last: %v", err)
 	}
 }
+
+// Made-up photographs are as large as the finest of several grids wants them.
+func TestMadeUpFitGrids(t *testing.T) {
+	p := DefaultPlan()
+	if err := config.Parse("plan", []byte("pretrain: {grids: [2x2, 4x4], cell: 20, patch: 16}\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := p.madeUp(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := photos.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if width, height := store.Size(); width != 80 || height != 80 {
+		t.Errorf("made-up photographs of %dx%d, want 80x80", width, height)
+	}
+}

@@ -86,7 +86,11 @@ func (p Plan) madeUp(folder string) (string, error) {
 		}
 		switch _, puzzles, classes := puzzle2d.SettingsOf(task); {
 		case puzzles != nil:
-			side = max(side, puzzles.Grid[0]*puzzles.Cell, puzzles.Grid[1]*puzzles.Cell)
+			extent, err := puzzles.Extent()
+			if err != nil {
+				return "", fmt.Errorf("arm %s: %w", arm.Name, err)
+			}
+			side = max(side, extent[0], extent[1])
 		case classes != nil:
 			side = max(side, classes.Crop, 3*classes.Cell)
 		}
