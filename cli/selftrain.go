@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -166,7 +167,7 @@ func (o selftrainOptions) sameTeachers(cmd *cobra.Command, run *runFlags) error 
 
 // check makes sure that a student that has not begun can be trained with these settings.
 func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student string) error {
-	if train.Begun(student) || unsized(cmd) {
+	if train.Begun(student) || unsized(cmd) && o.LabelledLast == 0 {
 		return nil
 	}
 	plan, err := planned(&o.Network, o.Plans)
@@ -179,19 +180,58 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 		return err
 	}
 	defer store.Close()
-	c, err := o.Config.Resolve(store)
-	if err != nil {
-		return config.Mistaken(err)
-	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
 	}
 	defer closeDevice()
-	if run.hours > 0 { // how many steps there are is not known yet
-		c.LabelledLast = 0
+	r := *run
+	r.out, r.memory = student, o.Memory
+	if unsized(cmd) {
+		if err := o.sized(cmd, r, store, dev); err != nil {
+			return err
+		}
+	}
+	newAutoBatch(&o.Batch, "crops", o.Config.Train.Accumulate)
+	c, err := o.Config.Resolve(store)
+	if err != nil {
+		return config.Mistaken(err)
+	}
+	if run.hours > 0 && c.LabelledLast > 0 {
+		if err := o.steps(cmd, r, store, dev, &c); err != nil {
+			return err
+		}
 	}
 	return learnsFromTargets(dev, c)
+}
+
+// sized gives a student without sizes those that it will be trained with.
+func (o *selftrainOptions) sized(cmd *cobra.Command, r runFlags, store *prepared.Store, dev voxsaw.Device) error {
+	if o.Init == "" {
+		return r.plan(cmd, &o.finetuneOptions, &o.Train, store, o.Labels, dev, o.Machine)
+	}
+	return r.planOf(cmd, &o.finetuneOptions, &o.Train, o.Init)
+}
+
+// steps times steps of labelled cases, as those with label maps of teachers, which are not there
+// yet, take as long at least: no more of these fit into the hours.
+func (o selftrainOptions) steps(cmd *cobra.Command, r runFlags, store *prepared.Store, dev voxsaw.Device,
+	c *segment.Config) error {
+	_, training, held, err := o.choose(cmd, store)
+	if err != nil {
+		return err
+	}
+	say(cmd.ErrOrStderr(), "--labelled-last %d: whether there are more steps is looked at before teachers work",
+		c.LabelledLast)
+	r.out = "" // nothing of this is kept
+	return r.hours.settle(cmd.Context(), cmd.ErrOrStderr(), &r, &c.Train,
+		func(ctx context.Context, options voxsaw.RunOptions) error {
+			trial := *c
+			trial.MeasureOnly, trial.LabelledLast = true, 0
+			_, _, err := segment.Finetune(ctx, dev, trial,
+				sample.Data{Store: store, Train: training, Validate: held}, o.Init, options)
+			return err
+		})
 }
 
 // learnsFromTargets says whether a device can train a student with some structures ignored.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,7 +83,21 @@ func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
 	if err := checkpoint.Write(o.Init, checkpoint.Description{Kind: "jigsaw", Learnt: learnt}, params); err != nil {
 		t.Fatal(err)
 	}
-	w, err := prepared.NewWriter(o.Data, volume.DefaultPreparation())
+	preparedPhantoms(t, o.Data)
+	o.Cases.Fold = 1
+	if err := o.initKnown(newSelftrain()); err == nil || !strings.Contains(err.Error(), learnt.Lost) {
+		t.Errorf("two rounds: %v", err)
+	}
+	o.Rounds = 1
+	if err := o.initKnown(newSelftrain()); err != nil {
+		t.Errorf("one round: %v", err)
+	}
+}
+
+// preparedPhantoms prepares four made-up patients into a folder.
+func preparedPhantoms(t *testing.T, dir string) {
+	t.Helper()
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,12 +113,37 @@ func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	o.Cases.Fold = 1
-	if err := o.initKnown(newSelftrain()); err == nil || !strings.Contains(err.Error(), learnt.Lost) {
-		t.Errorf("two rounds: %v", err)
-	}
-	o.Rounds = 1
-	if err := o.initKnown(newSelftrain()); err != nil {
-		t.Errorf("one round: %v", err)
+}
+
+// More labelled steps at the end than there are steps are refused before the teachers work, also
+// where the hours, or a plan, say how many there are.
+func TestLabelledLastIsLookedAtBefore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prepared")
+	preparedPhantoms(t, dir)
+	for _, c := range []struct {
+		flags []string
+		hours float64
+	}{
+		{[]string{"crop", "16x16x16", "steps", "100"}, 0},
+		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.001"}, 0.001},
+		{nil, 0},
+	} {
+		cmd := newSelftrain()
+		cmd.SetErr(io.Discard)
+		cmd.SetContext(t.Context())
+		o := selftrainOptions{finetuneOptions: finetuneOptions{Config: segment.DefaultConfig(),
+			Cases: dataset.DefaultSelection(), Data: dir, Machine: defaultDevice()}}
+		o.Cases.Fold, o.Crop = 1, [3]int{16, 16, 16}
+		o.Network.Channels, o.Network.Levels, o.Train.Steps = 2, 1, 100
+		for n := 0; n < len(c.flags); n += 2 {
+			if err := cmd.Flags().Set(c.flags[n], c.flags[n+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.LabelledLast = 1_000_000
+		err := o.check(cmd, &runFlags{cmd: cmd, hours: hours(c.hours)}, filepath.Join(dir, "student"))
+		if err == nil || !strings.Contains(err.Error(), "labelled_last is 1000000 of ") {
+			t.Errorf("%v: %v", c.flags, err)
+		}
 	}
 }
