@@ -179,6 +179,45 @@ func TestAgreementThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// A batch that is cut short keeps the agreements that no label map has room for, its own and those
+// of an earlier batch.
+func TestAgreementsOfABatchThatIsCutShort(t *testing.T) {
+	dir := t.TempDir()
+	g := volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	l.Labels[0] = 1
+	b := &Batch{options: Options{Out: dir, Maps: segment.MapOptions{Agreement: true}}, cases: map[int]quality.Case{}}
+	for n, id := range []string{"a", "b", "c"} {
+		target := filepath.Join(dir, id+".nii.gz")
+		extensions, err := origin{Program: "voxsaw predict", Elsewhere: true}.extension()
+		if n < 2 { // nobody has made the last one yet
+			err = errors.Join(err, nifti.WriteLabelsWith(target, l, extensions))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.targets, b.scans = append(b.targets, target), append(b.scans, dataset.Case{ID: id, Image: target})
+	}
+	of := func(id string, agreement float64) quality.Case {
+		return quality.Case{ID: id, Structures: quality.Measure(l), Agreement: map[uint16]float64{1: agreement}}
+	}
+	b.before = []quality.Case{of("b", 0.25), of("c", 0.125)}
+	var told listener
+	cut := outcome{Stopped: true, Cases: map[int]quality.Case{0: of("a", 0.5)}}
+	if err := b.writeTable(cut, &told); err != nil || !told.told("tells of the 2 label maps that are there") {
+		t.Fatalf("%v, %q", err, told.notes)
+	}
+	var err error
+	if b.before, err = b.readTable(); err != nil || len(b.before) != 2 {
+		t.Fatalf("%+v, %v", b.before, err)
+	}
+	for n, want := range []float64{0.5, 0.25} {
+		if b.measureAgain(n, simple{}, &told); b.cases[n].Agreement[1] != want || len(told.notes) != 1 {
+			t.Errorf("%+v, want %v; %q", b.cases[n], want, told.notes)
+		}
+	}
+}
+
 // Of a scan that fails, a label map that is there is of an earlier run, and not in the table.
 func TestFailedScansKeepEarlierLabelMaps(t *testing.T) {
 	dir := t.TempDir()

@@ -128,11 +128,51 @@ func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	b.cases[n] = c
 }
 
+// keepAgreements writes the table of a batch that was cut short where nothing else has the
+// agreement of some label maps: of those that are done, and of what an earlier batch has left. The
+// rest of the batch makes it whole.
+func (b *Batch) keepAgreements(all outcome, watch Observer) {
+	only := 0 // label maps whose agreement only the table can have
+	for n, c := range all.Cases {
+		if made, ok := readProvenance(b.targets[n]); ok && made.Elsewhere && len(c.Agreement) > 0 {
+			only++
+		}
+	}
+	if only == 0 {
+		return
+	}
+	var cases []quality.Case
+	for n, scan := range b.scans {
+		c, done := all.Cases[n]
+		if !done {
+			at := slices.IndexFunc(b.before, func(old quality.Case) bool { return old.ID == scan.ID })
+			if _, err := os.Stat(b.targets[n]); at < 0 || err != nil {
+				continue
+			}
+			c = b.before[at]
+		}
+		cases = append(cases, c)
+	}
+	table := quality.Table(cases, quality.NewSet(cases), quality.NewEstimator(b.options.Known))
+	if err := atomicfile.Write(b.table(), table.CSV); err != nil {
+		watch.Note(fmt.Sprintf("WARNING: the agreement of %s is lost, which have no room for it: %v",
+			numbers.Count(only, "label map"), err))
+		return
+	}
+	watch.Note(fmt.Sprintf("%s tells of the %s that are there, for the agreement of %d of them is nowhere else; the same "+
+		"command makes it whole", b.table(), numbers.Count(len(cases), "label map"), only))
+}
+
 // writeTable writes what all label maps measure, each held against the others, and says which are
-// unusual. Of a batch that was cut short there is no table: the rest of it decides what is unusual.
+// unusual. Of a batch that was cut short there is no table, unless it keeps what would be lost:
+// the rest of the batch decides what is unusual.
 func (b *Batch) writeTable(all outcome, watch Observer) error {
 	path := b.table()
-	if path == "" || len(all.Cases) == 0 || all.Stopped || all.Machine {
+	if path == "" || len(all.Cases) == 0 {
+		return nil
+	}
+	if all.Stopped || all.Machine {
+		b.keepAgreements(all, watch)
 		return nil
 	}
 	var cases []quality.Case
