@@ -149,8 +149,8 @@ func (of dataSets) table(root string, found []experiment.Found, r experiment.Reh
 	return t
 }
 
-// The arithmetic in a second that docs/gpu.md allows an H200, in bf16, by the kernels' own counts:
-// 6.48 TFLOP of puzzles, counted with all taps of each kernel, in 14.24 ms; 12.04 TFLOP of
+// The arithmetic in a second that docs/gpu-engine.md allows an H200, in bf16, by the kernels' own
+// counts: 6.48 TFLOP of puzzles, counted with all taps of each kernel, in 14.24 ms; 12.04 TFLOP of
 // fine-tuning in 22.68 ms.
 const (
 	gpuPuzzles    = 6.48e12 / 14.24e-3
@@ -166,7 +166,7 @@ var (
 			for _, kind := range []string{experiment.OfFinetuning, experiment.OfLabelling, experiment.OfTesting} {
 				seconds += r.Works[kind].FLOPs / gpuFinetuning
 			}
-			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu.md); "+
+			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu-engine.md); "+
 				"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
 		}}
 	photoSets = dataSets{items: "photographs", kinds: []string{photostudy.OfArms},

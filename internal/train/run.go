@@ -34,8 +34,8 @@ type Setup struct {
 }
 
 // loaders is how many goroutines prepare data. The cores of a machine have nothing else to do where
-// a device with memory of its own computes, and it waits for them: docs/gpu.md counts how many keep
-// up.
+// a device with memory of its own computes, and it waits for them: docs/gpu-engine.md counts how
+// many keep up.
 func (s Setup) loaders(dev device.Device) int {
 	if _, own := dev.(device.Accountant); own && s.Loaders == 0 {
 		return min(max(runtime.GOMAXPROCS(0)-1, 2), 16)

@@ -9,8 +9,8 @@
 //
 // It plans the graphs that the device runs, made by the same code (internal/device/cuda), at each
 // precision, for every convolution that each kind of network with its default settings asks a
-// device for. docs/gpu.md counts them: run internal/device/cuda/kernels/table.py after it. cuDNN
-// plans for the properties of a device instead of for a device: h200.json and a100.json were
+// device for. docs/gpu-engine.md counts them: run internal/device/cuda/kernels/table.py after it.
+// cuDNN plans for the properties of a device instead of for a device: h200.json and a100.json were
 // written by hand from the data sheets. A kernel that no engine serves ends the program with 1. A
 // part of cuDNN is linked with libcuda.so.1: where there is no driver, that of Debian's package
 // libcuda1 does, on LD_LIBRARY_PATH.

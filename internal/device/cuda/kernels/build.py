@@ -9,7 +9,7 @@ NVRTC makes PTX of all.cu and ptxas makes cubins of that, both from scripts/cuda
 is a cubin for each architecture below, and PTX of the first one for GPUs that come later. The
 build fails where a kernel spills registers, has a stack frame, needs more static shared memory
 than a block may have, or where ptxas makes products of four warps wait for each other.
-built/resources.json says what ptxas found for sm_90a, for docs/gpu.md, built/instructions.txt what
+built/resources.json says what ptxas found for sm_90a, for docs/gpu-engine.md, built/instructions.txt what
 its PTX is made of, for the tests.
 built/digests.json has the SHA-256 of all that the machine code was made of, and of what was made: with
 it --quick notices sources that were changed and not compiled, without compiling them four times.

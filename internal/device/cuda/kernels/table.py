@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/gpu.md from what ptxas found (built/resources.json) and from formulas.
+"""Writes the tables of docs/gpu-engine.md from what ptxas found (built/resources.json) and from formulas.
 
     python3 internal/device/cuda/kernels/table.py           rewrite them
     python3 internal/device/cuda/kernels/table.py --check   fail where they are not up to date
@@ -15,7 +15,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
-DOC = ROOT / "docs/gpu.md"
+DOC = ROOT / "docs/gpu-engine.md"
 H200 = {"bf16": 989e12, "tf32": 494e12, "fp32": 67e12, "bytes": 4.8e12}
 # the share of the matrix rate that mma.sync is known to reach on Hopper
 MMA_SYNC = 0.63
@@ -381,7 +381,7 @@ def main():
         new = pattern.sub(lambda m: m[1] + table + "\n" + m[2], new)
     if sys.argv[1:] == ["--check"]:
         if new != text:
-            sys.exit("table.py: docs/gpu.md is not what the kernels give: run table.py and commit it")
+            sys.exit("table.py: docs/gpu-engine.md is not what the kernels give: run table.py and commit it")
     else:
         DOC.write_text(new)
 
