@@ -167,8 +167,16 @@ func (o selftrainOptions) sameTeachers(cmd *cobra.Command, run *runFlags) error 
 
 // check makes sure that a student that has not begun can be trained with these settings.
 func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student string) error {
-	if train.Begun(student) || unsized(cmd) && o.LabelledLast == 0 {
+	if train.Begun(student) {
 		return nil
+	}
+	if unsized(cmd) && o.LabelledLast == 0 { // sizes are planned once teachers have worked
+		dev, closeDevice, err := o.Machine.open()
+		if err != nil {
+			return err
+		}
+		defer closeDevice()
+		return learnsFromTargets(dev, o.Config)
 	}
 	plan, err := planned(&o.Network, o.Plans)
 	if err != nil {

@@ -158,6 +158,13 @@ score_on: prepared
 		"run.json")); err != nil || !strings.Contains(string(text), "simulated GPU") {
 		t.Errorf("the trial does not say that a GPU computed it: %v\n%s", err, text)
 	}
+	// What the GPU cannot learn of a student is said before teachers work, without sizes, too.
+	out := filepath.Join(folder, "self")
+	_, said := commandtest.Run(t, 1, "selftrain", "--data", data, "--device", "cuda", "--out", out, "--teacher",
+		filepath.Join(folder, "cpu", "trials", "jigsaw", "fold-1", "fraction-1", "seed-1"))
+	if _, err := os.Stat(out); !strings.Contains(said, "--undrawn background") || err == nil {
+		t.Errorf("a student that the GPU cannot train: %v\n%s", err, said)
+	}
 }
 
 // TestPhotographsOnGPU: puzzles of photographs, and detection with the network that has local
