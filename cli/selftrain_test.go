@@ -125,7 +125,7 @@ func TestLabelledLastIsLookedAtBefore(t *testing.T) {
 		hours float64
 	}{
 		{[]string{"crop", "16x16x16", "steps", "100"}, 0},
-		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.001"}, 0.001},
+		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.01"}, 0.01},
 		{nil, 0},
 	} {
 		cmd := newSelftrain()
