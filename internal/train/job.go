@@ -102,8 +102,10 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		folder.Tell(o.Observer)
 		return folder.Summary()
 	}
+	// All ranks wait in there for one that cannot join: no agreement, which that would wait in. Its
+	// end ends the job.
 	meeting, err := group.meet(d)
-	if err = group.Agree(err); err != nil {
+	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
