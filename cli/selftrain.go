@@ -149,7 +149,7 @@ func (o selftrainOptions) initKnown(cmd *cobra.Command) error {
 // sameTeachers refuses more steps for a student that has already labelled scans for the next round:
 // it would be another teacher, and what was learnt from it is not made again.
 func (o selftrainOptions) sameTeachers(cmd *cobra.Command, run *runFlags) error {
-	if unsized(cmd) || run.hours > 0 { // the run knows how many steps it has
+	if !givenSettings(cmd)("steps") || run.hours > 0 { // the run knows how many steps it has
 		return nil
 	}
 	for round := 1; round < o.Rounds; round++ {
@@ -170,12 +170,14 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 	if train.Begun(student) {
 		return nil
 	}
-	if unsized(cmd) && o.LabelledLast == 0 { // sizes are planned once teachers have worked
+	// Sizes are planned once teachers have worked, and the network of --init is read then.
+	if unsized(cmd) && (o.LabelledLast == 0 || o.Init != "") {
 		dev, closeDevice, err := o.Machine.open()
 		if err != nil {
 			return err
 		}
 		defer closeDevice()
+		o.LabelledLast = 0
 		return learnsFromTargets(dev, o.Config)
 	}
 	plan, err := planned(&o.Network, o.Plans)
@@ -196,7 +198,7 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 	r := *run
 	r.out, r.memory = student, o.Memory
 	if unsized(cmd) {
-		if err := o.sized(cmd, r, store, dev); err != nil {
+		if err := r.plan(cmd, &o.finetuneOptions, &o.Train, store, o.Labels, dev, o.Machine); err != nil {
 			return err
 		}
 	}
@@ -205,20 +207,15 @@ func (o selftrainOptions) check(cmd *cobra.Command, run *runFlags, student strin
 	if err != nil {
 		return config.Mistaken(err)
 	}
-	if run.hours > 0 && c.LabelledLast > 0 {
+	switch {
+	case run.hours > 0 && o.Init != "": // how many steps there are is known with its network
+		c.LabelledLast = 0
+	case run.hours > 0 && c.LabelledLast > 0:
 		if err := o.steps(cmd, r, store, dev, &c); err != nil {
 			return err
 		}
 	}
 	return learnsFromTargets(dev, c)
-}
-
-// sized gives a student without sizes those that it will be trained with.
-func (o *selftrainOptions) sized(cmd *cobra.Command, r runFlags, store *prepared.Store, dev voxsaw.Device) error {
-	if o.Init == "" {
-		return r.plan(cmd, &o.finetuneOptions, &o.Train, store, o.Labels, dev, o.Machine)
-	}
-	return r.planOf(cmd, &o.finetuneOptions, &o.Train, o.Init)
 }
 
 // steps times steps of labelled cases, as those with label maps of teachers, which are not there

@@ -195,16 +195,15 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 	if o.Data == "" || !unsized(cmd) {
 		return nil
 	}
-	if f.root != "" || f.dry || f.write != "" {
+	p, path := o.Plan, train.PlannedOf(f.out)
+	if f.root != "" || (f.dry || f.write != "") && (f.out == "" || !isThere(path)) {
 		say(cmd.ErrOrStderr(), "no sizes were given: these are the defaults; a study that is run here plans its own, "+
 			"which --plan, --write and --data-root do not")
 		return nil
 	}
-	p := o.Plan
 	if checkFolds(cmd, &p) != nil || p.Check() != nil {
 		return nil // whoever runs it says what is wrong
 	}
-	path := train.PlannedOf(f.out)
 	text, err := smallfile.Read(path, smallfile.Settings)
 	switch {
 	case err == nil:

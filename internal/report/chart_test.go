@@ -89,7 +89,7 @@ func training(t *testing.T, validations bool) string {
 	for n := 1; n <= 80; n++ {
 		fmt.Fprintf(&steps, "%d,%d,0.1,1,1,0\n", n, n)
 	}
-	steps.WriteString("81,8") // cut short
+	steps.WriteString("81,81,0.1,1,1,1.2e-") // cut short
 	files := map[string]string{stepsFile: steps.String()}
 	if validations {
 		files[validationsFile] = "step,score,loss,patches,ceiling,patches@1,patches@2,dsc_liver\n40,1,2,0.3,0.9,0.2,0.3,0.5\n80,1,1,0.6,0.9,0.4,0.6,0.7\n"

@@ -147,6 +147,9 @@ func readLog(path, name string) (log, error) {
 	if err != nil {
 		return log{}, fmt.Errorf("reading the curves of %s: %w", name, err)
 	}
+	if last := bytes.LastIndexByte(text, '\n'); last >= 0 { // behind it a line is written now
+		text = text[:last+1]
+	}
 	l := log{name: name, values: map[string][]float64{}}
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1 // a line that was cut short is the end of what is known

@@ -62,7 +62,7 @@ func inWords(name string) string {
 // drawNames writes the names of the labels in their colours at the right end of a line, as many as
 // fit.
 func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) {
-	x := dst.Bounds().Max.X
+	x, inks := dst.Bounds().Max.X, inksOf(labels)
 	for _, l := range slices.Backward(labels) {
 		name := fmt.Sprintf("label %d", l)
 		for _, m := range slices.Backward(maps) {
@@ -73,6 +73,6 @@ func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) 
 		if x < dst.Bounds().Dx()/3 {
 			return
 		}
-		text(dst, name, x, y, lighter(inkOfLabel(l)))
+		text(dst, name, x, y, lighter(inks[l]))
 	}
 }

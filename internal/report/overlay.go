@@ -212,8 +212,9 @@ func (p *overlay) drawPanel(picture *image.RGBA, target image.Rectangle, c secti
 	if p.scan != nil {
 		c.drawScan(picture, target, p.scan, o.Window)
 	}
+	inks := inksOf(p.labels)
 	for _, l := range p.labels {
-		ink := inkOfLabel(l)
+		ink := inks[l]
 		if fill != nil {
 			c.drawLabel(picture, target, fill, l, ink, false)
 		}

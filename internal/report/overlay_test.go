@@ -182,6 +182,9 @@ func TestOverlayColoursOfManyLabels(t *testing.T) {
 		}
 		return m.At(40, m.Bounds().Dy()-225+52)
 	}
+	if inks := inksOf([]uint16{1, 5, 9, 13}); inks[1] == inks[9] || inks[5] == inks[13] || inks[5] != inksOf([]uint16{5})[5] {
+		t.Errorf("labels that are eight apart, in one picture: %v", inks)
+	}
 	if a, b := colour(), colour(1, 2); a != b || a == (color.RGBA{128, 128, 128, 255}) {
 		t.Errorf("label 3 is %v, and %v beside labels 1 and 2", a, b)
 	}

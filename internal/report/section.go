@@ -258,9 +258,18 @@ var labelColors = []color.RGBA{
 	{77, 208, 225, 255}, {179, 136, 255, 255}, {198, 226, 90, 255},
 }
 
-// inkOfLabel is the colour of a label, by its number: a structure has the same in every picture.
-func inkOfLabel(label uint16) color.RGBA {
-	return labelColors[(int(label)+len(labelColors)-1)%len(labelColors)]
+// inksOf are the colours of labels, by their numbers: a structure has the same in every picture,
+// but where one of a smaller number has it there. It takes the next one then that is free.
+func inksOf(labels []uint16) map[uint16]color.RGBA {
+	inks, taken := map[uint16]color.RGBA{}, map[int]bool{}
+	for _, label := range slices.Sorted(slices.Values(labels)) {
+		at := (int(label) + len(labelColors) - 1) % len(labelColors)
+		for tries := 0; taken[at] && tries < len(labelColors); tries++ {
+			at = (at + 1) % len(labelColors)
+		}
+		inks[label], taken[at] = labelColors[at], true
+	}
+	return inks
 }
 
 var ivory = color.RGBA{225, 230, 236, 255}

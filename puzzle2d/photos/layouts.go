@@ -149,12 +149,18 @@ func (s *Set) tellFlat(paths, classes, splits []string) error {
 // dropUntrained takes classes away that no photograph of the side train has, where any there has a
 // class: nothing learns them, and each of their photographs would count as answered wrong.
 func (s *Set) dropUntrained(classes, splits []string) {
-	trained, of := map[string]bool{}, map[string]int{}
+	trained, shared, of := map[string]bool{}, false, map[string]int{}
 	for n, class := range classes {
 		of[splits[n]]++
 		trained[class] = trained[class] || class != "" && splits[n] == Train
 	}
 	if !slices.Contains(slices.Collect(maps.Values(trained)), true) {
+		return
+	}
+	for n, class := range classes {
+		shared = shared || trained[class] && (splits[n] == Val || splits[n] == Test)
+	}
+	if !shared { // new classes are to be learnt: 2d transfer --mix draws from all
 		return
 	}
 	for _, side := range []string{Val, Test} {
@@ -174,6 +180,11 @@ func (s *Set) dropUntrained(classes, splits []string) {
 
 // fill numbers the classes. Where others have a split, a photograph without one is passed over.
 func (s *Set) fill(paths, classes, splits []string) {
+	for n := range classes {
+		if s.Layout != LayoutFolder && splits[n] == "" { // passed over below
+			classes[n] = ""
+		}
+	}
 	s.dropUntrained(classes, splits)
 	names := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(classes))),
 		func(name string) bool { return name == "" })

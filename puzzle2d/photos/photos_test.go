@@ -171,10 +171,14 @@ func TestClassesThatAreNotTrained(t *testing.T) {
 		"folders": {map[string][]byte{"train/a/1.jpg": nil, "train/b/2.jpg": nil, "val/a/3.jpg": nil, "val/c/4.jpg": nil},
 			[]string{"train/a/1.jpg a train", "train/b/2.jpg b train", "val/a/3.jpg a val", "val/c/4.jpg - val"},
 			"1 of 2 photographs of val are of classes that train does not have: they are given none (c)"},
-		"lists": {map[string][]byte{"a/1.jpg": nil, "b/2.jpg": nil, "c/3.jpg": nil,
-			"train.txt": []byte("a/1.jpg\nb/2.jpg\n"), "test.txt": []byte("c/3.jpg\n")},
-			[]string{"a/1.jpg a train", "b/2.jpg b train", "c/3.jpg - test"},
-			"1 of 1 photograph of test are of classes that train does not have: they are given none (c)"},
+		"lists": {map[string][]byte{"a/1.jpg": nil, "b/2.jpg": nil, "b/4.jpg": nil, "c/3.jpg": nil,
+			"train.txt": []byte("a/1.jpg\nb/2.jpg\n"), "test.txt": []byte("b/4.jpg\nc/3.jpg\n")},
+			[]string{"a/1.jpg a train", "b/2.jpg b train", "b/4.jpg b test", "c/3.jpg - test"},
+			"1 of 2 photographs of test are of classes that train does not have: they are given none (c)"},
+		"a class on no list": {map[string][]byte{"a/1.jpg": nil, "b/2.jpg": nil, "b/4.jpg": nil, "d/3.jpg": nil,
+			"train.txt": []byte("a/1.jpg\nb/2.jpg\n"), "test.txt": []byte("b/4.jpg\n")},
+			[]string{"a/1.jpg a train", "b/2.jpg b train", "b/4.jpg b test"},
+			"passed over, being on no side of the split: 1 photograph"},
 	} {
 		s, err := Find(tree(t, c.files), 0, 0)
 		if err != nil {
@@ -186,6 +190,14 @@ func TestClassesThatAreNotTrained(t *testing.T) {
 		if d := cmp.Diff([]string{c.note}, s.Notes); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+}
+
+// Sides that share no class are a set to learn new classes from few photographs: all are kept.
+func TestSidesOfUnlikeClasses(t *testing.T) {
+	s, err := Find(tree(t, map[string][]byte{"train/a/1.jpg": nil, "val/b/2.jpg": nil}), 0, 0)
+	if err != nil || !slices.Equal(s.Classes, []string{"a", "b"}) {
+		t.Errorf("classes %v, %v", s.Classes, err)
 	}
 }
 
