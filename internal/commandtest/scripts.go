@@ -164,6 +164,8 @@ func interruptAfter(ts *testscript.TestScript, want int, line string, args []str
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
+	// Where the script fails in between, the paused command would wait for ever.
+	defer func() { _ = cmd.Process.Kill() }()
 	sent := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		_, err := io.WriteString(ts.Stderr(), lines.Text()+"\n")
