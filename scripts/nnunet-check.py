@@ -13,7 +13,7 @@ Scans are those of voxsaw demo --quick, plans those that nnU-Net makes for them,
 - to nnunet-pretrained: nnU-Net's network has every tensor of the checkpoint's encoder by every name, nnU-Net trains from it, and
   torch.load reads it with weights_only.
 
-- voxsaw export: nnU-Net verifies the folder, and its voxels and labels are those of the scans.
+- voxsaw export: nnU-Net verifies the folder, its voxels and labels are those of the scans, and regions keep their order.
 
 NEWER is a checkout of nnU-Net that has nnUNetv2_train_pretrained: its trainer loads the same file, too.
 """
@@ -41,6 +41,7 @@ from nnunetv2.run.load_pretrained_weights import load_pretrained_weights  # noqa
 from nnunetv2.run.run_training import maybe_load_checkpoint  # noqa: E402
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
 from nnunetv2.utilities.get_network_from_plans import get_network_from_plans  # noqa: E402
+from nnunetv2.utilities.label_handling.label_handling import LabelManager  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
 SET, CONFIGURATION, failed = "Dataset901_Demo", "3d_fullres", []
@@ -102,6 +103,16 @@ for path in labels:
     for one, two in ((path, f"{exported}/labelsTr/{case}.nii.gz"), (path.replace("labelsTr", "imagesTr"), f"{exported}/imagesTr/{case}_0000.nii.gz")):
         one, two = nibabel.load(one), nibabel.load(two)
         check(np.array_equal(one.get_fdata(), two.get_fdata()) and np.allclose(one.affine, two.affine, atol=1e-4), f"export: {case} is what it was")
+
+# regions in the order of --regions: nnU-Net writes a smaller one over the one around it
+fresh("regions")
+organs = [name for n, name in names.items() if n != "0"]
+run(voxsaw, "export", "demo/scans", "--out", "regions", "--regions", f"whole={'+'.join(organs)},part={organs[1]}")
+about = json.load(open("regions/dataset.json"))
+manager = LabelManager(about["labels"], about["regions_class_order"])
+found = torch.tensor([[1.0, 1.0], [0.0, 1.0]])[:, None, None, :]  # a voxel of the whole alone, and one of the part
+got = manager.convert_probabilities_to_segmentation(found).flatten().tolist()
+check(got == [1, 2], f"export: a voxel of the part keeps its label beside the whole, {got}")
 
 
 # scans to predict, larger than the window by air around them: one of the plans' voxels, one of others, one with other axes; and one smaller
