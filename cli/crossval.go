@@ -139,7 +139,7 @@ func printPlan(ctx context.Context, w io.Writer, o *crossvalOptions, f studyFlag
 			return err
 		}
 		defer dev.Close()
-		if costs, err = p.Costs(ctx, dev); err != nil {
+		if costs, err = p.Costs(ctx, dev, f.out); err != nil {
 			preview.Doubts = append(preview.Doubts, fmt.Sprintf("WARNING: what trials take is not known: %v", err))
 		}
 	}

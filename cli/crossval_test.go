@@ -67,4 +67,14 @@ func TestIdleStudyIsRefusedFirst(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", flags, code, out.String())
 		}
 	}
+	// Without a folder it has not begun, also where another study lies in the working directory.
+	t.Chdir(folder)
+	if err := os.MkdirAll(filepath.Join("trials", "scratch"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := Run([]string{"crossval", "--config", plan, "--plan"}, &out, &out); code != exitUsage ||
+		!strings.Contains(out.String(), "initialisation scratch: finetune: unlabelled_weight") {
+		t.Errorf("in another study's folder: exit code %d: %s", code, out.String())
+	}
 }

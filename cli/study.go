@@ -94,7 +94,8 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	if f.root != "" {
 		s.Paths().Below(f.root, s.DataSets().Sources)
 	}
-	if !ranks.silent() && !s.Begun(f.out) { // before anything is prepared for it
+	// before anything is prepared for it; without a folder it is of none, whatever lies here
+	if !ranks.silent() && (f.out == "" || !s.Begun(f.out)) {
 		if err := config.Mistaken(s.Idle()); err != nil {
 			return err
 		}

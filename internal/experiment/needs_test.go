@@ -100,7 +100,7 @@ finetune: {train: {steps: 3}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs, err := p.Costs(t.Context(), dev)
+	costs, err := p.Costs(t.Context(), dev, "")
 	if err != nil {
 		t.Fatal(err)
 	}

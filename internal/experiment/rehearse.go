@@ -125,13 +125,14 @@ type Cost struct {
 	FLOPs map[string]float64 `json:"flops"`
 }
 
-// Costs are those of the plan's initialisations. Nothing is trained.
-func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device) ([]Cost, error) {
+// Costs are those of the plan's initialisations, in a folder where it may have begun, or in a new
+// one (""). Nothing is trained.
+func (p *Plan) Costs(ctx context.Context, dev voxsaw.Device, out string) ([]Cost, error) {
 	all := make([]Cost, len(p.Inits))
 	for n, i := range p.Inits {
 		all[n] = Cost{i.Name, map[string]float64{}}
 	}
-	err := p.Trainings(ctx, Stage{Device: dev, Ranks: 1}, func(t Training) error {
+	err := p.Trainings(ctx, Stage{Device: dev, Ranks: 1, Out: out}, func(t Training) error {
 		if t.Trial == 0 {
 			return nil
 		}
