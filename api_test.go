@@ -12,7 +12,10 @@ import (
 // No exported signature of a public package names an internal type: such a function could not be
 // called from outside, such a field not be set.
 func TestPublicPackagesNameNoInternalType(t *testing.T) {
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile}, "./...")
+	loaded, err := packages.Load(
+		&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile},
+		"./...",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,14 @@ var mayImport = map[string][]string{
 	"volume/format": {"volume", "volume/nifti", "volume/itk", "volume/dicom", "internal/provenance"},
 
 	"volume/format/formattest": {"volume/format"},
-	"volume/prepared":          {"sample", "volume", "internal/localcopy", "internal/outdir", "internal/folders", "internal/seed"},
+	"volume/prepared": {
+		"sample",
+		"volume",
+		"internal/localcopy",
+		"internal/outdir",
+		"internal/folders",
+		"internal/seed",
+	},
 
 	"volume/dicom/internal/tag":     {},
 	"volume/dicom/internal/element": {"volume", "volume/dicom/internal/tag", "internal/folders"},
@@ -132,10 +139,12 @@ var mayImport = map[string][]string{
 	"internal/rubik": slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle",
 		"internal/tiles", "internal/rot90"}),
 	"puzzle2d": {
-		".", "sample", "puzzle2d/photos", "internal/classify", "internal/pretext", "internal/checkpoint", "internal/config",
+		".",
+		"sample", "puzzle2d/photos", "internal/classify", "internal/pretext", "internal/checkpoint", "internal/config",
 		"internal/device",
 		"internal/jigsaw", "internal/nn", "internal/numbers", "internal/photo", "internal/photonet",
-		"internal/proposal", "internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
+		"internal/proposal", "internal/puzzle", "internal/safetensors", "internal/seed", "internal/svm",
+		"internal/tiles", "internal/train",
 		"internal/voc",
 	},
 	"internal/proposal": {"internal/seed"},
@@ -184,7 +193,7 @@ var mayImport = map[string][]string{
 	"examples/network": {".", "network", "sample", "segment", "volume", "volume/phantom", "volume/prepared"},
 
 	"scripts/changelog": {},
-	"scripts/comments":  {},
+	"scripts/columns":   {},
 	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/fuzz":      {},
 	"scripts/help":      {},
@@ -204,7 +213,8 @@ var guest = []string{".", "sample", "volume", "internal/backbone", "internal/bac
 
 // everybodys are the rooms that all others may import.
 var everybodys = []string{
-	"internal/atomicfile", "internal/hint", "internal/memory", "internal/numbers", "internal/safetext", "internal/smallfile",
+	"internal/atomicfile", "internal/hint", "internal/memory", "internal/numbers", "internal/safetext",
+	"internal/smallfile",
 	"internal/standin",
 }
 
@@ -242,7 +252,10 @@ func TestImportsGoOneWay(t *testing.T) {
 		if inner, _, ok := strings.Cut(room, "/internal/"); ok && !known {
 			allowed, known = append(mayImport[inner], inner), true
 		}
-		free := slices.ContainsFunc(mayEverything, func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) })
+		free := slices.ContainsFunc(
+			mayEverything,
+			func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) },
+		)
 		generator := strings.HasPrefix(room, "internal/device/cpu/") || room == "internal/photo/asm" ||
 			room == "internal/svm/asm"
 		if !known && !free && !generator {

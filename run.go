@@ -195,7 +195,8 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("%d of the encoder's %d tensors fit the network, less than nine tenths; the others would begin with random values\n  %v", e.Fit, e.Of, e.Loaded)
+	return fmt.Sprintf("%d of the encoder's %d tensors fit the network, less than nine tenths; the "+
+		"others would begin with random values\n  %v", e.Fit, e.Of, e.Loaded)
 }
 
 // shorten lists names, the middle of long lists left out.
@@ -250,7 +251,8 @@ func (e *DivergedError) Error() string {
 	if e.Path != "" {
 		kept = "the last good checkpoint is " + e.Path
 	}
-	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate, or clip the gradient at a smaller norm",
+	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning "+
+		"rate, or clip the gradient at a smaller norm",
 		e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
 }
 
@@ -270,6 +272,8 @@ func (e *VanishedError) Error() string {
 	if e.Path != "" {
 		kept = "the last checkpoint, " + e.Path + ", may be no better"
 	}
-	return fmt.Sprintf("since step %d the gradient of %.4g %% of the parameters is exactly 0, and the loss %.4g: the network has stopped learning, most likely because its ReLUs are 0 for every input; %s: begin again in another folder with a lower learning rate than %g (train.lr, --lr) or a longer warm-up",
+	return fmt.Sprintf("since step %d the gradient of %.4g %% of the parameters is exactly 0, and the loss %.4g: the "+
+		"network has stopped learning, most likely because its ReLUs are 0 for every input; %s: begin again in "+
+		"another folder with a lower learning rate than %g (train.lr, --lr) or a longer warm-up",
 		e.Since, 100*e.Share, e.Loss, kept, e.Rate)
 }

@@ -74,7 +74,8 @@ func TestSmallFilesAreReadWithALimit(t *testing.T) {
 			case "os.Open", "os.OpenFile":
 				found[path] = true
 				if opens[path] == "" {
-					t.Errorf("%s calls %s: read what is small with smallfile.Read, or say in smallfiles_test.go what it is", path, call)
+					t.Errorf("%s calls %s: read what is small with "+
+						"smallfile.Read, or say in smallfiles_test.go what it is", path, call)
 				}
 			}
 		}

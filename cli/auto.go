@@ -31,24 +31,28 @@ func newAuto() *cobra.Command {
 	o := &autoOptions{Hours: defaultHours, Machine: defaultDevice()}
 	var out string
 	var resume bool
-	cmd := verb("auto SCANS... | PREPARED",
+	cmd := verb(
+		"auto SCANS... | PREPARED",
 		"The whole job on your scans within a time: from scans to networks that predict",
-		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where there is time, fine-tunes a
-network for each fold, and puts the networks into one folder, which predict takes; then it lists the label maps that
-look doubtful, and writes a report. Where the time is short there are two networks: one that leaves out a fold, and one
-of all labelled scans.
+		`Looks at the scans, prepares them, plans for this machine and this time, pretrains where there
+is time, fine-tunes a network for each fold, and puts the networks into one folder, which predict takes;
+then it lists the label maps that look doubtful, and writes a report. Where the time is short there are
+two networks: one that leaves out a fold, and one of all labelled scans.
 
-Each stage is a command that you could type; commands.sh in the folder has them all, as they make the same bytes. Scans
-that need more to be said about them (--pairs, --structures, --channels and the like) are prepared by hand first: name
-the prepared folder instead.
+Each stage is a command that you could type; commands.sh in the folder has them all, as they make the
+same bytes. Scans that need more to be said about them (--pairs, --structures, --channels and the like)
+are prepared by hand first: name the prepared folder instead.
 
-How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and stops, and says
-what can be used already; the same command, or --resume, goes on from there.`,
+How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and
+stops, and says what can be used already; the same command, or --resume, goes on from there.`,
 		`  voxsaw auto scans --out runs/auto --hours 3
   voxsaw auto --resume --out runs/auto`,
-		cobra.ArbitraryArgs, o, func(cmd *cobra.Command, args []string) error {
+		cobra.ArbitraryArgs,
+		o,
+		func(cmd *cobra.Command, args []string) error {
 			return runAuto(cmd, *o, out, resume, args)
-		})
+		},
+	)
 	cmd.Flags().StringVar(&out, "out", "", "folder of the job: prepared cases, plan, runs, model, report")
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the job in the folder; its scans and its hours lie there")
 	return cmd
@@ -79,7 +83,11 @@ func runAuto(cmd *cobra.Command, o autoOptions, out string, resume bool, scans [
 		}
 	case len(scans) > 0:
 	case resume:
-		return withHint(usagef("%s holds no job to go on with", out), "voxsaw auto SCANS --out %s begins one", hint.Word(out))
+		return withHint(
+			usagef("%s holds no job to go on with", out),
+			"voxsaw auto SCANS --out %s begins one",
+			hint.Word(out),
+		)
 	default:
 		return withHint(usagef("no scans"), "voxsaw auto SCANS --out %s", hint.Word(out))
 	}

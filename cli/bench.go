@@ -38,8 +38,9 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Time training steps, inference, convolutions, the solver and reading",
-		Long: `Times the same work as a peer in another framework, so that both can be run one after the other and their lines compared:
-median and minimum seconds of a step, its arithmetic (that of direct convolution), peak memory.`,
+		Long: `Times the same work as a peer in another framework, so that both can be run one after the
+other and their lines compared: median and minimum seconds of a step, its arithmetic (that of direct
+convolution), peak memory.`,
 		Example: `  voxsaw bench segment --crop 96 --norm instance
   voxsaw bench pretrain --grid 3 --batch 1
   voxsaw bench infer --crop 96 --profile
@@ -282,8 +283,10 @@ func writeProfile(w io.Writer, p *bench.Profile) error {
 	return terminal.Table(w, terminal.TableData{
 		Title: "Kinds of kernels", Header: header, Right: right, Rows: rows(p.Kinds),
 		Notes: []string{
-			fmt.Sprintf("%.1f %% of a step of %.1f ms is accounted for; the rest is the host's work between the kernels", 100*p.Accounted(), 1e3*p.Seconds),
-			"GFLOP/s counts the arithmetic of direct convolution; GB/s counts every operand as read or written once, the optimiser's values and velocities twice",
+			fmt.Sprintf("%.1f %% of a step of %.1f ms is accounted for; the "+
+				"rest is the host's work between the kernels", 100*p.Accounted(), 1e3*p.Seconds),
+			"GFLOP/s counts the arithmetic of direct convolution; GB/s counts every operand as read or written once, " +
+				"the optimiser's values and velocities twice",
 		},
 	})
 }

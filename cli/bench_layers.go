@@ -22,12 +22,19 @@ type layersOptions struct {
 
 func newBenchLayers() *cobra.Command {
 	o := &layersOptions{workload: defaultWorkload(), Machine: defaultDevice()}
-	return verb("layers", "Every different convolution of a network, and what bounds it",
-		`Times the kernels of each convolution (its outputs, the gradient of its inputs, that of its weights) and compares them with what the machine can do at most,
-which is measured first: multiply-adds a second, and bytes a second from the second-level cache and from memory. For each of the three it tells how long the
-kernel would take if it did nothing else. The longest of these is the bound; together they are what a kernel can reach that does one after the other.`,
-		"  voxsaw bench layers --crop 96x96x96", cobra.NoArgs, o,
-		func(cmd *cobra.Command, _ []string) error { return runBenchLayers(cmd, *o) })
+	return verb(
+		"layers",
+		"Every different convolution of a network, and what bounds it",
+		`Times the kernels of each convolution (its outputs, the gradient of its inputs, that of its
+weights) and compares them with what the machine can do at most, which is measured first: multiply-adds a
+second, and bytes a second from the second-level cache and from memory. For each of the three it tells
+how long the kernel would take if it did nothing else. The longest of these is the bound; together they
+are what a kernel can reach that does one after the other.`,
+		"  voxsaw bench layers --crop 96x96x96",
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runBenchLayers(cmd, *o) },
+	)
 }
 
 // layerLine is one kernel of a convolution.
@@ -126,7 +133,8 @@ func writeLayers(w io.Writer, device string, c cpu.Ceilings, lines []layerLine) 
 		Notes: []string{
 			fmt.Sprintf("ceilings: %.0f GFLOP/s of multiply-adds, %.0f GB/s from L2, %.0f from L3, %.0f from memory",
 				c.FMA/1e9, c.L2/1e9, c.L3/1e9, c.Memory/1e9),
-			"direct: the arithmetic of direct convolution; multiplied: what the algorithm's matrix products do, its transforms not counted",
+			"direct: the arithmetic of direct convolution; multiplied: what the algorithm's " +
+				"matrix products do, its transforms not counted",
 		},
 	}
 	for _, l := range lines {

@@ -34,21 +34,28 @@ type compareOptions struct {
 
 func newCompare() *cobra.Command {
 	o := &compareOptions{Metric: "dsc"}
-	return verb("compare [NAME=]SCORES.csv...",
+	return verb(
+		"compare [NAME=]SCORES.csv...",
 		"Compare the runs of one experiment, or of several, by their scores alone",
-		`Compares initialisations over pairs of runs of the same fold, share of the training cases and seed: differences with their intervals, p by Holm,
-a mixed model, and what changes with more labelled cases and between experiments; in the report of --out also ranks, other measures, structures and learning
-curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
-of a study in folders of their own, or scores that another program has made.
+		`Compares initialisations over pairs of runs of the same fold, share of the training cases and
+seed: differences with their intervals, p by Holm, a mixed model, and what changes with more labelled
+cases and between experiments; in the report of --out also ranks, other measures, structures and learning
+curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of
+an experiment: runs of several machines, parts of a study in folders of their own, or scores that another
+program has made.
 
-NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. Of several named experiments, each is compared
-with that of the baseline. A run that two files have with the same scores counts once; with other scores it is refused.
+NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name
+apart. Of several named experiments, each is compared with that of the baseline. A run that two files
+have with the same scores counts once; with other scores it is refused.
 
 Any table with the columns initialisation, fold, fraction, seed, case, label and dsc will do.`,
 		`  voxsaw compare runs/study/scores.csv --baseline scratch
   voxsaw compare part1/scores.csv part2/scores.csv --out compared
   voxsaw compare short=runs/short long=runs/long --baseline short/scratch --only long/scratch`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runCompare(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runCompare(cmd, *o, args) },
+	)
 }
 
 // readStudies reads the files of the command line. spare is asked about their paths first.
@@ -60,7 +67,8 @@ func readStudies(args []string, spare func(paths []string) error) (s experiment.
 			return s, nil, usagef("%q names no file", arg)
 		}
 		if strings.Contains(name, "/") {
-			return s, nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations",
+			return s, nil, withHint(usagef("the name %q has a slash, which "+
+				"stands between a name and its initialisations",
 				name), "give the experiment a name without one: NAME=%s", path)
 		}
 		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
@@ -132,11 +140,13 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	notes := slices.Concat(studies.Notes, tests, scored.Warnings())
 	if len(left) > 0 {
 		notes = append(notes,
-			fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
+			fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right "+
+				"where they were chosen before anybody looked", list(left)))
 	}
 	if len(alone) > 0 {
 		notes = append(notes,
-			fmt.Sprintf("not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline))
+			fmt.Sprintf("not compared: no run of %s has one of %s of the same "+
+				"fold, share of the training cases and seed", list(alone), scored.Baseline))
 	}
 	for _, note := range notes {
 		say(cmd.ErrOrStderr(), "WARNING: %s", note)
@@ -263,7 +273,10 @@ func (o compareOptions) choose(s *experiment.Scored) (left []string, err error) 
 	if len(o.Only) == 0 {
 		return nil, nil
 	}
-	left = slices.DeleteFunc(there, func(name string) bool { return name == s.Baseline || slices.Contains(o.Only, name) })
+	left = slices.DeleteFunc(
+		there,
+		func(name string) bool { return name == s.Baseline || slices.Contains(o.Only, name) },
+	)
 	s.Runs = slices.DeleteFunc(s.Runs, func(r eval.Trial) bool { return slices.Contains(left, r.Initialisation) })
 	return left, nil
 }
@@ -305,7 +318,8 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 		}
 		if !found {
 			notes = append(notes,
-				fmt.Sprintf("%s: no learning curve of a run that is compared: a name before it must be that of its scores", path))
+				fmt.Sprintf("%s: no learning curve of a run that is compared: a "+
+					"name before it must be that of its scores", path))
 		}
 	}
 	return all, notes, nil

@@ -44,13 +44,15 @@ func newConvert() *cobra.Command {
 that is what is written, as predictions use it.
 
 monai: a safetensors file for monai.networks.nets.VNet, of networks of --preset monai --norm batch;
-load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorch's counts of batches are left out, which it fills with zeros.
+load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorch's counts of batches are
+left out, which it fills with zeros.
 
-nnunet: a folder of nnUNet_results, which nnUNetv2_predict runs, of networks that nnU-Net planned (finetune --plans) and of --network resenc.
-Scans must have been prepared as nnU-Net can prepare them; what it does in another way is told.
+nnunet: a folder of nnUNet_results, which nnUNetv2_predict runs, of networks that nnU-Net planned
+(finetune --plans) and of --network resenc. Scans must have been prepared as nnU-Net can prepare them;
+what it does in another way is told.
 
-nnunet-pretrained: one file of such a network, pretrained or fine-tuned, for nnUNetv2_train -pretrained_weights
-and for nnUNetv2_train_pretrained.`,
+nnunet-pretrained: one file of such a network, pretrained or fine-tuned, for nnUNetv2_train
+-pretrained_weights and for nnUNetv2_train_pretrained.`,
 		`  voxsaw convert runs/organs --to monai --out vnet.safetensors
   voxsaw convert runs/organs --to nnunet --out nnUNet_results/Dataset001_Organs/nnUNetTrainer__nnUNetPlans__3d_fullres
   voxsaw convert runs/puzzles --to nnunet-pretrained --out puzzles.pth`,
@@ -193,13 +195,17 @@ func convertToNNUNet(cmd *cobra.Command, path, out string) error {
 	for a, n := range c.Crop {
 		least[a] = math.Ceil(float64(n) * how.Spacing[a])
 	}
-	others = append(others, fmt.Sprintf("a scan of less than %gx%gx%g mm, the window, is padded by 0 in nnU-Net, and by air in voxsaw predict: much of its label map may differ",
+	others = append(others, fmt.Sprintf("a scan of less than %gx%gx%g mm, the window, is padded by 0 in nnU-Net, and "+
+		"by air in voxsaw predict: much of its label map may differ",
 		least[0], least[1], least[2]))
 	for _, other := range append(others, otherLabels(c, d.Largest)...) {
 		say(stderr, "WARNING: %s", other)
 	}
-	say(stderr, "WARNING: nnU-Net's label maps have other borders than those of voxsaw predict with the checkpoint: it averages logits, and resamples in its own way; voxsaw predict --checkpoint %s makes the label maps of nnU-Net, to see them first", hint.Word(out))
-	say(stderr, "nnUNetv2_predict_from_modelfolder -m %s -f 0 predicts with it; nnUNetv2_predict, where its folder is nnUNet_results/DatasetXXX_NAME/nnUNetTrainer__PLANS__CONFIGURATION", out)
+	say(stderr, "WARNING: nnU-Net's label maps have other borders than those of voxsaw predict with the "+
+		"checkpoint: it averages logits, and resamples in its own way; voxsaw predict --checkpoint %s makes the "+
+		"label maps of nnU-Net, to see them first", hint.Word(out))
+	say(stderr, "nnUNetv2_predict_from_modelfolder -m %s -f 0 predicts with it; nnUNetv2_predict, where its folder "+
+		"is nnUNet_results/DatasetXXX_NAME/nnUNetTrainer__PLANS__CONFIGURATION", out)
 	return nil
 }
 
@@ -216,7 +222,8 @@ func otherLabels(c segment.Config, largest string) (lines []string) {
 			safetext.List(renumbered))
 	}
 	if largest != "" {
-		lines = append(lines, fmt.Sprintf("voxsaw predict keeps the largest connected component alone of %s, and nnUNetv2_predict keeps all",
+		lines = append(lines, fmt.Sprintf("voxsaw predict keeps the largest connected component "+
+			"alone of %s, and nnUNetv2_predict keeps all",
 			c.DescribeLabels(largest)))
 	}
 	return lines
@@ -266,7 +273,8 @@ func convertToPretrained(cmd *cobra.Command, path, out string) error {
 			numbers.Count(drawn, "tensor"))
 	}
 	say(stderr, "a %s: %s; heads are left out", s.Describe(), decoder)
-	say(stderr, "it learnt from scans of the axes %s at %s, %s: nnU-Net prepares its own by its plans, so pretrain on what voxsaw prepare --plans has made by these",
+	say(stderr, "it learnt from scans of the axes %s at %s, %s: nnU-Net prepares its own by its plans, so pretrain "+
+		"on what voxsaw prepare --plans has made by these",
 		how.Axcodes, volume.SpacingText(how.Spacing), how.DescribeIntensities())
 	say(stderr, "nnUNetv2_train DATASET CONFIGURATION FOLD -p PLANS -pretrained_weights %s", out)
 	return nil

@@ -26,32 +26,40 @@ func newCrossval() *cobra.Command {
 	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
 	f := studyFlags{of: "experiment", printed: "the table, or the plan,",
 		plans: "list the trials, who trains, who tests and who pretrains, and stop"}
-	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
-		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
-fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, difference to scratch run by run with
-its interval) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
+	cmd := verb(
+		"crossval",
+		"Run a whole experiment: folds x fractions x initialisations x seeds",
+		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the
+training cases, initialisation and seed a fine-tuning run, predictions of the test cases and their
+scores. It ends in the table (mean ± sd, difference to scratch run by run with its interval) and a
+report. Encoders are pretrained on the way, on cases that the fold does not test on.
 
-Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds, fractions, seeds and
-initialisations; anything else is another experiment, in a folder of its own.
+Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds,
+fractions, seeds and initialisations; anything else is another experiment, in a folder of its own.
 
-Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
-work on. With --ranks 4 the four ranks of an MPI job carry out each trial together: mpirun -n 4 voxsaw crossval ... --ranks 4.
+Run it several times at once, on one machine or on many that share the folder: each process takes the
+next trial that no other is at work on. With --ranks 4 the four ranks of an MPI job carry out each trial
+together: mpirun -n 4 voxsaw crossval ... --ranks 4.
 
---write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each. With --ranks, trials of so many
-ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator for each trial.
+--write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each.
+With --ranks, trials of so many ranks: srun in each task of the array, or an MPIJob of Kubeflow's
+mpi-operator for each trial.
 
---data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table3.yaml: what is there, prepared or as published, what is
-missing, and how long all will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared, unless --plan asks for the
-plan alone.
+--data-root FOLDER looks for the data sets of a plan with a section sources, such as
+configs/paper-table3.yaml: what is there, prepared or as published, what is missing, and how long all
+will take. Without --out that is all. What is missing stops the command; what is not prepared is
+prepared, unless --plan asks for the plan alone.
 
-Without any size, those of all trainings are planned for the data and this machine, an hour for each: docs/planning.md.
-A study.yaml, of which every key but data may be left out:
+Without any size, those of all trainings are planned for the data and this machine, an hour for each:
+docs/planning.md. A study.yaml, of which every key but data may be left out:
 
 `+exampleStudy,
 		`  voxsaw crossval --config study.yaml --plan
   voxsaw crossval --config study.yaml --out runs/study
   voxsaw crossval --config configs/paper-table3.yaml --data-root /data`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error {
 			if err := f.where(); err != nil {
 				return err
 			}
@@ -59,7 +67,8 @@ A study.yaml, of which every key but data may be left out:
 				return err
 			}
 			return runCrossval(cmd, o, f)
-		})
+		},
+	)
 	f.bind(cmd)
 	return cmd
 }
@@ -225,8 +234,8 @@ func costTable(costs []experiment.Cost) terminal.TableData {
 		}
 		t.Rows = append(t.Rows, append(row, teraflops(sum), teraflops(c.FLOPs[experiment.OfTesting])))
 	}
-	t.Notes = []string{"of the trial with the most scans to predict; an encoder is counted in full, though trials may " +
-		"share it, fine-tuning with all networks and teachers of a run. Validations are not counted"}
+	t.Notes = []string{"of the trial with the most scans to predict; an encoder is counted in full, though trials " +
+		"may share it, fine-tuning with all networks and teachers of a run. Validations are not counted"}
 	return t
 }
 

@@ -23,7 +23,8 @@ func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
 		fmt.Errorf("trial a: %w", &voxsaw.InterruptedError{Path: "last.safetensors", Step: 3, Cause: context.Canceled}),
 	} {
 		got := explainStudy(err)
-		if _, hint := complaint(got); hint != "the same command goes on from there" || !errors.Is(got, context.Canceled) {
+		if _, hint := complaint(got); hint != "the same command goes on from there" ||
+			!errors.Is(got, context.Canceled) {
 			t.Errorf("%v: hint %q", err, hint)
 		}
 	}

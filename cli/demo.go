@@ -22,13 +22,19 @@ type demoOptions struct {
 
 func newDemo() *cobra.Command {
 	o := &demoOptions{Machine: defaultDevice()}
-	cmd := verb("demo", "The whole job on made-up patients: prepare, pretrain, fine-tune, predict, evaluate",
-		`Makes CT scans of patients who do not exist, a few of them labelled, and does with them what the other commands do with real ones: prepare, pretrain
-an encoder on 3x3x3 puzzles, solve a puzzle, fine-tune from scratch and from that encoder, predict, evaluate. Prints the table and writes a
-report with pictures and curves. Needs nothing but the program.`,
+	cmd := verb(
+		"demo",
+		"The whole job on made-up patients: prepare, pretrain, fine-tune, predict, evaluate",
+		`Makes CT scans of patients who do not exist, a few of them labelled, and does with them what the
+other commands do with real ones: prepare, pretrain an encoder on 3x3x3 puzzles, solve a puzzle,
+fine-tune from scratch and from that encoder, predict, evaluate. Prints the table and writes a report
+with pictures and curves. Needs nothing but the program.`,
 		`  voxsaw demo
   voxsaw demo --quick --out /tmp/demo`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return explainStudy(runDemo(cmd, *o)) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return explainStudy(runDemo(cmd, *o)) },
+	)
 	cmd.Annotations = map[string]string{asSaved: "yes"}
 	return cmd
 }

@@ -39,17 +39,24 @@ type doctorOptions struct {
 func newDoctor() *cobra.Command {
 	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip,
 		Machine: defaultDevice()}
-	cmd := verb("doctor", "Say what this machine offers and what would make it faster",
-		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.
+	cmd := verb(
+		"doctor",
+		"Say what this machine offers and what would make it faster",
+		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a
+training step takes: what there is when most is in memory, and what is computed again rather than kept.
 
-With --data it times a few steps of voxsaw pretrain and, where there are labels, of voxsaw finetune, with their own settings but for what the flags say, and tells
-how many steps fit into the hours that there are, and what would make more fit.
+With --data it times a few steps of voxsaw pretrain and, where there are labels, of voxsaw finetune, with
+their own settings but for what the flags say, and tells how many steps fit into the hours that there
+are, and what would make more fit.
 
 Started as several ranks, as by mpirun -n 4 voxsaw doctor, it tells of each, and how fast they sum.`,
 		`  voxsaw doctor --crop 96x96x64
   voxsaw doctor --data prepared --hours 3
   voxsaw doctor --crop 160 --memory 2.5`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, *o) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, *o) },
+	)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
@@ -150,7 +157,8 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	d.Advice = advice(d)
 	if o.Data == "" {
 		d.Advice = append(d.Advice,
-			"with --data FOLDER of prepared cases, a few steps of each training are timed, and --hours says how many fit")
+			"with --data FOLDER of prepared cases, a few steps of each training "+
+				"are timed, and --hours says how many fit")
 	}
 	if j := jobOf(cmd.Context()); j.world != nil {
 		if o.Data != "" {
@@ -174,7 +182,10 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	rows := [][]string{
 		{"version", d.Version}, {"system", d.System}, {"processor", d.Device},
-		{"cores", fmt.Sprintf("%d, %s in use", d.Cores, numbers.Count(d.Threads, "thread"))}, {"memory available", memory},
+		{
+			"cores",
+			fmt.Sprintf("%d, %s in use", d.Cores, numbers.Count(d.Threads, "thread")),
+		}, {"memory available", memory},
 		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps,

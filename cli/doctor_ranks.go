@@ -90,7 +90,8 @@ func timedSum(w *mpi.World, n, rounds int) (time.Duration, error) {
 // print writes the ranks as a table.
 func (d *rankDiagnosis) print(w io.Writer) error {
 	t := terminal.TableData{
-		Title: fmt.Sprintf("%d ranks, %s: a sum of one number takes %.1f us, one of %s %.2f GB/s of each rank's numbers",
+		Title: fmt.Sprintf("%d ranks, %s: a sum of one number takes %.1f us, "+
+			"one of %s %.2f GB/s of each rank's numbers",
 			len(d.Ranks), d.Library, 1e6*d.Latency, terminal.Bytes(rateBytes), d.Rate/1e9),
 		Header: []string{"rank", "host", "process", "cores", "memory", "device"},
 		Right:  []bool{true, false, true, true, true, false},

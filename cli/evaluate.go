@@ -44,17 +44,23 @@ type evaluateOptions struct {
 }
 
 func newEvaluate() *cobra.Command {
-	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions(), Missing: pairing.MissingIsError}
+	o := &evaluateOptions{
+		Metrics: eval.DefaultOptions(),
+		Read:    dataset.DefaultReadOptions(),
+		Missing: pairing.MissingIsError,
+	}
 	cmd := verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
-		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
-distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
-PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, DICOM SEG objects,
-or RT structure sets. RT structure sets, and SEG objects on both sides, need the series that they refer to: --scans.
-REFERENCES may be a data set in any layout that prepare reads (labels beside their scans, a file for each organ, BIDS, nnU-Net, ...): predictions
-have the names of its cases, as predict writes them. A folder with a mask for each structure of one case, such as TotalSegmentator's
-segmentations/, is one label map. --pairs says what belongs together where names do not.
-Labels go by their names where both sides have them, in the file or in a dataset.json; otherwise by their numbers.
-A reference without a prediction is an error, unless --missing says that it is to be counted as missed, or left out.`,
+		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of
+the Hausdorff distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice
+(NSD) at a tolerance, volumes. PREDICTIONS and REFERENCES are two files, or two folders whose files have
+the same names: NIfTI, DICOM SEG objects, or RT structure sets. RT structure sets, and SEG objects on
+both sides, need the series that they refer to: --scans. REFERENCES may be a data set in any layout that
+prepare reads (labels beside their scans, a file for each organ, BIDS, nnU-Net, ...): predictions have
+the names of its cases, as predict writes them. A folder with a mask for each structure of one case, such
+as TotalSegmentator's segmentations/, is one label map. --pairs says what belongs together where names do
+not. Labels go by their names where both sides have them, in the file or in a dataset.json; otherwise by
+their numbers. A reference without a prediction is an error, unless --missing says that it is to be
+counted as missed, or left out.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores
   voxsaw evaluate predictions/ TotalSegmentator/
   voxsaw evaluate predictions/s0011.nii.gz s0011/segmentations`,
@@ -189,7 +195,10 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 		return err
 	}
 	writers := []func(io.Writer) error{
-		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
+		perCase.CSV, perCase.JSON, func(w io.Writer) error {
+			return errors.Join(perLabel.Markdown(w),
+				perCase.Markdown(w))
+		}, page.HTML,
 	}
 	var failed []error // one file that cannot be made does not keep the others from it
 	var parts []atomicfile.Part

@@ -213,7 +213,8 @@ func TestSayNotesCount(t *testing.T) {
 	for n := range 42 {
 		notes = append(notes, fmt.Sprint("note ", n))
 	}
-	for n, want := range map[int]string{41: "and 1 more such line: X shows all\n", 42: "and 2 more such lines: X shows all\n"} {
+	for n, want := range map[int]string{41: "and 1 more such line: X shows all\n",
+		42: "and 2 more such lines: X shows all\n"} {
 		var said strings.Builder
 		if sayNotes(&said, notes[:n], "X"); !strings.HasSuffix(said.String(), want) {
 			t.Errorf("%d notes: %q", n, said.String())

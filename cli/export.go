@@ -39,15 +39,22 @@ type exportOptions struct {
 func newExport() *cobra.Command {
 	o := &exportOptions{To: "nnunet", Names: export.NamesNumbered, Folds: 5, Read: dataset.DefaultReadOptions()}
 	o.Read.Shear = nifti.ShearResample // SimpleITK, by which nnU-Net reads, takes no others
-	return verb("export SCANS...", "Hand a data set over to nnU-Net: its raw folder, of whatever prepare reads",
-		`Writes a data set as nnU-Net v2 wants it: imagesTr/CASE_0000.nii.gz (a file for each channel), labelsTr/CASE.nii.gz, dataset.json, and
-splits_final.json with whole patients in a fold, which nnU-Net looks for in nnUNet_preprocessed/DATASET. Scans without labels
-go to imagesTs, and so do labelled ones that the data set holds back for testing, with their labels in labelsTs. SCANS are what prepare reads: NIfTI, NRRD and MetaImage in any layout, DICOM series with SEG or RTSTRUCT.
-Voxels and values stay; labels get the numbers 1, 2, ... in their order, one that is called ignore the highest.
-Files are called case_0001 and so on: names.csv says which scan is which case, and stays with you.`,
+	return verb(
+		"export SCANS...",
+		"Hand a data set over to nnU-Net: its raw folder, of whatever prepare reads",
+		`Writes a data set as nnU-Net v2 wants it: imagesTr/CASE_0000.nii.gz (a file for each channel),
+labelsTr/CASE.nii.gz, dataset.json, and splits_final.json with whole patients in a fold, which nnU-Net
+looks for in nnUNet_preprocessed/DATASET. Scans without labels go to imagesTs, and so do labelled ones
+that the data set holds back for testing, with their labels in labelsTs. SCANS are what prepare reads:
+NIfTI, NRRD and MetaImage in any layout, DICOM series with SEG or RTSTRUCT. Voxels and values stay;
+labels get the numbers 1, 2, ... in their order, one that is called ignore the highest. Files are called
+case_0001 and so on: names.csv says which scan is which case, and stays with you.`,
 		`  voxsaw export SCANS --out nnUNet_raw/Dataset001_Organs
   voxsaw export SCANS --out nnUNet_raw/Dataset002_Tumour --regions whole=edema+tumour,core=tumour`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runExport(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runExport(cmd, *o, args) },
+	)
 }
 
 func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
@@ -97,7 +104,11 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	var broken *export.CaseError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return withHint(err, "%s is no data set yet, for it has no dataset.json: the same command writes it anew", o.Out)
+		return withHint(
+			err,
+			"%s is no data set yet, for it has no dataset.json: the same command writes it anew",
+			o.Out,
+		)
 	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then the same command writes %s anew", o.Out)
 	case errors.As(err, &broken):
@@ -114,7 +125,8 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 		say(stderr, "%s", note)
 	}
 	if name := filepath.Base(o.Out); !ofNNUNet.MatchString(name) {
-		say(stderr, "nnU-Net finds data sets by the names of their folders, such as Dataset001_Organs: call %s so before",
+		say(stderr, "nnU-Net finds data sets by the names of their folders, "+
+			"such as Dataset001_Organs: call %s so before",
 			name)
 	}
 	var names []string
@@ -125,8 +137,19 @@ func runExport(cmd *cobra.Command, o exportOptions, roots []string) error {
 	if s.HeldBack > 0 {
 		held = fmt.Sprintf(", %d held back for testing", s.HeldBack)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s with labels, %d without%s; channels %s; labels %s\n", o.Out,
-		numbers.Count(s.Labelled, "case"), s.Unlabelled, held, strings.Join(s.Channels, ", "), strings.Join(names, ", "))
+	_, err = fmt.Fprintf(
+		cmd.OutOrStdout(),
+		"%s: %s with labels, %d without%s; channels %s; labels %s\n",
+		o.Out,
+		numbers.Count(
+			s.Labelled,
+			"case",
+		),
+		s.Unlabelled,
+		held,
+		strings.Join(s.Channels, ", "),
+		strings.Join(names, ", "),
+	)
 	return err
 }
 

@@ -41,27 +41,33 @@ func newFinetune() *cobra.Command {
 		Machine: defaultDevice()}
 	o, run := &finetuneOptions{}, &runFlags{}
 	*o = defaults
-	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
-		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
-as there, but for what flags and --config say, and what was loaded is told, what was not and why. --load encoder
-takes its encoder alone; a pretext task that trains the decoder, too, gives both without it. A safetensors file of another program does not say
-what it is of: the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset monai --channels 16 for those of MONAI's VNet
-or of vnet.pytorch. A model of nnU-Net (its folder, or a .pth file) brings the network of its plans.json, and
-begins with a head for the labels of the data. The held-out cases (--fold of --folds, or a share) are validated
-on; last.safetensors and
-best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
+	cmd := verb(
+		"finetune",
+		"Train a network to segment, from a pretrained encoder or from scratch",
+		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of
+a checkpoint: the network is built as there, but for what flags and --config say, and what was loaded is
+told, what was not and why. --load encoder takes its encoder alone; a pretext task that trains the
+decoder, too, gives both without it. A safetensors file of another program does not say what it is of:
+the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset
+monai --channels 16 for those of MONAI's VNet or of vnet.pytorch. A model of nnU-Net (its folder, or a
+.pth file) brings the network of its plans.json, and begins with a head for the labels of the data. The
+held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and best.safetensors
+are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:
 docs/planning.md.
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
   voxsaw finetune --resume --out runs/organs`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error {
 			if err := o.begin(cmd, *run, defaults, o); err != nil {
 				return err
 			}
 			return runFinetune(cmd, *o, *run)
-		})
+		},
+	)
 	run.bind(cmd)
 	run.local.bind(cmd)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
@@ -118,7 +124,8 @@ func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finet
 func checkChanges(cmd *cobra.Command, path string, there, now voxsaw.Network) error {
 	if a, b := cmp.Or(there.Kind, backbone.Default), cmp.Or(now.Kind, backbone.Default); a != b {
 		return withHint(usagef("%s is of network %s, whose weights do not fit network %s", path, a, b),
-			"leave --network out to build the network of the checkpoint; or name a checkpoint of %s; or leave --init out", b)
+			"leave --network out to build the network of the checkpoint; or "+
+				"name a checkpoint of %s; or leave --init out", b)
 	}
 	_, err := backbone.Resolve(now)
 	if err == nil {
@@ -308,7 +315,8 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	if d, err := checkpoint.Read(train.Last(run.out)); err == nil && d.Largest != "" {
 		lines = append(lines,
-			fmt.Sprintf("predictions keep the largest connected component alone of %s: that raised their DSC on the held-out cases (voxsaw predict --components all keeps all)", o.Config.DescribeLabels(d.Largest)))
+			fmt.Sprintf("predictions keep the largest connected component alone of %s: that raised their DSC on the "+
+				"held-out cases (voxsaw predict --components all keeps all)", o.Config.DescribeLabels(d.Largest)))
 	}
 	for _, note := range summary.Validation.Notes {
 		say(stderr, "WARNING: %s", note)

@@ -19,7 +19,8 @@ func checkSelection(cmd *cobra.Command, s *dataset.Selection) error {
 	splits, share := settingOf(cmd, "splits"), settingOf(cmd, "hold-out")
 	if s.Fold == 0 && foldZero(cmd) {
 		return withHint(usagef("fold 0: folds are counted from 1 here"),
-			"nnU-Net's fold 0 is --fold 1, its fold all is --hold-out 0; leave the fold out to hold out a share of the patients (--hold-out)")
+			"nnU-Net's fold 0 is --fold 1, its fold all is --hold-out 0; leave the fold out to hold "+
+				"out a share of the patients (--hold-out)")
 	}
 	if err := checkSplits(splits, folds, scheme); err != nil {
 		return err

@@ -37,12 +37,18 @@ type inspectOptions struct {
 
 func newInspect() *cobra.Command {
 	o := &inspectOptions{LabelsBy: dataset.LabelsByHeader}
-	return verb("inspect PATH...", "Say what scans are there, and what is wrong with them",
-		`Reads every NIfTI file and DICOM series at the paths and says what they are: format, shape, spacing, orientation, range of values, labels with
-voxel counts. Problems come first. Nothing about a patient is printed. The exit code is 1 where a scan cannot be read; other problems are told alone.`,
+	return verb(
+		"inspect PATH...",
+		"Say what scans are there, and what is wrong with them",
+		`Reads every NIfTI file and DICOM series at the paths and says what they are: format, shape,
+spacing, orientation, range of values, labels with voxel counts. Problems come first. Nothing about a
+patient is printed. The exit code is 1 where a scan cannot be read; other problems are told alone.`,
 		`  voxsaw inspect Task07_Pancreas/
   voxsaw inspect --json scan.nii.gz | jq '.[0].spacing'`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runInspect(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runInspect(cmd, *o, args) },
+	)
 }
 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
@@ -102,7 +108,8 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 			}
 		}
 		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")),
-			"NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any other name")
+			"NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or "+
+				".mhd; DICOM files may have any other name")
 	}
 	err = printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 	sayFlags(cmd, entries, notes)

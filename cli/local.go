@@ -14,9 +14,11 @@ type localFlags struct {
 
 func (l *localFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.folder, "local", "",
-		"folder on this machine's own disk for copies of prepared cases or photographs, each made when it is first read: for data on a disk that many machines share")
+		"folder on this machine's own disk for copies of prepared cases or photographs, each made when it is first "+
+			"read: for data on a disk that many machines share")
 	cmd.Flags().Var(&l.size, "local-size",
-		"limit of the copies in --local: 16GiB, 512MiB, or a number of GiB; those of other data give way, and what finds no room is read where it lies; 0: nine tenths of what the disk has free")
+		"limit of the copies in --local: 16GiB, 512MiB, or a number of GiB; those of other data give way, and what "+
+			"finds no room is read where it lies; 0: nine tenths of what the disk has free")
 }
 
 // keep makes the store read local copies, if there is a folder for them, and says where they will

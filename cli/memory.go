@@ -103,7 +103,8 @@ func memoryHint(cmd *cobra.Command, err error) error {
 		for _, name := range []string{"crop", "window", "batch", "channels"} {
 			// channels of plan are names, those of scans; first weights have theirs
 			fixed := name == "channels" && init != nil && init.Changed
-			if f := cmd.Flags().Lookup(name); f != nil && !fixed && !(name == "channels" && f.Value.Type() == "string") {
+			if f := cmd.Flags().Lookup(name); f != nil && !fixed &&
+				!(name == "channels" && f.Value.Type() == "string") {
 				smaller = append(smaller, "--"+name)
 			}
 		}

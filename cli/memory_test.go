@@ -83,7 +83,8 @@ func TestMemoryHint(t *testing.T) {
 		{"predict", nil, "make --window or --batch smaller"},
 		{"plan", []string{"--memory", "1GiB"}, "raise --memory"}, // its --channels are names
 		{"plan", nil, ""},
-		{"finetune", []string{"--init", "run", "--memory", "1GiB"}, "make --crop or --batch smaller, or raise --memory"},
+		{"finetune", []string{"--init", "run", "--memory", "1GiB"}, "make --crop or " +
+			"--batch smaller, or raise --memory"},
 		{"job", []string{"--memory", "1GiB"}, "raise --memory"}, // the sizes are its plan's
 	} {
 		ctx, verb := t.Context(), c.verb

@@ -127,8 +127,9 @@ var elsewhere = map[string]string{
 	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window crop", "patch-size": "crop window",
 	"output": "out", "output-dir": "out", "o": "out",
 	"input": "data", "i": "data", "num-workers": "loaders", "weights": "init checkpoint", "model": "checkpoint init",
-	"ckpt": "checkpoint init", "folds": "fold", "pretrained": "init checkpoint", "pretrained-weights": "init checkpoint",
-	"pretext": "task", "pretext-task": "task", "gpu": "device", "gpus": "device", "pixdim": "spacing",
+	"ckpt": "checkpoint init", "folds": "fold", "pretrained": "init checkpoint",
+	"pretrained-weights": "init checkpoint",
+	"pretext":            "task", "pretext-task": "task", "gpu": "device", "gpus": "device", "pixdim": "spacing",
 	"spatial-size": "crop window", "val-interval": "validate-every", "sw-batch-size": "batch", "amp": "precision",
 }
 

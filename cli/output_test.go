@@ -16,7 +16,8 @@ func TestAdviceIsSaidOnce(t *testing.T) {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"p%d: CT series %d: the largest axial CT of %d series; --series chooses another, --series all takes each",
+				"p%d: CT series %d: the largest axial CT of %d series; --series "+
+					"chooses another, --series all takes each",
 				n,
 				n,
 				n+3,
@@ -33,7 +34,9 @@ func TestAdviceIsSaidOnce(t *testing.T) {
 	notes = append(notes, "a: something else")
 	want = append(
 		want,
-		"masks/0.nii.gz, masks/1.nii.gz, masks/2.nii.gz, masks/3.nii.gz, masks/4.nii.gz, masks/5.nii.gz, masks/6.nii.gz, masks/7.nii.gz and 4 more: passed over: holds labels by its values; --pairs says of which scan",
+		"masks/0.nii.gz, masks/1.nii.gz, masks/2.nii.gz, masks/3.nii.gz, masks/4.nii.gz, "+
+			"masks/5.nii.gz, masks/6.nii.gz, masks/7.nii.gz and 4 more: passed over: holds labels "+
+			"by its values; --pairs says of which scan",
 		"a: something else",
 		"26 of these: --series chooses another, --series all takes each",
 	)

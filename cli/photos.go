@@ -29,8 +29,8 @@ func newPhotos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "2d",
 		Short: "Puzzles on photographs instead of scans",
-		Long: `The same puzzles, solver and training on photographs: any folder of JPEG, PNG, GIF, BMP, WebP or TIFF files, with subfolders as
-classes where there are any.`,
+		Long: `The same puzzles, solver and training on photographs: any folder of JPEG, PNG, GIF, BMP,
+WebP or TIFF files, with subfolders as classes where there are any.`,
 		Example: `  voxsaw 2d prepare PHOTOS --out photos
   voxsaw 2d pretrain --data photos --out runs/photos
   voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
@@ -157,7 +157,8 @@ type photoPrepareOptions struct {
 func newPhotoPrepare() *cobra.Command {
 	o := &photoPrepareOptions{Options: photos.DefaultOptions()}
 	return verb("prepare PHOTOS", "Decode a folder of photographs once, into one size",
-		`Decodes photographs and writes their pixels, at one size, into a folder that training maps into memory.
+		`Decodes photographs and writes their pixels, at one size, into a folder that training maps into
+memory.
 
   ImageNet             train/CLASS/*.JPEG and val/CLASS/*.JPEG, perhaps test
   Tiny ImageNet        the same, with val/val_annotations.txt
@@ -165,9 +166,9 @@ func newPhotoPrepare() *cobra.Command {
   Caltech              CLASS/*.jpg with train.txt and test.txt beside the classes
   anything else        a tree of photographs; subfolders are classes, and a tenth is held out
 
-What a file is, its content says. Files that cannot be read are skipped and named; more than 5 % of them stop the command. A
-photograph that is on two sides of the split is left out of the one that is held out. A second run does nothing; an interrupted
-one is taken up again.`,
+What a file is, its content says. Files that cannot be read are skipped and named; more than 5 % of them
+stop the command. A photograph that is on two sides of the split is left out of the one that is held out.
+A second run does nothing; an interrupted one is taken up again.`,
 		`  voxsaw 2d prepare imagenette --out photos
   voxsaw 2d prepare holidays --out photos --size 129x129 --fit crop --hold-out 0.2 --seed 1`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
@@ -274,22 +275,29 @@ func newPhotoPretrain() *cobra.Command {
 	run := &runFlags{}
 	var preset, orders string
 	var choices []puzzle2d.Choice
-	cmd := verb("pretrain", "Pretrain a network on photographs by solving jigsaw puzzles",
-		`Cuts each photograph into cells, takes a patch of each, shuffles the patches, and trains the network and a head to put them back. Held-out photographs tell
-how well puzzles are solved: Correct (whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
+	cmd := verb(
+		"pretrain",
+		"Pretrain a network on photographs by solving jigsaw puzzles",
+		`Cuts each photograph into cells, takes a patch of each, shuffles the patches, and trains the
+network and a head to put them back. Held-out photographs tell how well puzzles are solved: Correct
+(whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
 
---preset-paper sets what the paper's Table 1 has for a row (U: unary terms, UM: patches mirrored, UBM: binary terms, too, UBM-2x2), with the paper's own ways
-where ours differ (docs/paper.md), and prints what the paper does not state and where our value comes from. Flags and --config win over it.
+--preset-paper sets what the paper's Table 1 has for a row (U: unary terms, UM: patches mirrored, UBM:
+binary terms, too, UBM-2x2), with the paper's own ways where ours differ (docs/paper.md), and prints what
+the paper does not state and where our value comes from. Flags and --config win over it.
 
---head kway chooses one of --classes orders, as the puzzle that the paper compares itself with; --orders FILE takes those of the Context Free Network
-(permutations_*.bin) or of VISSL (.npy). --task chooses something else to learn.
+--head kway chooses one of --classes orders, as the puzzle that the paper compares itself with; --orders
+FILE takes those of the Context Free Network (permutations_*.bin) or of VISSL (.npy). --task chooses
+something else to learn.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw 2d pretrain --data photos --backbone resnet18 --out runs/photos
   voxsaw 2d pretrain --resume --out runs/photos
   voxsaw 2d pretrain --data photos --backbone alexnet --preset-paper UBM --batch 32 --out runs/alexnet
   voxsaw 2d pretrain --data photos --grid 3x3 --cell 43 --patch 32 --width 0.5 --head kway --classes 1000 --out runs/kway`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error {
 			if preset != "" {
 				_, c, _ := puzzle2d.SettingsOf(o.Task.Option(pretext.Default))
 				if resumed(cmd) == "" {
@@ -307,7 +315,8 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 				}
 			}
 			return runPhotoPretrain(cmd, *o, *run)
-		})
+		},
+	)
 	run.bind(cmd)
 	run.local.bind(cmd)
 	cmd.Flags().StringVar(&preset, "preset-paper", "",
@@ -461,16 +470,23 @@ type photoSolveOptions struct {
 
 func newPhotoSolve() *cobra.Command {
 	o := &photoSolveOptions{Machine: defaultDevice()}
-	return verb("solve",
+	return verb(
+		"solve",
 		"Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
-		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their cells) and solves them: Correct, D<=2 and the share of patches
-in their place after each round, beside chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its place,
-misplaced ones are marked, and under each round stands what became of all puzzles. Checkpoints of other tasks are put to their own task.
+		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their
+cells) and solves them: Correct, D<=2 and the share of patches in their place after each round, beside
+chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is
+that of its place, misplaced ones are marked, and under each round stands what became of all puzzles.
+Checkpoints of other tasks are put to their own task.
 
---only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
+--only-classes K compares a network with a K-way one: both choose among the same K orders, if they were
+trained with the same seed.`,
 		`  voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
   voxsaw 2d solve --data photos --checkpoint runs/photos --only-classes 1000 --json`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoSolve(cmd, *o) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runPhotoSolve(cmd, *o) },
+	)
 }
 
 func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
@@ -534,16 +550,23 @@ type photoProposeOptions struct {
 
 func newPhotoPropose() *cobra.Command {
 	o := &photoProposeOptions{ProposeOptions: puzzle2d.DefaultProposeOptions()}
-	return verb("propose PHOTOS", "Propose boxes that may hold objects, for finetune --task detect: selective search",
-		`Divides each photograph, at its own size, into regions that look alike, joins those that are most alike again and again, and writes the box of every region
-that there was, the most promising first: selective search (Uijlings et al., IJCV 2013), its fast version. A photograph of 500x375 pixels takes a core about
-a second.
+	return verb(
+		"propose PHOTOS",
+		"Propose boxes that may hold objects, for finetune --task detect: selective search",
+		`Divides each photograph, at its own size, into regions that look alike, joins those that are
+most alike again and again, and writes the box of every region that there was, the most promising first:
+selective search (Uijlings et al., IJCV 2013), its fast version. A photograph of 500x375 pixels takes a
+core about a second.
 
-The folder is the data set as it is published, as voxsaw 2d prepare reads it. An interrupted run is taken up again by the same command.`,
+The folder is the data set as it is published, as voxsaw 2d prepare reads it. An interrupted run is taken
+up again by the same command.`,
 		"  voxsaw 2d propose VOCdevkit/VOC2007 --out proposals.csv.gz",
-		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
+		cobra.ExactArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error {
 			return runPhotoPropose(cmd, *o, args[0])
-		})
+		},
+	)
 }
 
 func runPhotoPropose(cmd *cobra.Command, o photoProposeOptions, root string) error {
@@ -575,8 +598,11 @@ func runPhotoPropose(cmd *cobra.Command, o photoProposeOptions, root string) err
 	})
 	progress.Finish()
 	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
-		return withHint(fmt.Errorf("stopped after %d of %s: %w", fresh+kept, numbers.Count(len(set.Photos), "photograph"),
-			stopped), "the same command goes on from there")
+		return withHint(
+			fmt.Errorf("stopped after %d of %s: %w", fresh+kept, numbers.Count(len(set.Photos), "photograph"),
+				stopped),
+			"the same command goes on from there",
+		)
 	}
 	if err != nil {
 		return err

@@ -48,14 +48,19 @@ func newPhotoTransfer() *cobra.Command {
 		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds,
 		Normalise: t.Normalise, Machine: defaultDevice(),
 	}
-	return verb("transfer",
+	return verb(
+		"transfer",
 		"Measure what a network's features are worth: a linear classifier of a few labelled photographs",
-		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
-photographs of each class, and tells the classes of others. --checkpoint random is the row that must never be missing: the same network with random
+		`Computes the features of labelled photographs with a pretrained network, which stays as it is,
+fits a linear support vector machine to those of a few photographs of each class, and tells the classes
+of others. --checkpoint random is the row that must never be missing: the same network with random
 weights. Of that, and of PyTorch's safetensors, the network is --backbone and --width.`,
 		`  voxsaw 2d transfer --data caltech --checkpoint runs/photos --mix
   voxsaw 2d transfer --data caltech --checkpoint random --backbone resnet18 --mix`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoTransfer(cmd, *o) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runPhotoTransfer(cmd, *o) },
+	)
 }
 
 func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
@@ -65,7 +70,9 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	}
 	var err error
 	if _, err := os.Stat(o.Checkpoint); o.Checkpoint == "labels" && err != nil {
-		return withHint(usagef("--checkpoint labels: there is no network that learnt labels yet, and no file of that name"), "train one with voxsaw 2d pretrain --task labels --data PHOTOS --out RUN, and name its folder: --checkpoint RUN")
+		return withHint(usagef("--checkpoint labels: there is no network that "+
+			"learnt labels yet, and no file of that name"), "train one with voxsaw 2d pretrain --task labels --data "+
+			"PHOTOS --out RUN, and name its folder: --checkpoint RUN")
 	}
 	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
 		return err
@@ -211,28 +218,35 @@ func defaultPhotoFinetune() photoFinetuneOptions {
 
 func newPhotoFinetune() *cobra.Command {
 	o, run := defaultPhotoFinetune(), &runFlags{}
-	cmd := verb("finetune",
+	cmd := verb(
+		"finetune",
 		"Fine-tune a network on Pascal VOC: classification or detection, scored by VOC's average precision",
-		`Trains a whole network on prepared photographs of Pascal VOC, nothing of it frozen, from the weights of --checkpoint, and scores it on the side test:
-average precision of each class and its mean, by VOC2007's rule (eleven points) and by that of VOC2010 and later (area). Objects that are marked as difficult
-need not be found. The network is that of the checkpoint; of PyTorch's safetensors and for --checkpoint random it is --backbone and --width.
+		`Trains a whole network on prepared photographs of Pascal VOC, nothing of it frozen, from the
+weights of --checkpoint, and scores it on the side test: average precision of each class and its mean, by
+VOC2007's rule (eleven points) and by that of VOC2010 and later (area). Objects that are marked as
+difficult need not be found. The network is that of the checkpoint; of PyTorch's safetensors and for
+--checkpoint random it is --backbone and --width.
 
   --task classify   a logit for each class, binary cross-entropy; random crops, mirrored; ten views in the test
   --task detect     Fast R-CNN on --proposals, a CSV file with the columns photo,xmin,ymin,xmax,ymax
 
-Prepare for detection with --fit warp and the size that the network shall see. With --train-on train, val is validated on during training. What is scored
-is last.safetensors; the scores are in results.json, too. With --json an event "scored" comes before the last.
+Prepare for detection with --fit warp and the size that the network shall see. With --train-on train, val
+is validated on during training. What is scored is last.safetensors; the scores are in results.json, too.
+With --json an event "scored" comes before the last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw 2d finetune --data voc --checkpoint runs/photos --task classify --out runs/voc
   voxsaw 2d finetune --data voc --checkpoint random --backbone resnet18 --task classify --out runs/voc-random
   voxsaw 2d finetune --data voc600 --checkpoint runs/photos --task detect --proposals selective_search.csv --out runs/detect`,
-		cobra.NoArgs, &o, func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs,
+		&o,
+		func(cmd *cobra.Command, _ []string) error {
 			if err := startPhotoFinetune(cmd, &o, *run); err != nil {
 				return err
 			}
 			return runPhotoFinetune(cmd, o, *run)
-		})
+		},
+	)
 	run.bind(cmd)
 	run.local.bind(cmd)
 	return cmd
@@ -378,25 +392,32 @@ func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
 	f := studyFlags{of: "comparison", printed: "the results, or the plan,",
 		plans: "list the trials and what each is trained on, and stop"}
-	cmd := verb("compare",
+	cmd := verb(
+		"compare",
 		"Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
-		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
-terms alone and with binary ones, from the same weights), and its features are measured by linear machines on labelled photographs. The whole network may be
-fine-tuned for tasks of Pascal VOC, too (finetune). An arm with random weights must be among them.
+		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out
+photographs are solved with it round by round (with unary terms alone and with binary ones, from the same
+weights), and its features are measured by linear machines on labelled photographs. The whole network may
+be fine-tuned for tasks of Pascal VOC, too (finetune). An arm with random weights must be among them.
 
---data-root FOLDER looks for the data sets of a plan with a section sources, such as configs/paper-table1.yaml: what is there, prepared or as published, what is
-missing, and how long the trainings will take. Without --out that is all. What is missing stops the command; what is not prepared is prepared.
+--data-root FOLDER looks for the data sets of a plan with a section sources, such as
+configs/paper-table1.yaml: what is there, prepared or as published, what is missing, and how long the
+trainings will take. Without --out that is all. What is missing stops the command; what is not prepared
+is prepared.
 
-Run it again to go on where it stopped; finished arms are not repeated. Run it several times at once, on one machine or on many that share the
-folder: each process takes the next arm and seed that no other is at work on. With --ranks 4 the four ranks of an MPI
-job train each arm together, of networks without batch norm, and rank 0 measures it:
-mpirun -n 4 voxsaw 2d compare ... --ranks 4.
+Run it again to go on where it stopped; finished arms are not repeated. Run it several times at once, on
+one machine or on many that share the folder: each process takes the next arm and seed that no other is
+at work on. With --ranks 4 the four ranks of an MPI job train each arm together, of networks without
+batch norm, and rank 0 measures it: mpirun -n 4 voxsaw 2d compare ... --ranks 4.
 
---write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, an arm with a seed each.`,
+--write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, an arm with a
+seed each.`,
 		`  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos
   voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos --write slurm
   voxsaw 2d compare --config configs/paper-table1.yaml --data-root /data`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error {
 			if err := f.where(); err != nil {
 				return err
 			}
@@ -407,7 +428,8 @@ mpirun -n 4 voxsaw 2d compare ... --ranks 4.
 				machine: o.Machine, memory: o.Memory, dataSets: photoSets, show: func(w io.Writer) error {
 					return printPhotoPlan(w, o.Plan, f.asJSON)
 				}})
-		})
+		},
+	)
 	f.bind(cmd)
 	return cmd
 }
@@ -443,17 +465,23 @@ type photoConvertOptions struct {
 
 func newPhotoConvert() *cobra.Command {
 	o := &photoConvertOptions{Network: puzzle2d.DefaultConfig().Network, Patch: 64, Machine: defaultDevice()}
-	return verb("convert FILE", "PyTorch's weights of a network on photographs to a checkpoint, and back",
-		`Of a checkpoint it writes the network's weights as PyTorch has them: torchvision's resnet18 and resnet50 of --width 1 load the file with
-load_state_dict(safetensors.torch.load_file(FILE), strict=False), which leaves what the file has not, such as fc, as it is. Of a network that tells
-classes, the file has fc, and the model needs as many: resnet18(num_classes=20). How many is told.
+	return verb(
+		"convert FILE",
+		"PyTorch's weights of a network on photographs to a checkpoint, and back",
+		`Of a checkpoint it writes the network's weights as PyTorch has them: torchvision's resnet18 and
+resnet50 of --width 1 load the file with load_state_dict(safetensors.torch.load_file(FILE),
+strict=False), which leaves what the file has not, such as fc, as it is. Of a network that tells classes,
+the file has fc, and the model needs as many: resnet18(num_classes=20). How many is told.
 
-Of a safetensors file of PyTorch's it makes a checkpoint of --backbone and --width: torchvision's names for a ResNet; for alexnet those of Caffe's layers
-(conv1 to conv5, fc6) or of the context-free network in PyTorch. In Python: safetensors.torch.save_file(model.state_dict(), FILE). What was loaded, what was
-not and why is told. The other commands take such a file as it is, too, with --checkpoint and --backbone.`,
+Of a safetensors file of PyTorch's it makes a checkpoint of --backbone and --width: torchvision's names
+for a ResNet; for alexnet those of Caffe's layers (conv1 to conv5, fc6) or of the context-free network in
+PyTorch. In Python: safetensors.torch.save_file(model.state_dict(), FILE). What was loaded, what was not
+and why is told. The other commands take such a file as it is, too, with --checkpoint and --backbone.`,
 		`  voxsaw 2d convert runs/photos --out resnet18_jigsaw.safetensors
   voxsaw 2d convert resnet50_torchvision.safetensors --backbone resnet50 --out resnet50.safetensors`,
-		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
+		cobra.ExactArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error {
 			path, err := checkpointOf(cmd.ErrOrStderr(), args[0])
 			if err != nil {
 				return err
@@ -472,7 +500,8 @@ not and why is told. The other commands take such a file as it is, too, with --c
 				return toPyTorch(cmd, path, *o)
 			}
 			return fromPyTorch(cmd, path, *o)
-		})
+		},
+	)
 }
 
 // checkConvertOut says whether a conversion may be written to a file, or into a folder.

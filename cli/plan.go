@@ -42,15 +42,16 @@ func newPlan() *cobra.Command {
 	o := &planOptions{To: toVoxsaw, Hours: defaultHours, Machine: defaultDevice()}
 	return verb("plan PREPARED | SCANS...",
 		"Decide on spacing, crop, network and steps for this data, this machine and this time",
-		`Reads a folder of prepared cases, or scans, for their fingerprint: sizes, the box of the body, values under the
-labels. Times the first steps of the training on this machine, and writes a plan: what is cut out, spacing, intensities,
-crop, network, steps of pretraining and of fine-tuning, folds, each with its reason. Spacing and the largest crop follow
-nnU-Net's rules; how much of that fits into the time is measured. The plan is a file that other commands take as
---config, each its own section, and that may be edited.
+		`Reads a folder of prepared cases, or scans, for their fingerprint: sizes, the box of the body,
+values under the labels. Times the first steps of the training on this machine, and writes a plan: what
+is cut out, spacing, intensities, crop, network, steps of pretraining and of fine-tuning, folds, each
+with its reason. Spacing and the largest crop follow nnU-Net's rules; how much of that fits into the time
+is measured. The plan is a file that other commands take as --config, each its own section, and that may
+be edited.
 
 --to prepare plans what is cut out, spacing and intensities alone, and times nothing. --to nnunet and
---to nnunet-resencm read the scans of a folder of nnUNet_raw and write plans.json for nnU-Net itself and a GPU of 8 GB,
-as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM.`,
+--to nnunet-resencm read the scans of a folder of nnUNet_raw and write plans.json for nnU-Net itself and
+a GPU of 8 GB, as nnUNetv2_plan_experiment does with its default planner and with nnUNetPlannerResEncM.`,
 		`  voxsaw plan scans --hours 3 --out plan.yaml
   voxsaw plan prepared --hours 0.5 --out plan.yaml
   voxsaw plan nnUNet_raw/Dataset001_NAME --to nnunet --out nnUNetPlans.json`,
@@ -323,7 +324,8 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# What voxsaw plan decided on. Each command reads its own section of this file: voxsaw finetune --config %s ...\n",
+		"# What voxsaw plan decided on. Each command reads its own section of "+
+			"this file: voxsaw finetune --config %s ...\n",
 		hint.Word(filepath.Base(o.Out)))
 	prepare, err := sectionOfPrepare(p, f, o)
 	if err != nil {
@@ -368,7 +370,8 @@ func writePlan(w io.Writer, p *planning.Plan, f planning.Fingerprint, from strin
 			inits += "  - {name: puzzles, pretrain: {}}\npretrain:\n" + indented(pretrain, "  ")
 		}
 		study := data +
-			fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: [1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
+			fmt.Sprintf("folds: %d\nfold_scheme: shuffled\nfractions: "+
+				"[1]\nseeds: [1]\ninitialisations:\n%sfinetune:\n%s", p.Folds, inits, indented(finetune, "  "))
 		fmt.Fprintf(&b, "crossval:\n%s", indented(study, "  "))
 	}
 	_, err = io.WriteString(w, b.String())

@@ -27,12 +27,18 @@ type powerOptions struct {
 
 func newPower() *cobra.Command {
 	o := &powerOptions{Power: 0.8, Alpha: 0.05, Metric: "dsc", Baseline: "scratch"}
-	return verb("power SCORES.csv", "Say how many replicates find a difference, from the scores of a pilot",
-		`Takes from the scores of a small experiment (scores.csv of voxsaw crossval) how much the difference to the baseline scatters from one pair of
-runs to the next, and says how many replicates find a difference of the given size: a replicate is a pair of runs of the same fold
-and seed. More patients hardly help where runs scatter; more replicates do.`,
+	return verb(
+		"power SCORES.csv",
+		"Say how many replicates find a difference, from the scores of a pilot",
+		`Takes from the scores of a small experiment (scores.csv of voxsaw crossval) how much the
+difference to the baseline scatters from one pair of runs to the next, and says how many replicates find
+a difference of the given size: a replicate is a pair of runs of the same fold and seed. More patients
+hardly help where runs scatter; more replicates do.`,
 		`  voxsaw power runs/pilot/scores.csv --difference 2`,
-		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPower(cmd, *o, args[0]) })
+		cobra.ExactArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runPower(cmd, *o, args[0]) },
+	)
 }
 
 func runPower(cmd *cobra.Command, o powerOptions, path string) error {

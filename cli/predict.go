@@ -59,18 +59,25 @@ const (
 func newPredict() *cobra.Command {
 	o := &predictOptions{Format: predict.NIfTI, MapsOn: mapsOnScan, Inference: segment.DefaultInference(),
 		Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
-	cmd := verb("predict SCANS...", "Make label maps in the geometry of the scans",
-		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
-or with --format dicom-seg a DICOM SEG object, with --format rtstruct an RT structure set, on the slices of its
-series, which shows the patient and the study as the series does.
-Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
-Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
-can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
---force says so. quality.csv beside them tells volume, height and components of each structure, and which are
-unusual in this batch; predictions.html
-shows the most unusual ones.`,
+	cmd := verb(
+		"predict SCANS...",
+		"Make label maps in the geometry of the scans",
+		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is
+NIfTI on exactly the grid of its scan, or with --format dicom-seg a DICOM SEG object, with --format
+rtstruct an RT structure set, on the slices of its series, which shows the patient and the study as the
+series does. Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set,
+those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers
+beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows
+are weighted by a Gaussian. Label maps say which weights and settings made them, and of which scan. Scans
+whose label map is there already are passed over, so that a batch can be taken up again; a label map of
+another scan, another model or other settings is not taken for this one's: nothing is done then, unless
+--force says so. quality.csv beside them tells volume, height and components of each structure, and which
+are unusual in this batch; predictions.html shows the most unusual ones.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) },
+	)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
@@ -353,7 +360,8 @@ func (o predictOptions) introduce(stderr io.Writer, notes []string, bytes int64)
 func peakNote(peak, limit int64) string {
 	text := fmt.Sprintf("the most memory in use was %s", terminal.Bytes(peak))
 	if limit > 0 && peak > limit {
-		text += fmt.Sprintf(": --memory keeps the program, the network, the scan and the sums over it within %s; files that are mapped into memory come on top", terminal.Bytes(limit))
+		text += fmt.Sprintf(": --memory keeps the program, the network, the scan and the sums over it within %s; "+
+			"files that are mapped into memory come on top", terminal.Bytes(limit))
 	}
 	return text
 }

@@ -40,9 +40,12 @@ type prepareOptions struct {
 func newPrepare() *cobra.Command {
 	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: prepare.DefaultOptions()}
 	o.Preparation.Spacing = volume.AllMedian()
-	return verb("prepare SCANS...", "Turn a data set into prepared cases that crops are read from",
-		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, one spacing for all (the
-median of the scans along each axis, or the one given; --spacing own leaves each scan its own), HU window.
+	return verb(
+		"prepare SCANS...",
+		"Turn a data set into prepared cases that crops are read from",
+		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, one
+spacing for all (the median of the scans along each axis, or the one given; --spacing own leaves each
+scan its own), HU window.
 
   NIH Pancreas-CT      PANCREAS_00XX/.../*.dcm and label00XX.nii.gz
   MSD                  imagesTr, labelsTr, imagesTs, dataset.json
@@ -51,18 +54,22 @@ median of the scans along each axis, or the one given; --spacing own leaves each
   anything else        a tree of NIfTI, NRRD and MetaImage files and DICOM series; labels paired by name, DICOM SEG, RTSTRUCT, BIDS;
                        --pairs says what belongs together where names do not
 
-Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
-scans are added, with the spacing of those that are there; an interrupted run is taken up again. Prepared cases of other scans are only
-removed with --force, and cases that were prepared with other settings, or that would lose labels, structures or their image, are only
+Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same
+settings does nothing; new and changed scans are added, with the spacing of those that are there; an
+interrupted run is taken up again. Prepared cases of other scans are only removed with --force, and cases
+that were prepared with other settings, or that would lose labels, structures or their image, are only
 replaced with --force.
 
---part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
-folder, which is the same as one run makes. --plans prepares for the networks of an nnU-Net: the axes of the
-files as the plans order them,
-their spacing and intensities. A part that was killed is run again; --merge finishes where the last one was killed.`,
+--part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that
+share the folder. The last one finishes the folder, which is the same as one run makes. --plans prepares
+for the networks of an nnU-Net: the axes of the files as the plans order them, their spacing and
+intensities. A part that was killed is run again; --merge finishes where the last one was killed.`,
 		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1
   voxsaw prepare labelled unlabelled --out prepared`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPrepare(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runPrepare(cmd, *o, args) },
+	)
 }
 
 func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
@@ -171,7 +178,8 @@ func checkStructures(stderr io.Writer, d *dataset.Dataset, o dataset.Options) er
 	case len(unmet) == 0:
 	case len(d.Structures) == 0:
 		say(stderr,
-			"WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; --relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
+			"WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; "+
+				"--relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
 	case len(unmet) == len(o.Structures):
 		return withHint(usagef("--structures: %s", noStructure(d.Structures, unmet)),
 			"voxsaw inspect shows the structures of each case; leave the flag out to take all")
@@ -230,13 +238,16 @@ func explainPrepare(ctx context.Context, err error, summary *prepare.Summary, d 
 		return withHint(err, "%s", mixed.Hint())
 	case errors.As(err, &others):
 		return withHint(err,
-			"choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
+			"choose another --out; or name all folders of scans in one command; "+
+				"or say --force, which removes these cases")
 	case errors.As(err, &settings):
 		return withHint(err,
-			"choose another --out; or give the settings of before, to go on where that run stopped; or say --force, which prepares these cases anew")
+			"choose another --out; or give the settings of before, to go on where that run stopped; or say "+
+				"--force, which prepares these cases anew")
 	case errors.As(err, &loss):
 		return withHint(err,
-			"choose another --out; or give the flags of before, such as --pairs, --structures or --volume, and put back files that were moved; or say --force, which prepares these cases anew")
+			"choose another --out; or give the flags of before, such as --pairs, --structures or --volume, and put "+
+				"back files that were moved; or say --force, which prepares these cases anew")
 	case stopped != nil && err != nil:
 		if summary != nil {
 			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept,
@@ -280,7 +291,8 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *prepare
 		numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if s.Cropped > 0 {
 		say(w,
-			"%s cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
+			"%s cropped to the patient, %.0f %% of their voxels: predictions return to the "+
+				"whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
 	}
 	say(w, "%s with labels, %d without", numbers.Count(s.Labelled, "case"), s.Prepared+s.Kept-s.Labelled)
 	if len(d.Unused) > 0 {

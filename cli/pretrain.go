@@ -27,19 +27,24 @@ type pretrainOptions struct {
 func newPretrain() *cobra.Command {
 	o := &pretrainOptions{Task: pretext.Scans.Choice(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
 	run := &runFlags{}
-	cmd := verb("pretrain", "Pretrain the encoder on unlabelled scans by solving jigsaw puzzles",
-		`Cuts crops into cells, shuffles patches of them, and trains the network's encoder and a head to put them back. Held-out cases tell how well puzzles of
-unseen patients are solved: Correct (whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
---task chooses something else to learn from scans without labels.
+	cmd := verb(
+		"pretrain",
+		"Pretrain the encoder on unlabelled scans by solving jigsaw puzzles",
+		`Cuts crops into cells, shuffles patches of them, and trains the network's encoder and a head to
+put them back. Held-out cases tell how well puzzles of unseen patients are solved: Correct (whole
+puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round. --task
+chooses something else to learn from scans without labels.
 
-Cases are held out of the labelled ones, so that the same --fold or --hold-out holds out the same cases here and in voxsaw finetune; cases without labels are
-all trained on. --network plans.json pretrains the network of an nnU-Net, on data that voxsaw prepare --plans
-made. If less than two cases are labelled, cases are held out of all.
+Cases are held out of the labelled ones, so that the same --fold or --hold-out holds out the same cases
+here and in voxsaw finetune; cases without labels are all trained on. --network plans.json pretrains the
+network of an nnU-Net, on data that voxsaw prepare --plans made. If less than two cases are labelled,
+cases are held out of all.
 
-The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid 3x3x3 has cells of 40 and patches of 32,
---grid 2x2x2 cells of 60 and patches of 48. The paper's head (--head paper) wants many cases and very many steps.
---head kway chooses one of --classes orders instead of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001:
-the default of 0.01 has killed the ReLUs of its hidden layer, after which nothing is learnt.
+The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid
+3x3x3 has cells of 40 and patches of 32, --grid 2x2x2 cells of 60 and patches of 48. The paper's head
+(--head paper) wants many cases and very many steps. --head kway chooses one of --classes orders instead
+of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001: the default of 0.01 has
+killed the ReLUs of its hidden layer, after which nothing is learnt.
 
 Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:
 docs/planning.md.
@@ -49,7 +54,10 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw pretrain --data prepared --grid 2x2x2 --head paper --rounds 20 --out runs/paper
   voxsaw pretrain --data prepared --grid 2x2x2 --head kway --classes 100 --lr 0.001 --out runs/kway
   voxsaw pretrain --data prepared --task rotation --crop 64x64x64 --out runs/rotation`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPretrain(cmd, *o, *run) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runPretrain(cmd, *o, *run) },
+	)
 	run.bind(cmd)
 	run.local.bind(cmd)
 	cmd.Annotations = map[string]string{asRanks: "yes"}

@@ -107,12 +107,14 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 		if j.launch.Ranks < 2 {
 			return nil
 		}
-		return withHint(usagef("%d ranks were started (%s), and %s is not divided over ranks: each of them would do all of it", j.launch.Ranks, j.launch.By, cmd.CommandPath()),
+		return withHint(usagef("%d ranks were started (%s), and %s is not divided "+
+			"over ranks: each of them would do all of it", j.launch.Ranks, j.launch.By, cmd.CommandPath()),
 			"start one process; or, where each is to work on its own, set %s=none", mpi.Variable)
 	}
 	if err := mpi.Need(j.launch); err != nil {
 		return withHint(&ownError{&usageError{err}},
-			"take a build with the tag mpi, as the release for linux on amd64 is; or, where each process is to work on its own, set %s=none", mpi.Variable)
+			"take a build with the tag mpi, as the release for linux on amd64 is; or, where each "+
+				"process is to work on its own, set %s=none", mpi.Variable)
 	}
 	if err := mpi.CheckPatience(); err != nil {
 		return &usageError{err}

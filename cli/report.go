@@ -32,12 +32,19 @@ type reportOptions struct {
 
 func newReport() *cobra.Command {
 	o := &reportOptions{}
-	return verb("report RUN...", "Draw the curves of a training, or of several side by side",
-		`Writes a page on trainings from what they have left in their folders: how far they have come, the measures on held-out cases, curves, settings.
-voxsaw pretrain and finetune keep such a page up to date while they train. voxsaw crossval and demo write pages of their own, and so does voxsaw evaluate --out.`,
+	return verb(
+		"report RUN...",
+		"Draw the curves of a training, or of several side by side",
+		`Writes a page on trainings from what they have left in their folders: how far they have come,
+the measures on held-out cases, curves, settings. voxsaw pretrain and finetune keep such a page up to
+date while they train. voxsaw crossval and demo write pages of their own, and so does voxsaw evaluate
+--out.`,
 		`  voxsaw report runs/organs
   voxsaw report runs/scratch runs/puzzles --out compared.html`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runReport(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runReport(cmd, *o, args) },
+	)
 }
 
 func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {

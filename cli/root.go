@@ -27,8 +27,8 @@ func rootOf(name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "voxsaw",
 		Short: "Pretrain 3D networks on unlabelled CT with jigsaw puzzles, then segment organs",
-		Long: `Voxsaw pretrains a network on scans without labels by solving 3D jigsaw puzzles, fine-tunes it on a
-few labelled ones, writes label maps and reports Dice fold by fold.
+		Long: `Voxsaw pretrains a network on scans without labels by solving 3D jigsaw puzzles,
+fine-tunes it on a few labelled ones, writes label maps and reports Dice fold by fold.
 
 See it work:           voxsaw demo
 On your own scans:     voxsaw auto SCANS --out runs/auto --hours 3
@@ -38,10 +38,12 @@ or step by step:       voxsaw inspect SCANS
                        voxsaw finetune --data prepared --init runs/puzzles --out runs/organs
                        voxsaw predict SCANS --checkpoint runs/organs --out labels
 
-Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
-command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.
+Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure,
+2 a mistake on the command line or in a configuration file, 130 interrupted, with everything saved that
+can be resumed.
 
-Flags are keys of the YAML file of --config, but for those about one command line: docs/settings.md lists both. voxsaw completion writes completions for your shell.`,
+Flags are keys of the YAML file of --config, but for those about one command line: docs/settings.md lists
+both. voxsaw completion writes completions for your shell.`,
 		Version:       voxsaw.About(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

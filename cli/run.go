@@ -60,7 +60,8 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 		"write losses, validations and pictures (of held-out cases; of the task at checkpoints) "+
 			"into the run's folder as TensorBoard reads them")
 	f.BoolVar(&r.json, "json", false,
-		"write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
+		"write what happens to standard output as JSON, one line an event: "+
+			"started, step, validated, saved, note, finished")
 }
 
 // resumed is the configuration of the run that a command line resumes: a file, or "" where no run
@@ -185,7 +186,8 @@ func explain(err error, resume, restart string) error {
 		return withHint(err, "take these changes back, or %s", restart)
 	case errors.As(err, &partial):
 		return withHint(err,
-			"build the network that the checkpoint is of; or add --init-partial (init_partial in a file), which takes what fits")
+			"build the network that the checkpoint is of; or add --init-partial "+
+				"(init_partial in a file), which takes what fits")
 	case errors.As(err, &stopped) && stopped.Path != "":
 		return withHint(err, "%s goes on from there", resume)
 	case atomicfile.NoRoom(err):
@@ -243,7 +245,8 @@ func (r *runFlags) shortened(changed *voxsaw.ChangedError) error {
 	if err != nil {
 		return nil
 	}
-	err = fmt.Errorf("%s was started with %s, and has done %d: --steps may be raised when it is resumed, not lowered to %d", r.out, numbers.Count(before, "step"), status.Step, now)
+	err = fmt.Errorf("%s was started with %s, and has done %d: --steps may be "+
+		"raised when it is resumed, not lowered to %d", r.out, numbers.Count(before, "step"), status.Step, now)
 	if status.Finished {
 		return withHint(err, "give --steps a number above %d, or choose another --out for a run of %s", before,
 			numbers.Count(now, "step"))

@@ -42,15 +42,23 @@ type solveOptions struct {
 
 func newSolve() *cobra.Command {
 	o := &solveOptions{Machine: defaultDevice()}
-	cmd := verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
-		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
-their place after each round, beside chance. The picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its place,
-misplaced ones are marked, and under each round stands what became of all puzzles. Checkpoints of other pretext tasks are put to their own task.
+	cmd := verb(
+		"solve",
+		"Solve puzzles with a pretrained network: accuracy round by round, and a picture",
+		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and
+solves them: Correct, D<=2 and the share of patches in their place after each round, beside chance. The
+picture shows one puzzle being solved, as the paper's Figure 3: the number of each patch is that of its
+place, misplaced ones are marked, and under each round stands what became of all puzzles. Checkpoints of
+other pretext tasks are put to their own task.
 
---only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
+--only-classes K compares a network with a K-way one: both choose among the same K orders, if they were
+trained with the same seed.`,
 		`  voxsaw solve --data prepared --checkpoint runs/puzzles --cases pt_001,pt_002 --picture puzzle.png
   voxsaw solve --data prepared --checkpoint runs/puzzles --only-classes 1000`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) },
+	)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }

@@ -151,8 +151,10 @@ func (f studyFlags) run(cmd *cobra.Command, s study) error {
 	if done == 0 {
 		// an array would count it as done
 		if failed == nil && f.trial.n > 0 && outcome.ByOthers() > 0 {
-			return withHint(fmt.Errorf("trial %d was not carried out here: another process is at work on it", f.trial.n),
-				"the same command, once that has ended, goes on with what it left, or finds it finished")
+			return withHint(
+				fmt.Errorf("trial %d was not carried out here: another process is at work on it", f.trial.n),
+				"the same command, once that has ended, goes on with what it left, or finds it finished",
+			)
 		}
 		return failed
 	}

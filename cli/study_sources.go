@@ -53,7 +53,10 @@ func (f studyFlags) find(cmd *cobra.Command, of study) (ready bool, err error) {
 		return false, err
 	}
 	defer closeDevice()
-	prepared := !slices.ContainsFunc(found, func(s experiment.Found) bool { return s.State != experiment.SourcePrepared })
+	prepared := !slices.ContainsFunc(
+		found,
+		func(s experiment.Found) bool { return s.State != experiment.SourcePrepared },
+	)
 	rehearsal, err := experiment.Rehearse(cmd.Context(), of, dev, prepared)
 	if err != nil {
 		return false, err
@@ -166,8 +169,8 @@ var (
 			for _, kind := range []string{experiment.OfFinetuning, experiment.OfLabelling, experiment.OfTesting} {
 				seconds += r.Works[kind].FLOPs / gpuFinetuning
 			}
-			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts (docs/gpu-engine.md); "+
-				"it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
+			return fmt.Sprintf("On one H200 in bf16: %s at the least, by the kernels' own counts "+
+				"(docs/gpu-engine.md); it was not measured.", longTime(time.Duration(seconds*float64(time.Second))))
 		}}
 	photoSets = dataSets{items: "photographs", kinds: []string{photostudy.OfArms},
 		without: "fine-tuning, features and solving", prepare: preparePhotos, other: func(experiment.Rehearsal) string {

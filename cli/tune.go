@@ -61,15 +61,22 @@ type tuneOptions struct {
 
 func newTune() *cobra.Command {
 	o := &tuneOptions{workload: defaultWorkload(), Device: "cpu"}
-	return verb("tune", "Measure which convolution algorithms are the fastest here",
-		`Times all algorithms for every convolution of a network, and writes the fastest ones into a file. Every command that runs a network takes it with --tuning FILE; without,
-a cost model chooses. Nothing is ever measured during a training: what is in force is part of the run's configuration, so that it can be repeated to the bit.
-On a GPU the algorithms are the program's own and, where cuDNN 9 is installed, its plans: each must first make what the program's own kernel makes.
-The machine should have nothing else to do meanwhile.`,
+	return verb(
+		"tune",
+		"Measure which convolution algorithms are the fastest here",
+		`Times all algorithms for every convolution of a network, and writes the fastest ones into a
+file. Every command that runs a network takes it with --tuning FILE; without, a cost model chooses.
+Nothing is ever measured during a training: what is in force is part of the run's configuration, so that
+it can be repeated to the bit. On a GPU the algorithms are the program's own and, where cuDNN 9 is
+installed, its plans: each must first make what the program's own kernel makes. The machine should have
+nothing else to do meanwhile.`,
 		`  voxsaw tune --task segment --crop 64x64x64 --out tuning.yaml
   voxsaw tune --task pretrain --crop 32x32x32 --batch 27 --out tuning.yaml
   voxsaw tune --device cuda --task segment --crop 128x128x128 --batch 2 --out h200.yaml`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runTune(cmd, *o) })
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runTune(cmd, *o) },
+	)
 }
 
 func runTune(cmd *cobra.Command, o tuneOptions) error {
@@ -141,7 +148,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 			fmt.Fprintln(stderr, "tune:", strings.Join(refused, "\ntune: "))
 		}
 	}
-	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", measured, ms(before), ms(after))
+	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own "+
+		"choices, %s ms with these (each counted once)", measured, ms(before), ms(after))
 	return errors.Join(terminal.Table(cmd.OutOrStdout(), terminal.TableData{
 		Title: o.Out, Header: []string{"where the measurement overrules the device's own choice", "its choice", "ms",
 			"fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},

@@ -21,20 +21,27 @@ type verifyOptions struct {
 
 func newVerify() *cobra.Command {
 	o := &verifyOptions{}
-	return verb("verify PATH...", "Compare all that voxsaw has written with what was written",
-		`Reads all that voxsaw has written at the paths, and below them: prepared cases and photographs, checkpoints, runs, studies, scores and
-predictions. Voxels, pixels and weights are compared with their checksums, the files of a run with each other, and every file with its digest,
-byte by byte. One line each says what is wrong; the exit code is 1 if anything is. What cannot be compared is named: files that an earlier version
-wrote, and those of a run that was killed.
+	return verb(
+		"verify PATH...",
+		"Compare all that voxsaw has written with what was written",
+		`Reads all that voxsaw has written at the paths, and below them: prepared cases and photographs,
+checkpoints, runs, studies, scores and predictions. Voxels, pixels and weights are compared with their
+checksums, the files of a run with each other, and every file with its digest, byte by byte. One line
+each says what is wrong; the exit code is 1 if anything is. What cannot be compared is named: files that
+an earlier version wrote, and those of a run that was killed.
 
-The digests of a folder's files lie in its .voxsaw.sums, which is written when the program has finished there. A file that was deleted is not damage.
-Who has changed a file on purpose deletes .voxsaw.sums beside it.
+The digests of a folder's files lie in its .voxsaw.sums, which is written when the program has finished
+there. A file that was deleted is not damage. Who has changed a file on purpose deletes .voxsaw.sums
+beside it.
 
-Training checks each case when it is first read, and each checkpoint, without being asked; resuming, crossval, compare, report and evaluate compare
-the files that they read. This is for archives and copies.`,
+Training checks each case when it is first read, and each checkpoint, without being asked; resuming,
+crossval, compare, report and evaluate compare the files that they read. This is for archives and copies.`,
 		`  voxsaw verify prepared/ runs/
   voxsaw verify --json runs/organs/last.safetensors`,
-		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runVerify(cmd, *o, args) })
+		cobra.MinimumNArgs(1),
+		o,
+		func(cmd *cobra.Command, args []string) error { return runVerify(cmd, *o, args) },
+	)
 }
 
 func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {

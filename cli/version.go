@@ -17,10 +17,16 @@ type versionOptions struct {
 
 func newVersion() *cobra.Command {
 	o := &versionOptions{}
-	return verb("version", "What this program was built from, and for what",
-		`Tells the version, the commit, the platform, the tags of the build, and the kernels that this processor gets: what a report of a fault needs.`,
-		"  voxsaw version\n  voxsaw version --json", cobra.NoArgs, o,
-		func(cmd *cobra.Command, _ []string) error { return runVersion(cmd, *o) })
+	return verb(
+		"version",
+		"What this program was built from, and for what",
+		`Tells the version, the commit, the platform, the tags of the build, and the kernels that this
+processor gets: what a report of a fault needs.`,
+		"  voxsaw version\n  voxsaw version --json",
+		cobra.NoArgs,
+		o,
+		func(cmd *cobra.Command, _ []string) error { return runVersion(cmd, *o) },
+	)
 }
 
 func runVersion(cmd *cobra.Command, o versionOptions) error {

@@ -48,16 +48,17 @@ type viewOptions struct {
 func newView() *cobra.Command {
 	o := &viewOptions{Read: dataset.DefaultReadOptions()}
 	return verb("view RUN|SCANS|PREPARED", "Show curves, scans and label maps in the browser of this machine",
-		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its held-out
-cases, the scans of a folder or a data set, or prepared cases; with the labels that are there, and the
-predictions of --predictions. With --scores the worst case comes first, else the one that quality.csv beside
-the predictions doubts most. A trial of crossval brings its predictions and scores along. The curves of a pretraining have its task beside them, on a case that it has not
-learnt from: a puzzle round by round. The page is for this machine alone:
-it listens on the loopback interface, its address has a token, and nothing on it is fetched from elsewhere.
-Mouse: click moves the crosshair, wheel goes through slices, right drag sets the window. Keys: up and down
-another case, P prediction (filled), R reference (outlined), O outlines of both or none, V planes, S screenshot,
-C curves. A scan that is dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP:
-Copy path gives their paths, and prepare --labels-predicted takes what was corrected.`,
+		`Prints the address of a page and shows it until Ctrl-C: the curves of a run as it trains and its
+held-out cases, the scans of a folder or a data set, or prepared cases; with the labels that are there,
+and the predictions of --predictions. With --scores the worst case comes first, else the one that
+quality.csv beside the predictions doubts most. A trial of crossval brings its predictions and scores
+along. The curves of a pretraining have its task beside them, on a case that it has not learnt from: a
+puzzle round by round. The page is for this machine alone: it listens on the loopback interface, its
+address has a token, and nothing on it is fetched from elsewhere. Mouse: click moves the crosshair, wheel
+goes through slices, right drag sets the window. Keys: up and down another case, P prediction (filled), R
+reference (outlined), O outlines of both or none, V planes, S screenshot, C curves. A scan that is
+dropped on the page is shown, too. Label maps are corrected by 3D Slicer or ITK-SNAP: Copy path gives
+their paths, and prepare --labels-predicted takes what was corrected.`,
 		`  voxsaw view runs/organs
   voxsaw view imagesTs/ --predictions labels/ --scores scores/`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error { return runView(cmd, *o, args[0]) })

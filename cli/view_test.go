@@ -217,7 +217,10 @@ func TestViewShowsWhatARunHasHeldOut(t *testing.T) {
 	config := filepath.Join(trial, "config.yaml")
 	text, err = os.ReadFile(config)
 	commandtest.Must(t, err)
-	commandtest.Must(t, os.WriteFile(config, regexp.MustCompile(`(?m)^(test|cases): .*\n`).ReplaceAll(text, nil), 0o644))
+	commandtest.Must(
+		t,
+		os.WriteFile(config, regexp.MustCompile(`(?m)^(test|cases): .*\n`).ReplaceAll(text, nil), 0o644),
+	)
 	if names, _, said := look(own, trial); len(names) != 6 ||
 		!strings.Contains(said, "WARNING: which cases "+trial+" has held out is unknown") {
 		t.Errorf("a run that does not tell shows %v\n%s", names, said)
@@ -230,7 +233,8 @@ func TestViewShowsObjects(t *testing.T) {
 	t.Chdir(t.TempDir())
 	commandtest.Must(t, miniature.Scans("scans", miniature.ScanOptions{Cases: 2, Labelled: 2, Format: "dicom"}))
 	commandtest.Type(t, "prepare scans --out prepared")
-	commandtest.Type(t, "finetune --data prepared --channels 2 --levels 1 --crop 16 --steps 2 --hold-out 0 --out organs")
+	commandtest.Type(t, "finetune --data prepared --channels 2 --levels 1 "+
+		"--crop 16 --steps 2 --hold-out 0 --out organs")
 	for _, format := range []string{"nifti", "dicom-seg", "rtstruct"} {
 		commandtest.Type(t, "predict scans/imagesTr --checkpoint organs --format "+format+" --out "+format)
 	}

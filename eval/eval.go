@@ -193,7 +193,8 @@ func (e *GeometryError) Error() string {
 		what = fmt.Sprintf("both have %s, but the first voxel lies at %s mm in one and at %s mm in the other", p,
 			pointText(e.Prediction.World([3]float64{})), pointText(e.Reference.World([3]float64{})))
 	}
-	return fmt.Sprintf("case %s: prediction and reference are on different grids: %s; predict in the geometry of the scan that the reference was drawn on", e.Case, what)
+	return fmt.Sprintf("case %s: prediction and reference are on different grids: %s; predict in the geometry of "+
+		"the scan that the reference was drawn on", e.Case, what)
 }
 
 func spacingText(s [3]float64) string { return fmt.Sprintf("%.3gx%.3gx%.3g", s[0], s[1], s[2]) }
@@ -265,7 +266,8 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 			for n := range work {
 				release, err := budget.Take(context.Background(), found[n].bytes(o))
 				if err != nil {
-					failed[n] = fmt.Errorf("case %s: measuring the distances of label %d (--overlap-only leaves them out): %w", name, found[n].label, err)
+					failed[n] = fmt.Errorf("case %s: measuring the distances of "+
+						"label %d (--overlap-only leaves them out): %w", name, found[n].label, err)
 					continue
 				}
 				scores[n] = found[n].score(p, r, reference.Grid, o)

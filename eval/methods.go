@@ -35,7 +35,8 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	for _, name := range methods[1:] {
 		if pairs, err := Pairs(runs, name, o); err != nil || len(pairs) < 2 {
 			return MixedFit{},
-				fmt.Errorf("a mixed model of methods needs two pairs of runs of %s and %s with the same fold, fraction and seed, not %d", name, o.baseline(), len(pairs))
+				fmt.Errorf("a mixed model of methods needs two pairs of runs of %s and %s with "+
+					"the same fold, fraction and seed, not %d", name, o.baseline(), len(pairs))
 		}
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])

@@ -179,7 +179,10 @@ func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) (al
 	case len(left) > 0:
 		return nil, nil, errors.Join(left...)
 	}
-	return nil, nil, fmt.Errorf("there is nothing to compare: no runs of %s and of another initialisation", f.baseline())
+	return nil, nil, fmt.Errorf(
+		"there is nothing to compare: no runs of %s and of another initialisation",
+		f.baseline(),
+	)
 }
 
 // errNoSpread says that pairs of runs do not tell how much they scatter.

@@ -332,7 +332,10 @@ func TestMixedModelRefuses(t *testing.T) {
 func TestBootstrapEqualsNumpy(t *testing.T) {
 	runs := openKBP(t)
 	for _, c := range readStatistics(t).Bootstrap {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r eval.Trial) bool { return c.Fraction != 0 && r.Fraction != c.Fraction })
+		of := slices.DeleteFunc(
+			slices.Clone(runs),
+			func(r eval.Trial) bool { return c.Fraction != 0 && r.Fraction != c.Fraction },
+		)
 		pairs, err := eval.Pairs(of, "3x3x3", eval.FoldOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -400,7 +403,8 @@ func TestLabelGainsOfSomeRuns(t *testing.T) {
 	}
 	// of scratch one run with the smallest share is missing, which takes a pair from its rows and
 	// from those of the difference
-	lone := all[slices.IndexFunc(all, func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 })]
+	lone := all[slices.IndexFunc(all,
+		func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 })]
 	some := slices.DeleteFunc(slices.Clone(all), func(r eval.Trial) bool {
 		return r.Initialisation == "scratch" && r.Fraction == 0.1 && r.Fold == lone.Fold && r.Seed == lone.Seed
 	})
@@ -414,7 +418,10 @@ func TestLabelGainsOfSomeRuns(t *testing.T) {
 		}
 	}
 	// without any, the smallest share of scratch is the next one
-	none := slices.DeleteFunc(slices.Clone(all), func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 })
+	none := slices.DeleteFunc(
+		slices.Clone(all),
+		func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 },
+	)
 	if gains, err = eval.LabelGains(none, eval.FoldOptions{Resamples: 1}); err != nil || len(gains) != 4 {
 		t.Fatal(gains, err)
 	}

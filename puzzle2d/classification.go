@@ -76,7 +76,8 @@ func (c Classification) Resolve(data Data) (Classification, error) {
 	case Labels:
 		if c.Classes = data.Photos.Classes(); len(c.Classes) < 2 {
 			return c,
-				fmt.Errorf("the photographs have %d classes: labels are learnt of two or more, each in a folder of its own", len(c.Classes))
+				fmt.Errorf("the photographs have %d classes: labels are learnt of "+
+					"two or more, each in a folder of its own", len(c.Classes))
 		}
 		if _, _, err := data.labelled(); err != nil {
 			return c, err
@@ -266,7 +267,8 @@ func (w work) cut(photo, class int, r *rand.Rand, put func(string, []int) []floa
 	name, truth := w.data.Photos.Name(photo), class
 	if w.Task == Labels {
 		if truth = w.data.Photos.Label(photo); truth < 0 {
-			return fmt.Errorf("%s has no label: labels are learnt of photographs in folders that are called after their class", name)
+			return fmt.Errorf("%s has no label: labels are learnt of photographs in "+
+				"folders that are called after their class", name)
 		}
 	}
 	dst := put(name, []int{truth})

@@ -72,7 +72,8 @@ func (d Data) labelled() (_ Data, notes []string, err error) {
 	switch n := len(d.Validate) - len(validate); {
 	case n > 0 && len(validate) == 0:
 		notes = append(notes,
-			fmt.Sprintf("WARNING: none of the %s held out has a class: nothing is validated, and the weights of the last step are all there is", numbers.Count(n, "photograph")))
+			fmt.Sprintf("WARNING: none of the %s held out has a class: nothing is validated, and the "+
+				"weights of the last step are all there is", numbers.Count(n, "photograph")))
 	case n > 0:
 		notes = append(notes, fmt.Sprintf("not validated on, having no class: %d of %s held out", n,
 			numbers.Count(len(d.Validate), "photograph")))

@@ -91,7 +91,8 @@ func (c *Detection) Resolve(data Marked) error {
 		return err
 	}
 	if data.Photos.Fit() != "warp" {
-		return fmt.Errorf("the photographs were prepared with --fit %s, which cuts objects off: detection sees whole photographs, prepared with --fit warp", data.Photos.Fit())
+		return fmt.Errorf("the photographs were prepared with --fit %s, which cuts objects off: detection sees "+
+			"whole photographs, prepared with --fit warp", data.Photos.Fit())
 	}
 	for _, photo := range [][]int{data.Train, data.Validate, data.Test} {
 		if err := data.boxesLie(photo); err != nil {
@@ -99,7 +100,8 @@ func (c *Detection) Resolve(data Marked) error {
 		}
 	}
 	if c.Proposals == "" {
-		return errors.New("no proposals: name their file with --proposals; docs/photographs.md says how OpenCV makes one")
+		return errors.New("no proposals: name their file with --proposals; " +
+			"docs/photographs.md says how OpenCV makes one")
 	}
 	var err error
 	if c.proposals, err = ReadProposals(c.Proposals, data.Photos, c.MostProposals); err != nil {
@@ -136,7 +138,8 @@ func (c *Detection) Check() error {
 	}
 	if c.Images < 1 || c.Images > 1<<10 || c.Regions < 1 || c.Regions > 1<<14 || c.MostProposals < 0 ||
 		c.MostDetections < 1 {
-		return fmt.Errorf("%d photographs a step, %d regions and %d proposals each, %d detections: must be 1 or more (0 proposals: all)", c.Images, c.Regions, c.MostProposals, c.MostDetections)
+		return fmt.Errorf("%d photographs a step, %d regions and %d proposals each, %d "+
+			"detections: must be 1 or more (0 proposals: all)", c.Images, c.Regions, c.MostProposals, c.MostDetections)
 	}
 	for _, v := range []struct {
 		name  string

@@ -100,9 +100,9 @@ func (s *FinetuneSettings) resolve(data Marked) error {
 		return nil
 	}
 	if held := Spread(data.Validate, s.ValidatePhotos); !data.marked(held) {
-		return fmt.Errorf("validate_photos is %d, and nothing is marked on that many of the %d photographs of the side "+
-			"%s, spread evenly (difficult objects do not count): they cannot be scored; "+
-			"raise it, or set 0 for all of them",
+		return fmt.Errorf("validate_photos is %d, and nothing is marked on that many of the %d "+
+			"photographs of the side %s, spread evenly (difficult objects do not count): they cannot be "+
+			"scored; raise it, or set 0 for all of them",
 			s.ValidatePhotos, len(data.Validate), data.Photos.Split(held[0]))
 	}
 	return nil
@@ -150,18 +150,22 @@ func SplitMarked(store *photos.Store, on string) (Marked, error) {
 	switch {
 	case store.Layout() != photos.LayoutVOC:
 		return m,
-			fmt.Errorf("the photographs have the layout %s: fine-tuning takes Pascal VOC's, JPEGImages beside Annotations and ImageSets/Main", store.Layout())
+			fmt.Errorf("the photographs have the layout %s: fine-tuning takes Pascal VOC's, "+
+				"JPEGImages beside Annotations and ImageSets/Main", store.Layout())
 	case on != OnTrain && on != OnTrainval:
 		return m, fmt.Errorf("train_on %q: want %s or %s", on, OnTrainval, OnTrain)
 	case len(m.Train) == 0:
 		return m,
-			errors.New("no photograph is on the side train: complete ImageSets/Main/train.txt or trainval.txt, and prepare again")
+			errors.New("no photograph is on the side train: complete " +
+				"ImageSets/Main/train.txt or trainval.txt, and prepare again")
 	case on == OnTrainval && len(m.Test) == 0:
 		return m,
-			errors.New("no photograph is on the side test: complete ImageSets/Main/test.txt and prepare again, or keep the side val for the test with --train-on train")
+			errors.New("no photograph is on the side test: complete ImageSets/Main/test.txt and prepare again, or " +
+				"keep the side val for the test with --train-on train")
 	case on == OnTrain && len(sides[photos.Val]) == 0:
 		return m,
-			errors.New("no photograph is on the side val: complete ImageSets/Main/val.txt and prepare again, or take --train-on trainval")
+			errors.New("no photograph is on the side val: complete ImageSets/Main/val.txt and " +
+				"prepare again, or take --train-on trainval")
 	case on == OnTrainval:
 		m.Train = slices.Concat(m.Train, sides[photos.Val])
 	default:
@@ -180,12 +184,15 @@ func (m Marked) check() error {
 	}
 	for class, positives := range m.positives(m.Train) {
 		if positives == 0 {
-			return fmt.Errorf("no object of class %s is to be trained on (those marked as difficult do not count): mark some in Annotations, or take its lists out of ImageSets/Main and its objects out of Annotations, and prepare again", classes[class])
+			return fmt.Errorf("no object of class %s is to be trained on (those marked as difficult do "+
+				"not count): mark some in Annotations, or take its lists out of ImageSets/Main and its "+
+				"objects out of Annotations, and prepare again", classes[class])
 		}
 	}
 	for _, numbers := range [][]int{m.Validate, m.Test} {
 		if len(numbers) > 0 && !m.marked(numbers) {
-			return fmt.Errorf("nothing is marked on the %d photographs of the side %s: it cannot be scored; complete Annotations, and prepare again", len(numbers), m.Photos.Split(numbers[0]))
+			return fmt.Errorf("nothing is marked on the %d photographs of the side %s: it cannot be "+
+				"scored; complete Annotations, and prepare again", len(numbers), m.Photos.Split(numbers[0]))
 		}
 	}
 	return nil

@@ -339,7 +339,8 @@ func TestFinetuneRefuses(t *testing.T) {
 		"no object of class cat is to be trained on": {write("ImageSets/Main/cat_train.txt", "000001 -1\n"), OnTrain,
 			plain},
 		"Annotations/000001.xml: the box from 1,1 to 900,2 does not lie on": {write("Annotations/000001.xml",
-			"<annotation><object><name>disc</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>900</xmax><ymax>2</ymax></bndbox></object></annotation>"), OnTrain, plain},
+			"<annotation><object><name>disc</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>900</xmax><ymax>"+
+				"2</ymax></bndbox></object></annotation>"), OnTrain, plain},
 		"proposals.csv:2: there is no photograph \"999999\" in the data set": {write("proposals.csv",
 			proposalColumns+"\n999999,1,1,2,2\n"), OnTrain, plain},
 		"proposals.csv:2: the box from 0,1 to 2,2 does not lie on JPEGImages/0": {write("proposals.csv",

@@ -53,7 +53,8 @@ func (c *Multilabel) Resolve(data Marked) error {
 		return err
 	}
 	if width, height := data.Photos.Size(); min(width, height) < c.Crop {
-		return fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less with --crop", c.Crop, width, height)
+		return fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare "+
+			"them larger, or look at less with --crop", c.Crop, width, height)
 	}
 	return c.Check()
 }

@@ -66,7 +66,8 @@ func Paper(c Config, name string) (Config, []Choice, error) {
 	case "alexnet":
 		c.Network.Norm, c.Network.Dropout = "lrn", 0.5
 		note("norm", c.Network.Norm,
-			"the Context Free Network; batch norm learns faster and transfers worse (bbrattoli/JigsawPuzzlePytorch, issue 7)")
+			"the Context Free Network; batch norm learns faster and transfers worse "+
+				"(bbrattoli/JigsawPuzzlePytorch, issue 7)")
 		note("dropout", c.Network.Dropout, "the Context Free Network")
 		note("stride of conv1", "2 for patches of 64, 4 for photographs of 227", "the Context Free Network", "patch")
 	default:

@@ -91,7 +91,8 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 // fits says whether a grid fits into the photographs.
 func (c Config) fits(store *photos.Store) error {
 	if width, height := store.Size(); width < c.Grid[1]*c.Cell || height < c.Grid[0]*c.Cell {
-		return fmt.Errorf("a grid of %v cells of %d takes %dx%d pixels, the photographs have %dx%d (width x height): prepare them larger, or make the cells smaller",
+		return fmt.Errorf("a grid of %v cells of %d takes %dx%d pixels, the photographs have %dx%d (width x height): "+
+			"prepare them larger, or make the cells smaller",
 			c.grid(), c.Cell, c.Grid[1]*c.Cell, c.Grid[0]*c.Cell, width, height)
 	}
 	return nil

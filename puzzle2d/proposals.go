@@ -105,7 +105,8 @@ func (p *Proposals) add(text []byte, numbers map[string]int, store *photos.Store
 	name, rest, _ := bytes.Cut(text, []byte(","))
 	n, known := numbers[string(name)]
 	if !known {
-		return fmt.Errorf("there is no photograph %q in the data set: photo is the name of a file without its ending; was the file made of another data set?", string(name))
+		return fmt.Errorf("there is no photograph %q in the data set: photo is the name of a file without its "+
+			"ending; was the file made of another data set?", string(name))
 	}
 	var box [4]float32
 	for i := range box {
@@ -130,7 +131,8 @@ func (p *Proposals) add(text []byte, numbers map[string]int, store *photos.Store
 func onPhotograph(b voc.Box, store *photos.Store, n int) error {
 	width, height := store.Original(n)
 	if !(b[0] >= 1 && b[1] >= 1 && b[2] <= float64(width) && b[3] <= float64(height) && b[0] <= b[2] && b[1] <= b[3]) {
-		return fmt.Errorf("the box from %v,%v to %v,%v does not lie on %s, which has %dx%d pixels: the first pixel is 1, and both corners belong to the box", b[0], b[1], b[2], b[3], store.Name(n), width, height)
+		return fmt.Errorf("the box from %v,%v to %v,%v does not lie on %s, which has %dx%d pixels: the first pixel "+
+			"is 1, and both corners belong to the box", b[0], b[1], b[2], b[3], store.Name(n), width, height)
 	}
 	return nil
 }

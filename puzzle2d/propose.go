@@ -262,8 +262,12 @@ func keepProposals(path, root string, at map[string]int, o ProposeOptions, block
 		case !found || err != nil || text.Len() >= mostBlock:
 			return fmt.Errorf("%s has lines of another program: choose another name, or --force", path)
 		case !known:
-			return fmt.Errorf("%s has boxes of %q, which is no photograph of %s: choose another name, or --force", path, name,
-				root)
+			return fmt.Errorf(
+				"%s has boxes of %q, which is no photograph of %s: choose another name, or --force",
+				path,
+				name,
+				root,
+			)
 		default:
 			member, err := zipped(z.Comment, text.Bytes())
 			if err != nil {

@@ -80,7 +80,12 @@ func TestPropose(t *testing.T) {
 	found := 0
 	for n := range store.Len() {
 		for _, object := range store.Record(n).Objects {
-			truth := voc.Box{float64(object.Box[0]), float64(object.Box[1]), float64(object.Box[2]), float64(object.Box[3])}
+			truth := voc.Box{
+				float64(object.Box[0]),
+				float64(object.Box[1]),
+				float64(object.Box[2]),
+				float64(object.Box[3]),
+			}
 			if slices.ContainsFunc(p.of(n), func(b voc.Box) bool { return b.Overlap(truth) > 0.7 }) {
 				found++
 			}

@@ -217,7 +217,8 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	}
 	if _, err := Pretrain(t.Context(), dev, resnet, data, voxsaw.RunOptions{}); err == nil ||
 		!strings.Contains(err.Error(),
-			"several micro-batches cannot share: take the backbone alexnet, which has none, or train without accumulate, or set part_norm") {
+			"several micro-batches cannot share: take the backbone alexnet, which has none, or "+
+				"train without accumulate, or set part_norm") {
 		t.Errorf("batch norm: %v", err)
 	}
 	resnet.Train.PartNorm = true

@@ -162,7 +162,9 @@ func TestPixelDivisor(t *testing.T) {
 
 func TestMeansOfPatches(t *testing.T) {
 	v := view{photo: coded(20, 15), stride: 60, height: 15, width: 20}
-	for mean, deviation := range map[string]float64{MeanPatch: math.Sqrt((20*20 - 1) / 12.0 / (pixelScale * pixelScale)), MeanPatchStd: 1} {
+	for mean, deviation := range map[string]float64{
+		MeanPatch: math.Sqrt((20*20 - 1) / 12.0 / (pixelScale * pixelScale)), MeanPatchStd: 1,
+	} {
 		dst := make([]float32, 3*300)
 		Input{Mean: mean, PixelMean: [3]float64{9, 9, 9}}.write(dst, v)
 		var sum, squares float64

@@ -26,7 +26,8 @@ func init() {
 			Name: task, Short: short, Items: "photographs", Title: "Task " + task + " on unseen photographs",
 			Score: "held-out photographs answered right",
 			New:   func() pretext.Config { return newClasses(task) },
-			Open: func(_ context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+			Open: func(_ context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
+				error) {
 				return openTeller(dev, path, task, o.Memory)
 			},
 		})
@@ -127,6 +128,7 @@ func (e *evaluator) Picture(of sample.Sample) (pretext.Picture, error) {
 	}
 	play.All = e.played
 	return pretext.Picture{Image: play.Picture(), Caption: fmt.Sprintf(
-		"A puzzle of %s, shuffled and after each round: %d of %d patches are misplaced at the end, and have a red frame.",
+		"A puzzle of %s, shuffled and after each round: %d of %d patches are "+
+			"misplaced at the end, and have a red frame.",
 		play.Photo, play.Misplaced(len(play.Arrangements)-1), len(play.Arrangements[0]))}, nil
 }

@@ -127,7 +127,8 @@ func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 	classes := data.Photos.Classes()
 	if len(classes) < 2 {
 		return nil, nil,
-			fmt.Errorf("the photographs have %d classes: telling them apart takes two or more, each in a folder of its own", len(classes))
+			fmt.Errorf("the photographs have %d classes: telling them apart takes "+
+				"two or more, each in a folder of its own", len(classes))
 	}
 	byClass = make([][]int, len(classes))
 	add := func(photos []int, fit bool) {
@@ -146,16 +147,19 @@ func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 	for class, photos := range byClass {
 		if wanted := max(t.PerClass, 1); len(photos) < wanted || t.Mix && len(photos) <= t.PerClass {
 			return nil, nil,
-				fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less with --per-class, or leave the class out", classes[class], len(photos), wanted)
+				fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less "+
+					"with --per-class, or leave the class out", classes[class], len(photos), wanted)
 		}
 	}
 	if t.Mix && t.PerClass == 0 {
 		return nil, nil,
-			errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
+			errors.New("if all photographs are fitted to, none is left to test: " +
+				"say how many of each class with --per-class")
 	}
 	if n := len(data.Validate); !t.Mix && len(held) == 0 && n > 0 {
 		return nil, nil,
-			fmt.Errorf("none of the %s held out has a class to be told: draw from all with --mix, or prepare them with their classes", numbers.Count(n, "photograph"))
+			fmt.Errorf("none of the %s held out has a class to be told: draw from all with "+
+				"--mix, or prepare them with their classes", numbers.Count(n, "photograph"))
 	}
 	if !t.Mix && len(held) == 0 {
 		return nil, nil,
@@ -249,6 +253,8 @@ func AtChance(draws []Draw, chance float64) string {
 	if tested == 0 || mean > chance+2*math.Sqrt(chance*(1-chance)/float64(tested)) {
 		return ""
 	}
-	return fmt.Sprintf("the features are at chance: %.2f %% right where guessing gives %.2f %%. They tell nothing of the classes, and a difference to them says little: narrow networks with random weights lose what they are shown; take a larger --width, another --layer or more photographs",
+	return fmt.Sprintf("the features are at chance: %.2f %% right where guessing gives %.2f %%. They tell nothing of "+
+		"the classes, and a difference to them says little: narrow networks with random weights lose what they are "+
+		"shown; take a larger --width, another --layer or more photographs",
 		100*mean, 100*chance)
 }

@@ -124,7 +124,8 @@ func start(path string, partial bool, network Network) func(*nn.Params) (string,
 	return func(params *nn.Params) (string, error) {
 		s, err := ReadSource(path, network)
 		if err == nil && (s.Network.Backbone != network.Backbone || s.Network.Width != network.Width) {
-			err = fmt.Errorf("%s is of %s, width %v, the network to train is %s, width %v: give both the same --backbone and --width",
+			err = fmt.Errorf("%s is of %s, width %v, the network to train is %s, width %v: "+
+				"give both the same --backbone and --width",
 				path, s.Network.Backbone, s.Network.Width, network.Backbone, network.Width)
 		}
 		var loaded voxsaw.Loaded
@@ -132,8 +133,13 @@ func start(path string, partial bool, network Network) func(*nn.Params) (string,
 			loaded, err = s.load(params)
 		}
 		if err == nil && !partial {
-			err = checkpoint.CheckWhole(loaded,
-				slices.DeleteFunc(params.Names(), func(name string) bool { return !isConvolution(name) || !params.Trained(name) }))
+			err = checkpoint.CheckWhole(
+				loaded,
+				slices.DeleteFunc(
+					params.Names(),
+					func(name string) bool { return !isConvolution(name) || !params.Trained(name) },
+				),
+			)
 		}
 		if err != nil {
 			return "", fmt.Errorf("weights to start from: %w", err)

@@ -74,13 +74,15 @@ func (c Config) airCause(cases []sample.Sample) string {
 	switch how := c.Preparation.Crop; {
 	case len(padded) > 0:
 		size := padded[0].Size()
-		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: %s, or "+
+			"prepare the scans with smaller voxels (voxsaw prepare --spacing)",
 			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].Name(),
 			numbers.Extents(size[:]), c.smallerCrop())
 	case how == "" || how == volume.CropNone,
 		how == volume.CropNonzero && c.Preparation.ModalityName() == volume.ModalityCT:
 		// a CT's air is no 0
-		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
+		return fmt.Sprintf("Leave out the air around the patient (voxsaw prepare --crop body), %s, or prepare the "+
+			"scans with smaller voxels (voxsaw prepare --spacing)", c.smallerCrop())
 	}
 	extent := ""
 	if of, ok := cases[0].(*prepared.Case); ok {
@@ -91,7 +93,8 @@ func (c Config) airCause(cases []sample.Sample) string {
 		extent = fmt.Sprintf("; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s", numbers.Extents(c.Crop[:]), mm[0],
 			mm[1], mm[2], of.ID)
 	}
-	return fmt.Sprintf("The air around the patient is left out already%s: %s, or prepare the scans with smaller voxels (voxsaw prepare --spacing)", extent, c.smallerCrop())
+	return fmt.Sprintf("The air around the patient is left out already%s: %s, or prepare the scans with "+
+		"smaller voxels (voxsaw prepare --spacing)", extent, c.smallerCrop())
 }
 
 // smallerCrop advises a smaller crop, as far as the network takes its patches: below that, the grid
@@ -105,8 +108,10 @@ func (c Config) smallerCrop() string {
 	least := c.layout().Least(b)
 	for axis, crop := range c.Crop {
 		if least[axis] < crop {
-			return fmt.Sprintf("take a smaller crop (--crop, with this network and grid %s or more; below that also a coarser --grid or fewer --levels)", numbers.Extents(least[:]))
+			return fmt.Sprintf("take a smaller crop (--crop, with this network and grid %s or more; below that "+
+				"also a coarser --grid or fewer --levels)", numbers.Extents(least[:]))
 		}
 	}
-	return fmt.Sprintf("take a coarser --grid or fewer --levels and with them a smaller crop (this network and grid take none below %s)", numbers.Extents(least[:]))
+	return fmt.Sprintf("take a coarser --grid or fewer --levels and with them a smaller crop "+
+		"(this network and grid take none below %s)", numbers.Extents(least[:]))
 }

@@ -404,7 +404,8 @@ func TestPuzzleSettingsThatDoNothing(t *testing.T) {
 	for _, c := range []Config{{Puzzle: voxsaw.Puzzle{Rounds: 1}}, {Puzzle: voxsaw.Puzzle{Rounds: 20, Head: Paper}}} {
 		one := DefaultConfig()
 		one.Rounds, one.Head = c.Rounds, cmp.Or(c.Head, one.Head)
-		if one, err := one.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil || len(one.notes()) > 0 {
+		if one, err := one.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil ||
+			len(one.notes()) > 0 {
 			t.Errorf("%d rounds of head %s: %q, %v", one.Rounds, one.Head, one.notes(), err)
 		}
 	}

@@ -102,7 +102,8 @@ func TestPictureHasTheRoundsOfAllPuzzles(t *testing.T) {
 	without := p.Picture().Bounds().Dy()
 	rounds := []Metrics{{Correct: 0.125, Near: 0.5}, {Correct: 0.25, Near: 0.625}, {Correct: 0.375, Near: 0.75}}
 	for _, e := range []GridEvaluation{{Puzzles: 40, Rounds: rounds}, {Puzzles: 80, Rounds: make([]Metrics, 3),
-		Grids: []GridEvaluation{{Grid: "2x2x2", Rounds: make([]Metrics, 3)}, {Grid: "3x2x2", Puzzles: 40, Rounds: rounds}}}} {
+		Grids: []GridEvaluation{{Grid: "2x2x2", Rounds: make([]Metrics, 3)},
+			{Grid: "3x2x2", Puzzles: 40, Rounds: rounds}}}} {
 		p.All = &Evaluation{PuzzleEvaluation: e}
 		var under []string
 		for _, c := range p.play().Columns(jigsaw.OnGrid(p.all(), p.Grid[:])) {

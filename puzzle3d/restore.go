@@ -43,7 +43,8 @@ func (c Config) restoring() (*restoration.Beside, error) {
 	if c.Restore == 0 {
 		if c.RestoreCrop != [3]int{} || c.MaskShare != 0 || c.MaskBlock != 0 {
 			return nil,
-				fmt.Errorf("restore_crop, mask_share and mask_block are for restoration beside puzzles: set restore, the weight of its loss, or leave them out")
+				fmt.Errorf("restore_crop, mask_share and mask_block are for restoration beside puzzles: set restore, " +
+					"the weight of its loss, or leave them out")
 		}
 		return nil, nil
 	}

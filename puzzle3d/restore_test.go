@@ -167,7 +167,12 @@ func TestRestorationResumesAndIsMeasured(t *testing.T) {
 	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), both()
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 4, 2, 0
 	through, summary := resumes(t, dev, resolved(t, c), cache)
-	_, _, e, err := pretext.Scans.Open(t.Context(), dev, filepath.Join(through, "last.safetensors"), pretext.OpenOptions{})
+	_, _, e, err := pretext.Scans.Open(
+		t.Context(),
+		dev,
+		filepath.Join(through, "last.safetensors"),
+		pretext.OpenOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,13 +244,15 @@ func TestFLOPsWithRestoration(t *testing.T) {
 
 func TestRestoreSettingsNameWhatIsWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"restore is -1":             func(c *Config) { c.Restore = -1 },
-		"restore is +Inf":           func(c *Config) { c.Restore = math.Inf(1) },
-		"set restore, the weight":   func(c *Config) { c.Restore = 0 },
-		"restore: crop":             func(c *Config) { c.RestoreCrop = [3]int{15, 16, 12} },
-		"multiples of mask_block":   func(c *Config) { c.MaskBlock = 5 },
-		"restore: mask_share":       func(c *Config) { c.MaskShare = 1.5 },
-		"restore: norm batch would": func(c *Config) { c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "batch"} },
+		"restore is -1":           func(c *Config) { c.Restore = -1 },
+		"restore is +Inf":         func(c *Config) { c.Restore = math.Inf(1) },
+		"set restore, the weight": func(c *Config) { c.Restore = 0 },
+		"restore: crop":           func(c *Config) { c.RestoreCrop = [3]int{15, 16, 12} },
+		"multiples of mask_block": func(c *Config) { c.MaskBlock = 5 },
+		"restore: mask_share":     func(c *Config) { c.MaskShare = 1.5 },
+		"restore: norm batch would": func(c *Config) {
+			c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "batch"}
+		},
 	} {
 		c := both()
 		spoil(&c)

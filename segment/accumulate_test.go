@@ -79,8 +79,12 @@ func TestMicroBatchesResumeToTheBit(t *testing.T) {
 func TestMicroBatchesThatCannotBe(t *testing.T) {
 	cache := phantoms(t, 3, [3]int{24, 20, 16})
 	for want, c := range map[string]func(*Config){
-		"cannot be divided evenly over 3 micro-batches: take a multiple of 3, such as 3 or 6": func(c *Config) { c.Train.Accumulate = 3 },
-		"several micro-batches cannot share":                                                  func(c *Config) { c.Network.Norm = "batch" },
+		"cannot be divided evenly over 3 micro-batches: take a multiple of 3, such as 3 or 6": func(c *Config) {
+			c.Train.Accumulate = 3
+		},
+		"several micro-batches cannot share": func(c *Config) {
+			c.Network.Norm = "batch"
+		},
 	} {
 		settings, folder := microBatched(2), filepath.Join(t.TempDir(), "run")
 		c(&settings)

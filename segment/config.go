@@ -190,7 +190,8 @@ func (c Config) resolve(of sample.Store) (Config, error) {
 			name, ok := names[label]
 			if slices.Contains(ignored, label) {
 				return c,
-					fmt.Errorf("label %d of the data is called %s: its voxels are left out of the loss and of scores, and are no structure to learn", label, name)
+					fmt.Errorf("label %d of the data is called %s: its voxels are left out of the loss and "+
+						"of scores, and are no structure to learn", label, name)
 			}
 			if !ok {
 				return c, fmt.Errorf("no case of the data has label %d: it has %s", label, describeLabels(names))
@@ -454,7 +455,8 @@ func (c Config) Check() error {
 	case c.Undrawn != "" && c.Undrawn != UndrawnMerged && c.Undrawn != UndrawnBackground:
 		return fmt.Errorf("undrawn is %q, must be %s or %s", c.Undrawn, UndrawnMerged, UndrawnBackground)
 	case c.Unlabelled && !(c.Train.Average > 0):
-		return errors.New("unlabelled: the teacher is the moving average of the weights, and there is none: average must be above 0, such as 0.99")
+		return errors.New("unlabelled: the teacher is the moving average of the weights, and there is " +
+			"none: average must be above 0, such as 0.99")
 	case c.Unlabelled && (c.Network.Norm == backbone.NormBatch || c.Train.Accumulate > 1):
 		return errors.New("unlabelled: learning from unlabelled scans with batch norm or accumulate cannot be done yet")
 	case c.Unlabelled && c.Crop[0]*c.Crop[1]*c.Crop[2] > 1<<24:

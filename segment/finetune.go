@@ -208,12 +208,16 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	}
 	if !slices.ContainsFunc(loaded.Loaded, isEncoder) {
 		return loaded,
-			fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n  %v", loaded)
+			fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, "+
+				"preset, or number of channels or levels?\n  %v", loaded)
 	}
 	if c.InitPartial {
 		return loaded, nil
 	}
-	encoder := slices.DeleteFunc(params.Names(), func(name string) bool { return !isEncoder(name) || !params.Trained(name) })
+	encoder := slices.DeleteFunc(
+		params.Names(),
+		func(name string) bool { return !isEncoder(name) || !params.Trained(name) },
+	)
 	if err := checkpoint.CheckWhole(loaded, encoder); err != nil {
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}
@@ -269,7 +273,8 @@ func (c Config) sameChannels(path string) error {
 			"it goes on with scans of one channel, and these have %d%s",
 			path, c.Network.InputChannels(), names(c.Preparation))
 	}
-	return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin the first convolution afresh with --init-partial",
+	return fmt.Errorf("%s was trained on scans of %s%s, and these have %d%s: prepare the same channels, or begin the "+
+		"first convolution afresh with --init-partial",
 		path, numbers.Count(of.InputChannels(), "channel"), names(how), c.Network.InputChannels(), names(c.Preparation))
 }
 

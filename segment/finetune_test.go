@@ -653,7 +653,15 @@ func TestRanksEndTogether(t *testing.T) {
 				if x.c[rank].Targets != "" {
 					data.Unlabelled = []string{"case01"}
 				}
-				_, _, err := finetune(t.Context(), devices[rank], x.c[rank], data, x.init[rank], voxsaw.RunOptions{}, group)
+				_, _, err := finetune(
+					t.Context(),
+					devices[rank],
+					x.c[rank],
+					data,
+					x.init[rank],
+					voxsaw.RunOptions{},
+					group,
+				)
 				if own := rank == x.tells; own && errors.Is(err, fs.ErrNotExist) ||
 					!own && errors.As(err, new(train.ElsewhereError)) {
 					ended <- nil

@@ -82,7 +82,8 @@ func (c Config) otherClasses(d checkpoint.Description) (string, error) {
 	for first < min(len(there), len(here)) && there[first].is(here[first]) {
 		first++
 	}
-	return fmt.Sprintf("the head is not taken over, because its classes differ from number %d on: %s in the checkpoint, %s in the data", 1+first, listClasses(there[first:]), listClasses(here[first:])), nil
+	return fmt.Sprintf("the head is not taken over, because its classes differ from number %d "+
+		"on: %s in the checkpoint, %s in the data", 1+first, listClasses(there[first:]), listClasses(here[first:])), nil
 }
 
 // listClasses names classes for people, the first few of many.

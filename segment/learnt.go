@@ -40,7 +40,8 @@ type SpacingError struct {
 }
 
 func (e *SpacingError) Error() string {
-	return fmt.Sprintf("its voxels measure %s, those that %s was trained on %v: more than %g times smaller or larger, so that organs have another size in voxels than the network knows",
+	return fmt.Sprintf("its voxels measure %s, those that %s was trained on %v: more than %g times smaller or "+
+		"larger, so that organs have another size in voxels than the network knows",
 		volume.SpacingText(e.Spacing), e.Checkpoint, e.Trained, volume.SpacingTolerance)
 }
 
@@ -104,7 +105,9 @@ func (p *Predictor) lessonNotes() (notes []string) {
 	}
 	if len(unknown) > 0 {
 		notes = append(notes,
-			fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not note how large they were: nobody can say whether it knows such voxels as these", safetext.List(unknown)))
+			fmt.Sprintf("WARNING: %s: an earlier version trained it on scans with voxels of their own and did not "+
+				"note how large they were: nobody can say whether it knows such voxels as these",
+				safetext.List(unknown)))
 	}
 	if len(names) > 0 {
 		notes = append(notes, fmt.Sprintf("%s: which scans it was trained on is known by their names alone",

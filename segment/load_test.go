@@ -165,7 +165,8 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 		if left == 0 || len(loaded.Skipped) != left {
 			t.Errorf("%s: %d parameters of the head, %v", network.Kind, left, loaded)
 		}
-		if want := "differ from number 2 on: spleen, liver in the checkpoint, liver, spleen in the data"; !strings.Contains(loaded.String(), want) {
+		if want := "differ from number 2 on: spleen, liver in the checkpoint, liver, spleen in the " +
+			"data"; !strings.Contains(loaded.String(), want) {
 			t.Errorf("no %q in %v", want, loaded)
 		}
 
@@ -198,7 +199,8 @@ func TestOtherClasses(t *testing.T) {
 		"the same numbers, other names": {Config{Labels: named.Labels, Names: []string{"spleen", named.Names[1]}},
 			"from number 1 on: spleen, left kidney+right kidney in the checkpoint, liver, left"},
 		"another order": {Config{Labels: []string{"3+4", "2"}, Names: []string{named.Names[1], "liver"}},
-			"from number 1 on: left kidney+right kidney, liver in the checkpoint, liver, left kidney+right kidney in the data"},
+			"from number 1 on: left kidney+right kidney, liver in the checkpoint, " +
+				"liver, left kidney+right kidney in the data"},
 		"numbers alone, others": {labels("2", "5"),
 			"from number 2 on: label 5 in the checkpoint, left kidney+right kidney in the data"},
 		"not merged": {Config{Labels: []string{"2", "3"}, Names: []string{"liver", "left kidney"}},

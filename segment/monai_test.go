@@ -77,6 +77,7 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 				others++
 			}
 		}
-		t.Logf("%s: logits differ by up to %.2g of %.2g; %d of %d labels of mean logits are not those of mean probabilities", c.name, worst, size, others, n)
+		t.Logf("%s: logits differ by up to %.2g of %.2g; %d of %d labels of mean "+
+			"logits are not those of mean probabilities", c.name, worst, size, others, n)
 	}
 }

@@ -92,7 +92,8 @@ func (c Config) WindowNote(o Inference) string {
 	if o.Window == [3]int{} || o.Window == c.Crop {
 		return ""
 	}
-	return fmt.Sprintf("WARNING: the window of inference is %dx%dx%d, the network is trained on crops of %dx%dx%d: another window than the crop costs accuracy (leave --window out, or train on such crops)",
+	return fmt.Sprintf("WARNING: the window of inference is %dx%dx%d, the network is trained on crops of %dx%dx%d: "+
+		"another window than the crop costs accuracy (leave --window out, or train on such crops)",
 		o.Window[0], o.Window[1], o.Window[2], c.Crop[0], c.Crop[1], c.Crop[2])
 }
 
@@ -323,7 +324,8 @@ func (p *Predictor) Notes() (notes []string) {
 		safetext.List(names)))
 	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
 		notes = append(notes,
-			fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
+			fmt.Sprintf("only the largest connected component of %s is kept, as "+
+				"validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
 	notes = append(notes, p.lessonNotes()...)
 	var unseen []string
@@ -336,7 +338,8 @@ func (p *Predictor) Notes() (notes []string) {
 		return notes
 	}
 	return append(notes,
-		fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", safetext.List(unseen)))
+		fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may "+
+			"be worse, and left and right be mixed up", safetext.List(unseen)))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.

@@ -153,7 +153,8 @@ func (s *sampler) checkNames(called map[uint16]calledBy, r prepared.Record) erro
 			if other, known := called[label]; !known {
 				called[label] = calledBy{name, r.ID}
 			} else if safetext.Fold(name) != safetext.Fold(other.name) {
-				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; prepare the cases without those that mean another", label, other.name, other.id, name, r.ID)
+				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; "+
+					"prepare the cases without those that mean another", label, other.name, other.id, name, r.ID)
 			}
 		}
 	}

@@ -45,7 +45,8 @@ func TestPreparationsThatAgree(t *testing.T) {
 	a.Preparation = volume.DefaultPreparation()
 	b.Preparation = volume.DefaultPreparation().ForModality(volume.ModalityMR)
 	b.Preparation.Spacing = [3]float64{1, 1, 2}
-	want := "prepared in different ways: spacing each scan's own and 1x1x2 mm; modality CT and MR; intensity ct-window and zscore"
+	want := "prepared in different ways: spacing each scan's own and 1x1x2 mm; modality " +
+		"CT and MR; intensity ct-window and zscore"
 	if err := a.agrees(b); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}

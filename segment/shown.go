@@ -61,5 +61,6 @@ func (c Config) UnlearntNote(store *prepared.Store, training []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no training case shows %s: the network cannot learn it, and it is in no mean of validation. Train on cases that show it, or leave it out (--labels)", strings.Join(names, ", "))
+	return fmt.Sprintf("no training case shows %s: the network cannot learn it, and it is in no mean of validation. "+
+		"Train on cases that show it, or leave it out (--labels)", strings.Join(names, ", "))
 }

@@ -166,8 +166,13 @@ func TestUndrawnClassesAreOneWithTheBackground(t *testing.T) {
 			}
 			after := loss()
 			if same := math.Abs(float64(before-after)) < 1e-5; same != (undrawn == "") {
-				t.Errorf("%s, undrawn %q: loss %v, and %v with classes that changed places", network.Kind, undrawn, before,
-					after)
+				t.Errorf(
+					"%s, undrawn %q: loss %v, and %v with classes that changed places",
+					network.Kind,
+					undrawn,
+					before,
+					after,
+				)
 			}
 		}
 	}
@@ -351,8 +356,14 @@ func TestRunsOfAnEarlierRuleGoOnAsBegun(t *testing.T) {
 	run := func(folder, undrawn string, steps int, mode voxsaw.Mode) error {
 		c := c
 		c.Undrawn, c.Train.Steps, c.Train.Schedule = undrawn, steps, "constant"
-		_, _, err := Finetune(t.Context(), testDevice(t), c, sample.Data{Store: store, Train: []string{"all", "partly"}},
-			"", voxsaw.RunOptions{Folder: folder, Mode: mode})
+		_, _, err := Finetune(
+			t.Context(),
+			testDevice(t),
+			c,
+			sample.Data{Store: store, Train: []string{"all", "partly"}},
+			"",
+			voxsaw.RunOptions{Folder: folder, Mode: mode},
+		)
 		return err
 	}
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -445,7 +456,8 @@ func TestValidationsOfAnEarlierRuleAreNotMixed(t *testing.T) {
 	if err := os.WriteFile(record, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(4); err == nil || !strings.Contains(err.Error(), "start over with --force, or choose another folder") {
+	if err := run(4); err == nil ||
+		!strings.Contains(err.Error(), "start over with --force, or choose another folder") {
 		t.Errorf("a damaged record: %v", err)
 	}
 	// as if it was stopped before the first validation

@@ -84,7 +84,8 @@ func (s *sampler) drawUnlabelled(b *batch, step int) error {
 			return nil
 		}
 		if err := s.config.Augment.marked(u.varied[item*values:(item+1)*values], u.from[item*n:(item+1)*n], c, numbered,
-			origin, size, seed.Rand(s.config.Train.Seed, "unlabelled augment", uint64(step), uint64(item))); err != nil {
+			origin, size, seed.Rand(s.config.Train.Seed, "unlabelled augment", uint64(step),
+				uint64(item))); err != nil {
 			return err
 		}
 		b.cases = append(b.cases, c.ID)

@@ -138,7 +138,8 @@ func TestUnlabelledGradient(t *testing.T) {
 			}
 		}
 		own, more := make([]float32, 1), make([]float32, 1)
-		if err := errors.Join(l.program.Set(unlabelledTarget, targets), l.program.Forward(), l.program.Read("loss", own),
+		if err := errors.Join(l.program.Set(unlabelledTarget, targets), l.program.Forward(),
+			l.program.Read("loss", own),
 			l.program.Read(unlabelledLoss, more), l.program.Backward()); err != nil {
 			t.Fatal(err)
 		}

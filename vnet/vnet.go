@@ -25,7 +25,9 @@ import (
 const kind = "vnet"
 
 func init() {
-	backbone.Register(backbone.Kind{Name: kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }})
+	backbone.Register(
+		backbone.Kind{Name: kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }},
+	)
 }
 
 // Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from
@@ -125,7 +127,8 @@ func resolve(n voxsaw.Network) (*network, error) {
 		return nil, fmt.Errorf("%d channels: want 1 to 1024", n.Channels)
 	case n.Channels%n.InputChannels() != 0:
 		return nil,
-			fmt.Errorf("scans of %d channels, which do not divide the %d of the network's first stage, to which a VNet adds them: choose a multiple, such as --channels %d, or --network resenc",
+			fmt.Errorf("scans of %d channels, which do not divide the %d of the network's first stage, to which a "+
+				"VNet adds them: choose a multiple, such as --channels %d, or --network resenc",
 				n.Inputs, n.Channels, n.InputChannels()*max(n.Channels/n.InputChannels(), 1))
 	case n.Levels < 1 || n.Levels > 4:
 		return nil, fmt.Errorf("%d levels: want 1 to 4", n.Levels)

@@ -49,12 +49,17 @@ func TestBody(t *testing.T) {
 		low, high [3]int // of what must be inside
 		share     float64
 	}{
-		"a patient with lungs":       {patient, [3]int{40, 30, 0}, [3]int{90, 70, 40}, 0.30},
-		"a table below the patient":  {table, [3]int{40, 30, 0}, [3]int{90, 70, 40}, 0.30},
-		"two legs":                   {legs, [3]int{20, 40, 0}, [3]int{95, 70, 40}, 0.40},
-		"nothing but air":            {air([3]int{20, 20, 20}, spacing), [3]int{}, [3]int{20, 20, 20}, 1},
-		"something small":            {small, [3]int{8, 8, 8}, [3]int{16, 16, 16}, 1},
-		"a patient beyond the edges": {func() *Volume { v := air([3]int{40, 40, 10}, spacing); v.fill([3]int{}, v.Shape, 40); return v }(), [3]int{}, [3]int{40, 40, 10}, 1},
+		"a patient with lungs":      {patient, [3]int{40, 30, 0}, [3]int{90, 70, 40}, 0.30},
+		"a table below the patient": {table, [3]int{40, 30, 0}, [3]int{90, 70, 40}, 0.30},
+		"two legs":                  {legs, [3]int{20, 40, 0}, [3]int{95, 70, 40}, 0.40},
+		"nothing but air":           {air([3]int{20, 20, 20}, spacing), [3]int{}, [3]int{20, 20, 20}, 1},
+		"something small":           {small, [3]int{8, 8, 8}, [3]int{16, 16, 16}, 1},
+		"a patient beyond the edges": {func() *Volume {
+			v := air([3]int{40, 40, 10}, spacing)
+			v.fill([3]int{},
+				v.Shape, 40)
+			return v
+		}(), [3]int{}, [3]int{40, 40, 10}, 1},
 	} {
 		part := c.v.Body()
 		if err := part.Check(); err != nil {

@@ -183,16 +183,19 @@ func (p Preparation) checkIntensities() error {
 		return fmt.Errorf("intensity %s goes by whole HU, and %s has none: choose %s or %s",
 			scheme, p.ModalityName(), ZScore, Percentiles)
 	case scheme != CTPercentiles && p.Foreground != [4]float64{}:
-		return fmt.Errorf("foreground is of intensity %s, and these scans are prepared by %s: leave it out, or add --intensity %s",
+		return fmt.Errorf("foreground is of intensity %s, and these scans are prepared "+
+			"by %s: leave it out, or add --intensity %s",
 			CTPercentiles, scheme, CTPercentiles)
 	case scheme != CTWindow && p.Window != DefaultPreparation().Window:
-		return fmt.Errorf("window is of intensity %s, and these scans are prepared by %s: leave it out, or add --intensity %s",
+		return fmt.Errorf("window is of intensity %s, and these scans are prepared "+
+			"by %s: leave it out, or add --intensity %s",
 			CTWindow, scheme, CTWindow)
 	}
 	low, high, mean, sd := p.Foreground[0], p.Foreground[1], p.Foreground[2], p.Foreground[3]
 	sum := math.Abs(low) + math.Abs(high) + sd // infinite or no number where one of them is
 	if p.Foreground != [4]float64{} && !(low < high && low <= mean && mean <= high && sd > 0 && sum < math.MaxFloat32) {
-		return fmt.Errorf("foreground %g,%g,%g,%g: needs the lower and the upper percentile, the mean, which lies between them, and the standard deviation", low, high, mean, sd)
+		return fmt.Errorf("foreground %g,%g,%g,%g: needs the lower and the upper percentile, the mean, which lies "+
+			"between them, and the standard deviation", low, high, mean, sd)
 	}
 	return nil
 }

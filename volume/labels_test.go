@@ -213,7 +213,9 @@ func TestCentroidsStay(t *testing.T) {
 						axis)
 				}
 			}
-			if share := float64(o.Counts()[1]) * ratio * ratio * ratio / float64(l.Counts()[1]); math.Abs(share-1) > 0.08 {
+			if share := float64(o.Counts()[1]) * ratio * ratio * ratio / float64(l.Counts()[1]); math.Abs(
+				share-1,
+			) > 0.08 {
 				t.Errorf("ratio %g, ball at %.2f: its volume is %.3f times that before", ratio, centre, share)
 			}
 		}

@@ -117,7 +117,8 @@ func (p Preparation) Check() error {
 	}
 	for _, s := range p.Spacing {
 		if !(s >= 0) || math.IsInf(s, 0) {
-			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 (own) to keep the scan's own; median is chosen for a set of scans", p.Spacing[0], p.Spacing[1], p.Spacing[2])
+			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 (own) to keep the scan's "+
+				"own; median is chosen for a set of scans", p.Spacing[0], p.Spacing[1], p.Spacing[2])
 		}
 	}
 	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 ||
@@ -267,8 +268,9 @@ func (e *GeometryError) Error() string {
 			g.Shape[0], g.Shape[1], g.Shape[2], s[0], s[1], s[2], g.Axcodes(), p[0], p[1], p[2])
 	}
 	if by, ok := e.Image.shifted(e.Labels); ok {
-		return fmt.Sprintf("labels lie on a part of the image, but between its voxels: (%.2f, %.2f, %.2f) of a voxel beside them along i, j and k: "+
-			"the image has %s; the labels have %s. Resample the labels onto the image's voxels, or mend the header that is wrong",
+		return fmt.Sprintf("labels lie on a part of the image, but between its voxels: (%.2f, %.2f, %.2f) of a voxel "+
+			"beside them along i, j and k: the image has %s; the labels have %s. Resample the labels onto the "+
+			"image's voxels, or mend the header that is wrong",
 			by[0], by[1], by[2], describe(e.Image), describe(e.Labels))
 	}
 	where := ""
@@ -283,7 +285,8 @@ func (e *GeometryError) Error() string {
 		where = fmt.Sprintf("along %c (%c) their edges lie %.4g mm apart, more than half a voxel, %.4g mm: ",
 			"ijk"[axis], e.Image.Axcodes()[axis], f.by[axis]*spacing[axis], f.larger[axis]*spacing[axis]/2)
 	}
-	return fmt.Sprintf("image and labels do not fill the same box: %sthe image has %s; the labels have %s. Resample the labels onto the image's voxels, or mend the header that is wrong",
+	return fmt.Sprintf("image and labels do not fill the same box: %sthe image has %s; the labels have %s. Resample "+
+		"the labels onto the image's voxels, or mend the header that is wrong",
 		where, describe(e.Image), describe(e.Labels))
 }
 

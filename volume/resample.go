@@ -265,7 +265,9 @@ func linear[T int16 | float32](src []T, from, to [3]int, m Affine, outside float
 	}
 	dst := make([]T, to[0]*to[1]*to[2])
 	area := from[0] * from[1]
-	scratch := sync.Pool{New: func() any { return &planes{make([]float32, area), make([]float32, from[0]), make([]float32, to[0])} }}
+	scratch := sync.Pool{
+		New: func() any { return &planes{make([]float32, area), make([]float32, from[0]), make([]float32, to[0])} },
+	}
 	parallel(to[2], func(k int) {
 		p := scratch.Get().(*planes)
 		defer scratch.Put(p)

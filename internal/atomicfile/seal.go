@@ -242,9 +242,11 @@ type DamagedError struct{ Path string }
 func (e *DamagedError) Error() string {
 	if filepath.Base(e.Path) == SumsFile {
 		return e.Path +
-			" is not what was written: copy it back; without it (delete it) the files here cannot be compared with anything"
+			" is not what was written: copy it back; without it (delete it) the " +
+			"files here cannot be compared with anything"
 	}
-	return fmt.Sprintf("%s is not what was written: copy it back, or delete it to have it made again; whoever changed it on purpose deletes %s beside it",
+	return fmt.Sprintf("%s is not what was written: copy it back, or delete it to have it made again; whoever "+
+		"changed it on purpose deletes %s beside it",
 		e.Path, SumsFile)
 }
 

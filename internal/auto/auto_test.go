@@ -218,7 +218,8 @@ func TestGoesOn(t *testing.T) {
 		{"folds", 3000, 1200, []string{"inspect scans", "plan scans --to prepare --out job/prepare.yaml",
 			"prepare scans --config job/prepare.yaml --out job/prepared", "plan job/prepared --hours 0.",
 			"pretrain --config",
-			"finetune --config job/plan.yaml --init job/pretrained --fold 1 --folds 5 --fold-scheme shuffled --hours 0.",
+			"finetune --config job/plan.yaml --init job/pretrained --fold 1 " +
+				"--folds 5 --fold-scheme shuffled --hours 0.",
 			"finetune --config job/plan.yaml --init job/pretrained --fold 2 --folds 5 --fold-scheme shuffled " +
 				"--steps 10000 --warmup 429",
 			"finetune", "finetune", "finetune", "next job/prepared --drawn", "report job/pretrained job/fold1 "}},

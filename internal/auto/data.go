@@ -32,8 +32,8 @@ func (j *Job) sameCases(data string, store *prepared.Store) error {
 		j.state.Data = now
 		return j.save()
 	}
-	return hint.Addf(fmt.Errorf("the cases in %s have changed: their fingerprint is %.12s, and the job in %s was begun "+
-		"with %.12s: its folds, networks and scores are of the cases as they were then", data, now, j.Out,
+	return hint.Addf(fmt.Errorf("the cases in %s have changed: their fingerprint is %.12s, and the job in %s was "+
+		"begun with %.12s: its folds, networks and scores are of the cases as they were then", data, now, j.Out,
 		j.state.Data), "begin a job on the cases as they are now, with another --out; or bring the earlier ones back")
 }
 
@@ -55,8 +55,8 @@ func (j *Job) tellChanges(store *prepared.Store) {
 		what = append(what, fmt.Sprintf("%s where there were %d", numbers.Count(files, "file"), j.state.Files))
 	}
 	if len(what) > 0 {
-		j.Say("WARNING: the scans are not as they were prepared (%s): networks and scores of this job are of the scans "+
-			"as they were then; voxsaw auto SCANS with another --out begins a job on them as they are now",
+		j.Say("WARNING: the scans are not as they were prepared (%s): networks and scores of this job are of the "+
+			"scans as they were then; voxsaw auto SCANS with another --out begins a job on them as they are now",
 			strings.Join(what, "; "))
 	}
 }

@@ -51,8 +51,8 @@ func (j *Job) undrawn(names []string, data string) (flags []string, err error) {
 	}
 	if len(wholly) > 0 {
 		j.Say("WARNING: an earlier version began %s, and learnt what was drawn of classes of which a label was not "+
-			"drawn in a case (%s). Other networks leave that out: scores are of both ways. A network that was begun so "+
-			"and is not finished cannot go on; where its folder is removed, --resume trains it anew",
+			"drawn in a case (%s). Other networks leave that out: scores are of both ways. A network that was begun "+
+			"so and is not finished cannot go on; where its folder is removed, --resume trains it anew",
 			safetext.List(folders), safetext.List(partly))
 		return flags, nil
 	}

@@ -81,7 +81,10 @@ func splitOld(text string) (settings string, trainedOn []string, err error) {
 			trainedOn = append(trainedOn, fmt.Sprint(name))
 		}
 	}
-	all = slices.DeleteFunc(all, func(item yaml.MapItem) bool { return slices.Contains(oldRunKeys, fmt.Sprint(item.Key)) })
+	all = slices.DeleteFunc(
+		all,
+		func(item yaml.MapItem) bool { return slices.Contains(oldRunKeys, fmt.Sprint(item.Key)) },
+	)
 	out, err := yaml.Marshal(all)
 	return string(out), trainedOn, err
 }

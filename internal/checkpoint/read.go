@@ -206,7 +206,8 @@ func LoadPart(path string, weights Weights, rename, leave func(name string) stri
 	}
 	if len(l.Loaded.Loaded) == 0 {
 		return l.Loaded,
-			fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another kind of network, preset, norm or number of channels?\n  %v", l.Loaded)
+			fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another kind of "+
+				"network, preset, norm or number of channels?\n  %v", l.Loaded)
 	}
 	return l.Loaded, nil
 }

@@ -36,7 +36,8 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 			Values: func() (_ []float32, err error) {
 				values, err = t.Values(values)
 				if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !numbers.Finite(v) }) {
-					err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", d.Step)
+					err = fmt.Errorf("not all of it is finite after step %d: the "+
+						"training has diverged: lower the learning rate", d.Step)
 				}
 				return values, err
 			}})
@@ -98,7 +99,10 @@ func Export(path, out string, rename func(name string, shape []int) (to string, 
 		return left, fmt.Errorf("%s has no weights that the other program knows", path)
 	}
 	// what PyTorch's own files say
-	return left, atomicfile.Write(out, func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
+	return left, atomicfile.Write(
+		out,
+		func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) },
+	)
 }
 
 // unknownDigest holds the digest's place while the tensors are written.

@@ -331,7 +331,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretex
 	out.Record = r
 	if ceiling[out.Score] < 1 {
 		out.Ceiling = ceiling
-		out.Notes = []string{"at most: some patches look the same in several classes, such as those of nothing but air; nobody can tell which it was."}
+		out.Notes = []string{"at most: some patches look the same in several classes, such as those of " +
+			"nothing but air; nobody can tell which it was."}
 	}
 	return out, nil
 }

@@ -130,8 +130,10 @@ func (s Scheduler) Check(j Job) error {
 	}
 	for _, p := range append([][2]string{{"--out", j.Out}}, j.Paths...) {
 		if s.FolderAlone && p[1] != "" && !filepath.IsLocal(p[1]) {
-			return hint.Addf(fmt.Errorf("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]),
-				"run it in the folder that holds all of the study, and name what lies there by its path below that folder")
+			return hint.Addf(fmt.Errorf("%s is %s: pods have the folder that this command is "+
+				"run in, and nothing else of this machine", p[0], p[1]),
+				"run it in the folder that holds all of the study, and name what "+
+					"lies there by its path below that folder")
 		}
 	}
 	return nil
@@ -198,7 +200,9 @@ func (s Scheduler) Files(j Job) (script, settings File, err error) {
 	var b strings.Builder
 	err = file.template.Execute(&b, map[string]any{
 		"Program": j.Program, "Label": label(j.Program), "Name": name, "Verb": j.Verb,
-		"Folder": hint.ShellWord(j.Folder), "Script": hint.ShellWord(script.Path), "Trials": j.Trials, "Numbers": trials,
+		"Folder": hint.ShellWord(
+			j.Folder,
+		), "Script": hint.ShellWord(script.Path), "Trials": j.Trials, "Numbers": trials,
 		"Cores": j.Cores, "Memory": fmt.Sprintf("%d%s", bytes>>20, s.unit), "PerCore": perCore,
 		"Hours": hours, "Seconds": hours * 3600, "Estimate": how,
 		"Ranks": j.Ranks, "Together": j.Ranks > 1,

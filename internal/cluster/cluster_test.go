@@ -91,10 +91,11 @@ func TestEstimate(t *testing.T) {
 		bytes int64
 		hours int
 	}{
-		"little is rounded up":    {Job{Cores: 8}, 2 * gib, 1},
-		"a limit and a fifth":     {Job{Cores: 8, Limit: 10 * gib}, 12 * gib, 1},
-		"a limit and a scan":      {Job{Cores: 8, Limit: 10 * gib, Needs: Needs{Voxels: 1e8}}, 10*gib + 5e9, 1},
-		"training and scoring":    {Job{Cores: 8, Needs: Needs{Memory: 10*gib - memory.Own, Voxels: 1e9}}, (10*gib + 50e9) / 5 * 6, 1},
+		"little is rounded up": {Job{Cores: 8}, 2 * gib, 1},
+		"a limit and a fifth":  {Job{Cores: 8, Limit: 10 * gib}, 12 * gib, 1},
+		"a limit and a scan":   {Job{Cores: 8, Limit: 10 * gib, Needs: Needs{Voxels: 1e8}}, 10*gib + 5e9, 1},
+		"training and scoring": {Job{Cores: 8, Needs: Needs{Memory: 10*gib - memory.Own, Voxels: 1e9}},
+			(10*gib + 50e9) / 5 * 6, 1},
 		"one hour on eight cores": {Job{Cores: 8, Needs: Needs{FLOPs: 8 * 100e9 * 3600}}, 2 * gib, 4},
 		"eight hours on one":      {Job{Cores: 1, Needs: Needs{FLOPs: 8 * 100e9 * 3600}}, 2 * gib, 25},
 	} {

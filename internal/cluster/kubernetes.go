@@ -12,7 +12,9 @@ const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, t
 # into it at once (ReadWriteMany). docs/cluster.md tells how the image is made.`
 
 // kubernetesJob is an Indexed Job with an index for each trial.
-var kubernetesJob = template.Must(template.New("job").Parse(`# The trials of an experiment, an index of a Job each. Read this, change it, and submit it:
+var kubernetesJob = template.Must(
+	template.New("job").
+		Parse(`# The trials of an experiment, an index of a Job each. Read this, change it, and submit it:
 #
 #   kubectl apply -f {{.Script}}
 #
@@ -69,7 +71,8 @@ spec:
         - name: work
           persistentVolumeClaim:
             claimName: voxsaw
-`))
+`),
+)
 
 // kubernetesRank and kubernetesRankVolume are the same for the launcher and the ranks of an MPIJob.
 const (
@@ -90,7 +93,9 @@ const (
 
 // kubernetesMPIJobs is an MPIJob of Kubeflow's mpi-operator for each trial, whose ranks are pods of
 // their own.
-var kubernetesMPIJobs = template.Must(template.New("mpijobs").Parse(`# The trials of an experiment, of {{.Ranks}} ranks each: an MPIJob of Kubeflow's mpi-operator for every
+var kubernetesMPIJobs = template.Must(
+	template.New("mpijobs").
+		Parse(`# The trials of an experiment, of {{.Ranks}} ranks each: an MPIJob of Kubeflow's mpi-operator for every
 # trial. Read this, change it, and submit it, or some of the jobs:
 #
 #   kubectl apply -f {{.Script}}
@@ -157,4 +162,5 @@ spec:
                 requests: {cpu: "{{$.Cores}}", memory: {{$.Memory}}}
                 limits: {cpu: "{{$.Cores}}", memory: {{$.Memory}}}
 ` + kubernetesRankVolume + `{{- end}}
-`))
+`),
+)

@@ -45,7 +45,9 @@ func voxsawMain() {
 const exitClumsy = 99
 
 // clumsy is what no line for people has: a plural of one, and lists as Go writes them.
-var clumsy = regexp.MustCompile(`(?:^|[^0-9.,+x-])\b1 (?:cases|steps|scans|folds|runs|labels|files|trials|seeds|channels|classes|patients|crops|puzzles|photographs|voxels|levels|stages|structures|predictions|references|series are|of the cases have)\b|\[-?[0-9.]+(?: -?[0-9.]+)+\]|map\[|%!|\{[A-Z][A-Za-z]*:|0x[0-9a-f]{6}`)
+var clumsy = regexp.MustCompile(
+	`(?:^|[^0-9.,+x-])\b1 (?:cases|steps|scans|folds|runs|labels|files|trials|seeds|channels|classes|patients|crops|puzzles|photographs|voxels|levels|stages|structures|predictions|references|series are|of the cases have)\b|\[-?[0-9.]+(?: -?[0-9.]+)+\]|map\[|%!|\{[A-Z][A-Za-z]*:|0x[0-9a-f]{6}`,
+)
 
 // reading passes on what is written, and remembers it.
 type reading struct {

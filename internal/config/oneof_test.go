@@ -128,7 +128,8 @@ func TestOneOfClonesShareNothing(t *testing.T) {
 func TestSectionsAreReadLater(t *testing.T) {
 	w := newWork()
 	if err := resolve(t, w,
-		"runs:\n  - name: plain\n  - name: fine\n    override:\n      grid: [4, 4, 4] # finer\n      task: cut\n"); err != nil {
+		"runs:\n  - name: plain\n  - name: fine\n    override:\n      grid: [4, 4, 4] # finer\n      task: cut\n"+
+			""); err != nil {
 		t.Fatal(err)
 	}
 	plain, fine := w.Runs[0].Override, w.Runs[1].Override

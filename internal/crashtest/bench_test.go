@@ -142,10 +142,12 @@ func (b *bench) allStories(t *testing.T) []story {
 		puzzles  = "network: {backbone: resnet18, width: 0.0625}\n" + steps +
 			"grid: 2x2\ncell: 24\npatch: 16\nbatch: 2\nfeatures: 8\nhidden: 8\nrounds: 2\nbinary: false\n"
 		study   = "folds: 2\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:"
-		compare = "seeds: [1]\nrounds: [1, 2]\narms:\n  - {name: random, random: true}\n  - {name: puzzles, pretrain: {}}\npretrain:"
+		compare = "seeds: [1]\nrounds: [1, 2]\narms:\n  - {name: random, random: true}\n  - " +
+			"{name: puzzles, pretrain: {}}\npretrain:"
 	)
 	prepared, photos := b.at("prepare", "out"), b.at("2d prepare", "out")
-	transfer := fmt.Sprintf("photos: %q\ntransfer:\n  - {name: own, data: %q, per_class: 4, C: [10], draws: 1, mix: true, normalise: true, side: 48}\n", photos, photos)
+	transfer := fmt.Sprintf("photos: %q\ntransfer:\n  - {name: own, data: %q, per_class: 4, C: [10], draws: "+
+		"1, mix: true, normalise: true, side: 48}\n", photos, photos)
 	return []story{
 		{name: "prepare", verified: true, args: []string{"prepare", b.at("scans"), "--out", "out"}},
 		{name: "finetune", verified: true, resume: "--resume", args: []string{"finetune", "--data", prepared,
@@ -178,7 +180,10 @@ func (b *bench) shortStories() []story {
 	if *kills >= 50 {
 		return b.stories
 	}
-	return slices.DeleteFunc(slices.Clone(b.stories), func(s story) bool { return s.name == "crossval" || s.name == "2d compare" })
+	return slices.DeleteFunc(
+		slices.Clone(b.stories),
+		func(s story) bool { return s.name == "crossval" || s.name == "2d compare" },
+	)
 }
 
 // command runs the program in a folder. The number of threads decides the last bits.

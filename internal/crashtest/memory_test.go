@@ -175,8 +175,10 @@ func (b *bench) demands(t *testing.T) []demand {
 	)
 	study := "folds: 3\nrun_folds: [1]\nfractions: [1]\nseeds: [1]\ninitialisations:\n  - {name: scratch}\nfinetune:" +
 		indented(finetune)
-	compare := "photos: photos-prepared\nseeds: [1]\nrounds: [1]\narms:\n  - {name: random, random: true}\n  - {name: puzzles, pretrain: {}}\npretrain:" + indented(puzzles) +
-		"transfer:\n  - {name: own, data: photos-prepared, per_class: 4, C: [10], draws: 1, mix: true, normalise: true, side: 48}\n"
+	compare := "photos: photos-prepared\nseeds: [1]\nrounds: [1]\narms:\n  - {name: random, random: true}\n  - " +
+		"{name: puzzles, pretrain: {}}\npretrain:" + indented(puzzles) +
+		"transfer:\n  - {name: own, data: photos-prepared, per_class: 4, C: [10], draws: " +
+		"1, mix: true, normalise: true, side: 48}\n"
 	return []demand{
 		{verb: "inspect", args: []string{"inspect", "scans"}},
 		{verb: "prepare", limit: 300, args: []string{"prepare", "scans", "--spacing", "2x2x2", "--workers", "3",

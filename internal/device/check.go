@@ -54,7 +54,8 @@ func (s Shape) CheckRows(first, n int) error {
 	row := max(1, s.Row())
 	end := first + n/row
 	if first < 0 || end > s.Rows() || n%row != 0 || first%RowBlock != 0 || end%RowBlock != 0 && end != s.Rows() {
-		return fmt.Errorf("moving %d elements of weights %v from row %d on: want whole rows of %d, %d at a time except for the last", n, []int(s), first, row, RowBlock)
+		return fmt.Errorf("moving %d elements of weights %v from row %d on: want whole "+
+			"rows of %d, %d at a time except for the last", n, []int(s), first, row, RowBlock)
 	}
 	return nil
 }
@@ -119,7 +120,8 @@ func (s PoolSpec) Check() error {
 	}
 	for i, k := range s.Kernel {
 		if k < 1 || s.Stride[i] < 1 || s.Pad[i] < 0 || s.Pad[i] >= k {
-			return fmt.Errorf("pooling with kernel %v, stride %v, padding %v: kernel and stride must be at least 1, padding from 0 to kernel-1", s.Kernel, s.Stride, s.Pad)
+			return fmt.Errorf("pooling with kernel %v, stride %v, padding %v: kernel and stride must "+
+				"be at least 1, padding from 0 to kernel-1", s.Kernel, s.Stride, s.Pad)
 		}
 		if s.Shape[2+i]+2*s.Pad[i] < k {
 			return fmt.Errorf("pooling with kernel %v does not fit shape %v with padding %v", s.Kernel, []int(s.Shape),

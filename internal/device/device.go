@@ -309,7 +309,8 @@ func (s ConvSpec) Check() error {
 	}
 	for i, o := range s.OutSize() {
 		if s.Kernel[i] < 1 || s.Stride[i] < 1 || s.Pad[i] < 0 || s.Pad[i] >= s.Kernel[i] {
-			return fmt.Errorf("convolution with kernel %v, stride %v, padding %v: kernel and stride must be at least 1, padding from 0 to kernel-1", s.Kernel, s.Stride, s.Pad)
+			return fmt.Errorf("convolution with kernel %v, stride %v, padding %v: kernel and stride must "+
+				"be at least 1, padding from 0 to kernel-1", s.Kernel, s.Stride, s.Pad)
 		}
 		if s.Size[i] < 1 || o < 1 || s.Size[i]+2*s.Pad[i] < s.Kernel[i] {
 			return fmt.Errorf("convolution with kernel %v does not fit size %v with padding %v", s.Kernel, s.Size,

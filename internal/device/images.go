@@ -61,7 +61,9 @@ func (s LRNSpec) Check() error {
 		return err
 	}
 	if len(s.Shape) != 5 || s.Size < 1 || !(s.K > 0) || s.Alpha < 0 || s.Beta < 0 {
-		return fmt.Errorf("local response normalisation of shape %v over %d channels, alpha %v, beta %v, k %v: want five axes, a channel at least, alpha and beta from 0 up and k above 0", []int(s.Shape), s.Size, s.Alpha, s.Beta, s.K)
+		return fmt.Errorf("local response normalisation of shape %v over %d channels, alpha %v, beta %v, k %v: want "+
+			"five axes, a channel at least, alpha and beta from 0 up and k above 0",
+			[]int(s.Shape), s.Size, s.Alpha, s.Beta, s.K)
 	}
 	return nil
 }
@@ -84,7 +86,8 @@ func (s RoISpec) Check() error {
 		return err
 	}
 	if len(s.Shape) != 5 || s.Shape[2] != 1 || s.Regions < 1 || s.OutSize[0] < 1 || s.OutSize[1] < 1 || !(s.Scale > 0) {
-		return fmt.Errorf("pooling %d regions of shape %v to %v with scale %v: want maps of depth 1, a region, an element and a scale above 0 at least", s.Regions, []int(s.Shape), s.OutSize, s.Scale)
+		return fmt.Errorf("pooling %d regions of shape %v to %v with scale %v: want maps of depth 1, a "+
+			"region, an element and a scale above 0 at least", s.Regions, []int(s.Shape), s.OutSize, s.Scale)
 	}
 	return nil
 }

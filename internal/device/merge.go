@@ -19,7 +19,8 @@ func MergeKernelsOf(d Device) (MergeKernels, error) {
 	if k, ok := d.(MergeKernels); ok {
 		return k, nil
 	}
-	return nil, fmt.Errorf("learning from cases in which some structures are undrawn, without taking them for background, is %w (%s): use the CPU, or undrawn: background", ErrNotYet, d.Name())
+	return nil, fmt.Errorf("learning from cases in which some structures are undrawn, without taking them for "+
+		"background, is %w (%s): use the CPU, or undrawn: background", ErrNotYet, d.Name())
 }
 
 // MergedAway is the logit of a class that was merged into the background. Its exponential beside

@@ -185,7 +185,8 @@ type DecideSpec struct {
 func (s DecideSpec) Check() error {
 	if s.Squares < 1 || s.Rates < 1 || s.Width < 1 || s.Pitch < s.Width || s.Factor < 0 || s.Factor >= s.Width ||
 		s.One >= s.Width || s.Values < 0 {
-		return fmt.Errorf("a step of %d sums of squares, %d rows of %d hyperparameters, %d elements apart: a count is too small", s.Squares, s.Rates, s.Width, s.Pitch)
+		return fmt.Errorf("a step of %d sums of squares, %d rows of %d "+
+			"hyperparameters, %d elements apart: a count is too small", s.Squares, s.Rates, s.Width, s.Pitch)
 	}
 	return nil
 }

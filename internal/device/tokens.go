@@ -23,7 +23,8 @@ func TokenKernelsOf(d Device) (TokenKernels, error) {
 		return k, nil
 	}
 	return nil,
-		fmt.Errorf("attention, and a loss with several right answers, are %w (%s): use the CPU, or a head other than attention and identical: false", ErrNotYet, d.Name())
+		fmt.Errorf("attention, and a loss with several right answers, are %w (%s): use the CPU, or a head "+
+			"other than attention and identical: false", ErrNotYet, d.Name())
 }
 
 // AttentionSpec is scaled dot-product attention (Vaswani et al. 2017, section 3.2) within each of
@@ -38,7 +39,8 @@ type AttentionSpec struct{ Groups, Rows, Columns, Heads int }
 // Check says what is wrong with the spec, nil if nothing is.
 func (s AttentionSpec) Check() error {
 	if min(s.Groups, s.Rows, s.Columns, s.Heads) < 1 || s.Columns%s.Heads != 0 {
-		return fmt.Errorf("attention over %d groups of %d tokens of %d columns with %d heads: all must be at least 1, and heads must divide the columns", s.Groups, s.Rows, s.Columns, s.Heads)
+		return fmt.Errorf("attention over %d groups of %d tokens of %d columns with %d heads: all must be at "+
+			"least 1, and heads must divide the columns", s.Groups, s.Rows, s.Columns, s.Heads)
 	}
 	return nil
 }

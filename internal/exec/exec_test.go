@@ -239,7 +239,8 @@ func TestSharingChangesNothing(t *testing.T) {
 		t.Errorf("only %v steps find parts side by side", adjacent)
 	}
 	if smaller[1] < 190 || smaller[2] < 1 || smaller[3] < 60 || smaller[4] < 60 {
-		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again where it is worth it, wherever it can be, and what is dear", smaller[1:])
+		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again where it is worth "+
+			"it, wherever it can be, and what is dear", smaller[1:])
 	}
 }
 

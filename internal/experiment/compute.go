@@ -104,7 +104,9 @@ func (r *Result) Compute(out string) (table.Table, error) {
 		t.Rows = append(t.Rows, i.computeRow(pretraining, finetuning))
 	}
 	t.Notes = []string{
-		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and matrix products, forward and backward, as the direct formulas have them, whatever algorithm computed them; validation is not counted.",
+		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and " +
+			"matrix products, forward and backward, as the direct formulas have them, whatever algorithm " +
+			"computed them; validation is not counted.",
 	}
 	if slices.ContainsFunc(r.Plan.Inits, func(i Initialisation) bool { return i.Teachers > 0 }) {
 		t.Notes = append(t.Notes, "Fine-tuning counts the teachers of a run, and the label maps that they made.")

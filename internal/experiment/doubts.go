@@ -13,8 +13,8 @@ func (p Plan) repeated(c Cases) (doubts []string) {
 	for n, fraction := range p.Fractions {
 		for _, other := range p.Fractions[n+1:] {
 			if where := p.alike(c, fraction, other); len(where) > 0 {
-				doubts = append(doubts, fmt.Sprintf("WARNING: %s and %s of the training cases are the same ones in %s: "+
-					"runs on both are the same, and say nothing of more labels. Leave one out of fractions",
+				doubts = append(doubts, fmt.Sprintf("WARNING: %s and %s of the training cases are the same ones in "+
+					"%s: runs on both are the same, and say nothing of more labels. Leave one out of fractions",
 					table.Percent(fraction), table.Percent(other), table.List(where, 10)))
 			}
 		}

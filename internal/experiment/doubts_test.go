@@ -21,7 +21,8 @@ func TestRepeatedRunsAreToldOf(t *testing.T) {
 		}
 		return strings.Join(c.doubts, "\n")
 	}
-	if text := told(); !strings.Contains(text, "10 % and 20 % of the training cases are the same ones in fold 1 and fold 2") ||
+	if text := told(); !strings.Contains(text, "10 % and 20 % of the training "+
+		"cases are the same ones in fold 1 and fold 2") ||
 		strings.Contains(text, "100 %") || !strings.Contains(text, "encoders is 2, and runs start from 1 of them") {
 		t.Errorf("got %q", text)
 	}

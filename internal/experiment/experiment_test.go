@@ -154,40 +154,54 @@ func TestReplicates(t *testing.T) {
 
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
-		"data: name":                             func(p *Plan) { p.Data = "" },
-		"fractions is empty":                     func(p *Plan) { p.Fractions = nil },
-		"seeds is empty":                         func(p *Plan) { p.Seeds = nil },
-		"one initialisation":                     func(p *Plan) { p.Inits = nil },
-		"seeds has 1 twice":                      func(p *Plan) { p.Seeds = []uint64{1, 2, 1} },
-		"fractions has 0.5 twice":                func(p *Plan) { p.Fractions = []float64{0.5, 0.5} },
-		"run_folds has 2 twice":                  func(p *Plan) { p.RunFolds = []int{2, 1, 2} },
-		"unlabelled is 1":                        func(p *Plan) { p.Unlabelled = 1 },
-		"unlabelled is -0.1":                     func(p *Plan) { p.Unlabelled = -0.1 },
-		`initialisation ""`:                      func(p *Plan) { p.Inits[1].Name = "" },
-		`initialisation "../up"`:                 func(p *Plan) { p.Inits[1].Name = "../up" },
-		`initialisation ".hidden"`:               func(p *Plan) { p.Inits[1].Name = ".hidden" },
-		`two initialisations "scratch"`:          func(p *Plan) { p.Inits = append(p.Inits, p.Inits[0]) },
-		"both a checkpoint and settings":         func(p *Plan) { p.Inits[1].Checkpoint = "a.safetensors" },
-		"scratch means random weights":           func(p *Plan) { p.Inits[0].Pretrain = config.NewSection("{}\n") },
-		"data to pretrain on, but no section":    func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Data: "y"} },
-		"encoder is \"scratch\", which is no":    func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Encoder: Scratch} },
-		"encoder is \"nobody\"":                  func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Encoder: "nobody"} },
-		"has the encoders of 3x3x3, and":         func(p *Plan) { p.Inits[1].Encoder = "3x3x3" },
-		"network differ: the weights would not":  func(p *Plan) { p.Finetune.Network.Channels++ },
-		"pretrain: ":                             func(p *Plan) { network(p).Norm = "none such" },
-		"there is no task \"chess\"":             func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("task: chess\n") },
-		"initialisation 3x3x3: pretrain:1":       func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n") },
-		"finetune: ":                             func(p *Plan) { p.Finetune.Network.Norm = "none such" },
-		"subsets is":                             func(p *Plan) { p.Subsets = "mine" },
-		"draws is -1":                            func(p *Plan) { p.Subsets, p.Draws = "own", -1 },
-		"draws: with subsets: shared":            func(p *Plan) { p.Draws = 2 },
-		"several networks cannot be had in one":  func(p *Plan) { p.Inits[1].Teachers, p.Inits[1].Networks = 1, 2 },
-		"scratch is one network":                 func(p *Plan) { p.Inits[0].Networks = 2 },
-		"encoders is 0":                          func(p *Plan) { p.Encoders = 0 },
-		"curve is 10 points of 0 cases":          func(p *Plan) { p.Curve, p.CurveCases = 10, 0 },
-		"network, labels and train.seed are":     func(p *Plan) { p.Inits[0].Finetune = config.NewSection("network: {channels: 32}\n") },
-		"initialisation scratch: finetune:1":     func(p *Plan) { p.Inits[0].Finetune = config.NewSection("stesp: 3\n") },
-		"finetune:2: train.lr: want more than 0": func(p *Plan) { p.Inits[0].Finetune = config.NewSection("train: {lr: -1}\n") },
+		"data: name":                          func(p *Plan) { p.Data = "" },
+		"fractions is empty":                  func(p *Plan) { p.Fractions = nil },
+		"seeds is empty":                      func(p *Plan) { p.Seeds = nil },
+		"one initialisation":                  func(p *Plan) { p.Inits = nil },
+		"seeds has 1 twice":                   func(p *Plan) { p.Seeds = []uint64{1, 2, 1} },
+		"fractions has 0.5 twice":             func(p *Plan) { p.Fractions = []float64{0.5, 0.5} },
+		"run_folds has 2 twice":               func(p *Plan) { p.RunFolds = []int{2, 1, 2} },
+		"unlabelled is 1":                     func(p *Plan) { p.Unlabelled = 1 },
+		"unlabelled is -0.1":                  func(p *Plan) { p.Unlabelled = -0.1 },
+		`initialisation ""`:                   func(p *Plan) { p.Inits[1].Name = "" },
+		`initialisation "../up"`:              func(p *Plan) { p.Inits[1].Name = "../up" },
+		`initialisation ".hidden"`:            func(p *Plan) { p.Inits[1].Name = ".hidden" },
+		`two initialisations "scratch"`:       func(p *Plan) { p.Inits = append(p.Inits, p.Inits[0]) },
+		"both a checkpoint and settings":      func(p *Plan) { p.Inits[1].Checkpoint = "a.safetensors" },
+		"scratch means random weights":        func(p *Plan) { p.Inits[0].Pretrain = config.NewSection("{}\n") },
+		"data to pretrain on, but no section": func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Data: "y"} },
+		"encoder is \"scratch\", which is no": func(p *Plan) {
+			p.Inits[1] = Initialisation{Name: "x", Encoder: Scratch}
+		},
+		"encoder is \"nobody\"": func(p *Plan) {
+			p.Inits[1] = Initialisation{Name: "x", Encoder: "nobody"}
+		},
+		"has the encoders of 3x3x3, and":        func(p *Plan) { p.Inits[1].Encoder = "3x3x3" },
+		"network differ: the weights would not": func(p *Plan) { p.Finetune.Network.Channels++ },
+		"pretrain: ":                            func(p *Plan) { network(p).Norm = "none such" },
+		"there is no task \"chess\"": func(p *Plan) {
+			p.Inits[1].Pretrain = config.NewSection("task: chess\n")
+		},
+		"initialisation 3x3x3: pretrain:1": func(p *Plan) {
+			p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n")
+		},
+		"finetune: ":                            func(p *Plan) { p.Finetune.Network.Norm = "none such" },
+		"subsets is":                            func(p *Plan) { p.Subsets = "mine" },
+		"draws is -1":                           func(p *Plan) { p.Subsets, p.Draws = "own", -1 },
+		"draws: with subsets: shared":           func(p *Plan) { p.Draws = 2 },
+		"several networks cannot be had in one": func(p *Plan) { p.Inits[1].Teachers, p.Inits[1].Networks = 1, 2 },
+		"scratch is one network":                func(p *Plan) { p.Inits[0].Networks = 2 },
+		"encoders is 0":                         func(p *Plan) { p.Encoders = 0 },
+		"curve is 10 points of 0 cases":         func(p *Plan) { p.Curve, p.CurveCases = 10, 0 },
+		"network, labels and train.seed are": func(p *Plan) {
+			p.Inits[0].Finetune = config.NewSection("network: {channels: 32}\n")
+		},
+		"initialisation scratch: finetune:1": func(p *Plan) {
+			p.Inits[0].Finetune = config.NewSection("stesp: 3\n")
+		},
+		"finetune:2: train.lr: want more than 0": func(p *Plan) {
+			p.Inits[0].Finetune = config.NewSection("train: {lr: -1}\n")
+		},
 	} {
 		p := DefaultPlan()
 		p.Data = "prepared"
@@ -222,11 +236,14 @@ finetune: {network: {channels: 8, levels: 3}}
 		return p
 	}
 	for section, want := range map[string]string{
-		"{}":                                     "task: jigsaw grid: [3, 3, 3] crop: [96, 96, 96] patch: [16, 16, 16] batch: 3 steps: 7 lr: 0.5",
-		"{grid: [2, 2, 2], train: {steps: 9}}":   "task: jigsaw grid: [2, 2, 2] crop: [96, 96, 96] patch: [32, 32, 32] batch: 3 steps: 9 lr: 0.5",
+		"{}": "task: jigsaw grid: [3, 3, 3] crop: [96, 96, 96] " +
+			"patch: [16, 16, 16] batch: 3 steps: 7 lr: 0.5",
+		"{grid: [2, 2, 2], train: {steps: 9}}": "task: jigsaw grid: [2, 2, 2] crop: [96, 96, 96] " +
+			"patch: [32, 32, 32] batch: 3 steps: 9 lr: 0.5",
 		"{grid: [2, 2, 2], patch: [16, 16, 16]}": "grid: [2, 2, 2] patch: [16, 16, 16]",
-		"{task: rotation}":                       "task: rotation crop: [96, 96, 96] batch: 3 rotations: 10 steps: 7 lr: 0.5",
-		"{task: rotation, rotations: 24}":        "rotations: 24",
+		"{task: rotation}": "task: rotation crop: [96, 96, " +
+			"96] batch: 3 rotations: 10 steps: 7 lr: 0.5",
+		"{task: rotation, rotations: 24}": "rotations: 24",
 	} {
 		p := plan()
 		if err := config.Parse("plan", []byte("initialisations: [{name: a, pretrain: "+section+"}]"), &p); err != nil {

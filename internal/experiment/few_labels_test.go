@@ -67,7 +67,13 @@ func TestFewLabelsSpendsTheSame(t *testing.T) {
 	}
 	hard, err := p.finetune(p.initialisation("hard"))
 	if err != nil || hard.Train.Steps != p.Finetune.Train.Steps || len(all) != 8 {
-		t.Errorf("%d steps of hard, %d of scratch, %d arms, %v", hard.Train.Steps, p.Finetune.Train.Steps, len(all), err)
+		t.Errorf(
+			"%d steps of hard, %d of scratch, %d arms, %v",
+			hard.Train.Steps,
+			p.Finetune.Train.Steps,
+			len(all),
+			err,
+		)
 	}
 }
 
@@ -77,7 +83,8 @@ func TestFewLabelsIsOfTheLeaderboard(t *testing.T) {
 	p, control, board := committed(t, "few-labels.yaml"), committed(t, "few-labels-66.yaml"),
 		committed(t, "leaderboard.yaml")
 	want := committed(t, "leaderboard-labels.yaml")
-	want.Inits, want.Fractions, want.Seeds, want.Draws, want.Baseline = p.Inits, p.Fractions, p.Seeds, p.Draws, p.Baseline
+	want.Inits, want.Baseline = p.Inits, p.Baseline
+	want.Fractions, want.Seeds, want.Draws = p.Fractions, p.Seeds, p.Draws
 	want.Curve, want.CurveCases, want.Pretrain, want.Finetune.Train.Steps = 0, p.CurveCases, p.Pretrain,
 		p.Finetune.Train.Steps
 	if !reflect.DeepEqual(p, want) {

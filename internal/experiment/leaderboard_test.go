@@ -105,7 +105,11 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 			if settings == nil {
 				continue
 			}
-			one := flops(t, i.Name, func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) })
+			one := flops(
+				t,
+				i.Name,
+				func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) },
+			)
 			spent := one * float64(settings.Common().Train.Steps)
 			if math.Abs(spent/budget-1) > 0.005 {
 				t.Errorf("%s: %s spends %.1f TFLOP, want %.1f: %.0f steps of %.1f GFLOP", name, i.Name, spent/1e12,
@@ -224,7 +228,11 @@ func TestLeaderboardRuns(t *testing.T) {
 					continue
 				}
 				if name == "leaderboard-ablations.yaml" {
-					flops(t, i.Name, func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) })
+					flops(
+						t,
+						i.Name,
+						func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) },
+					)
 					continue
 				}
 				if err := trial(t.Context(), dev, settings, store, voxsaw.RunOptions{Folder: folder}); err != nil {

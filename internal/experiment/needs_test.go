@@ -173,8 +173,11 @@ finetune: {train: {steps: 3}}
 			t.Fatal(err)
 		}
 		labelling += targets.FLOPs
-		perWindow = targets.FLOPs / count([]string{train.Last(trial.teacher(out, 0)), train.Last(trial.teacher(out, 1))},
-			trial.Unlabelled, segment.DefaultInference())
+		perWindow = targets.FLOPs / count(
+			[]string{train.Last(trial.teacher(out, 0)), train.Last(trial.teacher(out, 1))},
+			trial.Unlabelled,
+			segment.DefaultInference(),
+		)
 	}
 	testing := 0.0
 	for _, n := range windows {

@@ -112,7 +112,9 @@ func DefaultPlan() Plan {
 	p := Plan{
 		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3},
 		SubsetSeed: 1, Subsets: subsetsShared, Encoders: 1, CurveCases: 8,
-		Pretrain: Pretrain{pretext.Scans.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
+		Pretrain: Pretrain{
+			pretext.Scans.Choice(),
+		}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(),
 		ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
 	_, settings := pretext.Scans.Chosen(&p.Pretrain.OneOf)
@@ -170,7 +172,8 @@ func (p Plan) Check() error {
 	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
 		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
 	}
-	if err := cmp.Or(Once("seeds", p.Seeds), Once("fractions", p.Fractions), Once("run_folds", p.RunFolds)); err != nil {
+	if err := cmp.Or(Once("seeds", p.Seeds), Once("fractions", p.Fractions),
+		Once("run_folds", p.RunFolds)); err != nil {
 		return err
 	}
 	seen := Names{}
@@ -183,9 +186,11 @@ func (p Plan) Check() error {
 			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one",
 				i.Name)
 		case i.Encoder != "" && (i.Checkpoint != "" || i.pretrains()):
-			return fmt.Errorf("initialisation %s has the encoders of %s, and a checkpoint or settings to pretrain with as well: choose one", i.Name, i.Encoder)
+			return fmt.Errorf("initialisation %s has the encoders of %s, and a checkpoint or "+
+				"settings to pretrain with as well: choose one", i.Name, i.Encoder)
 		case i.Name == Scratch && !i.random():
-			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or with settings to pretrain with", Scratch)
+			return fmt.Errorf("initialisation %s means random weights: give another name to one with a "+
+				"checkpoint or with settings to pretrain with", Scratch)
 		case i.Teachers < 0 || i.Teachers > 100 || !(i.Agreement >= 0 && i.Agreement <= 1):
 			return fmt.Errorf("initialisation %s: %d teachers with an agreement of %v: "+
 				"must be from 0 to 100, and from 0 to 1", i.Name, i.Teachers, i.Agreement)
@@ -195,14 +200,16 @@ func (p Plan) Check() error {
 		case i.Networks < 0 || i.Networks > 100:
 			return fmt.Errorf("initialisation %s: %d networks: must be from 1 to 100", i.Name, i.Networks)
 		case i.Networks > 1 && i.Teachers > 0:
-			return fmt.Errorf("initialisation %s: teachers and several networks cannot be had in one arm yet: choose one",
+			return fmt.Errorf("initialisation %s: teachers and several networks "+
+				"cannot be had in one arm yet: choose one",
 				i.Name)
 		case i.Name == Scratch && i.Networks > 1:
 			return fmt.Errorf("initialisation %s is one network: give another name to one of several", Scratch)
 		case i.Name == Scratch && i.Teachers > 0:
 			return fmt.Errorf("initialisation %s has no teachers: give another name to one with some", Scratch)
 		case i.Data != "" && !i.pretrains():
-			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
+			return fmt.Errorf("initialisation %s has data to pretrain on, but no section "+
+				"pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}
 	}
 	if err := p.checkSources(); err != nil {
@@ -213,7 +220,8 @@ func (p Plan) Check() error {
 	}
 	for _, i := range p.Inits {
 		if i.Encoder != "" && (!seen[i.Encoder] || !p.initialisation(i.Encoder).pretrains()) {
-			return fmt.Errorf("initialisation %s: encoder is %q, which is no initialisation of the plan that is pretrained", i.Name, i.Encoder)
+			return fmt.Errorf("initialisation %s: encoder is %q, which is no "+
+				"initialisation of the plan that is pretrained", i.Name, i.Encoder)
 		}
 		if err := p.checkNetwork(i); err != nil {
 			return err
@@ -254,7 +262,8 @@ func Once[T comparable](setting string, values []T) error {
 // checkBatches says that an initialisation leaves a batch to the program. Each machine would take
 // another, and runs could not be compared.
 func (p Plan) checkBatches(i Initialisation) error {
-	const advice = "auto takes what fits into a machine's memory, and the runs of an experiment must be comparable on all: give a number; voxsaw %s --batch auto says how many fit"
+	const advice = "auto takes what fits into a machine's memory, and the runs of an experiment must be comparable " +
+		"on all: give a number; voxsaw %s --batch auto says how many fit"
 	c, err := p.finetune(i)
 	if err != nil {
 		return err
@@ -319,7 +328,8 @@ func (p Plan) checkNetwork(i Initialisation) error {
 		return fmt.Errorf("finetune: %w", err)
 	}
 	if a.Classes = b.Classes; !a.Equal(b) {
-		return fmt.Errorf("initialisation %s: pretrain.network and finetune.network differ: the weights would not fit: %s", i.Name, config.Unlike(&a, &b))
+		return fmt.Errorf("initialisation %s: pretrain.network and "+
+			"finetune.network differ: the weights would not fit: %s", i.Name, config.Unlike(&a, &b))
 	}
 	return nil
 }

@@ -41,12 +41,14 @@ func (p Plan) settled(before *Plan) (_ Plan, note string, err error) {
 	}
 	if before == nil || before.Inference.Components != segment.ComponentsValidated {
 		return p, "",
-			fmt.Errorf("inference.components: validated needs validation cases, and a plan has none: the cases of learning curves measure and decide nothing. " +
-				"Choose all or largest, for all arms alike")
+			fmt.Errorf("inference.components: validated needs validation cases, and a plan has none: the cases of " +
+				"learning curves measure and decide nothing. Choose all or largest, for all arms alike")
 	}
 	return p,
-		"WARNING: an earlier version began this experiment: predictions keep only the largest component of those labels whose DSC that raised on the cases of the run's learning curve, " +
-			"so that arms and shares may differ in it (the tables say what was applied). It goes on so; in a folder of its own, the same plan keeps all components in every arm", nil
+		"WARNING: an earlier version began this experiment: predictions keep only the largest component of " +
+			"those labels whose DSC that raised on the cases of the run's learning curve, so that arms and " +
+			"shares may differ in it (the tables say what was applied). It goes on so; in a folder of its own, " +
+			"the same plan keeps all components in every arm", nil
 }
 
 // earlier gives the plan of an earlier version, which did not state the post-processing, the name
@@ -164,7 +166,10 @@ type studyArm struct {
 // arms are the post-processing of all runs, by arm, in the order of the runs.
 func (s Scored) arms() (all []studyArm) {
 	for _, r := range s.Runs {
-		at := slices.IndexFunc(all, func(a studyArm) bool { return a.initialisation == r.Initialisation && a.fraction == r.Fraction })
+		at := slices.IndexFunc(
+			all,
+			func(a studyArm) bool { return a.initialisation == r.Initialisation && a.fraction == r.Fraction },
+		)
 		if at < 0 {
 			at = len(all)
 			all = append(all, studyArm{initialisation: r.Initialisation, fraction: r.Fraction})
@@ -231,8 +236,8 @@ func (s Scored) unlike() string {
 	var notes []string
 	if unknown := kept[""]; unknown > 0 {
 		notes = append(notes,
-			fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in that, too. "+
-				"voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown,
+			fmt.Sprintf("of %d of %s it is not recorded which components their predictions keep: they may differ in "+
+				"that, too. voxsaw crossval --finished adds it to the scores.csv of an earlier version", unknown,
 				numbers.Count(len(s.Runs), "run")))
 	}
 	delete(kept, "")

@@ -120,7 +120,8 @@ func TestUnlikePostprocessingIsSaid(t *testing.T) {
 	}
 	s := Scored{Baseline: Scratch, Runs: []eval.Trial{run(Scratch, 0.1, 1, "largest of liver"),
 		run(Scratch, 0.1, 2, "all"), run(Scratch, 1, 1, "all"), run("hard", 1, 1, "all")}}
-	if got := s.Postprocessing().Rows[0]; got[3] != "1 of 2: the largest component of liver, all of the others; 1 of 2: all components" {
+	if got := s.Postprocessing().Rows[0]; got[3] != "1 of 2: the largest component of liver, "+
+		"all of the others; 1 of 2: all components" {
 		t.Errorf("%v", got)
 	}
 	page, err := s.Report("", "")

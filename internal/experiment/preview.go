@@ -153,7 +153,8 @@ func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepar
 		defer other.Close()
 		if e.Cases, e.Left = apart(other.Records(), tested); len(e.Cases) == 0 {
 			return e,
-				fmt.Errorf("initialisation %s: folds test on all %d cases of %s: pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
+				fmt.Errorf("initialisation %s: folds test on all %d cases of %s: "+
+					"pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
 		}
 		return e, nil
 	case len(c.Unlabelled) > 0:

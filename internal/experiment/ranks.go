@@ -83,7 +83,8 @@ func divides(ranks int, n voxsaw.Network, t voxsaw.Training, batch int) error {
 		return err
 	}
 	if n.Norm == backbone.NormBatch {
-		return errors.New("network.norm is batch, whose statistics several ranks cannot share: choose the norm instance or group")
+		return errors.New("network.norm is batch, whose statistics several ranks cannot " +
+			"share: choose the norm instance or group")
 	}
 	_, _, err = train.Group{Size: ranks}.Accumulating(t.Accumulate).Share(batch)
 	return err

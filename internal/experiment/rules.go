@@ -59,8 +59,9 @@ func (r *runner) oneRule() error {
 		if len(scored) == 0 && r.onlyInPart() {
 			advice = "finetune.undrawn: background in the plan goes on as it was begun; or " + advice
 		}
-		return &voxsaw.ChangedError{Path: r.Out, Changes: []string{fmt.Sprintf("classes of which a label was not drawn "+
-			"in a case: an earlier version learnt and scored what was drawn of them, in %s; that is left out now: %s",
+		return &voxsaw.ChangedError{Path: r.Out, Changes: []string{fmt.Sprintf("classes of which a "+
+			"label was not drawn in a case: an earlier version learnt and scored what was drawn "+
+			"of them, in %s; that is left out now: %s",
 			safetext.List(earlier), advice)}}
 	}
 	return nil

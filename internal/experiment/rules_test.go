@@ -93,7 +93,11 @@ func TestRulesAreNotMixed(t *testing.T) {
 				t.Fatalf("%s: %s, %v", path, text, err)
 			}
 			dir, name := filepath.Split(path)
-			err = errors.Join(atomicfile.Unseal(dir, name), os.WriteFile(path, older, 0o666), atomicfile.Seal(dir, name))
+			err = errors.Join(
+				atomicfile.Unseal(dir, name),
+				os.WriteFile(path, older, 0o666),
+				atomicfile.Seal(dir, name),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -176,8 +176,14 @@ func (p Plan) ofStore(cache *prepared.Store) (doubts []string) {
 				"of all)")
 	}
 	if text := p.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
-		doubts = append(doubts,
-			fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. %s. Scores leave it out", text, p.Finetune.UndrawnLearnt()))
+		doubts = append(
+			doubts,
+			fmt.Sprintf(
+				"WARNING: not drawn in all cases with labels: %s. %s. Scores leave it out",
+				text,
+				p.Finetune.UndrawnLearnt(),
+			),
+		)
 	}
 	return doubts
 }
@@ -297,8 +303,9 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err
 			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
 		}
 		if d.Lost != "" && i.Teachers > 0 { // who would be refused once they are trained
-			return nil, false, fmt.Errorf("initialisation %s: %s: %s: nobody can say whether its teachers would have "+
-				"learnt from cases that folds test on: copy that file back beside the checkpoint, or start from another",
+			return nil, false, fmt.Errorf("initialisation %s: %s: %s: nobody can say whether its "+
+				"teachers would have learnt from cases that folds test on: copy that file back "+
+				"beside the checkpoint, or start from another",
 				i.Name, i.Checkpoint, d.Lost)
 		}
 		if d.Lost != "" {
@@ -321,7 +328,9 @@ func (p Plan) warnings(cache *prepared.Store) (warnings []string, seen bool, err
 			}
 			if names := learnt[with]; len(names) > 0 {
 				warnings = append(warnings,
-					fmt.Sprintf("WARNING: initialisation %s: %s has learnt from %d of the cases that folds test on, %s: %s", i.Name, i.Checkpoint, len(names), how, safetext.List(names)))
+					fmt.Sprintf("WARNING: initialisation %s: %s has learnt from "+
+						"%d of the cases that folds test on, %s: %s",
+						i.Name, i.Checkpoint, len(names), how, safetext.List(names)))
 			}
 		}
 	}
@@ -665,7 +674,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", ErrUnfinished
 	}
 	if len(e.Left) > 0 {
-		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
+		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on "+
+			"them (the same name, scan or patient): %s",
 			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, safetext.List(e.Left)))
 	}
 	cache := r.cache

@@ -59,7 +59,8 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	plan := DefaultPlan()
 	plan.Finetune.Network = voxsaw.Network{Channels: 8, Levels: 2, Norm: "instance"}
 	plan.Finetune.Crop, plan.Finetune.Batch, plan.Finetune.Labels = [3]int{16, 16, 12}, 2, []string{"2", "3+4+5"}
-	plan.Finetune.Train.Steps, plan.Finetune.Train.LR, plan.Finetune.Train.Warmup, plan.Finetune.Train.ValidateEvery = 20, 0.03, 2, 0
+	short := &plan.Finetune.Train
+	short.Steps, short.LR, short.Warmup, short.ValidateEvery = 20, 0.03, 2, 0
 	c, err := plan.Finetune.Resolve(store)
 	if err != nil {
 		t.Fatal(err)

@@ -155,7 +155,8 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 	about := "Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. "
 	if len(folds.Initialisations) > 1 {
 		about += "The difference compares each run with that of " + s.Baseline +
-			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. "
+			" of the same fold and seed; its interval and p are over these pairs of runs (paired " +
+			"t-test), not over the patients of one run. "
 	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text(about + s.About),
@@ -405,7 +406,10 @@ func (s Scored) learning(fractions []float64) report.Section {
 		}
 	}
 	return report.Section{Title: "Learning curves", Blocks: []report.Block{
-		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a run does not learn from; no network is chosen by them. Where encoders are pretrained on the fold's training cases (plans without unlabelled), they have seen the images of these, without labels, which may flatter their curves: scores of test cases, which nobody has seen, are above."),
+		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a " +
+			"run does not learn from; no network is chosen by them. Where encoders are pretrained on the fold's " +
+			"training cases (plans without unlabelled), they have seen the images of these, without labels, which " +
+			"may flatter their curves: scores of test cases, which nobody has seen, are above."),
 		charts, report.Table{Table: table.CurveRows(eval.CompareCurves(s.Curves, s.Baseline), s.Baseline)},
 	}}
 }

@@ -120,7 +120,15 @@ func (s *Sharing) All(ctx context.Context) error {
 				held++
 			case s.goesOn(ctx, err):
 				failed = append(failed, fmt.Errorf("trial %s: %w", part.Name, err))
-				s.Console.Note(fmt.Sprintf("WARNING: trial %s failed: %v. No more of %s is run; the other %s go on", part.Name, err, part.Arm, s.Arms))
+				s.Console.Note(
+					fmt.Sprintf(
+						"WARNING: trial %s failed: %v. No more of %s is run; the other %s go on",
+						part.Name,
+						err,
+						part.Arm,
+						s.Arms,
+					),
+				)
 				broken[part.Arm], s.Failed = true, true
 				delete(waiting, n)
 				done++

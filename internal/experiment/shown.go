@@ -82,7 +82,9 @@ func unlearntDoubts(labels []ShownLabel) (doubts []string) {
 		}
 		if len(where) > 0 {
 			doubts = append(doubts,
-				fmt.Sprintf("WARNING: no training case shows %s in %s: networks cannot learn it there, and its scores are in no mean of such a run. Divide the cases otherwise, or leave it out (finetune.labels)",
+				fmt.Sprintf("WARNING: no training case shows %s in %s: networks cannot learn it "+
+					"there, and its scores are in no mean of such a run. Divide the cases "+
+					"otherwise, or leave it out (finetune.labels)",
 					safetext.Text(name), table.List(where, 10)))
 		}
 	}

@@ -69,7 +69,8 @@ func TestRehearsal(t *testing.T) {
 	p.Data, p.RunFolds, p.Fractions, p.Seeds = "nowhere", []int{1, 3}, []float64{0.5, 1}, []uint64{1, 2, 3}
 	p.Finetune.Network = voxsaw.Network{Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"}
 	p.Finetune.Crop, p.Finetune.Train.Steps = [3]int{16, 16, 16}, 7
-	pretrain := "{network: {channels: 2, levels: 1, norm: instance}, crop: [24, 24, 24], grid: [2, 2, 2], features: 8, train: {steps: 5}}"
+	pretrain := "{network: {channels: 2, levels: 1, norm: instance}, crop: [24, 24, 24], grid: " +
+		"[2, 2, 2], features: 8, train: {steps: 5}}"
 	p.Inits = []Initialisation{{Name: Scratch}, {Name: "own", Pretrain: config.NewSection(pretrain)},
 		{Name: "other", Data: "elsewhere", Pretrain: config.NewSection(pretrain)},
 		{Name: "mean teacher", Finetune: config.NewSection("{unlabelled: true, train: {average: 0.99}}")}}

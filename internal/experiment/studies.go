@@ -177,7 +177,8 @@ func (t tests) cases(run, with string) string {
 	if t.shared == t.own && t.shared == t.other {
 		return ""
 	}
-	return fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own", run, numbers.Count(t.own, "case"), with, t.other, t.shared)
+	return fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases "+
+		"that both have, means over each run's own", run, numbers.Count(t.own, "case"), with, t.other, t.shared)
 }
 
 // labels says where two runs were scored on other labels.
@@ -185,7 +186,8 @@ func (t tests) labels(run, with string) string {
 	if slices.Equal(t.structures, t.theirs) {
 		return ""
 	}
-	return fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of other structures; --label N compares one", run, commas(t.structures), with, commas(t.theirs))
+	return fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of "+
+		"other structures; --label N compares one", run, commas(t.structures), with, commas(t.theirs))
 }
 
 func casesOf(r eval.Trial) map[string]bool {

@@ -60,12 +60,15 @@ func TestSameTests(t *testing.T) {
 		label             int
 		note, err, advice string
 	}{
-		"the same":     {run: scoredRun("jigsaw", 1, 0.6, "y", "x")},
-		"one in two":   {run: scoredRun("jigsaw", 1, 0.6, "y", "z"), note: "on 2 cases, scratch on 2, of which 1 are the same"},
-		"none":         {run: scoredRun("jigsaw", 1, 0.6, "z"), err: "no test case of jigsaw", advice: "compare runs whose folds"},
+		"the same": {run: scoredRun("jigsaw", 1, 0.6, "y", "x")},
+		"one in two": {run: scoredRun("jigsaw", 1, 0.6, "y", "z"), note: "on 2 cases, scratch " +
+			"on 2, of which 1 are the same"},
+		"none": {run: scoredRun("jigsaw", 1, 0.6, "z"), err: "no test case of jigsaw",
+			advice: "compare runs whose folds"},
 		"other labels": {run: relabelled, note: "scored on labels 1, 3, scratch on 1"},
 		"label 1":      {run: relabelled, label: 1},
-		"other names":  {run: renamed, err: "label 1 is liver in some runs and spleen in others", advice: "number their structures alike"},
+		"other names": {run: renamed, err: "label 1 is liver in some runs and spleen in others",
+			advice: "number their structures alike"},
 		"a share that nothing pairs": {run: scoredRun("scratch", 0.1, 0.4, "z"),
 			note: "for scratch with 100 % of the training cases: no run with 10 %"},
 	} {
@@ -75,7 +78,8 @@ func TestSameTests(t *testing.T) {
 			text = err.Error()
 		}
 		all := strings.Join(notes, "\n")
-		if !strings.Contains(text, c.err) || (c.err == "") != (err == nil) || !strings.Contains(adviceOf(err), c.advice) {
+		if !strings.Contains(text, c.err) || (c.err == "") != (err == nil) ||
+			!strings.Contains(adviceOf(err), c.advice) {
 			t.Errorf("%s: error %v, %q", name, err, adviceOf(err))
 		}
 		if !strings.Contains(all, c.note) || c.note == "" && all != "" {

@@ -411,7 +411,8 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 		if c.ranks > 1 {
 			_, err = Needs(t.Context(), &p, traintest.CPU(t), c.ranks, "")
 		} else {
-			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{step: func(string, int) {}}})
+			_, err = Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t),
+				Console: &watched{step: func(string, int) {}}})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %s", err, c.want)
@@ -447,14 +448,19 @@ func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 // of fewer steps, and not on other voxels.
 func TestScoresOfOtherTrialsAreNotTaken(t *testing.T) {
 	p := teachers(t, "")
-	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}]\nfolds: 2\nrun_folds: [1]\n"), &p); err != nil {
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}]\nfolds: 2\nrun_folds: [1]\n"),
+		&p); err != nil {
 		t.Fatal(err)
 	}
 	run := func(out string, p Plan) (*Result, error) {
 		if err := os.RemoveAll(filepath.Join(out, planFile)); err != nil {
 			t.Fatal(err)
 		}
-		return Run(t.Context(), p, Setting{Out: out, Device: traintest.CPU(t), Console: &watched{step: func(string, int) {}}})
+		return Run(
+			t.Context(),
+			p,
+			Setting{Out: out, Device: traintest.CPU(t), Console: &watched{step: func(string, int) {}}},
+		)
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	first, err := run(out, p)
@@ -471,7 +477,8 @@ func TestScoresOfOtherTrialsAreNotTaken(t *testing.T) {
 		t.Errorf("scores after three steps more are those from before: %s", a)
 	}
 	longer.ScoreOn = scoreOnPrepared
-	if _, err := run(out, longer); err == nil || !strings.Contains(err.Error(), "score_on: scan in the run, prepared now") {
+	if _, err := run(out, longer); err == nil || !strings.Contains(err.Error(), "score_on: scan in "+
+		"the run, prepared now") {
 		t.Errorf("scores on other voxels: %v", err)
 	}
 }
@@ -499,7 +506,8 @@ func TestArmsShareSettings(t *testing.T) {
 			"pretrain: {binary: true, search_once: true}\n", "initialisation b: pretrain: binary_weight"},
 		{"initialisations: [{name: a, pretrain: {task: jigsaw}}, {name: kway, pretrain: {head: kway, classes: 4}}]\n" +
 			"pretrain: {skip_air: true}\n", ""},
-		{"initialisations: [{name: a, pretrain: {task: rotation}}, {name: kway, pretrain: {head: kway, classes: 4}}]\n" +
+		{"initialisations: [{name: a, pretrain: {task: rotation}}, {name: kway, pretrain: {head: kway, classes: " +
+			"4}}]\n" +
 			"pretrain: {skip_air: true}\n", "initialisation kway: pretrain: skip_air"},
 		// of two reasons, one is nobody's
 		{"initialisations: [{name: a, pretrain: {binary: false}}, " +

@@ -101,7 +101,9 @@ func (s Scored) unpredicted() (all []string) {
 			name = fmt.Sprintf("label %d", l.number)
 		}
 		all = append(all,
-			fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show it: %s. These networks have not learnt it: train longer (finetune.train.steps), with a larger crop, or with more cases that show it",
+			fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show "+
+				"it: %s. These networks have not learnt it: train longer (finetune.train.steps), with a "+
+				"larger crop, or with more cases that show it",
 				name, len(nowhere[l]), numbers.Count(len(s.Runs), "run"), table.List(nowhere[l], 3)))
 	}
 	return all

@@ -58,7 +58,9 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 	}}
 	got := r.Warnings()
 	if len(got) != 2 || !strings.HasPrefix(got[0],
-		"cord was predicted in no voxel of any test case in 2 of 2 runs, though references show it: scratch (10 % of the cases, fold 1, seed 1) and scratch (10 % of the cases, fold 2, seed 1). These") || !strings.HasPrefix(got[1], "label 4 was") {
+		"cord was predicted in no voxel of any test case in 2 of 2 runs, though references show it: scratch (10 % of "+
+			"the cases, fold 1, seed 1) and scratch (10 % of the cases, fold 2, seed 1). These") ||
+		!strings.HasPrefix(got[1], "label 4 was") {
 		t.Errorf("%q", got)
 	}
 }
@@ -77,7 +79,8 @@ func TestScoresWithoutNumber(t *testing.T) {
 	if got := of(score(0.5, 1, 2), score(nan, 0, 0), score(nan, 1, nan)); got != "" {
 		t.Errorf("%q", got)
 	}
-	const want = "the DSC is not a number in 2 of 3 scores, which are in no mean (the first: scratch, fold 2, seed 3, case c, label 1)"
+	const want = "the DSC is not a number in 2 of 3 scores, which are in no mean (the first: " +
+		"scratch, fold 2, seed 3, case c, label 1)"
 	if got := of(score(0.5, 1, 2), score(nan, 1, 2), score(nan, nan, nan)); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -396,7 +396,8 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 	}
 	for _, old := range slices.Sorted(maps.Keys(e.undrawn)) {
 		if number[old] > 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: %s was not drawn in %d of %d cases, where nnU-Net will take it for background: %s",
+			s.Notes = append(s.Notes, fmt.Sprintf("WARNING: %s was not drawn in %d of %d cases, "+
+				"where nnU-Net will take it for background: %s",
 				s.Labels[number[old]], len(e.undrawn[old]), len(e.order), strings.Join(e.undrawn[old], ", ")))
 		}
 	}

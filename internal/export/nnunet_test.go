@@ -57,7 +57,13 @@ func write(t *testing.T, root string) (first *volume.Volume, drawn *volume.Label
 }
 
 func options() Options {
-	return Options{Names: NamesNumbered, Read: dataset.DefaultReadOptions(), Channels: []string{"CT"}, Folds: 5, Seed: 1}
+	return Options{
+		Names:    NamesNumbered,
+		Read:     dataset.DefaultReadOptions(),
+		Channels: []string{"CT"},
+		Folds:    5,
+		Seed:     1,
+	}
 }
 
 func detect(t *testing.T, root string) *dataset.Dataset {
@@ -163,7 +169,8 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(out, "images*", "*"))
-	if err != nil || len(left) != 5 || slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, "Doe") }) {
+	if err != nil || len(left) != 5 ||
+		slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, "Doe") }) {
 		t.Errorf("%q, %v", left, err)
 	}
 	// two at once: one of them writes, and the other one leaves its files alone
@@ -248,7 +255,8 @@ func TestRegions(t *testing.T) {
 		"and labels, as in whole=edema+t": {"all"},
 	} {
 		o.Regions = regions
-		if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o, nil); err == nil ||
+		if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o,
+			nil); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", regions, err, want)
 		}

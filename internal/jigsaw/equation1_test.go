@@ -123,8 +123,14 @@ func TestBinaryWeightIsEquationOnes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !slices.Equal(r.answer, answer) {
-					t.Errorf("weight %v, distance %s: board %d is solved by %v, numpy's is %v", golden.Weight, distance, b,
-						r.answer, answer)
+					t.Errorf(
+						"weight %v, distance %s: board %d is solved by %v, numpy's is %v",
+						golden.Weight,
+						distance,
+						b,
+						r.answer,
+						answer,
+					)
 				}
 				answers[fmt.Sprint(b, answer)] = true
 			}

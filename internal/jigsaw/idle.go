@@ -23,13 +23,16 @@ func Idle(p voxsaw.Puzzle) error {
 		keys = append(keys, "search_once")
 	}
 	if keys != nil {
-		idle = append(idle, &config.IdleError{Keys: keys, Advice: "binary_weight and search_once are of binary terms, " +
-			"and there are none: set binary to true and take another head than kway, or set binary_weight to 0 and " +
-			"search_once to false"})
+		idle = append(idle, &config.IdleError{Keys: keys, Advice: "binary_weight and search_once are of binary " +
+			"terms, and there are none: set binary to true and take another head than kway, or set " +
+			"binary_weight to 0 and search_once to false"})
 	}
 	if p.Head == KWay && p.ColSum > 0 {
-		idle = append(idle, &config.IdleError{Keys: []string{"column_sum"}, Advice: fmt.Sprintf("column_sum is of heads "+
-			"that tell the place of each patch, and %s is a choice among orders: set column_sum to 0", KWay)})
+		idle = append(
+			idle,
+			&config.IdleError{Keys: []string{"column_sum"}, Advice: fmt.Sprintf("column_sum is of heads "+
+				"that tell the place of each patch, and %s is a choice among orders: set column_sum to 0", KWay)},
+		)
 	}
 	if p.Head == KWay && p.Share < 1 {
 		idle = append(idle, &config.IdleError{Keys: []string{"share"}, Advice: fmt.Sprintf("share is of all "+

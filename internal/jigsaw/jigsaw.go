@@ -138,7 +138,8 @@ func (c Config) checkHead() error {
 			return fmt.Errorf("a choice among orders has one right answer: set identical to false")
 		}
 		if c.Binary || c.ColSum > 0 {
-			return fmt.Errorf("head %s has neither binary terms nor a column-sum loss: set binary to false and column_sum to 0", KWay)
+			return fmt.Errorf("head %s has neither binary terms nor a column-sum "+
+				"loss: set binary to false and column_sum to 0", KWay)
 		}
 	default:
 		return fmt.Errorf("head %q: want %s, %s, %s, %s or %s", c.Head, Paper, Symmetric, Both, Attention, KWay)

@@ -59,7 +59,8 @@ func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Par
 	for p, shuffle := range b.Shuffles {
 		left := shuffle.Clone() // left[s]: where the patch in slot s belongs
 		seen := map[string]bool{}
-		for round, solved := 0, false; round < c.Rounds && !solved && (c.PaperRounds || !seen[fmt.Sprint(left)]); round++ {
+		for round, solved := 0, false; round < c.Rounds && !solved &&
+			(c.PaperRounds || !seen[fmt.Sprint(left)]); round++ {
 			solved = true
 			for s, patch := range left {
 				solved = solved && (isMissing(b, p, patch) || s == patch ||

@@ -62,7 +62,8 @@ func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, upd
 	n = group.PerPass(n)
 	if !group.Alone() && c.ColSum > 0 {
 		return nil,
-			errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or train with one rank and without accumulate")
+			errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or " +
+				"train with one rank and without accumulate")
 	}
 	var list []*Trainer
 	for _, game := range c.games() {

@@ -190,7 +190,10 @@ func (c *Copies) reserve(r Item) (ok bool, err error) {
 			if err != nil {
 				return bytes, err
 			}
-			slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
+			slices.SortFunc(
+				all,
+				func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) },
+			)
 			for _, k := range all {
 				if bytes+r.Bytes <= c.Bytes {
 					break

@@ -19,7 +19,8 @@ type Error struct{ Need, Allowed int64 }
 
 func (e *Error) Error() string {
 	const mib = 1 << 20
-	return fmt.Sprintf("needs %d MiB of memory, and %d MiB are allowed (--memory sets the limit; without it, it is what the machine has left)",
+	return fmt.Sprintf("needs %d MiB of memory, and %d MiB are allowed (--memory sets the limit; "+
+		"without it, it is what the machine has left)",
 		(e.Need+mib-1)/mib, e.Allowed/mib)
 }
 

@@ -12,8 +12,9 @@ func TestLimitsOfControlGroups(t *testing.T) {
 	const (
 		mib  = 1 << 20
 		none = "9223372036854771712\n"
-		v2   = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
-		v1   = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n" +
+		v2   = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 " +
+			"cgroup2 rw,nsdelegate,memory_recursiveprot\n"
+		v1 = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n" +
 			"34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n" +
 			"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
 	)
@@ -43,12 +44,14 @@ func TestLimitsOfControlGroups(t *testing.T) {
 			"sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/memory.max": "max\n",
 		}, 1000 * mib},
 		"Slurm on version 1": {map[string]string{
-			"proc/self/cgroup":                                                      "9:cpuset:/x\n4:cpu,memory:/slurm/uid_1/job_7/step_0\n1:name=systemd:/\n",
-			"proc/self/mountinfo":                                                   v1,
-			"sys/fs/cgroup/memory/memory.limit_in_bytes":                            none,
-			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.limit_in_bytes":          "367001600\n",
-			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.usage_in_bytes":          "104857600\n",
-			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.stat":                    "cache 0\ntotal_cache 83886080\ntotal_shmem 0\n",
+			"proc/self/cgroup": "9:cpuset:/x\n4:cpu,memory:/slurm/uid_1/job_7/step_0\n" +
+				"1:name=systemd:/\n",
+			"proc/self/mountinfo":                                          v1,
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":                   none,
+			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.limit_in_bytes": "367001600\n",
+			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.usage_in_bytes": "104857600\n",
+			"sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.stat": "cache " +
+				"0\ntotal_cache 83886080\ntotal_shmem 0\n",
 			"sys/fs/cgroup/memory/slurm/uid_1/job_7/step_0/memory.limit_in_bytes":   none,
 			"sys/fs/cgroup/memory/slurm/uid_1/job_7/step_0/memory.usage_in_bytes":   "104857600\n",
 			"sys/fs/cgroup/memory/slurm/uid_1/job_8/step_0/memory.limit_in_bytes":   "1000\n",
@@ -58,8 +61,9 @@ func TestLimitsOfControlGroups(t *testing.T) {
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2, "sys/fs/cgroup/memory.max": "367001600\n",
 		}, 350 * mib},
 		"Docker on version 1": {map[string]string{
-			"proc/self/cgroup":                           "4:memory:/docker/1234\n",
-			"proc/self/mountinfo":                        "35 31 0:32 /docker/1234 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+			"proc/self/cgroup": "4:memory:/docker/1234\n",
+			"proc/self/mountinfo": "35 31 0:32 /docker/1234 " +
+				"/sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "367001600\n",
 		}, 350 * mib},
 		"a group outside of the namespace": {map[string]string{
@@ -76,7 +80,8 @@ func TestLimitsOfControlGroups(t *testing.T) {
 			"sys/fs/cgroup/memory.current": "1000\n",
 		}, 1},
 	} {
-		root := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   16384000 kB\n")}}
+		root := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal:       24000000 kB\nMemFree:       " +
+			"  1000 kB\nMemAvailable:   16384000 kB\n")}}
 		for path, text := range c.files {
 			root[path] = &fstest.MapFile{Data: []byte(text)}
 		}

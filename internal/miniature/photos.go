@@ -37,7 +37,11 @@ func ImageNet(root string, classes, train, val int) error {
 			fmt.Fprintf(&truth, "n0%07d\n", 1440764+37*class)
 		}
 	}
-	return os.WriteFile(filepath.Join(root, "imagenet_2012_validation_synset_labels.txt"), []byte(truth.String()), 0o666)
+	return os.WriteFile(
+		filepath.Join(root, "imagenet_2012_validation_synset_labels.txt"),
+		[]byte(truth.String()),
+		0o666,
+	)
 }
 
 // vocClasses are some of Pascal VOC's twenty.
@@ -73,10 +77,28 @@ func VOC2007(root string, side int) error {
 			return err
 		}
 		var text strings.Builder
-		fmt.Fprintf(&text, "<annotation>\n\t<folder>VOC2007</folder>\n\t<filename>%s.jpg</filename>\n\t<source>\n\t\t<database>The VOC2007 Database</database>\n\t</source>\n\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n\t<segmented>0</segmented>\n\t<object>\n\t\t<name>%s</name>\n\t\t<pose>Unspecified</pose>\n\t\t<truncated>0</truncated>\n\t\t<difficult>%d</difficult>\n\t\t<bndbox>\n\t\t\t<xmin>%d</xmin>\n\t\t\t<ymin>%d</ymin>\n\t\t\t<xmax>%d</xmax>\n\t\t\t<ymax>%d</ymax>\n\t\t</bndbox>\n\t</object>\n</annotation>\n",
-			name, width, height, vocClasses[class], map[bool]int{true: 1}[difficult], object.Min.X+1, object.Min.Y+1,
-			object.Max.X, object.Max.Y)
-		if err := os.WriteFile(filepath.Join(voc, "Annotations", name+".xml"), []byte(text.String()), 0o666); err != nil {
+		fmt.Fprintf(
+			&text,
+			"<annotation>\n\t<folder>VOC2007</folder>\n\t<filename>%s.jpg</filename>\n\t<source>\n\t\t<database>The "+
+				"VOC2007 "+
+				"Database</database>\n\t</source>\n\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n"+
+				"\t\t<depth>3</depth>\n\t</size>\n\t<segmented>0</segmented>\n\t<object>\n\t\t<name>%s</name>\n"+
+				"\t\t<pose>Unspecified</pose>\n\t\t<truncated>0</truncated>\n\t\t<difficult>%d</difficult>\n"+
+				"\t\t<bndbox>\n"+
+				"\t\t\t<xmin>%d</xmin>\n\t\t\t<ymin>%d</ymin>\n\t\t\t<xmax>%d</xmax>\n\t\t\t<ymax>%d</ymax>\n"+
+				"\t\t</bndbox>\n\t</object>\n</annotation>\n",
+			name,
+			width,
+			height,
+			vocClasses[class],
+			map[bool]int{true: 1}[difficult],
+			object.Min.X+1,
+			object.Min.Y+1,
+			object.Max.X,
+			object.Max.Y,
+		)
+		if err := os.WriteFile(filepath.Join(voc, "Annotations", name+".xml"), []byte(text.String()),
+			0o666); err != nil {
 			return err
 		}
 		sides := []string{split}

@@ -87,7 +87,8 @@ func Start(ctx context.Context, launch Launch) (*World, error) {
 		return nil, fmt.Errorf("waiting for the other ranks: %w", context.Cause(ctx))
 	case <-time.After(joining):
 		return nil,
-			fmt.Errorf("the ranks have not found each other in %v: one of %d (%s) may have ended before it joined, and told why. %s sets a quarter of this time", joining, launch.Ranks, launch.By, PatienceVariable)
+			fmt.Errorf("the ranks have not found each other in %v: one of %d (%s) may have ended before it joined, "+
+				"and told why. %s sets a quarter of this time", joining, launch.Ranks, launch.By, PatienceVariable)
 	}
 }
 
@@ -113,7 +114,9 @@ func join(launch Launch, lib library, patience time.Duration) (*World, error) {
 	}
 	if launch.Told() && launch.Ranks != w.size {
 		return nil,
-			fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun the plug-in that fits, such as --mpi=pmi2",
+			fmt.Errorf("the launcher started %d ranks (%s), but %s sees %d: that library "+
+				"belongs to another launcher. Name the right one, VOXSAW_MPI=FILE, or give srun "+
+				"the plug-in that fits, such as --mpi=pmi2",
 				launch.Ranks, launch.By, w.library, w.size)
 	}
 	host, err := os.Hostname()
@@ -263,7 +266,8 @@ func Need(launch Launch) error {
 	if Compiled || launch.Ranks < 2 {
 		return nil
 	}
-	return fmt.Errorf("%d ranks were started (%s), and this build has no MPI: they would be %d runs that write over each other", launch.Ranks, launch.By, launch.Ranks)
+	return fmt.Errorf("%d ranks were started (%s), and this build has no MPI: they "+
+		"would be %d runs that write over each other", launch.Ranks, launch.By, launch.Ranks)
 }
 
 // A Place says which part of its host a rank may use, and where the other ranks are.

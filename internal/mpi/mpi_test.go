@@ -292,7 +292,8 @@ func TestAStoppedRankKnowsIt(t *testing.T) {
 		w.watch.lines[1].Close()
 	})
 	if len(s.lines) != 1 ||
-		s.lines[0] != "rank 0 prints of rank 0: the job ends: the process of rank 0 did not run for 5s: it was stopped, or its host was" || s.codes[0] != 1 {
+		s.lines[0] != "rank 0 prints of rank 0: the job ends: the process of rank 0 did not "+
+			"run for 5s: it was stopped, or its host was" || s.codes[0] != 1 {
 		t.Errorf("%q, codes %v", s.lines, s.codes)
 	}
 }

@@ -119,7 +119,9 @@ func (w *World) newWatch(patience time.Duration) (*watch, error) {
 	}
 	if int(connected[0]) < w.size {
 		return nil,
-			fmt.Errorf("%d of %d ranks cannot reach rank 0 (%s) over TCP, which tells whether a rank is still there: open the network between the hosts for connections to ports above 1023", w.size-int(connected[0]), w.size, w.hosts[0])
+			fmt.Errorf("%d of %d ranks cannot reach rank 0 (%s) over TCP, which tells whether a rank is still there: "+
+				"open the network between the hosts for connections to ports above 1023",
+				w.size-int(connected[0]), w.size, w.hosts[0])
 	}
 	return v, nil
 }

@@ -174,7 +174,9 @@ func (c *compiler) fits(program int64) error {
 	if limit <= 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB for other things): make the crop, the batch or the number of channels smaller, or the limit larger",
+	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the "+
+		"parameters and what trains them, %.1f MiB for other things): make the crop, the batch or the number "+
+		"of channels smaller, or the limit larger",
 		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs),
 		mebibytes(c.p.Total()-c.p.programs), mebibytes(other))
 }

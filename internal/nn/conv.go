@@ -39,8 +39,9 @@ func (o conv) operands() []device.Shape {
 func (o conv) results() []result                               { return []result{activation(o.YShape(), o.Type)} }
 func (o conv) kernel(dev device.Device) (device.Kernel, error) { return dev.Conv(o.ConvSpec) }
 func (o conv) flops() float64                                  { return o.FLOPs() }
-func (o conv) String() string                                  { return convString("conv", o.ConvSpec, o.In, o.Out, o.Size) }
-func (o conv) wrt() []bool                                     { return all(len(o.operands())) }
+
+func (o conv) String() string { return convString("conv", o.ConvSpec, o.In, o.Out, o.Size) }
+func (o conv) wrt() []bool    { return all(len(o.operands())) }
 func (o conv) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 	s := withoutBias(o.ConvSpec)
 	d := []*G.Node{

@@ -87,7 +87,9 @@ var everyOperator = map[string]network{
 	"max pool, rounded up": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.MaxPoolCeil(in("x", 1, 2, 1, 6, 6), Plane(3, 2, 0))
 	},
-	"global average": func(g *Graph, in func(string, ...int) *Node) *Node { return g.GlobalAvgPool(in("x", 2, 3, 1, 2, 3)) },
+	"global average": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.GlobalAvgPool(in("x", 2, 3, 1, 2, 3))
+	},
 	"lrn": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.LRN(in("x", 2, 6, 1, 2, 2), 5, 1, 0.75, 1)
 	},
@@ -120,7 +122,9 @@ var everyOperator = map[string]network{
 		return g.ChoiceLoss(in("u", 5, 3), g.Input("right", 5, 3))
 	},
 	"meanOfOthers": func(g *Graph, in func(string, ...int) *Node) *Node { return g.MeanOfOthers(in("x", 6, 3), 2) },
-	"pairSum":      func(g *Graph, in func(string, ...int) *Node) *Node { return g.PairSum(in("a", 6, 2), in("b", 6, 2), 2) },
+	"pairSum": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.PairSum(in("a", 6, 2), in("b", 6, 2), 2)
+	},
 	"column-sum loss": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.ColumnSumLoss(in("u", 6, 3), g.Input("weights", 2))
 	},

@@ -134,7 +134,10 @@ func (o labelLossGrad) operands() []device.Shape {
 }
 func (o labelLossGrad) results() []result { return []result{plain(labelLoss(o).shape())} }
 func (o labelLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.LabelLossGrad(labelLoss(o).shape()) })
+	return imageKernel(
+		dev,
+		func(k device.ImageKernels) (device.Kernel, error) { return k.LabelLossGrad(labelLoss(o).shape()) },
+	)
 }
 
 func (o smoothL1) shape() device.Shape { return device.Shape{o.Rows, o.Columns} }
@@ -157,7 +160,10 @@ func (o smoothL1Grad) operands() []device.Shape {
 }
 func (o smoothL1Grad) results() []result { return []result{plain(smoothL1(o).shape())} }
 func (o smoothL1Grad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.SmoothL1Grad(o.SmoothL1Spec) })
+	return imageKernel(
+		dev,
+		func(k device.ImageKernels) (device.Kernel, error) { return k.SmoothL1Grad(o.SmoothL1Spec) },
+	)
 }
 
 // A meanOfRank is a loss whose sums cannot be added up over ranks: see [Program.Reduce].

@@ -184,7 +184,10 @@ func TestReducedLossesAddUp(t *testing.T) {
 		half[rank], params[rank] = compile(2)
 		run(half[rank], 2*rank, 2)
 		stop := errors.New("told")
-		if _, err := half[rank].Reduce(func(v []float32) error { told[rank] = slices.Clone(v); return stop }); !errors.Is(err, stop) {
+		if _, err := half[rank].Reduce(func(v []float32) error {
+			told[rank] = slices.Clone(v)
+			return stop
+		}); !errors.Is(err, stop) {
 			t.Fatal(err)
 		}
 	}

@@ -35,9 +35,11 @@ func (o matMul) operands() []device.Shape {
 }
 func (o matMul) results() []result                               { return []result{plain(device.Shape{o.M, o.N})} }
 func (o matMul) kernel(dev device.Device) (device.Kernel, error) { return dev.MatMul(o.MatMulSpec) }
-func (o matMul) flops() float64                                  { return 2 * float64(o.M) * float64(o.N) * float64(o.K) }
-func (o matMul) String() string                                  { return fmt.Sprintf("matMul %dx%dx%d", o.M, o.N, o.K) }
-func (o matMul) wrt() []bool                                     { return all(len(o.operands())) }
+
+func (o matMul) flops() float64 { return 2 * float64(o.M) * float64(o.N) * float64(o.K) }
+
+func (o matMul) String() string { return fmt.Sprintf("matMul %dx%dx%d", o.M, o.N, o.K) }
+func (o matMul) wrt() []bool    { return all(len(o.operands())) }
 func (o matMul) gradient(r *rule, in []*G.Node, _, dc *G.Node) []*G.Node {
 	a, b := in[0], in[1]
 	var da, db *G.Node

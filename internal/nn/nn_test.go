@@ -423,7 +423,9 @@ func TestMistakes(t *testing.T) {
 		"another shape": func(g *Graph) *Node { g.Param("p", Constant(0), 3); return g.Param("p", Constant(0), 4) },
 		"empty axis":    func(g *Graph) *Node { return g.Input("e", 0, 3) },
 		"too large":     func(g *Graph) *Node { return g.Input("e", 1<<20, 1<<30) },
-		"do not divide": func(g *Graph) *Node { return g.Activate("a", x(g), Activation{Norm: device.GroupNorm, Groups: 3}) },
+		"do not divide": func(g *Graph) *Node {
+			return g.Activate("a", x(g), Activation{Norm: device.GroupNorm, Groups: 3})
+		},
 		"dropout rate":  func(g *Graph) *Node { return g.Dropout3d("d", x(g), 1) },
 		"flatten them":  func(g *Graph) *Node { return g.Reshape(x(g), 2, 2048) },
 		"do not make 9": func(g *Graph) *Node { return g.Reshape(g.Input("f", 2, 4), 3, 3) },
@@ -505,10 +507,14 @@ func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 func TestCompileMistakes(t *testing.T) {
 	dev := devicetest.NewReference()
 	for want, o := range map[string]func(g *Graph, loss, y *Node) Options{
-		"without outputs":    func(*Graph, *Node, *Node) Options { return Options{} },
-		"scalar":             func(_ *Graph, _, y *Node) Options { return Options{Loss: y} },
-		"not of this graph":  func(*Graph, *Node, *Node) Options { return Options{Outputs: map[string]*Node{"y": nil}} },
-		"which is no output": func(_ *Graph, l, _ *Node) Options { return Options{Loss: l, OutputGrad: map[string]string{"z": "x"}} },
+		"without outputs": func(*Graph, *Node, *Node) Options { return Options{} },
+		"scalar":          func(_ *Graph, _, y *Node) Options { return Options{Loss: y} },
+		"not of this graph": func(*Graph, *Node, *Node) Options {
+			return Options{Outputs: map[string]*Node{"y": nil}}
+		},
+		"which is no output": func(_ *Graph, l, _ *Node) Options {
+			return Options{Loss: l, OutputGrad: map[string]string{"z": "x"}}
+		},
 		"want an input of": func(_ *Graph, _, y *Node) Options {
 			return Options{Outputs: map[string]*Node{"y": y}, OutputGrad: map[string]string{"y": "x"}}
 		},

@@ -82,7 +82,8 @@ func (p *Params) Declare(graphs ...*Graph) error {
 				continue
 			}
 			if p.values != nil {
-				return fmt.Errorf("parameter %q comes too late: declare all graphs of a model before the first is compiled", l.name)
+				return fmt.Errorf("parameter %q comes too late: declare all "+
+					"graphs of a model before the first is compiled", l.name)
 			}
 			s := &slot{shape: l.shape, init: l.init, trained: l.kind == parameter, size: p.dev.WeightsSize(l.shape)}
 			part := &p.size[0]

@@ -110,7 +110,10 @@ func (o attentionGrad) results() []result {
 	return []result{d, d, d}
 }
 func (o attentionGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(dev, func(k device.TokenKernels) (device.Kernel, error) { return k.AttentionGrad(o.AttentionSpec) })
+	return tokenKernel(
+		dev,
+		func(k device.TokenKernels) (device.Kernel, error) { return k.AttentionGrad(o.AttentionSpec) },
+	)
 }
 func (o attentionGrad) flops() float64 { return 2 * attention(o).flops() }
 func (o attentionGrad) String() string {
@@ -137,7 +140,10 @@ func (o choiceLossGrad) operands() []device.Shape {
 }
 func (o choiceLossGrad) results() []result { return []result{plain(choiceLoss(o).shape())} }
 func (o choiceLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(dev, func(k device.TokenKernels) (device.Kernel, error) { return k.ChoiceLossGrad(o.ChoiceSpec) })
+	return tokenKernel(
+		dev,
+		func(k device.TokenKernels) (device.Kernel, error) { return k.ChoiceLossGrad(o.ChoiceSpec) },
+	)
 }
 func (o choiceLossGrad) String() string {
 	return "choiceLossGrad " + shapeString(choiceLoss(o).shape())

@@ -202,7 +202,8 @@ func readPlan(path, configuration string) (*Plan, error) {
 	switch {
 	case c.PreviousStage != "":
 		return unsupported(
-			"it is the second stage of a cascade after %s, which is not there yet: predict with %s alone, or with 3d_fullres",
+			"it is the second stage of a cascade after %s, which is not there yet: "+
+				"predict with %s alone, or with 3d_fullres",
 			c.PreviousStage,
 			c.PreviousStage,
 		)

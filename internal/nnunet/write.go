@@ -54,12 +54,14 @@ func PlanLike(how volume.Preparation, crop [3]int, network unet.Settings) (p *Pl
 		at := strings.IndexByte(p.axes(), how.Axcodes[a])
 		if at < 0 {
 			return nil, nil, fmt.Errorf(
-				"its scans were turned to the axes %s: nnU-Net keeps the file's axes, as --axcodes ijk does, or turns them to RAS",
+				"its scans were turned to the axes %s: nnU-Net keeps the file's axes, as "+
+					"--axcodes ijk does, or turns them to RAS",
 				how.Axcodes)
 		}
 		if how.Spacing[a] <= 0 {
 			return nil, nil, fmt.Errorf(
-				"its scans kept their own voxels, of which nnU-Net makes one size: prepare with --spacing, such as 1.5x1.5x3")
+				"its scans kept their own voxels, of which nnU-Net makes one size: " +
+					"prepare with --spacing, such as 1.5x1.5x3")
 		}
 		p.Forward[2-a], p.Spacing[2-a], p.Patch[2-a] = at, how.Spacing[a], crop[a]
 	}
@@ -97,20 +99,25 @@ func channelLike(how volume.Preparation, nonzero bool) (c channel, other string,
 	case volume.ZScore, volume.ZScoreNonzero:
 		c = channel{scheme: schemeZScore, masked: scheme == volume.ZScoreNonzero}
 		if !nonzero {
-			other = "nnU-Net measures mean and standard deviation in the box of what is not 0, and the network learnt " +
-				"from those of whole scans: where a scan has a margin of zeros, its tissue has another brightness"
+			other = "nnU-Net measures mean and standard deviation in the box of what is not 0, " +
+				"and the network learnt from those of whole scans: where a scan has a margin of " +
+				"zeros, its tissue has another brightness"
 		}
 		return c, other, nil
 	default:
-		return c, "", fmt.Errorf("its scans were prepared by intensity %s, which nnU-Net does not have: it has %s",
-			scheme, strings.Join([]string{volume.CTWindow, volume.CTPercentiles, volume.ZScore, volume.ZScoreNonzero}, ", "))
+		return c, "", fmt.Errorf(
+			"its scans were prepared by intensity %s, which nnU-Net does not have: it has %s",
+			scheme,
+			strings.Join([]string{volume.CTWindow, volume.CTPercentiles, volume.ZScore, volume.ZScoreNonzero}, ", "),
+		)
 	}
 	if how.ModalityName() != volume.ModalityCT {
 		cut = false // to the box of what is not 0, as nnU-Net does
 	}
 	if cut {
-		other = "the network learnt from the patient's box, and nnU-Net looks at all of a scan: where voxsaw predict " +
-			"finds background because it lies outside of the box, nnU-Net may find something, and its windows lie elsewhere"
+		other = "the network learnt from the patient's box, and nnU-Net looks at all of a scan: where " +
+			"voxsaw predict finds background because it lies outside of the box, nnU-Net may find " +
+			"something, and its windows lie elsewhere"
 	}
 	return c, other, nil
 }

@@ -178,7 +178,8 @@ func TestPlanLike(t *testing.T) {
 	} {
 		how := usual
 		c.change(&how)
-		if _, _, err := PlanLike(how, [3]int{8, 16, 24}, p.Network); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := PlanLike(how, [3]int{8, 16, 24}, p.Network); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}

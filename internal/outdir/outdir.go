@@ -24,7 +24,8 @@ import (
 // File lists, in a folder, the names that were taken there.
 const File = ".voxsaw"
 
-const heading = "# What voxsaw has written into this folder and may write again. Other files of these names are left alone."
+const heading = "# What voxsaw has written into this folder and may write again. " +
+	"Other files of these names are left alone."
 
 // A ForeignError says that a file would be written over that the command did not write.
 type ForeignError struct{ Path, Owner string }

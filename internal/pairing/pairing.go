@@ -102,7 +102,11 @@ func (f *Pairs) Settle(missing, predictions string) (note string, err error) {
 		f.Both, f.missed = append(f.Both, f.unpredicted...), names
 		slices.SortFunc(f.Both, func(a, b Pair) int { return strings.Compare(a.Name, b.Name) })
 	case MissingLeftOut:
-		note = fmt.Sprintf("left out, without a prediction: %s: %s", numbers.Count(len(names), "reference"), safetext.List(names))
+		note = fmt.Sprintf(
+			"left out, without a prediction: %s: %s",
+			numbers.Count(len(names), "reference"),
+			safetext.List(names),
+		)
 		f.leftOut = len(names)
 	default:
 		have := "have"
@@ -111,7 +115,9 @@ func (f *Pairs) Settle(missing, predictions string) (note string, err error) {
 		}
 		return "", hint.Addf(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have,
 			predictions, table.List(names, 10)),
-			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found, with --missing left-out they do not count: right where only these cases were to be predicted", f.unpredicted[0].Name)
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; "+
+				"with --missing missed references count as if nothing had been found, with --missing left-out they do "+
+				"not count: right where only these cases were to be predicted", f.unpredicted[0].Name)
 	}
 	return note, nil
 }
@@ -172,11 +178,13 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score) {
 	}
 	if len(unknown) > 0 {
 		f.Nowhere = append(f.Nowhere,
-			fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", safetext.List(unknown)))
+			fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference "+
+				"has them; --labels compares the others alone", safetext.List(unknown)))
 	}
 	if len(unseen) > 0 {
 		f.Nowhere = append(f.Nowhere,
-			fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", safetext.List(unseen)))
+			fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network "+
+				"has no class for them, --labels compares the others alone", safetext.List(unseen)))
 	}
 }
 
@@ -531,7 +539,8 @@ func (f *Pairs) Learnt() (notes []string) {
 	}
 	for _, how := range []provenance.Learnt{provenance.WithLabels, provenance.WithoutLabels} {
 		if names := learnt[how]; len(names) > 0 {
-			notes = append(notes, fmt.Sprintf("%s of scans that the model has learnt from, %s: %s: their scores say nothing about other scans",
+			notes = append(notes, fmt.Sprintf("%s of scans that the model has learnt from, %s: %s: "+
+				"their scores say nothing about other scans",
 				numbers.Count(len(names), "prediction"), how, safetext.List(names)))
 		}
 	}

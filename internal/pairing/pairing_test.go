@@ -101,7 +101,15 @@ func TestFindByName(t *testing.T) {
 
 // One file is compared with one file, and a table or a pattern pairs what names do not.
 func TestFindOtherwise(t *testing.T) {
-	predictions, references := write(t, "x_pred.nii.gz", "y_pred.nii.gz"), write(t, "x_manual.nii.gz", "y_manual.nii.gz")
+	predictions, references := write(
+		t,
+		"x_pred.nii.gz",
+		"y_pred.nii.gz",
+	), write(
+		t,
+		"x_manual.nii.gz",
+		"y_manual.nii.gz",
+	)
 	_, err := Find(predictions, references, "", false)
 	if err == nil || !strings.Contains(advice(err), "--pairs") {
 		t.Errorf("%v; %s", err, advice(err))
@@ -111,7 +119,12 @@ func TestFindOtherwise(t *testing.T) {
 		filepath.Base(pairs.Both[1].Prediction.Path) != "y_pred.nii.gz" {
 		t.Errorf("%+v, %v", pairs.Both, err)
 	}
-	pairs, err = Find(filepath.Join(predictions, "x_pred.nii.gz"), filepath.Join(references, "y_manual.nii.gz"), "", false)
+	pairs, err = Find(
+		filepath.Join(predictions, "x_pred.nii.gz"),
+		filepath.Join(references, "y_manual.nii.gz"),
+		"",
+		false,
+	)
 	if err != nil || len(pairs.Both) != 1 {
 		t.Errorf("two files: %+v, %v", pairs.Both, err)
 	}

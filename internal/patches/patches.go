@@ -98,7 +98,9 @@ func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {
 		cell := l.Crop[axis] / l.Grid[axis]
 		if l.Patch[axis] = cell * 4 / 5 / multiple * multiple; l.Patch[axis] < 1 {
 			return l.Patch,
-				fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, whose patches, four fifths of a cell, are smaller than the %d that the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
+				fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, whose patches, "+
+					"four fifths of a cell, are smaller than the %d that the network (%s) needs: make the crop "+
+					"larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
 					numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.Least(b)[axis])
 		}
 	}
@@ -106,7 +108,8 @@ func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {
 		crop := l.Least(b)
 		least := max(crop[0], crop[1], crop[2])
 		return l.Patch,
-			fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
+			fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: "+
+				"make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
 				numbers.Extents(l.Crop[:]), grid, numbers.Extents(l.Patch[:]), err, least)
 	}
 	return l.Patch, nil

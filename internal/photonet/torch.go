@@ -93,7 +93,8 @@ func Import(path string, params *nn.Params) (voxsaw.Loaded, error) {
 	}
 	if len(r.Loaded) == 0 && f.Has("features.0.weight") && f.Has("classifier.6.weight") {
 		return r,
-			fmt.Errorf("%s is torchvision's AlexNet (or a VGG), which is another network than the AlexNet here: that is Caffe's, with groups and normalisation, as the paper has it", path)
+			fmt.Errorf("%s is torchvision's AlexNet (or a VGG), which is another network than the AlexNet here: that "+
+				"is Caffe's, with groups and normalisation, as the paper has it", path)
 	}
 	if len(r.Loaded) == 0 {
 		return r, fmt.Errorf("no weights of the file fit this network: is it of another kind or width?\n  %v", r)

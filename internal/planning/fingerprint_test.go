@@ -54,7 +54,12 @@ func TestPart(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	if some.Validation <= cut.Validation || some.Validation >= whole.Validation {
-		t.Errorf("validations of %v, of all scans cut %v, of none %v", some.Validation, cut.Validation, whole.Validation)
+		t.Errorf(
+			"validations of %v, of all scans cut %v, of none %v",
+			some.Validation,
+			cut.Validation,
+			whole.Validation,
+		)
 	}
 	if d := decision(t, cut, "part of a scan"); !strings.Contains(d.Because, "12 % of a scan in the median, and in 6") {
 		t.Errorf("%+v", d)
@@ -121,8 +126,12 @@ func TestIntensities(t *testing.T) {
 func TestFacts(t *testing.T) {
 	f := Fingerprint{Modality: "CT", Channels: 1, Names: map[uint16]string{2: "liver"}, Values: "values of the scans"}
 	for n, ml := range []float64{10, 40, 20, 50} {
-		s := Scan{Spacing: [3]float64{1, 1, float64(n + 1)}, Whole: [3]int{10, 20, 10 * (n + 1)}, Body: [3]int{5, 10, 8},
-			Millilitres: map[uint16]float64{7: ml}}
+		s := Scan{
+			Spacing:     [3]float64{1, 1, float64(n + 1)},
+			Whole:       [3]int{10, 20, 10 * (n + 1)},
+			Body:        [3]int{5, 10, 8},
+			Millilitres: map[uint16]float64{7: ml},
+		}
 		if n < 3 {
 			s.Millilitres[2] = ml
 		}

@@ -248,7 +248,10 @@ func (p *Plan) rungs(f Fingerprint) (all []Work) {
 		scale := math.Cbrt(min(1, voxels/product(largestCrop)))
 		w := Work{Network: network, Batch: 1}
 		w.Crop, w.Network.Levels = cropOf(largestCrop, scale)
-		if !slices.ContainsFunc(all, func(o Work) bool { return o.Crop == w.Crop && o.Network.Channels == w.Network.Channels }) {
+		if !slices.ContainsFunc(
+			all,
+			func(o Work) bool { return o.Crop == w.Crop && o.Network.Channels == w.Network.Channels },
+		) {
 			all = append(all, w)
 		}
 		switch {
@@ -364,7 +367,9 @@ func (p *Plan) size(f Fingerprint, m Machine, hours float64) error {
 	}
 	p.decide("network", fmt.Sprintf("%s, %s, %s", w.Network.Kind, numbers.Count(w.Network.Channels, "channel"),
 		numbers.Count(w.Network.Levels, "level")),
-		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
+		"the default network; so many levels leave about %d voxels along the shortest axis of the crop, "+
+			"and the channels follow from the time. nnU-Net would take %s of 3D U-Net, with strides for "+
+			"each axis, which this network does not have", deepest, numbers.Count(len(p.NNUNet.Full.Strides), "stage"))
 	p.decide("batch", "1", "each crop is a step of its own, as in this program's studies; nnU-Net takes %d",
 		p.NNUNet.Full.Batch)
 	p.augmentation(f)
@@ -480,7 +485,8 @@ func (p *Plan) pretraining(f Fingerprint, m Machine) (err error) {
 	}
 	if left <= 0 {
 		p.decide(Pretraining, "none",
-			"the time is better spent on fine-tuning: up to %d steps of it were worth as much as an encoder of the same time", plateauSteps)
+			"the time is better spent on fine-tuning: up to %d steps of it were "+
+				"worth as much as an encoder of the same time", plateauSteps)
 		return nil
 	}
 	timed, err := m.Pretrain(q)

@@ -263,7 +263,8 @@ func TestSmallScans(t *testing.T) {
 func TestLimits(t *testing.T) {
 	f := setOf(20, [3]float64{1, 1, 1}, [3]int{200, 200, 200})
 	p := plan(t, f, &aMachine{speed: 1e13, puzzle: time.Second, most: 4e8}, 10)
-	if bytes := 100 * float64(p.Finetune.Crop[0]*p.Finetune.Crop[1]*p.Finetune.Crop[2]*p.Finetune.Network.Channels); bytes > 4e8 {
+	crop := p.Finetune.Crop
+	if bytes := 100 * float64(crop[0]*crop[1]*crop[2]*p.Finetune.Network.Channels); bytes > 4e8 {
 		t.Errorf("%+v takes %g bytes", p.Finetune, bytes)
 	}
 	if _, err := Make(f, &aMachine{speed: 1e13, most: 1}, 1); err == nil || !strings.Contains(err.Error(), "memory") {

@@ -42,7 +42,8 @@ func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Pictu
 	page.Frame(place(middle), 3, tiles.Right)
 	return pretext.Picture{
 		Image: page.RGBA,
-		Caption: fmt.Sprintf("The 26 neighbours of the patch in the middle (green frame) of case %s, the topmost slab first: of %d the network says where they lie. A red frame marks the others.",
+		Caption: fmt.Sprintf("The 26 neighbours of the patch in the middle (green frame) of case %s, the topmost "+
+			"slab first: of %d the network says where they lie. A red frame marks the others.",
 			of.Name(), right),
 	}, err
 }

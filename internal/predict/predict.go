@@ -146,7 +146,9 @@ func (b *Batch) find(paths []string) error {
 	}
 	if b.options.Channels != nil && slices.ContainsFunc(b.scans, dataset.Case.IsDICOM) {
 		b.Notes = append(b.Notes,
-			"DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the order of the files that it was trained on: where another program made those, convert the series with it")
+			"DICOM: rows are in the order in which dcm2niix writes them (LAS), and a model of nnU-Net knows the "+
+				"order of the files that it was trained on: where another program made those, convert the "+
+				"series with it")
 	}
 	dropChannel(b.scans)
 	return nil
@@ -173,7 +175,10 @@ func (b *Batch) groups(paths []string) (all [][]string) {
 // is the only channel of CASE. Scans that are numbered from 0000 keep their numbers.
 func dropChannel(cases []dataset.Case) {
 	const channel = "_0000"
-	if slices.ContainsFunc(cases, func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel }) {
+	if slices.ContainsFunc(
+		cases,
+		func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel },
+	) {
 		return
 	}
 	for n := range cases {
@@ -210,7 +215,8 @@ func (b *Batch) place() error {
 	}
 	if oneFile && b.options.Known != nil {
 		return refuse("give a folder: --out FOLDER",
-			"--calibration is for quality.csv, which lies beside label maps in a folder, and not beside the one file %s",
+			"--calibration is for quality.csv, which lies beside label maps in "+
+				"a folder, and not beside the one file %s",
 			out)
 	}
 	for _, c := range b.scans {
@@ -225,8 +231,9 @@ func (b *Batch) place() error {
 
 // otherFiles are the extensions of files that are no label maps of this program. Any other dot may
 // be part of a folder's name: labels.v2, 2026.11.23.
-var otherFiles = strings.Fields(".nrrd .nhdr .mha .mhd .img .raw .gz .gipl .mgz .mgh .mnc .vtk .vti .stl .obj .tif .tiff .png .jpg .jpeg .pdf .html .htm " +
-	".txt .md .log .csv .tsv .xlsx .json .yaml .yml .xml .npy .npz .mat .h5 .hdf5 .pt .pth .safetensors .pkl .zip .tar .tgz .7z .bz2 .xz .zst")
+var otherFiles = strings.Fields(".nrrd .nhdr .mha .mhd .img .raw .gz .gipl .mgz .mgh .mnc .vtk .vti .stl .obj .tif " +
+	".tiff .png .jpg .jpeg .pdf .html .htm .txt .md .log .csv .tsv .xlsx .json .yaml .yml .xml .npy .npz .mat .h5 " +
+	".hdf5 .pt .pth .safetensors .pkl .zip .tar .tgz .7z .bz2 .xz .zst")
 
 // isOtherFile tells whether a path has the name of a file that is no label map of this program.
 func isOtherFile(path string) bool {
@@ -370,7 +377,8 @@ func (b *Batch) spareLabels() error {
 		}
 		if _, stamped := provenance.Read(path); !stamped {
 			return refuse("choose an empty folder for --out; --force writes there all the same",
-				"%s holds %s, which voxsaw predict did not write: label maps that somebody drew and predictions would lie together", dir, e.Name())
+				"%s holds %s, which voxsaw predict did not write: label maps that "+
+					"somebody drew and predictions would lie together", dir, e.Name())
 		}
 	}
 	return err
@@ -416,7 +424,8 @@ func (b *Batch) uncoded(p Model) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no SNOMED code is known for %s: coded as Tissue in the SEG objects, whose segments have the labels' names", safetext.List(names))
+	return fmt.Sprintf("no SNOMED code is known for %s: coded as Tissue in the SEG "+
+		"objects, whose segments have the labels' names", safetext.List(names))
 }
 
 // Run segments the scans one by one. Label maps that are there already are passed over if they say

@@ -159,8 +159,8 @@ func (b *Batch) keepAgreements(all outcome, watch Observer) {
 			numbers.Count(only, "label map"), err))
 		return
 	}
-	watch.Note(fmt.Sprintf("%s tells of the %s that are there, for the agreement of %d of them is nowhere else; the same "+
-		"command makes it whole", b.table(), numbers.Count(len(cases), "label map"), only))
+	watch.Note(fmt.Sprintf("%s tells of the %s that are there, for the agreement of %d of them is "+
+		"nowhere else; the same command makes it whole", b.table(), numbers.Count(len(cases), "label map"), only))
 }
 
 // writeTable writes what all label maps measure, each held against the others, and says which are

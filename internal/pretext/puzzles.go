@@ -40,7 +40,8 @@ func OfPuzzles(played voxsaw.PuzzleEvaluation, record any) Evaluation {
 	if c := played.Ceiling.Patches; c > 0 && c < 1 {
 		out.Ceiling = row(func(e voxsaw.PuzzleEvaluation) voxsaw.PuzzleMetrics { return e.Ceiling })
 		out.Notes = append(out.Notes,
-			"at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
+			"at most: some patches are identical, such as those of nothing but air; "+
+				"nobody can tell which of them goes where.")
 	}
 	return out
 }

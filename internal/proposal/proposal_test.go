@@ -102,7 +102,8 @@ func TestSearchFindsWhatOpenCVFinds(t *testing.T) {
 	}
 	t.Logf("mean best overlap %.3f of theirs, %.3f of ours, random %.3f", there, here, random)
 	if there < 0.8 || here < 0.8 || random > 0.65 {
-		t.Errorf("mean best overlap: %.3f of OpenCV's boxes with ours, %.3f of ours with OpenCV's, %.3f with random ones",
+		t.Errorf("mean best overlap: %.3f of OpenCV's boxes with ours, %.3f of "+
+			"ours with OpenCV's, %.3f with random ones",
 			there, here, random)
 	}
 }
@@ -145,7 +146,8 @@ func TestTwoHalves(t *testing.T) {
 func TestColours(t *testing.T) {
 	rgb := []byte{255, 255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 255, 128, 128, 128}
 	l := lab(rgb)
-	for n, want := range [][3]float64{{100, 0, 0}, {53.24, 80.09, 67.20}, {87.73, -86.18, 83.18}, {32.30, 79.19, -107.86},
+	for n, want := range [][3]float64{{100, 0, 0}, {53.24, 80.09, 67.20}, {87.73, -86.18, 83.18},
+		{32.30, 79.19, -107.86},
 		{53.59, 0, 0}} {
 		got := [3]float64{float64(l[n]) / 2.55, float64(l[5+n]) - 128, float64(l[10+n]) - 128}
 		for i := range want {

@@ -32,7 +32,8 @@ func (l Layout) Check() error {
 			return fmt.Errorf("patch %s is empty", numbers.Extents(l.Patch))
 		}
 		if cell := l.Cell(axis); l.Patch[axis] > cell {
-			return fmt.Errorf("patch %s is larger than a cell: crop %s divided by grid %v leaves %d along axis %d; make the crop larger or the patch smaller",
+			return fmt.Errorf("patch %s is larger than a cell: crop %s divided by grid %v leaves %d along axis %d; "+
+				"make the crop larger or the patch smaller",
 				numbers.Extents(l.Patch), numbers.Extents(l.Crop), l.Grid, cell, axis)
 		}
 	}

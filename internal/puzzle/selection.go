@@ -334,7 +334,9 @@ func integers(data []byte, size int) []int {
 }
 
 // numPyHeader is what the header of an array of little-endian signed integers says.
-var numPyHeader = regexp.MustCompile(`^\{'descr': '[<|]([iu])([1248])', 'fortran_order': False, 'shape': \((\d+), (\d+)\), \}\s*$`)
+var numPyHeader = regexp.MustCompile(
+	`^\{'descr': '[<|]([iu])([1248])', 'fortran_order': False, 'shape': \((\d+), (\d+)\), \}\s*$`,
+)
 
 // readNumPy reads NumPy's format 1.0 to 3.0.
 func readNumPy(data []byte) (values []int, k, n int, err error) {

@@ -125,7 +125,8 @@ type RefusedError struct{ Global }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf(
-		"its pickle wants %s.%s of Python, which a checkpoint of weights does not need: it was not called, and nothing is read",
+		"its pickle wants %s.%s of Python, which a checkpoint of weights does not "+
+			"need: it was not called, and nothing is read",
 		e.Module,
 		e.Name,
 	)

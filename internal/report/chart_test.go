@@ -92,7 +92,8 @@ func training(t *testing.T, validations bool) string {
 	steps.WriteString("81,81,0.1,1,1,1.2e-") // cut short
 	files := map[string]string{stepsFile: steps.String()}
 	if validations {
-		files[validationsFile] = "step,score,loss,patches,ceiling,patches@1,patches@2,dsc_liver\n40,1,2,0.3,0.9,0.2,0.3,0.5\n80,1,1,0.6,0.9,0.4,0.6,0.7\n"
+		files[validationsFile] = "step,score,loss,patches,ceiling,patches@1,patches@2,dsc_liver\n40,1,2,0.3,0.9," +
+			"0.2,0.3,0.5\n80,1,1,0.6,0.9,0.4,0.6,0.7\n"
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {

@@ -6,18 +6,25 @@ import "strings"
 // their keys.
 var definitions = []struct{ key, name, text string }{
 	{"dsc", "DSC",
-		"Dice similarity coefficient: twice the voxels that prediction and reference share, divided by the voxels of both together. 1 (100 %) is perfect, 0 is no overlap."},
+		"Dice similarity coefficient: twice the voxels that prediction and reference share, divided by the voxels of " +
+			"both together. 1 (100 %) is perfect, 0 is no overlap."},
 	{"hd95", "HD95",
-		"95th percentile of the Hausdorff distance, in millimetres: 95 % of each surface lies within this distance of the other. 0 is perfect."},
+		"95th percentile of the Hausdorff distance, in millimetres: 95 % of each surface lies within " +
+			"this distance of the other. 0 is perfect."},
 	{"hd_mm", "HD",
-		"Hausdorff distance, in millimetres: the largest distance from a point of one surface to the other. 0 is perfect; a single stray voxel can make it large."},
+		"Hausdorff distance, in millimetres: the largest distance from a point of one surface to the other. 0 is " +
+			"perfect; a single stray voxel can make it large."},
 	{"assd", "ASSD",
-		"Average symmetric surface distance, in millimetres: the mean distance between the two surfaces, measured from both. 0 is perfect."},
+		"Average symmetric surface distance, in millimetres: the mean distance between the two " +
+			"surfaces, measured from both. 0 is perfect."},
 	{"nsd", "NSD",
-		"Normalised surface Dice: the share of both surfaces that lies within the tolerance of the other. 1 (100 %) is perfect."},
+		"Normalised surface Dice: the share of both surfaces that lies within the " +
+			"tolerance of the other. 1 (100 %) is perfect."},
 }
 
-const emptiness = "A label that only the reference shows was missed, one that only the prediction shows was invented: DSC and NSD are 0, and distances are infinite (∞), counted and left out of means. A label that neither shows is not counted (–)."
+const emptiness = "A label that only the reference shows was missed, one that only the prediction shows " +
+	"was invented: DSC and NSD are 0, and distances are infinite (∞), counted and left out of means. A " +
+	"label that neither shows is not counted (–)."
 
 // complete adds to the sections what the metrics of their tables mean.
 func (r Report) complete() []Section {

@@ -36,7 +36,10 @@ func (r Report) HTML(w io.Writer) error {
 		refresh = fmt.Sprintf("<meta http-equiv=\"refresh\" content=\"%d\"/>\n", r.Refresh)
 	}
 	fmt.Fprintf(&b,
-		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n%s<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", refresh, escape(r.Title), style, chartStyle)
+		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n%s<meta name=\"viewport\" "+
+			"content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light "+
+			"dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n",
+		refresh, escape(r.Title), style, chartStyle)
 	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark,
 		escape(r.Title), escape(r.Subtitle))
 	sections := r.complete()
@@ -174,7 +177,8 @@ func (p Pictures) html(b *strings.Builder) error {
 		}
 		size := picture.Image.Bounds().Size()
 		fmt.Fprintf(b,
-			"<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
+			"<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" "+
+				"src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
 			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data),
 			escape(picture.Caption))
 	}

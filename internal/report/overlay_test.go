@@ -176,13 +176,19 @@ func TestOverlayColoursOfManyLabels(t *testing.T) {
 				l.Labels[n] = 3
 			}
 		}
-		m, err := Overlay(v, nil, []Segmented{{"", l}}, OverlayOptions{Slices: 1, AxialOnly: true, Size: 200, Whole: true})
+		m, err := Overlay(
+			v,
+			nil,
+			[]Segmented{{"", l}},
+			OverlayOptions{Slices: 1, AxialOnly: true, Size: 200, Whole: true},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m.At(40, m.Bounds().Dy()-225+52)
 	}
-	if inks := inksOf([]uint16{1, 5, 9, 13}); inks[1] == inks[9] || inks[5] == inks[13] || inks[5] != inksOf([]uint16{5})[5] {
+	if inks := inksOf([]uint16{1, 5, 9, 13}); inks[1] == inks[9] || inks[5] == inks[13] ||
+		inks[5] != inksOf([]uint16{5})[5] {
 		t.Errorf("labels that are eight apart, in one picture: %v", inks)
 	}
 	if a, b := colour(), colour(1, 2); a != b || a == (color.RGBA{128, 128, 128, 255}) {

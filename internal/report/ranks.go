@@ -102,5 +102,6 @@ func (s *svg) criticalDifference(x axis, critical float64) {
 
 // words is the diagram in a sentence.
 func (r Ranks) words() string {
-	return fmt.Sprintf("Mean ranks over %s; Friedman's test p %s; bars join what differs by less than Nemenyi's critical difference at 0.05.", numbers.Count(r.Blocks, "replicate"), probability(r.Test.P))
+	return fmt.Sprintf("Mean ranks over %s; Friedman's test p %s; bars join what differs by less "+
+		"than Nemenyi's critical difference at 0.05.", numbers.Count(r.Blocks, "replicate"), probability(r.Test.P))
 }

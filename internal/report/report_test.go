@@ -54,8 +54,15 @@ func sample(t *testing.T) Report {
 		t.Fatal(err)
 	}
 	return Report{Title: "A & B", Subtitle: "<script>alert(1)</script>", Sections: []Section{
-		{"Result", []Block{Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}}, Figures{Differences(folds), Ranks{"Ranks", ranking},
-			RunBoxes(runs, 0.1, metric, "scratch")}, Text("one\n\ntwo <b>")}},
+		{
+			"Result",
+			[]Block{
+				Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
+				Figures{Differences(folds), Ranks{"Ranks", ranking},
+					RunBoxes(runs, 0.1, metric, "scratch")},
+				Text("one\n\ntwo <b>"),
+			},
+		},
 		{"More", []Block{
 			Facts{{"version", "1 < 2"}, {"Fingerprint", strings.Repeat("0a", 32)}},
 			Table{Table: table.PerLabel(runs[0].Scores)}, Table{Table: table.PerCase(runs[0].Scores), Folded: true},
@@ -139,7 +146,9 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"# A & B",
-		"| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "Bold: the difference", "- version: 1 < 2", "````\na: 1"} {
+		"| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = " +
+			"0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |",
+		"| 100 % | 75.00;", "Bold: the difference", "- version: 1 < 2", "````\na: 1"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

@@ -26,7 +26,9 @@ import (
 const Kind = "resenc"
 
 func init() {
-	backbone.Register(backbone.Kind{Name: Kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }})
+	backbone.Register(
+		backbone.Kind{Name: Kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }},
+	)
 }
 
 const (

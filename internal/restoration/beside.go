@@ -35,7 +35,8 @@ func NewBeside(name string, m Masked, s pretext.Settings, weight float64) (*Besi
 	}
 	if s.Network.Norm == "batch" {
 		return nil,
-			fmt.Errorf("norm batch would mix the statistics of whole crops with the other task's: choose group or instance")
+			fmt.Errorf("norm batch would mix the statistics of whole crops with " +
+				"the other task's: choose group or instance")
 	}
 	return &Beside{task: task{m, &s, name}, weight: float32(weight)}, nil
 }

@@ -43,7 +43,8 @@ func (f Fusion) check(crop [3]int) error {
 	}
 	for axis, most := range f.most(crop) {
 		if most < f.SmallestBox {
-			return fmt.Errorf("crop is %dx%dx%d: a box has at most %d of %d voxels along a side (largest_box %v), and smallest_box is %d: make the crop larger or smallest_box smaller",
+			return fmt.Errorf("crop is %dx%dx%d: a box has at most %d of %d voxels along a side (largest_box %v), "+
+				"and smallest_box is %d: make the crop larger or smallest_box smaller",
 				crop[0], crop[1], crop[2], most, crop[axis], f.LargestBox, f.SmallestBox)
 		}
 	}

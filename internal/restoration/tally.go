@@ -104,7 +104,8 @@ func (t *restoredTally) evaluation(crops, cases int) pretext.Evaluation {
 	return pretext.Evaluation{
 		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "explained", Title: "variance explained"}},
 		Rounds: [][]float64{{explained}}, Chance: []float64{chance},
-		Notes: []string{fmt.Sprintf("1 - squared error / squared error of the mean, of the voxels to restore. Chance: %s, the better of two simple answers.", better)},
+		Notes: []string{fmt.Sprintf("1 - squared error / squared error of the mean, of the voxels to restore. "+
+			"Chance: %s, the better of two simple answers.", better)},
 		Record: struct {
 			Cases     int     `json:"cases"`
 			Crops     int     `json:"crops"`

@@ -13,7 +13,8 @@ import (
 func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
 	shown, right, err := e.Classes(of, c.Crop)
 	return pretext.Picture{
-		Image:   shown,
-		Caption: fmt.Sprintf("The crop in the middle of case %s, turned in all %d ways, the first not at all: %d are told right. A red frame marks the others.", of.Name(), c.Rotations, right),
+		Image: shown,
+		Caption: fmt.Sprintf("The crop in the middle of case %s, turned in all %d ways, the first not at all: %d are "+
+			"told right. A red frame marks the others.", of.Name(), c.Rotations, right),
 	}, err
 }

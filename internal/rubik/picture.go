@@ -65,7 +65,9 @@ func (c *Config) picture(e *classify.Evaluator, of sample.Sample, orders puzzle.
 	}
 	return pretext.Picture{
 		Image: page.RGBA,
-		Caption: fmt.Sprintf("A %v cube of case %s: shuffled and turned, then as the network puts it right. %d of %d patches are in their place, of %d it is told how they were turned. A red frame marks a wrong place, a pale one a wrong rotation alone.",
+		Caption: fmt.Sprintf("A %v cube of case %s: shuffled and turned, then as the network puts it right. %d of "+
+			"%d patches are in their place, of %d it is told how they were turned. A red frame marks a wrong "+
+			"place, a pale one a wrong rotation alone.",
 			puzzle.Grid(c.Grid[:]), of.Name(), placed, len(orders[0]), upright),
 	}, nil
 }

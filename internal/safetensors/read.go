@@ -143,8 +143,9 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if zip, pickle := []byte("PK\x03\x04"), []byte{0x80, 2}; length > headerLimit && (bytes.HasPrefix(start[:], zip) ||
 		bytes.HasPrefix(start[:], pickle)) {
-		return nil, FormatError("it looks like a file of torch.save, which is not read; in Python, " +
-			"safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT) makes one that is, of a dict of tensors")
+		return nil, FormatError("it looks like a file of torch.save, which is not read; " +
+			"in Python, safetensors.torch.save_file(torch.load(FILE, weights_only=True), " +
+			"OUT) makes one that is, of a dict of tensors")
 	}
 	if length > headerLimit {
 		return nil, FormatError("it does not begin as a safetensors file does, with the length of its header")

@@ -135,7 +135,10 @@ func TestHostileHeaders(t *testing.T) {
 // PyTorch's counts of batches lie beside the weights of batch norms. They are passed over, and are
 // no numbers of a network.
 func TestIntegersLieBesideWeights(t *testing.T) {
-	file := raw(`{"mask":{"dtype":"U64","shape":[],"data_offsets":[0,8]},"bn.weight":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`, 12)
+	file := raw(
+		`{"mask":{"dtype":"U64","shape":[],"data_offsets":[0,8]},"bn.weight":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`,
+		12,
+	)
 	f, err := parse(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +210,12 @@ func TestOpenNamesTheFile(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(raw(`{"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]}}`, 8))
 	f.Add(raw(`{"__metadata__":{"a":"b"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))
-	f.Add(raw(`{"a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]},"b":{"dtype":"F64","shape":[],"data_offsets":[4,12]}}`, 12))
+	f.Add(
+		raw(
+			`{"a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]},"b":{"dtype":"F64","shape":[],"data_offsets":[4,12]}}`,
+			12,
+		),
+	)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := parse(bytes.NewReader(data), int64(len(data)))
 		if err != nil {

@@ -59,7 +59,9 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 			return s[0]
 		}
 		a, b := score(restored), score(linear)
-		t.Logf("prepared at %v mm, soft %v: labels alone DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm; linear DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm", c.spacing, c.soft, a.DSC, a.NSD, a.HD95, b.DSC, b.NSD, b.HD95)
+		t.Logf("prepared at %v mm, soft %v: labels alone DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm; "+
+			"linear DSC %.3f, NSD(1 mm) %.3f, HD95 %.2f mm",
+			c.spacing, c.soft, a.DSC, a.NSD, a.HD95, b.DSC, b.NSD, b.HD95)
 		if !(b.DSC >= c.linear && a.DSC <= c.labels) {
 			t.Errorf("at %v mm: DSC %v and %v, want %v at least and %v at most", c.spacing, b.DSC, a.DSC, c.linear,
 				c.labels)

@@ -497,7 +497,8 @@ func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
 // saving says what takes less memory.
 func (w Wanted) saving() string {
 	if w.Probabilities || w.Logits {
-		return "do without probabilities and logits, or take them on the prepared grid, or make the window or the batch smaller"
+		return "do without probabilities and logits, or take them on the prepared " +
+			"grid, or make the window or the batch smaller"
 	}
 	return "make the window or the batch smaller"
 }

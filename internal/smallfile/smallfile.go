@@ -38,7 +38,8 @@ func (e *TooLargeError) Error() string {
 	if e.Size == 0 {
 		return fmt.Sprintf("%s holds more than %s: name another file", e.Path, mebibytes(e.Limit))
 	}
-	return fmt.Sprintf("%s holds %s, more than the %s of the largest file of this kind: it is not what its name says, remove it or put the right file there",
+	return fmt.Sprintf("%s holds %s, more than the %s of the largest file of this kind: it is not what its name "+
+		"says, remove it or put the right file there",
 		e.Path, mebibytes(e.Size), mebibytes(e.Limit))
 }
 

@@ -260,7 +260,10 @@ func TestIteration(t *testing.T) {
 	}
 	// One that turns the patches round and round.
 	turn := puzzle.Configuration{1, 2, 0}
-	if _, end, _ := iterate(3, 50, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil }); end != Cycling {
+	if _, end, _ := iterate(3, 50, func(puzzle.Configuration) (puzzle.Configuration, error) {
+		return turn,
+			nil
+	}); end != Cycling {
 		t.Errorf("turning ends as %v", end)
 	}
 	answer, end, _ = iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil })
@@ -271,7 +274,10 @@ func TestIteration(t *testing.T) {
 		t.Errorf("no rounds: %v, %v", answer, end)
 	}
 	failure := errors.New("no")
-	if _, _, err := iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return nil, failure }); !errors.Is(err, failure) {
+	if _, _, err := iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) {
+		return nil,
+			failure
+	}); !errors.Is(err, failure) {
 		t.Errorf("error %v", err)
 	}
 	// Arrangement and truth move together, whatever the answers are.

@@ -21,7 +21,9 @@ var (
 	lfs   = []byte("version https://git-lfs.github.com/spec/")
 	annex = regexp.MustCompile(`^/annex/objects/\S+\s*$`)
 	// comments may come first, and white space
-	page  = regexp.MustCompile(`(?is)^(<\?xml[^>]*>|<!--.*?-->|\s)*<(!doctype\s+html|html|head|body|script|meta|title)[\s>]`)
+	page = regexp.MustCompile(
+		`(?is)^(<\?xml[^>]*>|<!--.*?-->|\s)*<(!doctype\s+html|html|head|body|script|meta|title)[\s>]`,
+	)
 	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)(</title|$)`)
 	xml   = regexp.MustCompile(`(?s)^\s*<\?xml\s`)
 	// an object or a list of JSON, such as a server's error message

@@ -18,9 +18,10 @@ func TestWhat(t *testing.T) {
 		"\xef\xbb\xbf<html>": "is a web page, not",
 		"<head><title>\x1b[31m\"Ouch\u202e" +
 			strings.Repeat("x", 900): `is a web page ("[31m Ouch xxxx`,
-		"<!doctype HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\">":                                 "is a web page, not",
-		"<?xml version=\"1.0\"?>\n<html xmlns=\"http://www.w3.org/1999/xhtml\">":               "is a web page, not",
-		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>AccessDenied</Code></Error>": "is XML, such as a server's error message",
+		"<!doctype HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\">":                   "is a web page, not",
+		"<?xml version=\"1.0\"?>\n<html xmlns=\"http://www.w3.org/1999/xhtml\">": "is a web page, not",
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>AccessDenied</Code></Error>": "" +
+			"is XML, such as a server's error message",
 	} {
 		if got := What([]byte(start)); !strings.HasPrefix(got, want) || strings.ContainsAny(got, "\n\x1b\u202e") ||
 			len(got) > 200 {

@@ -38,8 +38,11 @@ func CurveRows(rows []eval.CurveRow, baseline string) Table {
 		})
 	}
 	t.Notes = []string{
-		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. Difference: of mean heights to %s, over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.", baseline),
-		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. ∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
+		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. Difference: of mean heights to %s, "+
+			"over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.",
+			baseline),
+		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. "+
+			"∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
 	}
 	return t
 }

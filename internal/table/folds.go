@@ -119,7 +119,8 @@ func FoldNotes(f eval.FoldTable) []string {
 			runs, pairs = max(runs, c.Spread.N), max(pairs, c.Gain.N)
 		}
 	}
-	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
+	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each "+
+		"cell), each the mean over its test cases.", runs)}
 	if runs == 1 {
 		notes[0] = "Of one run in each cell: the mean over its test cases."
 	}
@@ -130,7 +131,8 @@ func FoldNotes(f eval.FoldTable) []string {
 		notes = append(notes, note)
 	}
 	if len(f.Initialisations) > 1 && pairs > 1 {
-		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
+		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% "+
+			"interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
 		}
@@ -174,10 +176,15 @@ func Differences(f eval.FoldTable) Table {
 		}
 	}
 	t.Notes = []string{
-		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
-		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
-		"Over folds: 95 % interval of a t-test over the means of the folds. Runs of one fold share their test cases, and an encoder where each fold has one: they are less independent than the first interval takes them for. Wide with few folds.",
-		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
+		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired " +
+			"t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
+		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. " +
+			"With few folds and pairs it is too narrow.",
+		"Over folds: 95 % interval of a t-test over the means of the folds. Runs of one fold share their " +
+			"test cases, and an encoder where each fold has one: they are less independent than the first " +
+			"interval takes them for. Wide with few folds.",
+		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over " +
+			"the pairs. They share the training of their runs: a description, no evidence.",
 	}
 	if holm != "" {
 		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
@@ -190,7 +197,8 @@ func Differences(f eval.FoldTable) Table {
 }
 
 // distancesNote stands below tables that compare distances.
-const distancesNote = "Distances: a label that one of the runs that are compared missed or invented in a case counts for none of them there, and penalise gives it the image's diagonal. ∞: so many of these."
+const distancesNote = "Distances: a label that one of the runs that are compared missed or invented in a case counts " +
+	"for none of them there, and penalise gives it the image's diagonal. ∞: so many of these."
 
 // Measure is a table of an experiment by one metric, or by one structure.
 type Measure struct {
@@ -222,7 +230,8 @@ func Measures(list []Measure) Table {
 			}
 		}
 	}
-	t.Notes = []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing: of twenty such rows without any effect one has a p below 0.05."}
+	t.Notes = []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for " +
+		"nothing: of twenty such rows without any effect one has a p below 0.05."}
 	if slices.ContainsFunc(list, func(m Measure) bool { return !m.Folds.Metric.Ratio }) {
 		t.Notes = append(t.Notes, distancesNote)
 	}
@@ -241,7 +250,8 @@ func LabelGains(gains []eval.LabelGain, m eval.Metric) Table {
 		list = append(list, g.Change)
 	}
 	t := changes("what changes with more labelled cases", list, m)
-	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold and seed, and other shares of the training cases." + common + " " + t.Notes[0]
+	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold and " +
+		"seed, and other shares of the training cases." + common + " " + t.Notes[0]
 	columns := []Column{{"from", "from", 0}, {"to", "to", 0}}
 	return t.with(columns, func(n int) []any { return []any{Percent(gains[n].Fewer), Percent(gains[n].Fraction)} })
 }
@@ -260,9 +270,13 @@ func StudyChanges(studies []StudyChange, m eval.Metric) Table {
 		list = append(list, c.Change)
 	}
 	t := changes("what changes between experiments", list, m)
-	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold, share of the training cases and seed, of other experiments. " + t.Notes[0]
+	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold, share of the " +
+		"training cases and seed, of other experiments. " + t.Notes[0]
 	columns := []Column{{"data", "data", 0}, {"from", "from", 0}, {"to", "to", 0}}
-	return t.with(columns, func(n int) []any { return []any{Percent(studies[n].Fraction), studies[n].From, studies[n].To} })
+	return t.with(
+		columns,
+		func(n int) []any { return []any{Percent(studies[n].Fraction), studies[n].From, studies[n].To} },
+	)
 }
 
 // changes is the table of changes, but for what they are between.
@@ -274,7 +288,8 @@ func changes(title string, list []eval.Change, m eval.Metric) Table {
 		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits},
 		{"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
 	}, Notes: []string{
-		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over the pairs; p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
+		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over the pairs; p is " +
+			"adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
 	}}
 	first, baseline := "", "" // of the first row of a difference
 	for _, c := range list {
@@ -346,7 +361,8 @@ func Mixed(f eval.MixedFit, metric eval.Metric) Table {
 	for _, r := range f.Random {
 		if r.Name == "run" && r.SD == 0 {
 			t.Notes = append(t.Notes,
-				"The runs scatter no more than their cases explain, so nothing can be tested: a test would be one over cases.")
+				"The runs scatter no more than their cases explain, so nothing can "+
+					"be tested: a test would be one over cases.")
 		}
 	}
 	t.Notes = append([]string{note + "residual " + Rounded(f.Residual, digits) + "."}, t.Notes...)

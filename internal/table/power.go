@@ -23,7 +23,8 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 			"of runs. %s", planned(o))}
 	}
 	t.Notes = append(t.Notes,
-		"The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: planning with it is seldom too optimistic.")
+		"The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: "+
+			"planning with it is seldom too optimistic.")
 	return t
 }
 

@@ -26,7 +26,8 @@ func (p Published) Of(initialisation string, fraction float64) (score float64, o
 func (p Published) Beside(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	t := Table{Title: "Mean " + metric.Title + " beside what was published", Columns: []Column{{"data", "data", 0}},
-		Notes: []string{"Published: " + p.By + ". Other data, other code or other settings make other scores: nothing is tested between the two."}}
+		Notes: []string{"Published: " + p.By + ". Other data, other code or other settings make other " +
+			"scores: nothing is tested between the two."}}
 	var shown []int
 	for n, i := range f.Initialisations {
 		if p.Scores[i] == nil {

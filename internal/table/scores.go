@@ -110,7 +110,8 @@ func PerLabel(scores []eval.Score) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	t.Notes = append(t.Notes,
-		"Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
+		"Mean ± standard deviation over the cases. Missed: only the reference shows the "+
+			"label; invented: only the prediction does.")
 	t.Notes = append(t.Notes, nowhere(labels)...)
 	if text := Undrawn(labels); text != "" {
 		t.Notes = append(t.Notes, text+".")
@@ -123,7 +124,8 @@ func PerLabel(scores []eval.Score) Table {
 		}
 		if s.Label > 0 && s.Unlearnt > 0 {
 			t.Notes = append(t.Notes,
-				fmt.Sprintf("%s: in no number, for no training case shows it: the network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
+				fmt.Sprintf("%s: in no number, for no training case shows it: the "+
+					"network cannot have learnt it (%d test cases).", callLabel(s), s.Unlearnt))
 		}
 	}
 	if infinite {

@@ -35,11 +35,17 @@ func text(t *testing.T, write func(*strings.Builder) error) string {
 func TestTables(t *testing.T) {
 	perCase, perLabel := PerCase(some), PerLabel(some)
 	perCaseCSV := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
-	if want := "case,label,name,outcome,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",scored,0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",missed,0,inf,inf,inf,0,0,9,-9,2\nb,2,,absent,nan,nan,nan,nan,nan,0,0,0,2\n"; perCaseCSV != want {
+	if want := "case,label,name,outcome,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml," +
+		"tolerance_mm\na,1,\"liver, " +
+		"left\",scored,0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, " +
+		"left\",missed,0,inf,inf,inf,0,0,9,-9,2\nb,2,,absent,nan,nan,nan,nan,nan,0,0,0,2\n"; perCaseCSV != want {
 		t.Errorf("CSV: %s", cmp.Diff(want, perCaseCSV))
 	}
 	perCaseJSON := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
-	if want := `{"case": "b", "label": 1, "name": "liver, left", "outcome": "missed", "dsc": 0, "hd95_mm": "inf", `; !strings.Contains(perCaseJSON, want) {
+	if want := `{"case": "b", "label": 1, "name": "liver, left", "outcome": "missed", "dsc": 0, "hd95_mm": "inf", `; !strings.Contains(
+		perCaseJSON,
+		want,
+	) {
 		t.Errorf("no %s in %s", want, perCaseJSON)
 	}
 	markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) })
@@ -95,7 +101,9 @@ func TestUndrawnScoresSurviveCSV(t *testing.T) {
 		t.Errorf("%+v, %v", back, err)
 	}
 	// A table that has no volumes says nothing about what was drawn.
-	runs, err := ReadRuns(strings.NewReader("initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,nan\n"))
+	runs, err := ReadRuns(
+		strings.NewReader("initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,nan\n"),
+	)
 	if err != nil || runs[0].Scores[0].Outcome() != eval.Absent {
 		t.Errorf("%+v, %v", runs, err)
 	}
@@ -230,11 +238,13 @@ func TestFolds(t *testing.T) {
 	}
 	gains := text(t, func(b *strings.Builder) error { return Differences(f).Markdown(b) })
 	// resamples of 10 and 20 reach from one to the other
-	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | – | 1, 0 |"; !strings.Contains(gains, want) {
+	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | – | 1," +
+		" 0 |"; !strings.Contains(gains, want) {
 		t.Errorf("no %s in\n%s", want, gains)
 	}
 	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
-	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,scratch_dsc_percent_infinite,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
+	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n," +
+		"scratch_dsc_percent_infinite,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
 		t.Errorf("CSV begins %s, want %s", csv, want)
 	}
 }
@@ -295,7 +305,8 @@ func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 	}
 	header, rows := Folds(f).Text()
 	if got := strings.Join(header,
-		","); got != "data,scratch,a,difference,95 % interval,p (runs, Holm),b,difference,95 % interval,p (runs, Holm)" {
+		","); got != "data,scratch,a,difference,95 % interval,p (runs, "+
+		"Holm),b,difference,95 % interval,p (runs, Holm)" {
 		t.Errorf("header %s", got)
 	}
 	if got, want := rows[0][5], Rounded(2*f.Cells[0][1].Test.P, 3); got != want {

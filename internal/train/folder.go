@@ -390,12 +390,14 @@ func (r record) taken(path string) error {
 	if r.Finished {
 		state = "finished"
 	}
-	return &TakenError{fmt.Sprintf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)}
+	return &TakenError{fmt.Sprintf("%s already holds a run (%s, %s at step %d): continue it with --resume, start "+
+		"over with --force, or choose another folder", path, r.Kind, state, r.Step)}
 }
 
 // running says that a folder holds a run that another process trains just now.
 func (r record) running(path string) error {
-	return &TakenError{fmt.Sprintf("%s is in use by another run (%s, now at step %d or later): wait for it to end, or choose another folder", path, r.Kind, r.Step)}
+	return &TakenError{fmt.Sprintf("%s is in use by another run (%s, now at step %d or later): "+
+		"wait for it to end, or choose another folder", path, r.Kind, r.Step)}
 }
 
 // checkForeign refuses a folder without a run where somebody else's files have the names of a

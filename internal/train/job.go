@@ -234,7 +234,8 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 	notes = append(notes, learner.Notes()...)
 	if n := w.Group.passes(); n > 1 {
 		notes = append(notes,
-			fmt.Sprintf("accumulate: a step is %d of these micro-batches, whose forward part runs twice: first for the sums of the whole batch's loss", n))
+			fmt.Sprintf("accumulate: a step is %d of these micro-batches, whose forward part runs twice: "+
+				"first for the sums of the whole batch's loss", n))
 	}
 	return learner, notes, nil
 }
@@ -269,9 +270,12 @@ func divisible(params *nn.Params, group Group, partNorm bool, advice string) err
 	for _, name := range params.Names() {
 		if !params.Trained(name) {
 			if group.micro != nil {
-				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: %s, or train without accumulate, or set part_norm, which normalises each micro-batch by itself", name, advice)
+				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: %s, or "+
+					"train without accumulate, or set part_norm, which normalises each micro-batch by itself",
+					name, advice)
 			}
-			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: %s, or train with one rank", name, advice)
+			return fmt.Errorf("%s is a statistic of the batch, which several ranks "+
+				"cannot share: %s, or train with one rank", name, advice)
 		}
 	}
 	return nil

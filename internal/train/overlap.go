@@ -187,7 +187,8 @@ func (o *overlap) note() string {
 	if o == nil || o.total == 0 {
 		return ""
 	}
-	return fmt.Sprintf("gradients summed over the ranks: %.1f MiB a step in %s, of which %.0f %% were still to be summed when the backward pass ended",
+	return fmt.Sprintf("gradients summed over the ranks: %.1f MiB a step in %s, of which %.0f %% were still "+
+		"to be summed when the backward pass ended",
 		4*float64(o.total)/float64(o.steps)/(1<<20), numbers.Count(len(o.buckets), "bucket"),
 		100*float64(o.late)/float64(o.total))
 }

@@ -406,7 +406,8 @@ func (l *loop) close() {
 	}
 	if l.release != nil {
 		if err := l.folder.seal(); err != nil {
-			l.observer.Note(fmt.Sprintf("%s: without digests of its files, with which voxsaw verify would compare them: %v", l.folder.path, err))
+			l.observer.Note(fmt.Sprintf("%s: without digests of its files, with "+
+				"which voxsaw verify would compare them: %v", l.folder.path, err))
 		}
 		l.release()
 	}
@@ -458,7 +459,9 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	l.observer.Stepped(voxsaw.Progress{
 		Step: l.now.Step, Steps: l.options.Steps, Loss: r.Loss, Rate: rate, GradNorm: norm, Metrics: r.Metrics,
 		Items: r.Items, Elapsed: elapsed,
-		Remaining: time.Duration(float64(elapsed) / float64(l.now.Step-l.startStep) * float64(l.options.Steps-l.now.Step)),
+		Remaining: time.Duration(
+			float64(elapsed) / float64(l.now.Step-l.startStep) * float64(l.options.Steps-l.now.Step),
+		),
 		WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
 	})
 	return nil
@@ -587,7 +590,8 @@ func (l *loop) saveIfDue(ctx context.Context) error {
 	}
 	err := l.save()
 	if atomicfile.OfMachine(err) {
-		l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: the training goes on, and tries again at the next checkpoint", l.now.Step, err))
+		l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: the training goes "+
+			"on, and tries again at the next checkpoint", l.now.Step, err))
 		return nil
 	}
 	return err

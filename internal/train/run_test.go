@@ -425,9 +425,15 @@ func TestFolderRefuses(t *testing.T) {
 		t.Errorf("a second run: %v", err)
 	}
 	for want, change := range map[string]func(*checkpoint.Description){
-		"train.lr: 0.1 in the run, 0.2 now":                  func(id *checkpoint.Description) { id.Run = "train:\n  lr: 0.2\n" },
-		"train.steps: not set in the run, 3 now":             func(id *checkpoint.Description) { id.Run = "train:\n  lr: 0.1\n  steps: 3\n" },
-		"fingerprint abc in the run, def now":                func(id *checkpoint.Description) { id.Fingerprint = "def" },
+		"train.lr: 0.1 in the run, 0.2 now": func(id *checkpoint.Description) {
+			id.Run = "train:\n  lr: 0.2\n"
+		},
+		"train.steps: not set in the run, 3 now": func(id *checkpoint.Description) {
+			id.Run = "train:\n  lr: 0.1\n  steps: 3\n"
+		},
+		"fingerprint abc in the run, def now": func(id *checkpoint.Description) {
+			id.Fingerprint = "def"
+		},
 		"kind: test in the run, finetune now":                func(id *checkpoint.Description) { id.Kind = "finetune" },
 		"train.lr: 0.1 in the run, not set now\n  wd: not s": func(id *checkpoint.Description) { id.Run = "wd: 1\n" },
 	} {

@@ -253,7 +253,8 @@ func TestPartNormIsTheMeanOfItsParts(t *testing.T) {
 	}
 	o := voxsaw.DefaultTraining()
 	o.Warmup, o.Clip, o.ValidateEvery, o.Momentum, o.WeightDecay, o.Schedule = 0, 0, 0, 0, 0, "constant"
-	run := func(steps, accumulate int, lr float64, images func(step int) []float32) (before, after map[string][]float32) {
+	run := func(steps, accumulate int, lr float64, images func(step int) []float32) (before,
+		after map[string][]float32) {
 		o := o
 		o.Steps, o.Accumulate, o.LR = steps, accumulate, lr
 		n, optimizer := newNormed(t, o)

@@ -94,7 +94,8 @@ func Rank(ctx context.Context, store *prepared.Store, o Options) (*Ranking, erro
 	case o.Drawn && len(labelled) == 0:
 		return nil, errors.New("none of the prepared cases has labels")
 	case !o.Drawn && len(wanted) == 0:
-		return nil, errors.New("all prepared cases have labels: there is none to label next (--drawn looks at the labels that there are)")
+		return nil, errors.New("all prepared cases have labels: there is none to label next " +
+			"(--drawn looks at the labels that there are)")
 	case o.Drawn && o.Network != nil:
 		known = labelled
 	case !o.Drawn:

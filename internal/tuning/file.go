@@ -106,7 +106,8 @@ func (f File) Save(path string) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		var b strings.Builder
 		fmt.Fprintf(&b,
-			"# Where voxsaw tune found another algorithm to be faster than the one that is taken without a measurement. For the setting tuning.\nprocessor: %q\nchoices:", f.Processor)
+			"# Where voxsaw tune found another algorithm to be faster than the one that is taken without a "+
+				"measurement. For the setting tuning.\nprocessor: %q\nchoices:", f.Processor)
 		if len(f.Choices) == 0 {
 			b.WriteString(" []")
 		}

@@ -37,7 +37,12 @@ func TestNames(t *testing.T) {
 			}
 		}
 		if !maps.Equal(got, want[name]) {
-			t.Errorf("%s: names\n%s\nwant\n%s", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want[name])))
+			t.Errorf(
+				"%s: names\n%s\nwant\n%s",
+				name,
+				slices.Sorted(maps.Keys(got)),
+				slices.Sorted(maps.Keys(want[name])),
+			)
 		}
 	}
 }

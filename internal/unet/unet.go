@@ -51,7 +51,8 @@ func (s Settings) Check() error {
 		return fmt.Errorf("a network of %s: want 2 to %d", numbers.Count(n, "stage"), mostStages)
 	case len(s.Kernels) != n || len(s.Strides) != n || len(s.Blocks) != n || len(s.DecoderConvs) != n-1:
 		return fmt.Errorf(
-			"a network of %s has kernels of %d, strides of %d, blocks of %d, and convolutions of %d stages of its decoder",
+			"a network of %s has kernels of %d, strides of %d, blocks of %d, and "+
+				"convolutions of %d stages of its decoder",
 			numbers.Count(n, "stage"),
 			len(s.Kernels),
 			len(s.Strides),

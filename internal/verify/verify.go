@@ -170,7 +170,8 @@ func (f *Finding) digests(of ...owned) *Finding {
 		notes = append(notes, "is being written by another run just now: verify it again when that has ended")
 	case len(without) > 0 && f.Note == "":
 		notes = append(notes,
-			"cannot be compared, for there are no digests of them (an earlier version or another program wrote them, or the process that did was killed): "+safetext.List(without))
+			"cannot be compared, for there are no digests of them (an earlier version or another program wrote "+
+				"them, or the process that did was killed): "+safetext.List(without))
 	}
 	f.Note = strings.Join(notes, "; ")
 	return f

@@ -139,10 +139,19 @@ func TestMistakes(t *testing.T) {
 	}
 	inside := Box{5, 1, 1, 5}
 	for want, f := range map[string]func() error{
-		"1 confidences for 2 photographs": func() error { _, err := AveragePrecision([]float64{1}, []Truth{1, 1}, Area); return err },
-		"not a number":                    func() error { _, err := AveragePrecision([]float64{math.NaN()}, []Truth{1}, Area); return err },
-		`unknown rule "mean"`:             func() error { _, err := AveragePrecision([]float64{1}, []Truth{1}, "mean"); return err },
-		"corners exchanged":               func() error { _, err := Suppress([]Box{inside}, []float64{1}, 0.5); return err },
+		"1 confidences for 2 photographs": func() error {
+			_, err := AveragePrecision([]float64{1}, []Truth{1, 1}, Area)
+			return err
+		},
+		"not a number": func() error {
+			_, err := AveragePrecision([]float64{math.NaN()}, []Truth{1}, Area)
+			return err
+		},
+		`unknown rule "mean"`: func() error { _, err := AveragePrecision([]float64{1}, []Truth{1}, "mean"); return err },
+		"corners exchanged": func() error {
+			_, err := Suppress([]Box{inside}, []float64{1}, 0.5)
+			return err
+		},
 		"a detection on photograph 3": func() error {
 			_, err := Detections{Found: []Detection{{3, inside, 1}}}.AveragePrecision(Area)
 			return err

@@ -172,8 +172,15 @@ func (s *Set) dropUntrained(classes, splits []string) {
 			}
 		}
 		if count > 0 {
-			s.Notes = append(s.Notes, fmt.Sprintf("%d of %s of %s are of classes that %s does not have: they are given none (%s)",
-				count, numbers.Count(of[side], "photograph"), side, Train, safetext.List(slices.Sorted(maps.Keys(others)))))
+			s.Notes = append(s.Notes, fmt.Sprintf(
+				"%d of %s of %s are of classes that "+
+					"%s does not have: they are given none (%s)",
+				count,
+				numbers.Count(of[side], "photograph"),
+				side,
+				Train,
+				safetext.List(slices.Sorted(maps.Keys(others))),
+			))
 		}
 	}
 }
@@ -283,7 +290,8 @@ func readListsIn(root, folder, common string, paths []string) (map[string]string
 		}
 		if missed > met/20 {
 			return nil,
-				fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: complete the folder, or take the list away", file, missed, missing)
+				fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: "+
+					"complete the folder, or take the list away", file, missed, missing)
 		}
 		found[side] = true
 	}

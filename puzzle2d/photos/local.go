@@ -16,7 +16,8 @@ import (
 // all shards.
 func (s *Store) KeepLocal(l sample.Local) (fits bool, err error) {
 	if IsPrepared(l.Dir) {
-		return false, fmt.Errorf("%s is of prepared photographs, which copies must not lie among: choose another folder",
+		return false, fmt.Errorf("%s is of prepared photographs, which copies "+
+			"must not lie among: choose another folder",
 			l.Dir)
 	}
 	s.local, fits, err = localcopy.Keep(l, func(yield func(localcopy.Item) bool) {

@@ -168,7 +168,8 @@ func TestClassesThatAreNotTrained(t *testing.T) {
 		want  []string
 		note  string
 	}{
-		"folders": {map[string][]byte{"train/a/1.jpg": nil, "train/b/2.jpg": nil, "val/a/3.jpg": nil, "val/c/4.jpg": nil},
+		"folders": {map[string][]byte{"train/a/1.jpg": nil, "train/b/2.jpg": nil, "val/a/3.jpg": nil,
+			"val/c/4.jpg": nil},
 			[]string{"train/a/1.jpg a train", "train/b/2.jpg b train", "val/a/3.jpg a val", "val/c/4.jpg - val"},
 			"1 of 2 photographs of val are of classes that train does not have: they are given none (c)"},
 		"lists": {map[string][]byte{"a/1.jpg": nil, "b/2.jpg": nil, "b/4.jpg": nil, "c/3.jpg": nil,
@@ -218,11 +219,14 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		"annotation": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
 			"Annotations/1.xml": []byte("<annotation")}, "1.xml is no annotation of Pascal VOC"},
 		"box": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
-			"Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax></bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose corners are exchanged"},
+			"Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax>" +
+				"</bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose " +
+			"corners are exchanged"},
 		"typing error": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"),
 			"ImageSets/Main/horse_train.txt": []byte("1 1"), "ImageSets/Main/dog_trainval.txt": []byte("1 -1"),
 			"ImageSets/Main/all_train.txt": []byte("1"),
-			"Annotations/1.xml":            []byte("<annotation><object><name>hrose</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>")},
+			"Annotations/1.xml": []byte("<annotation><object><name>hrose</name><bndbox><xmin>1</xmin>" +
+				"<ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>")},
 			`1.xml: an object of class "hrose", which ImageSets/Main has no list of (dog, horse): mend the name`},
 		"two years": {map[string][]byte{"VOC2007/JPEGImages/1.jpg": some,
 			"VOC2007/ImageSets/Main/train.txt": []byte("1"), "VOC2012/JPEGImages/1.jpg": some,

@@ -78,7 +78,8 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		need += int64(len(p.Path)) + indexLine
 	}
 	if need > indexLimit {
-		return nil, fmt.Errorf("%s: %d photographs are more than one folder of prepared photographs can list: prepare them in parts",
+		return nil, fmt.Errorf("%s: %d photographs are more than one folder of prepared "+
+			"photographs can list: prepare them in parts",
 			set.Root, len(set.Photos))
 	}
 	release, err := outdir.Hold(dir, func() error { return clean(dir) })

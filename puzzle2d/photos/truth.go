@@ -103,8 +103,9 @@ func (s *Set) sayWithoutTruth(n, of int) {
 		return
 	}
 	s.Notes = append(s.Notes,
-		fmt.Sprintf("%d of the %s in the folder val have no class, so that nothing can be validated by them that needs one: put them into folders of their classes, "+
-			"or lay the ground truth into the data set's folder: %s with %s of ImageNet's development kit, %s, %s, or Caffe's %s with %s",
+		fmt.Sprintf("%d of the %s in the folder val have no class, so that nothing can be validated by them that "+
+			"needs one: put them into folders of their classes, or lay the ground truth into the data set's folder: "+
+			"%s with %s of ImageNet's development kit, %s, %s, or Caffe's %s with %s",
 			n, numbers.Count(of, "photograph"), truthIDs, metaMAT, truthSynsets, truthKaggle, truthCaffe, metaSynsets))
 }
 
@@ -185,7 +186,8 @@ func (s *Set) readIDs(file string, flat, _ []string) (map[string]string, error) 
 		synsets, err = readMetaMap(filepath.Join(s.Root, filepath.FromSlash(s.beside[metaMap])))
 	default:
 		s.Notes = append(s.Notes,
-			fmt.Sprintf("%s has numbers, and nothing says which synsets they stand for: lay %s of the development kit beside it", filepath.Base(file), metaMAT))
+			fmt.Sprintf("%s has numbers, and nothing says which synsets they stand "+
+				"for: lay %s of the development kit beside it", filepath.Base(file), metaMAT))
 		return nil, nil
 	}
 	if err != nil {

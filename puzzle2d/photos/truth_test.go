@@ -50,7 +50,8 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 	kit, mat := "ILSVRC2012_devkit_t12/data/", string(golden(t, "imagenet_meta.mat"))
 	// numbers 3, 1 and 2 of the kit: tench, kit fox, and a setter, which is not trained on
 	told, none := []string{"n01440764", "n02119789", "-"}, []string{"-", "-", "-"}
-	withoutClass := "3 of the 3 photographs in the folder val have no class, so that nothing can be validated by them that needs one"
+	withoutClass := "3 of the 3 photographs in the folder val have no class, so that " +
+		"nothing can be validated by them that needs one"
 	for name, c := range map[string]struct {
 		files map[string][]byte
 		want  []string // of the photographs in val
@@ -64,8 +65,12 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 			[]string{"those of " + truthIDs}},
 		"synsets in order": {flat(map[string]string{truthSynsets: "n01440764\nn02119789\nn02100735\n"}), told,
 			[]string{"those of " + truthSynsets}},
-		"Kaggle": {flat(map[string]string{truthKaggle: "ImageId,PredictionString\nILSVRC2012_val_00000002,n02119789 85 1 499 272 \nILSVRC2012_val_00000001,n01440764 1 1 2 2 n01440764 3 3 4 4 \nILSVRC2012_val_00000003,n02100735 1 1 2 2 \n"}), told, []string{"those of " + truthKaggle}},
-		"Caffe":  {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\nILSVRC2012_val_00000002.JPEG 2\nILSVRC2012_val_00000003.JPEG 1\n", metaSynsets: "n01440764\nn02100735\nn02119789\n"}), told, []string{"those of " + truthCaffe}},
+		"Kaggle": {flat(map[string]string{truthKaggle: "ImageId,PredictionString\nILSVRC2012_val_00000002,n02119789 " +
+			"85 1 499 272 \nILSVRC2012_val_00000001,n01440764 1 1 2 2 n01440764 3 3 4 4 " +
+			"\nILSVRC2012_val_00000003,n02100735 1 1 2 2 \n"}), told, []string{"those of " + truthKaggle}},
+		"Caffe": {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG " +
+			"0\nILSVRC2012_val_00000002.JPEG 2\nILSVRC2012_val_00000003.JPEG 1\n",
+			metaSynsets: "n01440764\nn02100735\nn02119789\n"}), told, []string{"those of " + truthCaffe}},
 		"Caffe without synsets": {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\n"}), none,
 			[]string{withoutClass}},
 		"other val.txt": {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001 1\n",
@@ -108,8 +113,10 @@ func TestGroundTruthOfFlatVal(t *testing.T) {
 		})
 	}
 	for want, files := range map[string]map[string]string{
-		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {truthSynsets: "n01440764\nn02119789\n"},
-		`line 2: "7" is no number of a synset`:                                                      {truthIDs: "3\n7\n2\n", metaMAT: mat},
+		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {
+			truthSynsets: "n01440764\nn02119789\n",
+		},
+		`line 2: "7" is no number of a synset`: {truthIDs: "3\n7\n2\n", metaMAT: mat},
 		truthKaggle + " and " + truthSynsets +
 			": val/ILSVRC2012_val_00000002.JPEG is of n02119789 in the one, of n01440764 in the other": {
 			truthKaggle:  "ILSVRC2012_val_00000002,n02119789 85 1 499 272\n",

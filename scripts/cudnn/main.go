@@ -100,7 +100,10 @@ func run() error {
 				}
 			}
 		}
-		fmt.Printf("\n## %s\n\ncuDNN %d, planned without a device: %s, channels innermost.\n\n| convolution | kernel | use | H200: engine | workspace, MiB | A100: engine | workspace, MiB |\n|---|---|---|---|---:|---|---:|\n%s\n", precision.name, p.version, precision.says, strings.Join(p.rows, "\n"))
+		fmt.Printf("\n## %s\n\ncuDNN %d, planned without a device: %s, channels innermost.\n\n| convolution | kernel "+
+			"| use | H200: engine | workspace, MiB | A100: engine | workspace, MiB "+
+			"|\n|---|---|---|---|---:|---|---:|\n%s\n",
+			precision.name, p.version, precision.says, strings.Join(p.rows, "\n"))
 	}
 	if p.failed > 0 {
 		return fmt.Errorf("%d kernels are not planned", p.failed)

@@ -104,7 +104,8 @@ func TestOnlyTheClock(t *testing.T) {
 	}{
 		"clock": {progress + "--- FAIL: FuzzFile (3.19s)\n    context deadline exceeded\nFAIL\nexit status 1\n", true},
 		"input": {progress +
-			"--- FAIL: FuzzFile (0.05s)\n    --- FAIL: FuzzFile (0.00s)\n        main_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzFile/771e938e4458e983\nFAIL\nexit status 1\n", false},
+			"--- FAIL: FuzzFile (0.05s)\n    --- FAIL: FuzzFile (0.00s)\n        main_test.go:9: wrong\n    \n    " +
+			"Failing input written to testdata/fuzz/FuzzFile/771e938e4458e983\nFAIL\nexit status 1\n", false},
 		"hang": {progress +
 			"--- FAIL: FuzzFile (3.19s)\n    fuzzing process hung or terminated unexpectedly: exit status 2\nFAIL\n",
 			false},

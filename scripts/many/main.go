@@ -384,7 +384,8 @@ func memoryOf(c cost) float64 { return float64(c.memory) }
 func (t table) print(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out,
-		"| command | scans | CPU | of it user | CPU a scan | clock | memory | power, CPU | power, user | power, memory |\n|---|---|---|---|---|---|---|---|---|---|\n")
+		"| command | scans | CPU | of it user | CPU a scan | clock | memory | power, CPU | power, user | power, "+
+			"memory |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for command := range t.costs[0] {
 		for size, n := range t.sizes {
 			c := t.costs[size][command]

@@ -36,7 +36,8 @@ func TestBillHoldsEveryModule(t *testing.T) {
 	if p := d.Components[1].Properties; len(p) != 1 || p[0].Value != "h1:abc=" {
 		t.Errorf("the sum of a module is %v", p)
 	}
-	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{10}ff$`).MatchString(d.SerialNumber) {
+	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{10}ff$`).
+		MatchString(d.SerialNumber) {
 		t.Errorf("the serial number is %s", d.SerialNumber)
 	}
 	text, err := json.Marshal(d)

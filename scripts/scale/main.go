@@ -119,7 +119,8 @@ func print(w io.Writer, runs []run) error {
 		return err
 	}
 	fmt.Fprint(w,
-		"| run | ranks | batch | `--accumulate` | measured, CPU s a step | model | difference |\n|---|---|---|---|---|---|---|\n")
+		"| run | ranks | batch | `--accumulate` | measured, CPU s a step | model | "+
+			"difference |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range runs {
 		difference := "constants are from it"
 		if !takenFrom(r) {
@@ -130,7 +131,9 @@ func print(w io.Writer, runs []run) error {
 	}
 	a, b := c.core("finetune"), c.core("pretrain")
 	fmt.Fprintf(w,
-		"\nA core: %.0f and %.0f GFLOP/s of direct convolution in fine-tuning and pretraining. A GB of weights takes %.2f s and %.2f s in each pass, %.2f s in the optimiser's step; a GB of gradients that a rank sends takes %.2f s.\n",
+		"\nA core: %.0f and %.0f GFLOP/s of direct convolution in fine-tuning and pretraining. A GB of "+
+			"weights takes %.2f s and %.2f s in each pass, %.2f s in the optimiser's step; a GB of "+
+			"gradients that a rank sends takes %.2f s.\n",
 		a.rate/1e9, b.rate/1e9, 1e9*a.weights, 1e9*b.weights, 1e9*c.update, 1e9*c.sum)
 	for _, table := range tables(c) {
 		table.print(w)

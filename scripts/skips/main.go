@@ -165,7 +165,8 @@ func (c *check) close() bool {
 	switch {
 	case unknown > 0:
 		fmt.Fprintf(c.to,
-			"tests that ought to run here and did not: %d. Install what they need, or name them in scripts/skips/allowed.go with the place where they run\n", unknown)
+			"tests that ought to run here and did not: %d. Install what they need, or name them in "+
+				"scripts/skips/allowed.go with the place where they run\n", unknown)
 	case c.passed == 0 && !c.failed:
 		fmt.Fprintln(c.to, "no test ran")
 	}

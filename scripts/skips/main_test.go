@@ -48,12 +48,14 @@ func TestCheck(t *testing.T) {
 			well:   true, say: []string{"ok  \texample.org/m"}, not: "quiet",
 		},
 		"fails": {
-			source: "func TestA(t *testing.T) { t.Error(\"no good\") }\nfunc TestB(t *testing.T) { t.Log(\"quiet\") }\n",
-			say:    []string{"no good", "--- FAIL: TestA"}, not: "quiet",
+			source: "func TestA(t *testing.T) { t.Error(\"no good\") }\nfunc " +
+				"TestB(t *testing.T) { t.Log(\"quiet\") }\n",
+			say: []string{"no good", "--- FAIL: TestA"}, not: "quiet",
 		},
 		"skips": {
-			source: "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Run(\"part\", func(t *testing.T) { t.Skip(\"no tool here\") }) }\n",
-			say:    []string{"SKIPPED: example.org/m TestB/part", "no tool here", "did not: 1"},
+			source: "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Run(\"part\", func(t " +
+				"*testing.T) { t.Skip(\"no tool here\") }) }\n",
+			say: []string{"SKIPPED: example.org/m TestB/part", "no tool here", "did not: 1"},
 		},
 		"skips without real scans": {
 			source: "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Skip(\"VOXSAW_DATA is unset\") }\n",

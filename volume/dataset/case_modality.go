@@ -26,7 +26,8 @@ type Modality struct {
 // modalityWords are what names and dataset.json call the modalities.
 var modalityWords = map[string]map[string]bool{
 	volume.ModalityCT: words("ct cbct ncct cect cta ctres"),
-	volume.ModalityMR: words("mr mri mra mprage mp2rage t1 t1w t1wi t1n t1c t1ce t1gd t1post t2 t2w t2wi t2f t2star t2starw flair pd pdw adc dwi swi dce lge tof"),
+	volume.ModalityMR: words("mr mri mra mprage mp2rage t1 t1w t1wi t1n t1c t1ce t1gd t1post t2 t2w t2wi t2f t2star " +
+		"t2starw flair pd pdw adc dwi swi dce lge tof"),
 	volume.ModalityPT: words("pt pet suv fdg"),
 	"US":              words("us ultrasound"),
 }
@@ -38,7 +39,8 @@ var nameWords = words("ct cbct ctres mri mra mprage mp2rage t1w t1ce t1gd t2w t2
 // bidsSuffixes are how names of BIDS end: the specification's suffixes of images of the brain, in
 // lower case.
 var bidsSuffixes = map[string]map[string]bool{
-	volume.ModalityMR: words("t1w t2w flair pdw t2star t2starw pdt2 inplanet1 inplanet2 angio unit1 mp2rage megre bold sbref dwi epi asl m0scan cbv phase magnitude"),
+	volume.ModalityMR: words("t1w t2w flair pdw t2star t2starw pdt2 inplanet1 inplanet2 angio unit1 mp2rage megre " +
+		"bold sbref dwi epi asl m0scan cbv phase magnitude"),
 	volume.ModalityPT: words("pet"),
 	volume.ModalityCT: words("ct"),
 }

@@ -24,7 +24,8 @@ func TestMissingChannels(t *testing.T) {
 		{"p1_0000 p1_0001 p1_0002 p2_0000 p2_0001", "CT,PET",
 			"p1_0002.nii.gz is a channel beyond the 2 that are wanted"},
 		{"p1_ct p1-CT p1_pet p2_ct p2_pet", "CT,PET", "would both be channel CT of p1"},
-		{"sub-01/anat/sub-01_acq-a_T1w sub-01/anat/sub-01_acq-b_T1w sub-01/anat/sub-01_FLAIR sub-02/anat/sub-02_T1w sub-02/anat/sub-02_FLAIR",
+		{"sub-01/anat/sub-01_acq-a_T1w sub-01/anat/sub-01_acq-b_T1w sub-01/anat/sub-01_FLAIR " +
+			"sub-02/anat/sub-02_T1w sub-02/anat/sub-02_FLAIR",
 			"T1w,FLAIR", "would both be channel T1w of sub-01"},
 		{"four p2_a p2_b p2_c", "a,b,c", "four.nii.gz: holds 4 volumes, and 3 channels are wanted, a, b, c"},
 	} {

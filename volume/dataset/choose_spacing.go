@@ -31,7 +31,8 @@ func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_
 	} else if found && !force {
 		p = p.Choose(before.Spacing)
 		return p,
-			fmt.Sprintf("spacing: %s, as the cases that %s holds were prepared (--spacing median with --force chooses one for all scans anew)", volume.SpacingText(p.Spacing), dir), nil
+			fmt.Sprintf("spacing: %s, as the cases that %s holds were prepared (--spacing median "+
+				"with --force chooses one for all scans anew)", volume.SpacingText(p.Spacing), dir), nil
 	}
 	grids, err := d.grids(p.Axcodes)
 	if err != nil || len(grids) == 0 { // who prepares the scans says what is wrong with them
@@ -62,7 +63,8 @@ func (d *Dataset) ChooseSpacing(dir string, p volume.Preparation, force bool) (_
 	}
 	r := volume.RangeOf(slices.Values(spacings))
 	return p,
-		fmt.Sprintf("spacing: %s, the median of all scans (%s), which have %v; resampled to it: %d (--spacing own keeps each scan's own)", text, of, r, resampled), nil
+		fmt.Sprintf("spacing: %s, the median of all scans (%s), which have %v; resampled to it: "+
+			"%d (--spacing own keeps each scan's own)", text, of, r, resampled), nil
 }
 
 // grids are those of the scans, their axes turned as said, of all whose headers can be read.

@@ -37,7 +37,8 @@ func TestChooseSpacing(t *testing.T) {
 	if err != nil || got.Spacing != [3]float64{1, 2, 6} || got.Choosing() {
 		t.Errorf("%v, %v", got.Spacing, err)
 	}
-	const want = "spacing: 1x2x6 mm, the median of all scans (3, but for 1 whose header cannot be read), which have 1 x 2 x 4 to 6 mm; resampled to it: 1 "
+	const want = "spacing: 1x2x6 mm, the median of all scans (3, but for 1 whose header cannot be read), which " +
+		"have 1 x 2 x 4 to 6 mm; resampled to it: 1 "
 	if !strings.HasPrefix(note, want) {
 		t.Errorf("%q, want %q", note, want)
 	}

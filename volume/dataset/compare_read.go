@@ -282,7 +282,8 @@ func readOnGrid(g format.Object, grid volume.Grid, scans *Scans, o dicom.Options
 	l, err := g.Segmentation.ReadOnGrid(grid, o)
 	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
 		return nil,
-			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
+			fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, "+
+				"--gaps), the scans tell where it belongs: %w", err, ErrNoScans)
 	}
 	return l, err
 }

@@ -122,7 +122,8 @@ func (d *Dataset) leaveOut(labels, format string, args ...any) {
 // withoutScan notes a file of labels whose name is that of no scan.
 func (d *Dataset) withoutScan(labels string) {
 	d.leaveOut(labels,
-		"%s looks like labels, but belongs to no scan by its name: give both one name, or say with --pairs which scan it belongs to", labels)
+		"%s looks like labels, but belongs to no scan by its name: give both one name, or "+
+			"say with --pairs which scan it belongs to", labels)
 }
 
 func (d *Dataset) nameLabel(label uint16, name string) {

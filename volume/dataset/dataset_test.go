@@ -570,7 +570,8 @@ func TestShear(t *testing.T) {
 		note     string
 	}{
 		{nifti.ShearKeep, false,
-			"the axes are sheared: two of them are 73.30 degrees apart: taken as it is, --shear resample straightens it"},
+			"the axes are sheared: two of them are 73.30 degrees apart: taken " +
+				"as it is, --shear resample straightens it"},
 		{nifti.ShearResample, true,
 			"the axes are sheared: two of them are 73.30 degrees apart: resampled onto a grid without shear"},
 	} {

@@ -177,9 +177,11 @@ func (d *Dataset) clash(a, b Case, folders, byFolder bool) error {
 	}
 	switch {
 	case folders && byFolder:
-		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of the folders another name", err)
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if "+
+			"not, give one of the folders another name", err)
 	case folders:
-		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, "+
+			"--name-by-folder puts the folder's name before it", err)
 	default:
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of them another name", err)
 	}

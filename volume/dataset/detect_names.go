@@ -59,7 +59,8 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 	for n := range scans {
 		scans[n].ID = FileName(own[n] + "_" + scans[n].ID)
 	}
-	return fmt.Sprintf("data sets in %s have cases of one name: each label map is called after its data set's folder and its case, such as %s", folder, scans[0].ID)
+	return fmt.Sprintf("data sets in %s have cases of one name: each label map is called after its "+
+		"data set's folder and its case, such as %s", folder, scans[0].ID)
 }
 
 // scansBelow are the numbers of the scans that are a file, or lie below a folder, by its path.

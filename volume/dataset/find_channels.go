@@ -44,7 +44,9 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 		}
 		if chosen == 0 {
 			return nil,
-				fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one scan, %s, and not like %[3]d patients. Choose a channel with --volume, or rename the files if they are of different patients",
+				fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one "+
+					"scan, %s, and not like %[3]d patients. Choose a channel with --volume, or "+
+					"rename the files if they are of different patients",
 					channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
 		}
 		if chosen > len(channels) {

@@ -36,13 +36,15 @@ func channelSeries(study []*dicom.Series, names []string) (channels []*dicom.Ser
 	case len(channels) == 0:
 		return nil, "", nil
 	case missing != nil:
-		return nil, "", fmt.Errorf("has no channel %s: none of its %d series is; %d channels are wanted, %s: add it, leave the study out, or say what the series is called (--channels '%s')",
+		return nil, "", fmt.Errorf("has no channel %s: none of its %d series is; %d channels are wanted, %s: add it, "+
+			"leave the study out, or say what the series is called (--channels '%s')",
 			strings.Join(missing, ", "), len(study), len(names), safetext.List(names), words1(names))
 	}
 	why = "channels " + strings.Join(taken, "; ")
 	for n, s := range channels[1:] {
 		if !s.SameSpace(channels[0]) {
-			why += fmt.Sprintf("; WARNING: %s and %s lie in different frames of reference: they are together only where somebody has registered them",
+			why += fmt.Sprintf("; WARNING: %s and %s lie in different frames of reference: they are "+
+				"together only where somebody has registered them",
 				names[0], names[n+1])
 		}
 	}
@@ -96,6 +98,7 @@ func channelAmong(fitting []*dicom.Series, name string) (*dicom.Series, error) {
 	for _, s := range fitting {
 		texts = append(texts, s.String())
 	}
-	return nil, fmt.Errorf("channel %s is not one series but %d: name it by words that only one has, such as description~portal: %s",
+	return nil, fmt.Errorf("channel %s is not one series but %d: name it by words that "+
+		"only one has, such as description~portal: %s",
 		name, len(fitting), strings.Join(texts, "; "))
 }

@@ -96,7 +96,8 @@ func labelNumber(value any) (label float64, isNumber bool) {
 }
 
 // backgrounds are names of what has no label.
-var backgrounds = strings.Fields("background bg none unlabeled unlabelled air void clearlabel other outside exterior rest")
+var backgrounds = strings.Fields("background bg none unlabeled unlabelled air " +
+	"void clearlabel other outside exterior rest")
 
 // nameLabels takes the names of a dataset.json: number: name, as in MSD and the first version of
 // nnU-Net, name: number as in its second, or name: [numbers] where labels are regions made of

@@ -115,7 +115,9 @@ func (d *Dataset) CheckNames() error {
 		way = "a dataset.json in the folder of the scans with the names of the numbers"
 	}
 	return &NamesError{
-		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", safetext.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
+		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): "+
+			"nothing says that label 1 means the same in both",
+			safetext.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
 		way + "; " + apart,
 	}
 }

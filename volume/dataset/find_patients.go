@@ -132,7 +132,8 @@ func (d Dataset) joinStudies() Dataset {
 		patients := together[study]
 		if len(patients) > 1 {
 			a, b := d.Cases[patients[0][0]], d.Cases[patients[1][0]]
-			d.note("%s and %s are of one DICOM study, but lie in other folders and frames of reference: taken for different patients (%d in all)", a.ID, b.ID, len(patients))
+			d.note("%s and %s are of one DICOM study, but lie in other folders and frames of reference: "+
+				"taken for different patients (%d in all)", a.ID, b.ID, len(patients))
 		}
 		for k, cases := range patients {
 			if len(cases) > 1 {

@@ -223,7 +223,9 @@ func TestRepeatsOfNIH(t *testing.T) {
 		known["PANCREAS_0070"] != known["PANCREAS_0002"] {
 		t.Errorf("patients %v", known)
 	}
-	if note := "PANCREAS_0002, PANCREAS_0025, PANCREAS_0070 are of one patient, by what is published of NIH Pancreas-CT"; !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
+	if note := "PANCREAS_0002, PANCREAS_0025, PANCREAS_0070 are of one " +
+		"patient, by what is published of NIH Pancreas-CT"; !slices.ContainsFunc(d.Notes,
+		func(n string) bool { return strings.HasPrefix(n, note) }) {
 		t.Errorf("notes %q", d.Notes)
 	}
 	alone, err := Detect(root, Options{WithoutRepeats: true})

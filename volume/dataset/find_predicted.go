@@ -86,7 +86,9 @@ func (d *Dataset) dropPredictedObjects(objects []format.Object, o Options) []for
 func (d *Dataset) notePredicted(o Options) {
 	if len(d.predicted) > 0 {
 		d.Unused = append(d.Unused, d.predicted...)
-		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn from them as they are: voxsaw prepare --labels-predicted", numbers.Count(len(d.predicted), "prediction"), d.Root, safetext.List(baseNames(d.predicted)))
+		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn "+
+			"from them as they are: voxsaw prepare --labels-predicted",
+			numbers.Count(len(d.predicted), "prediction"), d.Root, safetext.List(baseNames(d.predicted)))
 	}
 	if !o.LabelsPredicted {
 		return

@@ -84,7 +84,8 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 			if err != nil {
 				if wanted == "" {
 					notes = append(notes,
-						fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
+						fmt.Sprintf("%s: none of %d series is an axial CT: "+
+							"--series chooses one, --series all takes each", folder, len(chosen)))
 				}
 				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
 				continue
@@ -92,7 +93,8 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 			if wanted == "" {
 				why += "; --series chooses another, --series all takes each"
 				if n := countElsewhere(chosen, s); n > 0 {
-					why += fmt.Sprintf(". %d of them lie in other folders and frames of reference: if those are other patients whose studies were given one UID, take each", n)
+					why += fmt.Sprintf(". %d of them lie in other folders and frames of reference: if those are "+
+						"other patients whose studies were given one UID, take each", n)
 				}
 			}
 			notes = append(notes, fmt.Sprintf("%s: %s: %s", folder, s, why))
@@ -150,7 +152,9 @@ func refuseSingles(found []seriesCase) (kept []seriesCase, fragments []*dicom.Se
 			fragments = append(fragments, c.series)
 		case !refused[c.folder]:
 			refused[c.folder] = true
-			err := fmt.Errorf("%s: %d single slices that look alike have UIDs of their own and do not stack up evenly: slices of one scan may be missing or have wrong UIDs; --series all takes each as a case", c.folder, count)
+			err := fmt.Errorf("%s: %d single slices that look alike have UIDs of their own and do not stack up "+
+				"evenly: slices of one scan may be missing or have wrong UIDs; --series all takes each as a case",
+				c.folder, count)
 			kept = append(kept, seriesCase{folder: c.folder, refused: err})
 		}
 	}
@@ -280,7 +284,9 @@ func pairObjects(found []seriesCase, objects []format.Object, all []*dicom.Serie
 			c.labels = candidates[0]
 		case len(candidates) > 1:
 			notes = append(notes,
-				fmt.Sprintf("%s: used without labels, because it has %s: --segmentation chooses one by number, UID or file name:%s", c.folder, countKinds(candidates), listObjects(candidates)))
+				fmt.Sprintf("%s: used without labels, because it has %s: --segmentation "+
+					"chooses one by number, UID or file name:%s",
+					c.folder, countKinds(candidates), listObjects(candidates)))
 		}
 	}
 	for _, s := range all { // in their order

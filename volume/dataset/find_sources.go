@@ -130,7 +130,8 @@ func placeOfLabels(root, layout, labels string) string {
 	case layout != LayoutScans:
 		return fmt.Sprintf("put the labels of %s into %s", labels, filepath.Join(root, "labelsTr"))
 	case absoluteOf(both) == absoluteOf(filepath.Join(labels, "..")):
-		return fmt.Sprintf("give %s alone, which holds both folders: scans and labels are paired by their names, or by --pairs where names do not tell", both)
+		return fmt.Sprintf("give %s alone, which holds both folders: scans and labels are paired by their "+
+			"names, or by --pairs where names do not tell", both)
 	}
 	return "say with --pairs which labels belong to which scan"
 }

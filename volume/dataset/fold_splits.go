@@ -58,7 +58,9 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 			numbers.Count(len(ids), "case"))
 	case k > len(groups) && how != FoldsNIH:
 		return nil,
-			fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, numbers.Count(len(ids), "case"), numbers.Count(len(groups), "patient"))
+			fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare "+
+				"--patient-per-case takes each case for another patient", k, numbers.Count(len(ids),
+				"case"), numbers.Count(len(groups), "patient"))
 	}
 	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
 		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
@@ -96,14 +98,16 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 			number, ok := Number(id)
 			if !ok || number < 1 || number > nihFolds[len(nihFolds)-1] {
 				return nil,
-					fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 to 82: use consecutive or shuffled folds", id)
+					fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 "+
+						"to 82: use consecutive or shuffled folds", id)
 			}
 			fold[id], _ = slices.BinarySearch(nihFolds, number)
 		}
 		for f := range nihFolds {
 			if !slices.ContainsFunc(ids, func(id string) bool { return fold[id] == f }) {
 				return nil,
-					fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
+					fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its "+
+						"cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
 			}
 		}
 	default:
@@ -158,7 +162,8 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 	}
 	if len(groups) < 2 {
 		return nil, nil,
-			fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare --patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
+			fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare "+
+				"--patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
 	}
 	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
 	taken := map[string]bool{}

@@ -61,7 +61,8 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 				e := inspectOne(path, stat.IsDir(), s)
 				switch shared := slices.ContainsFunc(all, s.SharesNumber); {
 				case shared && s.UID == "":
-					e.problem("another series of its study has the same number, and this one has no UID to choose it by")
+					e.problem("another series of its study has the same " +
+						"number, and this one has no UID to choose it by")
 				case shared:
 					e.problem("another series of its study has the same number: --series %s takes this one", s.UID)
 				}

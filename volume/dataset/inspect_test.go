@@ -166,7 +166,8 @@ func TestInspectMixedFolder(t *testing.T) {
 	want := []string{
 		"empty.nii.gz NIfTI is empty",
 		"dicom/ct/cut.dcm DICOM is truncated: it ends in the middle of an element",
-		"labelsTr/p1.nii.gz NIfTI-1 labels lie 0.30 voxels beside those of the scan, by their header: taken voxel by voxel",
+		"labelsTr/p1.nii.gz NIfTI-1 labels lie 0.30 voxels beside those of the " +
+			"scan, by their header: taken voxel by voxel",
 		"dicom/ct DICOM a file beside its slices, cut.dcm, is empty or damaged: was the transfer complete?",
 		"imagesTr/p1.nii.gz NIfTI-1 ", "imagesTr/p2.nii.gz NIfTI-1 ", "imagesTr/p3.nii.gz NIfTI-1 ",
 		"labelsTr/p2.nii.gz NIfTI-1 ", "labelsTr/p3.nii.gz NIfTI-1 ",

@@ -57,7 +57,8 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	if file.given() && !slices.ContainsFunc(d.Cases, func(c Case) bool { return channelSuffix.MatchString(c.ID) }) {
-		d.note("dataset.json is nnU-Net's, but no image has the number of a channel in its name, such as _0000: each file is taken for a scan, as in the Medical Segmentation Decathlon")
+		d.note("dataset.json is nnU-Net's, but no image has the number of a channel in its name, such as _0000: each " +
+			"file is taken for a scan, as in the Medical Segmentation Decathlon")
 	}
 	missing := 0
 	for _, t := range file.Training {

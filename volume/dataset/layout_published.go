@@ -103,7 +103,8 @@ func (d *Dataset) addBeside(folder string, from source, o Options) error {
 		c := &more.Cases[n]
 		if m := channelSuffix.FindStringSubmatch(c.ID); m != nil {
 			if m[1] != "0000" {
-				return fmt.Errorf("%s has another channel than the first, _0000: only scans of one channel can be used beside imagesTr", c.Image)
+				return fmt.Errorf("%s has another channel than the first, _0000: only scans "+
+					"of one channel can be used beside imagesTr", c.Image)
 			}
 			c.ID = strings.TrimSuffix(c.ID, m[0])
 		}

@@ -20,7 +20,8 @@ import (
 var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes",
 		"bild bilder", "imagen imagenes", "immagine immagini", "imagem imagens")
-	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual contour contours",
+	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg "+
+		"gt truth groundtruth roi rois annotation annotations manual contour contours",
 		"maske masken beschriftung beschriftungen segmentierung segmentierungen kontur konturen", "masque masques",
 		"mascara mascaras segmentacion segmentaciones contorno contornos",
 		"maschera maschere segmentazione segmentazioni contorni", "segmentacao segmentacoes")
@@ -84,11 +85,15 @@ func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.Is(unicode.Mn
 var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([\pL\p{Mn}]+)(\d+)$`)
 
 // outputs are words in the names of files that a program has made: they are no reference.
-var outputs = regexp.MustCompile(`(?i)(^|[_\-. /])(pred|preds|prediction|predictions|predicted|output|outputs|result|results|prob|probs)($|[_\-. /\d])`)
+var outputs = regexp.MustCompile(
+	`(?i)(^|[_\-. /])(pred|preds|prediction|predictions|predicted|output|outputs|result|results|prob|probs)($|[_\-. /\d])`,
+)
 
 // people are words for somebody who draws labels, with the number or letter that tells one from
 // another.
-var people = regexp.MustCompile(`(?i)^(rater|reader|observer|obs|annotator|expert|reviewer|radiologist)[_\-. ]?(\d+|[a-z])$`)
+var people = regexp.MustCompile(
+	`(?i)^(rater|reader|observer|obs|annotator|expert|reviewer|radiologist)[_\-. ]?(\d+|[a-z])$`,
+)
 
 // maybePeople says whether what is left of the name of a file of labels names no structure: a
 // number alone, as in c_seg1 and c_seg_1, or a person, as in c_rater1.
@@ -103,7 +108,9 @@ func calledLabels(folder string) bool { return labelWords[foldWord(baseName(fold
 
 // onlyLabels is the error of a folder of labels that was given as if it held scans.
 func onlyLabels(folder string) error {
-	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and the labels, such as %s, where they are paired by their names; where names do not tell, say with --pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
+	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and "+
+		"the labels, such as %s, where they are paired by their names; where names do not tell, say with "+
+		"--pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
 }
 
 // isWanted says whether a structure is among those that somebody names, whatever their spelling;

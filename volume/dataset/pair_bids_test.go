@@ -58,7 +58,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 		note  string // or the error
 	}{
 		{contrasts, Options{}, nil,
-			"subjects have several contrasts: @/sub-01/anat has 4, in all FLAIR (1), T1w (2), T2w (1), ce-gad_T1w (1). Choose one with --contrast, such as --contrast FLAIR; --contrast all takes each as a case"},
+			"subjects have several contrasts: @/sub-01/anat has 4, in all FLAIR (1), T1w (2), T2w (1), ce-gad_T1w " +
+				"(1). Choose one with --contrast, such as --contrast FLAIR; --contrast all takes each as a case"},
 		{contrasts, Options{Contrast: "T1w"},
 			[]string{"sub-01/anat/sub-01_T1w.nii.gz", "sub-02/anat/sub-02_T1w.nii.gz: sub-02_dseg.nii.gz"},
 			"contrast T1w (2) is taken; passed over those of the same subjects: FLAIR (1), T2w (1), ce-gad_T1w (1)"},
@@ -79,7 +80,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 		{mixed, Options{}, []string{"sub-01/anat/sub-01_T1w.nii.gz", "sub-02/anat/sub-02_T2w.nii.gz"},
 			"contrasts differ from subject to subject: T1w (1), T2w (1); --contrast chooses one"},
 		{preprocessed, Options{}, []string{"sub-01/anat/sub-01_T1w.nii.gz: liver"},
-			"passed over 1 scan below derivatives or sourcedata, of subjects with scans of their own: @/derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz; --contrast chooses them"},
+			"passed over 1 scan below derivatives or sourcedata, of subjects with scans of their own: " +
+				"@/derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz; --contrast chooses them"},
 		{preprocessed, Options{Contrast: "desc-preproc"},
 			[]string{"derivatives/prep/sub-01/anat/sub-01_desc-preproc_T1w.nii.gz: liver"},
 			"sub-01_label-GM_probseg.nii.gz: passed over: probabilities"},
@@ -111,7 +113,8 @@ func TestContrastsOfBIDS(t *testing.T) {
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_desc-rater1_mask.nii.gz": liver,
 			"derivatives/x/sub-1/ct/sub-1_desc-rater2_mask.nii.gz": liver},
 			Options{}, []string{"sub-1/ct/sub-1_ct.nii.gz"},
-			"say with --pairs which to take ('sub-*/ct/sub-*_ct.nii.gz=derivatives/x/sub-*/ct/sub-*_desc-rater1_mask.nii.gz')"},
+			"say with --pairs which to take " +
+				"('sub-*/ct/sub-*_ct.nii.gz=derivatives/x/sub-*/ct/sub-*_desc-rater1_mask.nii.gz')"},
 		// What is left names the structure.
 		{map[string]int{"sub-1/ct/sub-1_ct.nii.gz": -1, "derivatives/x/sub-1/ct/sub-1_desc-liver_mask.nii.gz": liver,
 			"derivatives/x/sub-1/ct/sub-1_desc-spleen_mask.nii.gz": spleen},

@@ -107,11 +107,13 @@ func joinedOf(of [][]candidate, names []string, name scanName) candidate {
 	for n, found := range of {
 		switch {
 		case len(found) == 0:
-			c.refused = fmt.Errorf("%s has no channel %s: there is none with %s, and %d channels are wanted, %s: add it, leave the scan out, or leave the channel out for all",
+			c.refused = fmt.Errorf("%s has no channel %s: there is none with %s, and %d channels are wanted, %s: add "+
+				"it, leave the scan out, or leave the channel out for all",
 				name.id, names[n], first.path, len(names), safetext.List(names))
 			return c
 		case len(found) > 1:
-			c.refused = fmt.Errorf("%s and %s would both be channel %s of %s: name the channel by more words, or leave one file out",
+			c.refused = fmt.Errorf("%s and %s would both be channel %s of %s: name the "+
+				"channel by more words, or leave one file out",
 				found[0].path, found[1].path, names[n], name.id)
 			return c
 		}
@@ -142,7 +144,8 @@ func (p *pairing) dropNoChannels(d *Dataset, names []string) error {
 
 // noChannel says of a file that it is no channel, and how channels are told.
 func noChannel(path string, names []string) error {
-	return fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so on, in files that the channels' names end or begin, in folders of these names, or in one file of %d volumes",
+	return fmt.Errorf("%s is no channel of a scan: %d channels are wanted (%s), in files CASE_0000, CASE_0001 and so "+
+		"on, in files that the channels' names end or begin, in folders of these names, or in one file of %d volumes",
 		path, len(names), safetext.List(names), len(names))
 }
 

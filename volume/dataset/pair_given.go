@@ -42,7 +42,8 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
 			case c.Labels != "" && slices.ContainsFunc(pairs,
 				func(o pair) bool { return o != one && o.scan == one.scan }):
-				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
+				return fmt.Errorf("pairs: %s has several files of labels: a "+
+					"column name says of which structure each is", one.scan)
 			case format.IsName(one.labels):
 				c.withoutLabels()
 				c.Labels = one.labels

@@ -74,7 +74,8 @@ func (d *Dataset) leaveOutFragments(p *pairing) {
 	p.dropScans(func(c candidate) bool { return fragments[c.path] != "" })
 }
 
-const maskNote = "holds labels by its values, but its name says neither that nor of which scan; --pairs says of which, --labels-as-scans takes it for a scan"
+const maskNote = "holds labels by its values, but its name says neither that nor of which scan; --pairs says of " +
+	"which, --labels-as-scans takes it for a scan"
 
 // dropPredicted removes predictions from what is to be paired.
 func (p *pairing) dropPredicted(d *Dataset, o Options) {

@@ -49,7 +49,9 @@ func (d *Dataset) pair(p *pairing) {
 				c.Labels = found[0]
 			case len(found) > 1:
 				d.Unused = append(d.Unused, found...)
-				d.note("%s: used without labels, because it has %d files of them, %s, which may be of several people: say with --pairs which to take (%s); where each is of one structure, call it after that", c.Image, len(found), safetext.List(found), p.pattern(c.Image, found[0]))
+				d.note("%s: used without labels, because it has %d files of them, %s, which may be of several "+
+					"people: say with --pairs which to take (%s); where each is of one structure, call it after that",
+					c.Image, len(found), safetext.List(found), p.pattern(c.Image, found[0]))
 			}
 			d.Cases = append(d.Cases, c)
 		}

@@ -354,12 +354,15 @@ func TestPairs(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"scan,labels\nscans/carl.nii.gz,drawn/17.nii.gz\n": "there is no scans/carl.nii.gz",
-		"image,mask\na,b\n":                   "its first line must name the columns (scan,labels or scan,labels,name), and is image,mask",
-		"scans/anna.nii.gz,drawn/17.nii.gz\n": "its first line must name the columns (scan,labels or scan,labels,name), and is scans/anna.nii.gz,drawn/17.nii.gz",
-		"scan,labels\n":                       "no line follows the one that names the columns",
-		"scan;labels\nscans/anna.nii.gz;\n":   "line 2: needs scan and labels",
-		"scan,labels\nscans/anna.nii.gz,drawn/17.nii.gz\nscans/anna.nii.gz,drawn/18/x.nii.gz\n": "a column name says of which structure",
-		"scan,labels\ndrawn/17.nii.gz,drawn/18/x.nii.gz\n":                                      "is no scan that was found",
+		"image,mask\na,b\n": "its first line must name the columns " +
+			"(scan,labels or scan,labels,name), and is image,mask",
+		"scans/anna.nii.gz,drawn/17.nii.gz\n": "its first line must name the columns (scan,labels or " +
+			"scan,labels,name), and is scans/anna.nii.gz,drawn/17.nii.gz",
+		"scan,labels\n":                     "no line follows the one that names the columns",
+		"scan;labels\nscans/anna.nii.gz;\n": "line 2: needs scan and labels",
+		"scan,labels\nscans/anna.nii.gz,drawn/17.nii.gz\nscans/anna.nii.gz,drawn/18/x.nii.gz\n": "" +
+			"a column name says of which structure",
+		"scan,labels\ndrawn/17.nii.gz,drawn/18/x.nii.gz\n": "is no scan that was found",
 	} {
 		write(text)
 		if _, err := read(csv); err == nil || !strings.Contains(err.Error(), want) {
@@ -377,9 +380,11 @@ func TestPairs(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]string{
-		"scans/*.nii=x/*.nii":                                "no file matches scans/*.nii: patterns have paths as they are below " + root + ", such as drawn/17.nii.gz",
+		"scans/*.nii=x/*.nii": "no file matches " +
+			"scans/*.nii: patterns have paths as they are below " + root + ", such as drawn/17.nii.gz",
 		root + "/scans/*.nii.gz=" + root + "/drawn/*.nii.gz": "patterns have paths as they are below " + root,
-		"scans/*.nii.gz=drawn/*_x.nii.gz":                    "anna.nii.gz matches scans/*.nii.gz, but none has a partner drawn/*_x.nii.gz in " + root + ", such as drawn/17.nii.gz",
+		"scans/*.nii.gz=drawn/*_x.nii.gz": "anna.nii.gz matches scans/*.nii.gz, " +
+			"but none has a partner drawn/*_x.nii.gz in " + root + ", such as drawn/17.nii.gz",
 	} {
 		if _, err := read(pattern); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the pattern %s: %v", pattern, err)

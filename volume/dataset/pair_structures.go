@@ -72,7 +72,8 @@ func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string
 		return fmt.Sprintf("%s: none of its structures is taken: %s", o.Path, strings.Join(left, ", "))
 	}
 	if len(left) > 0 && !chosen {
-		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.Path, strings.Join(left, ", "))
+		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no "+
+			"contours: %s (--structures takes what it names)", o.Path, strings.Join(left, ", "))
 	}
 	return ""
 }

@@ -44,7 +44,8 @@ func TestMasksOfOneName(t *testing.T) {
 	}
 	write("brainstem.nii.gz", 2, 3, 4)
 	want := path("brain-stem.nii.gz") + " and " + path("brainstem.nii.gz") +
-		" are both brainstem by their names, and have different voxels: rename or remove one of them, or choose: --structures 'brain-stem' takes that spelling alone"
+		" are both brainstem by their names, and have different voxels: rename or remove one of them, or choose: " +
+		"--structures 'brain-stem' takes that spelling alone"
 	if _, err := read(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -260,7 +260,8 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 			nil
 	}
 	return nil, "",
-		fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
+		fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips "+
+			"fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
 // readSeries reads the case's series. Notes say what was chosen and repaired.
@@ -277,7 +278,8 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	v, err = format.OfSeries(s).Read(how)
 	if err != nil {
 		if c.suv {
-			err = fmt.Errorf("%w: mend the header, or convert the series to NIfTI in SUV with a program that knows the scanner", err)
+			err = fmt.Errorf("%w: mend the header, or convert the series to NIfTI in "+
+				"SUV with a program that knows the scanner", err)
 		}
 		return nil, nil, nil, named(c.Image, err)
 	}

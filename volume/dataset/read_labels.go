@@ -72,7 +72,9 @@ func firstOf(path string, masks []*volume.LabelMap, sum []uint16, whole bool) (u
 			}
 		}
 		return 0, &firstVolumeError{volume.UnsupportedError{Path: path,
-			Problem: fmt.Sprintf("holds %d volumes, the first of them with most of the voxels, as the background, but %s in none of them or in several: name the labels in dataset.json, which tells by their number, or write one volume of numbers", len(masks), numbers.Count(outside, "voxel"))}}
+			Problem: fmt.Sprintf("holds %d volumes, the first of them with most of the voxels, as the "+
+				"background, but %s in none of them or in several: name the labels in dataset.json, which tells "+
+				"by their number, or write one volume of numbers", len(masks), numbers.Count(outside, "voxel"))}}
 	}
 	return 1, nil
 }
@@ -94,7 +96,8 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(s
 			inside, ok := volume.ToLabel(float64(x))
 			if !ok || inside > 1 {
 				return nil, nil, &volume.UnsupportedError{Path: path,
-					Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
+					Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of "+
+						"numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
 			}
 			l.Labels[i] = inside
 			sum[i] += inside

@@ -130,7 +130,8 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	text := "structures overlap: " + strings.Join(shared, ", ")
 	if refused {
 		return nil, nil,
-			fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, order:NAME,NAME to the first that is named, --structures leaves structures out", text)
+			fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, "+
+				"order:NAME,NAME to the first that is named, --structures leaves structures out", text)
 	}
 	return a.labels, append(a.notes, text+": "+a.rule.Words()), nil
 }

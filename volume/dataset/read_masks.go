@@ -32,7 +32,9 @@ func (c Case) readMasks(o ReadOptions, scan *volume.Grid) (*volume.LabelMap, []s
 		if before, known := first[m.Label]; known {
 			if !before.same(l) {
 				return nil, nil,
-					fmt.Errorf("%s and %s are both %s by their names, and have different voxels: rename or remove one of them%s", before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
+					fmt.Errorf("%s and %s are both %s by their names, and have "+
+						"different voxels: rename or remove one of them%s",
+						before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
 			}
 			continue
 		}
@@ -62,7 +64,8 @@ func (c Case) checkVolumes(scan volume.Grid, o ReadOptions) error {
 	}
 	if len(h.Dims) == 4 && slices.Equal(h.Dims[1:], scan.Shape[:]) {
 		return &volume.UnsupportedError{Path: c.Labels,
-			Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
+			Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which "+
+				"must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
 				numbers.Extents(h.Dims), numbers.Extents(scan.Shape[:]))}
 	}
 	if _, ok := scan.Shares(h.Grid); ok && h.Shape != scan.Shape {

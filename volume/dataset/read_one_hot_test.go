@@ -38,8 +38,9 @@ func TestFirstVolumeOfOneHotLabels(t *testing.T) {
 		"names and a hole": {hole, named, ""},
 		"no background":    {oneHot(1), named, ""},
 		"no names":         {oneHot(0), "{}", ""},
-		"a hole, no names": {hole, "{}", "holds 3 volumes, the first of them with most of the voxels, as the background, but 1 voxel in none"},
-		"neither":          {oneHot(1), "{}", ""},
+		"a hole, no names": {hole, "{}", "holds 3 volumes, the first of them with most of the " +
+			"voxels, as the background, but 1 voxel in none"},
+		"neither": {oneHot(1), "{}", ""},
 		"names of others": {oneHot(0), `{"labels": {"1": "liver", "2": "tumour", "3": "cyst"}}`,
 			"holds 3 volumes that share out all voxels"},
 	} {

@@ -12,7 +12,8 @@ import (
 
 // This file brings labels onto a scan whose header, or whose extent, is another than theirs.
 
-const indexHint = "; where the labels' header is wrong, or missing, and each of their voxels belongs to the scan's voxel of the same index, --labels-by index takes them so"
+const indexHint = "; where the labels' header is wrong, or missing, and each of their voxels belongs to the scan's " +
+	"voxel of the same index, --labels-by index takes them so"
 
 // onScan brings labels from a file onto the scan: where they lie on all of its voxels, or fill its
 // box, they stay as they are; where they lie on a part of its voxels, the rest becomes background.
@@ -69,7 +70,9 @@ func byIndex(path string, l *volume.LabelMap, v *volume.Volume, s *dicom.Series,
 	}
 	if l.Shape != scan {
 		return nil,
-			fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index (--labels-by index) where both have the same", path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
+			fmt.Errorf("%s: has %v voxels, its scan has %v: labels go by index "+
+				"(--labels-by index) where both have the same",
+				path, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
 	}
 	if s == nil {
 		return &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn, Emptied: l.Emptied},

@@ -36,7 +36,9 @@ func doubtsAbout(v *volume.Volume) (doubts []string) {
 		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", low))
 	case (low >= 0 || high-low <= leastRange) && v.Len() >= leastVoxels && !nifti.VolumeMayBeLabels(v):
 		doubts = append(doubts,
-			fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted; --modality says what it is if it is no CT", low, high))
+			fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) "+
+				"to 1000 and more (bone): give the scan as it was before it was scaled or shifted; "+
+				"--modality says what it is if it is no CT", low, high))
 	}
 	return doubts
 }
@@ -58,7 +60,8 @@ func valuesOf(v *volume.Volume) (low, high float32) {
 	return low, high
 }
 
-const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
+const notLabels = "is taken for a scan, though it holds labels by its values: few " +
+	"whole numbers, 0 among them and none below"
 
 // likeness is what the values of a scan are like.
 type likeness int

@@ -21,7 +21,8 @@ var rooms = []string{
 // come: a walk from prepare.Run to the files of a data set climbs nowhere.
 func TestCallsGoDown(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax |
-		packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile}, ".", "../prepare")
+		packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile},
+		".", "../prepare")
 	if err != nil || len(loaded) != 2 {
 		t.Fatal(len(loaded), err)
 	}

@@ -106,7 +106,8 @@ func TestStreamsOfFewerBits(t *testing.T) {
 				}
 			}
 			said := strings.Contains(strings.Join(notes, ""),
-				"is compressed with 12 bits, unsigned, and claims 16, signed: values of more than 2047 are taken for negative ones")
+				"is compressed with 12 bits, unsigned, and claims 16, signed: values of "+
+					"more than 2047 are taken for negative ones")
 			if said != (sign && stored == 16 && signed == 1) {
 				t.Errorf("%s, %d bits stored, signed %d: notes %q", name, stored, signed, notes)
 			}

@@ -130,7 +130,8 @@ func TestStructuresOfOneName(t *testing.T) {
 	_, err := read()
 	var unsupported *volume.UnsupportedError
 	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(),
-		"ROI 2 (Parotid_L) and ROI 8 (parotid l) have the same name and different voxels: rename or remove one of them, or choose: --structures 'Parotid_L' takes that spelling alone") {
+		"ROI 2 (Parotid_L) and ROI 8 (parotid l) have the same name and different voxels: rename or remove one of "+
+			"them, or choose: --structures 'Parotid_L' takes that spelling alone") {
 		t.Errorf("other contours: %v", err)
 	}
 	// A structure that lies elsewhere adds nothing.

@@ -152,7 +152,8 @@ func rampPixels(position stack.Vector, o [6]float64, order binary.AppendByteOrde
 	var out []byte
 	for j := range stackRows {
 		for i := range stackColumns {
-			p := position.Plus(stack.Vector(o[:3]).Times(float64(i) * columnSpacing)).Plus(stack.Vector(o[3:]).Times(float64(j) * rowSpacing))
+			p := position.Plus(stack.Vector(o[:3]).Times(float64(i) * columnSpacing)).
+				Plus(stack.Vector(o[3:]).Times(float64(j) * rowSpacing))
 			out = order.AppendUint16(out, uint16(int16(math.Round(ramp(p)))))
 		}
 	}
@@ -479,7 +480,8 @@ func TestTilt(t *testing.T) {
 		s := scanOne(t, dir)
 		if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil ||
 			!strings.Contains(err.Error(),
-				"degrees (gantry tilt): --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep keeps them") {
+				"degrees (gantry tilt): --tilt resample moves each in its plane onto "+
+					"an orthogonal grid, --tilt keep keeps them") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		var notes []string
@@ -742,7 +744,10 @@ func TestCopies(t *testing.T) {
 		copies int
 		want   string // the error
 	}{
-		{"files copied", func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4)) }, 4, ""},
+		{"files copied", func(n int, f []field) []field {
+			return set(f, tag.SOPInstanceUID, "UI",
+				fmt.Sprintf("1.2.9.%d", n%4))
+		}, 4, ""},
 		{"sent again under other UIDs", nil, 4, ""},
 		{"one UID for two images", func(n int, f []field) []field {
 			f = set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4))
@@ -760,7 +765,10 @@ func TestCopies(t *testing.T) {
 			pixels := slices.IndexFunc(f, func(f field) bool { return f.tag == tag.PixelData })
 			return set(f, tag.PixelData, "OW", append(slices.Clone(f[pixels].value.([]byte)), 0, 0, 0, 0))
 		}, 4, ""},
-		{"copies with other tags", func(n int, f []field) []field { return set(f, tag.ContentTime, "TM", fmt.Sprint(100000+n)) }, 4, ""},
+		{"copies with other tags", func(n int,
+			f []field) []field {
+			return set(f, tag.ContentTime, "TM", fmt.Sprint(100000+n))
+		}, 4, ""},
 		{"a damaged copy", func(n int, f []field) []field {
 			f = set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4))
 			if n == 6 || n == 1 {
@@ -840,11 +848,15 @@ func TestStrangersInASeries(t *testing.T) {
 	up := stack.Vector{0, 0, 1}
 	distances := []float64{0, 2, 4, 6, 8}
 	for name, change := range map[string]func(f []field) []field{
-		"localizer in the same plane": func(f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
+		"localizer in the same plane": func(f []field) []field {
+			return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
+		},
 		"localizer of another matrix": func(f []field) []field {
 			return set(set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER"), tag.Rows, "US", uint16(stackRows-1))
 		},
-		"another plane": func(f []field) []field { return set(f, tag.ImageOrientationPatient, "DS", someNumbers(sagittal[:]...)) },
+		"another plane": func(f []field) []field {
+			return set(f, tag.ImageOrientationPatient, "DS", someNumbers(sagittal[:]...))
+		},
 		"turned by a degree": func(f []field) []field {
 			return set(f, tag.ImageOrientationPatient, "DS", someNumbers(1, 0, 0, 0, math.Cos(0.0175),
 				math.Sin(0.0175)))
@@ -967,7 +979,8 @@ func TestUIDsTearNoStackApart(t *testing.T) {
 			}
 			s, problems := series[0], strings.Join(series[0].Problems, "; ")
 			if want := "its images differ in " + c.said +
-				", which those of one series share: by where they lie, they are taken for one volume"; !strings.Contains(problems, want) {
+				", which those of one series share: by where they lie, they are taken for one " +
+				"volume"; !strings.Contains(problems, want) {
 				t.Errorf("problems %q, want %q", problems, want)
 			}
 			chosen, _, err := Choose(series, "")
@@ -1178,7 +1191,20 @@ func TestChoose(t *testing.T) {
 			t.Errorf("chose %v: %s, %v; want series %s: %s", s, why, err, want, because)
 		}
 	}
-	write("z", "1.2.1", "1", axial, func(_ int, f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") }, 0, 2, 4, 6, 8, 10, 12)
+	write(
+		"z",
+		"1.2.1",
+		"1",
+		axial,
+		func(_ int, f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
+		0,
+		2,
+		4,
+		6,
+		8,
+		10,
+		12,
+	)
 	write("y", "1.2.2", "2", sagittal, nil, 0, 2, 4, 6, 8, 10, 12, 14)
 	check("2", "the only scan of 2 series")
 	write("x", "1.2.3", "3", axial, nil, 0, 2, 4)

@@ -322,7 +322,8 @@ func newSeries(v grouping.Volume) *Series {
 		s.Problems = append(s.Problems, "no SeriesInstanceUID: what lies in one folder is taken for one series")
 	}
 	if v.Merged != "" {
-		s.doubt("its images differ in %s, which those of one series share: by where they lie, they are taken for one volume", v.Merged)
+		s.doubt("its images differ in %s, which those of one series share: by "+
+			"where they lie, they are taken for one volume", v.Merged)
 	}
 	if what := grouping.Interleaved(all); what != "" {
 		s.doubt("slices that differ in %s interleave evenly: they are taken for one volume", what)

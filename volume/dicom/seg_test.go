@@ -608,9 +608,15 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 	private := []tag.Tag{tag.OtherPatientIDs, tag.OtherPatientNames, tag.EthnicGroup, tag.PatientComments,
 		tag.Occupation, tag.AdditionalPatientHistory}
 	for name, file := range map[string]func(f []field) []byte{
-		"explicit":   func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) },
-		"implicit":   func(f []field) []byte { return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)) },
-		"big endian": func(f []field) []byte { return part10("1.2.840.10008.1.2.2", encode(f, binary.BigEndian, false)) },
+		"explicit": func(f []field) []byte {
+			return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
+		},
+		"implicit": func(f []field) []byte {
+			return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true))
+		},
+		"big endian": func(f []field) []byte {
+			return part10("1.2.840.10008.1.2.2", encode(f, binary.BigEndian, false))
+		},
 	} {
 		dir := t.TempDir()
 		order := binary.AppendByteOrder(binary.LittleEndian)

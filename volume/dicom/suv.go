@@ -172,8 +172,8 @@ func injectionTime(said map[tag.Tag]string, start time.Time) (time.Time, error) 
 	// Nothing says of which zone the scan's times are, unless the same time is there without an
 	// offset.
 	if said[tag.RadiopharmaceuticalStartTime] == "" {
-		return at, fmt.Errorf("%s has an offset from UTC (%s), and %s, "+
-			"which says that of the scan's times, is missing: add it, or %s, in the scan's time zone", of, offset, tag.TimezoneOffsetFromUTC,
+		return at, fmt.Errorf("%s has an offset from UTC (%s), and %s, which says that of the scan's times, is "+
+			"missing: add it, or %s, in the scan's time zone", of, offset, tag.TimezoneOffsetFromUTC,
 			tag.RadiopharmaceuticalStartTime)
 	}
 	local, err := injectionClock(said, start)

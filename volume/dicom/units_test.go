@@ -79,7 +79,8 @@ func TestUnits(t *testing.T) {
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\MAT_REMOVED", "HU", "", nil, "HU", true, ""},
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\IODINE_REMOVED", "", "", nil, "", true, ""},
 		{"CT", "DERIVED\\PRIMARY\\AXIAL\\EFF_ATOMIC_NUM", "Z_EFF", "", nil, "effective atomic number", false,
-			"its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF) and ImageType (EFF_ATOMIC_NUM)"},
+			"its values are no Hounsfield units, but effective atomic number, by its " +
+				"RescaleType (Z_EFF) and ImageType (EFF_ATOMIC_NUM)"},
 		{"CT", original, "Z_EFF", "", nil, "effective atomic number", false,
 			"its values are no Hounsfield units, but effective atomic number, by its RescaleType (Z_EFF)"},
 		{"CT", original, "ED", "", nil, "electron density (10^23/ml)", false, "RescaleType (ED)"},

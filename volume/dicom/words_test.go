@@ -87,9 +87,12 @@ func TestWordsChooseSeries(t *testing.T) {
 		{"1.2.3", "3", ""},
 		{"protocol~leber", "",
 			`series protocol~leber is not one but 3 (choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):` +
-				"\n  CT series 1: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen arteriell 1.0\", kernel Br40d" +
-				"\n  CT series 2: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen portal-venös 1.0\", kernel Br40d" +
-				"\n  CT series 3: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen spät 1.0\", kernel Br59d, late"},
+				"\n  CT series 1: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen arteriell 1.0\"," +
+				" kernel Br40d" +
+				"\n  CT series 2: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen portal-venös " +
+				"1.0\", kernel Br40d" +
+				"\n  CT series 3: 4 axial slices of 12x10, explicit VR little endian, \"Abdomen spät 1.0\", " +
+				"kernel Br59d, late"},
 		{"description~pancreas", "", "there is no series description~pancreas; there are:"},
 		{"name~x", "",
 			`series "name~x": there is no word name: must be one of description, protocol, kernel, phase, modality, plane, type, unit`},

@@ -71,9 +71,12 @@ func TestFormatsConform(t *testing.T) {
 		t.Run(name, func(t *testing.T) { formattest.Conform(t, "NIfTI", files) })
 	}
 	nrrd := func(volumes ...[]int16) []byte {
-		head := "NRRD0004\ntype: int16\ndimension: 3\nspace: right-anterior-superior\nsizes: 6 5 4\nspace directions: (2,0,0) (0,1.5,0) (0,0,3)\nspace origin: (-5,7,11)\n"
+		head := "NRRD0004\ntype: int16\ndimension: 3\nspace: right-anterior-superior\nsizes: 6 5 4\nspace " +
+			"directions: (2,0,0) (0,1.5,0) (0,0,3)\nspace origin: (-5,7,11)\n"
 		if len(volumes) > 1 {
-			head = fmt.Sprintf("NRRD0004\ntype: int16\ndimension: 4\nspace: right-anterior-superior\nsizes: 6 5 4 %d\nspace directions: (2,0,0) (0,1.5,0) (0,0,3) none\nkinds: domain domain domain list\nspace origin: (-5,7,11)\n", len(volumes))
+			head = fmt.Sprintf("NRRD0004\ntype: int16\ndimension: 4\nspace: "+
+				"right-anterior-superior\nsizes: 6 5 4 %d\nspace directions: (2,0,0) (0,1.5,0) (0,0,3) "+
+				"none\nkinds: domain domain domain list\nspace origin: (-5,7,11)\n", len(volumes))
 		}
 		return slices.Concat([]byte(head+"endian: little\nencoding: raw\n\n"), raw(volumes...))
 	}
@@ -82,7 +85,9 @@ func TestFormatsConform(t *testing.T) {
 			Labels: write(t, "a.nrrd", nrrd(labels)), Several: write(t, "a.nrrd", nrrd(scan, labels))})
 	})
 	meta := func(voxels []int16) []byte {
-		return slices.Concat([]byte("ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\nCompressedData = False\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 5 -7 11\nElementSpacing = 2 1.5 3\nDimSize = 6 5 4\nElementType = MET_SHORT\nElementDataFile = LOCAL\n"), raw(voxels))
+		return slices.Concat([]byte("ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = "+
+			"False\nCompressedData = False\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 5 -7 11\nElementSpacing = "+
+			"2 1.5 3\nDimSize = 6 5 4\nElementType = MET_SHORT\nElementDataFile = LOCAL\n"), raw(voxels))
 	}
 	t.Run("a.mha", func(t *testing.T) {
 		formattest.Conform(t, "MetaImage", formattest.Files{Scan: write(t, "a.mha", meta(scan)),

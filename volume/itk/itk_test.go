@@ -112,8 +112,11 @@ func TestLabelsAreWholeNumbers(t *testing.T) {
 
 // What is correct and not read, and what contradicts itself, is refused by name.
 func TestBadFilesAreRefused(t *testing.T) {
-	const nrrd = "NRRD0004\ntype: uint8\ndimension: 3\nspace: left-posterior-superior\nsizes: 2 2 2\nspace directions: (1,0,0) (0,1,0) (0,0,1)\nkinds: domain domain domain\nendian: little\nencoding: raw\nspace origin: (0,0,0)\n\n12345678"
-	const meta = "ObjectType = Image\nNDims = 3\nBinaryData = True\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 0 0 0\nElementSpacing = 1 1 1\nDimSize = 2 2 2\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n12345678"
+	const nrrd = "NRRD0004\ntype: uint8\ndimension: 3\nspace: left-posterior-superior\nsizes: 2 2 " +
+		"2\nspace directions: (1,0,0) (0,1,0) (0,0,1)\nkinds: domain domain domain\nendian: " +
+		"little\nencoding: raw\nspace origin: (0,0,0)\n\n12345678"
+	const meta = "ObjectType = Image\nNDims = 3\nBinaryData = True\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 0 " +
+		"0 0\nElementSpacing = 1 1 1\nDimSize = 2 2 2\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n12345678"
 	path := filepath.Join(t.TempDir(), "a.nrrd")
 	for _, c := range []struct{ from, old, new, want string }{
 		{nrrd, "", "", ""},
@@ -269,7 +272,8 @@ func writeRaw(t *testing.T, path, header string, voxels []byte, more int) string
 // Both halves of a number swap with the order of bytes; a header may be of another system.
 func TestBigEndian(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.nrrd")
-	text := "NRRD0001\r\ntype: short\r\ndimension: 3\r\nsizes: 1 1 2\r\nspacings: 1 2 3\r\nendian: big\r\nencoding: raw\r\n\r\n\x01\x02\xff\xfe"
+	text := "NRRD0001\r\ntype: short\r\ndimension: 3\r\nsizes: 1 1 2\r\nspacings: 1 2 3\r\nendian: " +
+		"big\r\nencoding: raw\r\n\r\n\x01\x02\xff\xfe"
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -134,12 +134,14 @@ func (h *Header) nrrdAxes(fields map[string]string) error {
 		// as ITK writes volumes of four axes
 		size, _ = strconv.Atoi(fields["spacedimension"])
 	default:
-		return h.unsupported("its space is %q: left-posterior-superior, right-anterior-superior and left-anterior-superior are read", fields["space"])
+		return h.unsupported("its space is %q: left-posterior-superior, "+
+			"right-anterior-superior and left-anterior-superior are read", fields["space"])
 	}
 	if !known {
 		signs = lps
 		h.Problems = append(h.Problems,
-			"does not say where its axes go: they are taken for those of DICOM, to the left, to the back and to the head")
+			"does not say where its axes go: they are taken for those of DICOM, "+
+				"to the left, to the back and to the head")
 	}
 	space, err := h.nrrdDirections(fields, size)
 	if err != nil {

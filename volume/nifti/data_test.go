@@ -15,7 +15,8 @@ import (
 
 // The exact errors of files that cannot be read, after the path.
 var fileErrors = map[string]string{
-	"nibabel/analyze.hdr":           "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it",
+	"nibabel/analyze.hdr": "is in the Analyze 7.5 format, the forerunner of NIfTI, which does " +
+		"not say how the patient lies: convert it",
 	"nibabel/nifti1.hdr":            "is the header of a pair, but its image",
 	"nibabel/nifti2.hdr":            "is the header of a pair, but its image",
 	"nibabel/example4d.nii.gz":      "holds 2 volumes (shape 128x96x24x2): choose one with --volume",

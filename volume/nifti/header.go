@@ -97,7 +97,8 @@ func ReadHeader(path string) (*Header, error) {
 	room := size.bytes - h.offset
 	if h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
 		return nil, &volume.FormatError{Path: h.image,
-			Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
+			Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need "+
+				"%.0f bytes, the file can hold %d at most",
 				numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes),
 				size.bytes)}
 	}
@@ -243,7 +244,8 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	switch {
 	case h.Version == 1 && strings.Trim(f.magic, "\x00") == "":
 		return nil, &volume.UnsupportedError{Path: path,
-			Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it"}
+			Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does " +
+				"not say how the patient lies: convert it"}
 	case !want[f.magic]:
 		return nil, bad("has the magic string %q, which is not NIfTI-%d's", f.magic, h.Version)
 	case f.magic[1] == 'i' && image == path && !(f.offset >= float64(least)):

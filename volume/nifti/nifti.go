@@ -208,8 +208,8 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	if err != nil {
 		if h, other := ReadHeader(path); other == nil && h.Volumes > 1 && o.Volume == 0 {
 			return nil, &volume.UnsupportedError{Path: path,
-				Problem: fmt.Sprintf("holds %d volumes (shape %v), labels must be one: --volume chooses a scan's alone; "+
-					"volumes of one label each are to be put together, numbered 1, 2, ...", h.Volumes,
+				Problem: fmt.Sprintf("holds %d volumes (shape %v), labels must be one: --volume chooses a scan's "+
+					"alone; volumes of one label each are to be put together, numbered 1, 2, ...", h.Volumes,
 					numbers.Extents(h.Dims))}
 		}
 		return nil, err

@@ -170,16 +170,19 @@ func TestProblemsAreNamed(t *testing.T) {
 		"mended: sizeof_hdr of the other byte order":          "sizeof_hdr is 1543569408, not 348: ignored",
 		"mended: sizeof_hdr of the other byte order, swapped": "sizeof_hdr is 1543569408, not 348: ignored",
 		"mended: magic of a pair":                             `the magic string "ni1" is that of a pair, but the voxels are here`,
-		"mended: magic without line ends":                     "the magic string has zeros where line ends belong: ignored",
-		"mended: vox_offset 352.5":                            "vox_offset is 352.5: the fraction is ignored",
-		"mended: voxel size negative, qform":                  "the voxel size along j is -0.8 mm: taken for positive",
-		"mended: voxel size negative, no code":                "the voxel size along i is -0.7 mm: taken for positive",
-		"mended: voxel size 0, qform":                         "the voxel size along k is 0: taken for 1 mm",
-		"mended: voxel size 0, no code":                       "the voxel size along k is 0: taken for 1 mm",
-		"mended: sform code 200":                              "the sform has the code 200, which NIfTI does not know: taken for none",
-		"slope infinite":                                      "scl_slope is +Inf: values are not scaled",
-		"mended: qform code -1":                               "the qform has the code -1, which NIfTI does not know: taken for none",
-		"bytes behind the voxels":                             "holds 25 slices more than its header says",
+		"mended: magic without line ends": "the magic string " +
+			"has zeros where line ends belong: ignored",
+		"mended: vox_offset 352.5":             "vox_offset is 352.5: the fraction is ignored",
+		"mended: voxel size negative, qform":   "the voxel size along j is -0.8 mm: taken for positive",
+		"mended: voxel size negative, no code": "the voxel size along i is -0.7 mm: taken for positive",
+		"mended: voxel size 0, qform":          "the voxel size along k is 0: taken for 1 mm",
+		"mended: voxel size 0, no code":        "the voxel size along k is 0: taken for 1 mm",
+		"mended: sform code 200": "the sform has the code 200, " +
+			"which NIfTI does not know: taken for none",
+		"slope infinite": "scl_slope is +Inf: values are not scaled",
+		"mended: qform code -1": "the qform has the code -1, " +
+			"which NIfTI does not know: taken for none",
+		"bytes behind the voxels": "holds 25 slices more than its header says",
 	}
 	for _, c := range goldenCases(t) {
 		path := c.file(t)
@@ -815,7 +818,9 @@ func TestShear(t *testing.T) {
 	if err != nil || straight.Affine.Shear() > 1e-6 {
 		t.Fatalf("labels: %v", err)
 	}
-	if n := straight.Counts()[1]; math.Abs(float64(n)*straight.Affine.Det()/(float64(g.Len())*g.Affine.Det())-1) > 0.05 {
+	if n := straight.Counts()[1]; math.Abs(
+		float64(n)*straight.Affine.Det()/(float64(g.Len())*g.Affine.Det())-1,
+	) > 0.05 {
 		t.Errorf("labels: %d voxels of %d", n, g.Len())
 	}
 }

@@ -38,10 +38,12 @@ func TestChannelsAgreeWithMONAI(t *testing.T) {
 		"bids/sub-01/anat/sub-01_T2w.nii.gz":                              "sub-01_FLAIR",
 		"bids/derivatives/manual/sub-01/anat/sub-01_dseg.nii.gz":          "box",
 		"bids/derivatives/manual/sub-01/anat/sub-01_desc-preproc_T1w.nii": "",
-		"names/p1/p1_t1w.nii.gz":                                          "sub-01_T1w", "names/p1/p1_flair.nii.gz": "sub-01_FLAIR",
-		"names/p1/p1_seg.nii.gz": "box",
-		"folders/T1w/p1.nii.gz":  "sub-01_T1w", "folders/FLAIR/p1.nii.gz": "sub-01_FLAIR",
-		"folders/labels/p1.nii.gz": "box",
+		"names/p1/p1_t1w.nii.gz":                                          "sub-01_T1w",
+		"names/p1/p1_flair.nii.gz":                                        "sub-01_FLAIR",
+		"names/p1/p1_seg.nii.gz":                                          "box",
+		"folders/T1w/p1.nii.gz":                                           "sub-01_T1w",
+		"folders/FLAIR/p1.nii.gz":                                         "sub-01_FLAIR",
+		"folders/labels/p1.nii.gz":                                        "box",
 	} {
 		if from != "" {
 			datasettest.CopyFile(t, "../../testdata/channels/"+from+".nii.gz", filepath.Join(root, name))

@@ -172,7 +172,8 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 	defer store.Close()
 	for r := range store.Records() {
 		if !datasettest.Noted(r.Notes,
-			"WARNING: RS.dcm: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)") {
+			"WARNING: RS.dcm: no contour lies on the scan, which counts as not "+
+				"drawn: Parotid_L (5 contours outside the scan)") {
 			t.Errorf("notes %q", r.Notes)
 		}
 	}

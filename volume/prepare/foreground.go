@@ -114,7 +114,8 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 	}
 	if len(cases) == 0 {
 		return p,
-			fmt.Errorf("%s goes by the labelled voxels, and no case has labels: say with --foreground what those of other scans are, or choose another --intensity", p.Scheme())
+			fmt.Errorf("%s goes by the labelled voxels, and no case has labels: say with --foreground what those of "+
+				"other scans are, or choose another --intensity", p.Scheme())
 	}
 	paths, err := pathsOf(cases)
 	if err != nil {
@@ -158,7 +159,8 @@ func chooseForeground(ctx context.Context, d *dataset.Dataset, dir string, p vol
 	}
 	if !ok {
 		return p,
-			fmt.Errorf("%s goes by the labelled voxels, and those of these cases have one value, or there are none: choose another --intensity", p.Scheme())
+			fmt.Errorf("%s goes by the labelled voxels, and those of these cases have one value, or "+
+				"there are none: choose another --intensity", p.Scheme())
 	}
 	p.Foreground = f
 	return p, nil

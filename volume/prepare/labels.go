@@ -50,7 +50,10 @@ func (s numbered) doubt() string {
 	first := slices.Sorted(maps.Keys(s[sites[0]].labels))
 	for _, site := range sites[1:] {
 		if others := slices.Sorted(maps.Keys(s[site].labels)); !slices.Equal(first, others) {
-			return fmt.Sprintf("WARNING: labels are numbers without names, and cases of %s have others (%s) than those of %s (%s): a number is learnt as one organ in all of them. Where it is not, prepare the folders one by one, or put a dataset.json with the names of the labels into each; --same-labels says that it is",
+			return fmt.Sprintf("WARNING: labels are numbers without names, and cases of %s have others "+
+				"(%s) than those of %s (%s): a number is learnt as one organ in all of them. Where it is "+
+				"not, prepare the folders one by one, or put a dataset.json with the names of the labels "+
+				"into each; --same-labels says that it is",
 				sites[0], safetext.Numbers(first), site, safetext.Numbers(others))
 		}
 	}
@@ -91,7 +94,9 @@ func (u *unlike) doubt() string {
 	count := func(c numberedCase) string {
 		return fmt.Sprintf("%s has %s (%s)", c.id, numbers.Count(len(c.labels), "label"), ranges(c.labels))
 	}
-	return fmt.Sprintf("WARNING: labels are numbers without names, and %s, %s: a number is learnt as one organ in all cases, and an organ without voxels as background. Where that is wrong, prepare such cases apart, or name the labels in a dataset.json",
+	return fmt.Sprintf("WARNING: labels are numbers without names, and %s, %s: a number is learnt as one organ "+
+		"in all cases, and an organ without voxels as background. Where that is wrong, prepare such cases "+
+		"apart, or name the labels in a dataset.json",
 		count(u.fewest), count(u.most))
 }
 
@@ -132,7 +137,8 @@ func (s *Summary) namelessNotes(d *dataset.Dataset) (notes []string) {
 	for _, label := range slices.Sorted(maps.Keys(s.nameless)) {
 		if cases := s.nameless[label]; !d.IsInRegion(label) {
 			notes = append(notes,
-				fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
+				fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; "+
+					"it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
 					label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, numbers.CompareNatural)))
 		}
 	}

@@ -180,7 +180,8 @@ func TestSeriesOfAStudy(t *testing.T) {
 	}
 	d := detect(t, root)
 	if !strings.Contains(d.Notes[0],
-		"pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial CT of 2 series; --series chooses another") {
+		"pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial "+
+			"CT of 2 series; --series chooses another") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	// Anonymised to one study: the others are not passed over without a word of warning.

@@ -73,8 +73,10 @@ func TestChooseModality(t *testing.T) {
 	d := write(map[string]string{"a.nii": "CT", "b.nii": "CT", "c.nii": "CT", "d.nii": "MR", "e.nii": "CT"}, "")
 	summary, err := Run(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), Options{}, nil)
 	if err == nil || summary.Prepared != 4 ||
-		!strings.Contains(err.Error(),
-			"d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are") {
+		!strings.Contains(
+			err.Error(),
+			"d.nii is not CT by its values: they are no Hounsfield units: --modality says what all of these scans are",
+		) {
 		t.Errorf("%+v, %v", summary, err)
 	}
 	p := volume.DefaultPreparation()
@@ -133,7 +135,8 @@ func TestOddValuesAreNamed(t *testing.T) {
 		"CT": "", "CT with filler": "", "CT masked with 0": "", "MR": "",
 		"CT from 0 up":  "% of the voxels are clipped at the upper end (HU -125 to 275)",
 		"CT in kilo-HU": "WARNING: only ",
-		"PET, hot":      "1 of 61440 voxels lie further than 32 standard deviations off the mean, and are cut there (values standardised scan by scan)",
+		"PET, hot": "1 of 61440 voxels lie further than 32 standard deviations off the mean, and are cut " +
+			"there (values standardised scan by scan)",
 	} {
 		root, out := t.TempDir(), t.TempDir()
 		if err := nifti.Write(filepath.Join(root, "p.nii.gz"), of[kind]); err != nil {

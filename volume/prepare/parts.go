@@ -144,7 +144,8 @@ func waiting(dir string, of int) (numbers []int) {
 func (j job) mergeParts() (*Summary, error) {
 	release, err := atomicfile.Hold(j.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is not there, and no part was prepared into it: prepare the parts first, or name their folder", j.dir)
+		err = fmt.Errorf("%s is not there, and no part was prepared into it: "+
+			"prepare the parts first, or name their folder", j.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("merging the parts of %s: %w", j.set.Root, err)

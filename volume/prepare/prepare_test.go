@@ -414,7 +414,8 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 // nnU-Net refuses a label that dataset.json does not name.
 func TestLabelsWithoutAName(t *testing.T) {
 	for name, want := range map[string]string{
-		`{"1": "pancreas"}`:                                            "label 3 has no name, other labels have one: 2 cases with voxels of it, such as p1;",
+		`{"1": "pancreas"}`: "label 3 has no name, other labels have " +
+			"one: 2 cases with voxels of it, such as p1;",
 		`{"background": 0, "pancreas": 1, "tumour": 3}`:                "",
 		`{"background": 0, "all": [1, 3], "pancreas": 1, "ignore": 4}`: "",
 	} {
@@ -446,7 +447,9 @@ func TestMixedSpacingsOfAllAxes(t *testing.T) {
 	p := volume.DefaultPreparation()
 	spacings := [][3]float64{{0.7, 0.7, 5}, {1.5, 1.5, 1}, {0.8, 0.8, 2.5}}
 	if got, want := mixedSpacings(spacings, p),
-		"voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (0.8x0.8x2.5 mm)"; got != want {
+		"voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from "+
+			"feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing "+
+			"median makes them alike (0.8x0.8x2.5 mm)"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	p.Spacing = [3]float64{1, 1, 0}

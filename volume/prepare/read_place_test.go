@@ -211,7 +211,8 @@ func TestLabelsByIndexOfTheFile(t *testing.T) {
 	root := datasettest.Written(t, v, map[string]*volume.LabelMap{"a_seg.nii": short})
 	if _, _, err := preparedCase(t, root, Options{Read: read}); err == nil ||
 		!strings.Contains(err.Error(),
-			"has 24x20x15 voxels, its scan has 24x20x16: labels go by index (--labels-by index) where both have the same") {
+			"has 24x20x15 voxels, its scan has 24x20x16: labels go by index "+
+				"(--labels-by index) where both have the same") {
 		t.Errorf("other shape: %v", err)
 	}
 	// Labels that were turned, and whose header says nothing of it, fit better when they are
@@ -261,8 +262,10 @@ func TestOrderOfMasksThatOverlap(t *testing.T) {
 			!slices.Equal(r.Emptied, want.emptied) || r.Undrawn != nil || !slices.Equal(got.Emptied, want.emptied) {
 			t.Errorf("%s: voxels %v, emptied %v, undrawn %v", rule, r.LabelCounts, r.Emptied, r.Undrawn)
 		}
-		if datasettest.Noted(r.Notes,
-			"WARNING: emptied, because others have all their voxels (--segment-overlap): tumour") != (want.emptied != nil) {
+		if datasettest.Noted(
+			r.Notes,
+			"WARNING: emptied, because others have all their voxels (--segment-overlap): tumour",
+		) != (want.emptied != nil) {
 			t.Errorf("%s: notes %q", rule, r.Notes)
 		}
 	}

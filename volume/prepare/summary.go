@@ -167,15 +167,20 @@ func (s *Summary) finish(j job, w *prepared.Writer) error {
 	}
 	if again := done(w.Reread()); len(again) > 0 {
 		s.Notes = append(s.Notes,
-			fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
+			fmt.Sprintf("prepared again, because settings such as --gaps or --structures read "+
+				"them in another way than before: %s (%s)", numbers.Count(len(again), "case"), safetext.List(again)))
 	}
 	if renamed := w.Renamed(); len(renamed) > 0 {
 		s.Notes = append(s.Notes,
-			fmt.Sprintf("labels are called otherwise than before, by the names that the data set has now: %s (%s), kept with the new names", numbers.Count(len(renamed), "case"), safetext.List(renamed)))
+			fmt.Sprintf("labels are called otherwise than before, by the names that the data set "+
+				"has now: %s (%s), kept with the new names", numbers.Count(len(renamed),
+				"case"), safetext.List(renamed)))
 	}
 	if outdated := done(w.Outdated()); len(outdated) > 0 {
 		s.Notes = append(s.Notes,
-			fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated), "case"), safetext.List(outdated)))
+			fmt.Sprintf("prepared again, because an older version resampled labels to the nearest voxel, up "+
+				"to half a voxel beside the image: %s (%s)", numbers.Count(len(outdated),
+				"case"), safetext.List(outdated)))
 	}
 	s.Resampled = s.resampled.labels
 	for _, cases := range s.Emptied {
@@ -217,7 +222,8 @@ func (s *Summary) sameScans() string {
 		return ""
 	}
 	slices.SortFunc(all, numbers.CompareNatural)
-	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, but each counts as a case: leave all but one out", safetext.List(all))
+	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, "+
+		"but each counts as a case: leave all but one out", safetext.List(all))
 }
 
 // directions are the axes of a patient in words.
@@ -243,7 +249,8 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 	for axis, s := range volume.MedianSpacing(spacings) {
 		median[axis] = fmt.Sprintf("%.3g", s)
 	}
-	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (%s mm)",
+	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to "+
+		"case; --spacing median makes them alike (%s mm)",
 		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 
@@ -257,7 +264,8 @@ func (s *Summary) failure(d *dataset.Dataset) error {
 		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(safetext.Error(r.Err), "\n", "\n  "))
 		switch {
 		case r.Kept:
-			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command again, or take them away and add --force to be rid of the case"
+			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command " +
+				"again, or take them away and add --force to be rid of the case"
 		case slices.Contains(s.unfinished, r.Case.ID):
 			lines[n] += "; what an earlier version prepared of it, over a mask of each channel, is still there"
 		case slices.Contains(s.lost, r.Case.ID):
@@ -308,5 +316,7 @@ func (s *Summary) undrawnNote() string {
 			numbers.Count(s.Labelled, "case"), safetext.List(s.Undrawn[name]))
 	}
 	return "WARNING: not drawn in all cases: " + text[2:] + more +
-		". Where a structure is not drawn, training makes it one with the background there, and scores leave it out: add the labels, or leave out such structures or cases. --all-drawn says that these structures are not in the patients"
+		". Where a structure is not drawn, training makes it one with the background there, and scores " +
+		"leave it out: add the labels, or leave out such structures or cases. --all-drawn says that " +
+		"these structures are not in the patients"
 }

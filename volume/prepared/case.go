@@ -56,7 +56,8 @@ func (c *Case) begin(err *error) (v *view, end func(), ok bool) {
 		switch fault := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }: // of the runtime, for a fault at an address
-			*err = fmt.Errorf("case %s: its file cannot be read any more (was it cut short, or its disk taken away?): run voxsaw prepare again", c.ID)
+			*err = fmt.Errorf("case %s: its file cannot be read any more (was it cut short, or its "+
+				"disk taken away?): run voxsaw prepare again", c.ID)
 		default:
 			panic(fault)
 		}

@@ -202,7 +202,8 @@ func TestLocalFolderAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(local, localcopy.LedgerFolder, "bytes"), []byte("999999999999\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(local, localcopy.LedgerFolder, "bytes"), []byte("999999999999\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	s, _ = localStore(t, dir, Local{Dir: local, Bytes: 10 * size(t, dir)})

@@ -47,7 +47,8 @@ func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparati
 			return nil, &volume.BlankError{Value: s.Min}
 		}
 		return nil,
-			fmt.Errorf("nothing is left of its values, which go from %.4g to %.4g: all become %g, by %s. If they are no HU, say what they are with --modality, or how they are prepared with --intensity",
+			fmt.Errorf("nothing is left of its values, which go from %.4g to %.4g: all become %g, by %s. If they are "+
+				"no HU, say what they are with --modality, or how they are prepared with --intensity",
 				s.Min, s.Max, how.Of(numbers[0]), p.DescribeIntensities())
 	}
 	if len(numbers) < leastLooked {
@@ -55,11 +56,14 @@ func lookAt(s volume.Statistics, voxels int, numbers []int16, p volume.Preparati
 	}
 	if different <= fewValues {
 		notes = append(notes,
-			fmt.Sprintf("WARNING: only %d different values are left of it (%s), and %.1f %% of the voxels have one of them: is the unit another?", different, p.DescribeIntensities(), 100*share(most)))
+			fmt.Sprintf("WARNING: only %d different values are left of it (%s), and %.1f %% of the "+
+				"voxels have one of them: is the unit another?", different, p.DescribeIntensities(), 100*share(most)))
 	}
 	if cut := counts[0] + counts[1<<16-1]; how.Floor == math.MinInt16 && how.Ceiling == math.MaxInt16 && cut > 0 {
 		notes = append(notes,
-			fmt.Sprintf("%d of %d voxels lie further than %.0f standard deviations off the mean, and are cut there (%s)", cut, len(numbers), how.Of(math.MaxInt16), p.DescribeIntensities()))
+			fmt.Sprintf("%d of %d voxels lie further than %.0f standard "+
+				"deviations off the mean, and are cut there (%s)",
+				cut, len(numbers), how.Of(math.MaxInt16), p.DescribeIntensities()))
 	}
 	if above := share(counts[int(how.Ceiling)-math.MinInt16]); above > mostAbove {
 		notes = append(notes,

@@ -171,7 +171,8 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 type interruptedError struct{ cases int }
 
 func (e *interruptedError) Error() string {
-	return fmt.Sprintf("voxsaw prepare was interrupted here, or has parts left, after %s: run it again with the same command, which goes on from there", numbers.Count(e.cases, "case"))
+	return fmt.Sprintf("voxsaw prepare was interrupted here, or has parts left, after %s: run it again with "+
+		"the same command, which goes on from there", numbers.Count(e.cases, "case"))
 }
 
 func (e *interruptedError) Is(target error) bool { return target == ErrNotPrepared }

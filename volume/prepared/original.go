@@ -51,7 +51,8 @@ func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 	}
 	if c.OriginalBytes == 0 {
 		return nil,
-			fmt.Errorf("case %s was prepared by a version that did not keep the labels on the scan's own voxels: run voxsaw prepare again", c.ID)
+			fmt.Errorf("case %s was prepared by a version that did not keep the labels on the "+
+				"scan's own voxels: run voxsaw prepare again", c.ID)
 	}
 	v, end, ok := c.begin(&err)
 	if !ok {

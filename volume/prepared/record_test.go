@@ -66,7 +66,8 @@ func TestLabelsOfOlderVersions(t *testing.T) {
 		{[3]float64{2, 2, 2}, Input{ID: "a", Image: v}, false},
 		{[3]float64{}, Input{ID: "a", Image: v, Labels: finer, Notes: []string{NoteOtherVoxels}}, true},
 		{[3]float64{}, Input{ID: "a", Image: v, Labels: l,
-			Notes: []string{"slices are stacked askew, by 12.00 degrees (gantry tilt): each is moved in its plane onto an orthogonal grid"}}, true},
+			Notes: []string{"slices are stacked askew, by 12.00 degrees (gantry tilt): each is " +
+				"moved in its plane onto an orthogonal grid"}}, true},
 	} {
 		p := volume.DefaultPreparation()
 		p.Spacing = c.spacing

@@ -226,7 +226,9 @@ func (s *Store) Outdated() string {
 	if ids == nil {
 		return ""
 	}
-	return fmt.Sprintf("WARNING: %s: an older version resampled the labels of %s (%s) to the nearest voxel, up to half a voxel beside the image: voxsaw prepare, with the same command, prepares them again", s.dir, numbers.Count(len(ids), "case"), safetext.List(ids))
+	return fmt.Sprintf("WARNING: %s: an older version resampled the labels of %s (%s) to the nearest voxel, up to "+
+		"half a voxel beside the image: voxsaw prepare, with the same command, prepares them again", s.dir,
+		numbers.Count(len(ids), "case"), safetext.List(ids))
 }
 
 // Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or

@@ -335,7 +335,8 @@ func TestTroubleIsNoticed(t *testing.T) {
 	}
 	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
 		t.Errorf("a half-prepared folder: %v", err)
-	} else if want := "voxsaw prepare was interrupted here, or has parts left, after 2 cases: run it again"; !strings.Contains(err.Error(), want) {
+	} else if want := "voxsaw prepare was interrupted here, or has parts left, after 2 cases: run it " +
+		"again"; !strings.Contains(err.Error(), want) {
 		t.Errorf("a half-prepared folder: %v; want %q", err, want)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cases", ".c.vox.1.tmp"), nil, 0o666); err != nil {

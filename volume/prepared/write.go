@@ -384,7 +384,8 @@ func (w *Writer) add(s Input) (Record, error) {
 		}
 		if beyond > 0 {
 			record.Notes = append(record.Notes,
-				fmt.Sprintf("outside the patient's box: %s, which no network sees and scores count as missed; --crop none keeps the whole scan", numbers.Count(beyond, "labelled voxel")))
+				fmt.Sprintf("outside the patient's box: %s, which no network sees and scores count as "+
+					"missed; --crop none keeps the whole scan", numbers.Count(beyond, "labelled voxel")))
 		}
 		record.OriginalBytes = int64(len(original))
 	}

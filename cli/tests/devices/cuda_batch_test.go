@@ -23,10 +23,13 @@ func TestBatchAutoOnGPU(t *testing.T) {
 	data, folder := preparedPhantoms(t), t.TempDir()
 	out := filepath.Join(folder, "run")
 	arguments := slices.Concat([]string{"pretrain", "--data", data}, onGPU,
-		strings.Fields("--channels 2 --levels 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
-	_, log := commandtest.Run(t, 0, append(arguments, strings.Fields("--batch auto --gpu-memory 250KiB --steps 2 --out "+
+		strings.Fields("--channels 2 --levels 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 "+
+			"--grid 2x2x2 --patch 4 --features 16 --hidden 16"))
+	_, log := commandtest.Run(t, 0, append(arguments, strings.Fields("--batch auto "+
+		"--gpu-memory 250KiB --steps 2 --out "+
 		out)...)...)
-	found := regexp.MustCompile(`(?m)^batch auto: ([0-9]+) puzzles, which take ([0-9.]+) of ([0-9.]+) MiB of memory`).FindStringSubmatch(log)
+	found := regexp.MustCompile(`(?m)^batch auto: ([0-9]+) puzzles, which take ([0-9.]+) of ([0-9.]+) MiB of memory`).
+		FindStringSubmatch(log)
 	if found == nil {
 		t.Fatalf("no word on the batch:\n%s", log)
 	}
@@ -49,7 +52,9 @@ func TestBatchAutoOnGPU(t *testing.T) {
 	var messages strings.Builder
 	code := cli.Run(append(arguments, strings.Fields("--batch auto --gpu-memory 80KiB --steps 1 --out "+none)...),
 		&strings.Builder{}, &messages)
-	want := regexp.MustCompile(`(?s)batch auto: 1 of the puzzles: more do not fit into 0\.1 MiB of memory.*the program needs .* of memory and may take `)
+	want := regexp.MustCompile(
+		`(?s)batch auto: 1 of the puzzles: more do not fit into 0\.1 MiB of memory.*the program needs .* of memory and may take `,
+	)
 	if code != 1 || !want.MatchString(messages.String()) {
 		t.Errorf("a GPU that is too small: exit code %d\n%s", code, messages.String())
 	}

@@ -82,9 +82,10 @@ func TestTasksOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	data := preparedPhantoms(t)
 	for name, flags := range map[string]string{
-		"kway":     "--crop 8 --grid 2x2x2 --patch 4 --head kway --classes 10 --hidden 16 --features 16",
-		"binary":   "--crop 8 --grid 2x2x2 --patch 4 --head paper --rounds 2 --binary --column-sum 0.1 --features 16",
-		"hard":     "--crop 8 --grids 2x2x2,2x2x1 --patch 4 --head attention --hidden 16 --attention-heads 2 --rounds 2 --missing 0.3 --identical --skip-air --features 16",
+		"kway":   "--crop 8 --grid 2x2x2 --patch 4 --head kway --classes 10 --hidden 16 --features 16",
+		"binary": "--crop 8 --grid 2x2x2 --patch 4 --head paper --rounds 2 --binary --column-sum 0.1 --features 16",
+		"hard": "--crop 8 --grids 2x2x2,2x2x1 --patch 4 --head attention --hidden 16 --attention-heads 2 " +
+			"--rounds 2 --missing 0.3 --identical --skip-air --features 16",
 		"rotation": "--crop 8 --task rotation --features 16",
 		"position": "--crop 16 --task position --hidden 16 --features 16",
 		"rubik":    "--crop 16 --task rubik --grid 2x2x2 --patch 4 --hidden 16 --classes 10 --features 16",
@@ -114,7 +115,8 @@ func TestResumePretrainOnGPU(t *testing.T) {
 	data, folder := preparedPhantoms(t), t.TempDir()
 	straight, moved := filepath.Join(folder, "straight"), filepath.Join(folder, "moved")
 	arguments := slices.Concat([]string{"pretrain", "--data", data, "--schedule", "constant", "--conv", "direct"},
-		strings.Fields("--channels 2 --levels 1 --batch 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 --crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
+		strings.Fields("--channels 2 --levels 1 --batch 1 --warmup 0 --seed 3 --validate-every 0 --validate-cases 1 "+
+			"--crop 8 --grid 2x2x2 --patch 4 --features 16 --hidden 16"))
 	commandtest.Run(t, 0, append(arguments, "--steps", "6", "--out", straight)...)
 	commandtest.Run(t, 0, append(arguments, "--steps", "2", "--out", moved)...)
 	for _, part := range [][]string{append(onGPU, "--steps", "4"), {"--device", "cpu", "--steps", "6"}} {
@@ -178,8 +180,10 @@ func TestPhotographsOnGPU(t *testing.T) {
 	}
 	commandtest.Run(t, 0, "2d", "prepare", in("VOC2007"), "--out", in("voc"), "--size", "72x64")
 	for name, flags := range map[string]string{
-		"pretrain": "2d pretrain --backbone resnet18 --grid 2x2 --cell 20 --patch 16 --batch 2 --features 16 --hidden 16 --head symmetric --binary=false",
-		"detect":   "2d finetune --task detect --train-on train --checkpoint random --backbone alexnet --regions 8 --images 1 --proposals " + in("VOC2007/proposals.csv"),
+		"pretrain": "2d pretrain --backbone resnet18 --grid 2x2 --cell 20 --patch 16 --batch 2 --features 16 " +
+			"--hidden 16 --head symmetric --binary=false",
+		"detect": "2d finetune --task detect --train-on train --checkpoint random --backbone " +
+			"alexnet --regions 8 --images 1 --proposals " + in("VOC2007/proposals.csv"),
 	} {
 		arguments := slices.Concat(strings.Fields(flags), []string{"--data", in("voc"), "--width", "0.0625", "--steps",
 			"2", "--warmup", "0", "--validate-every", "0"})

@@ -176,7 +176,8 @@ func TestTrainOnGPU(t *testing.T) {
 		}
 		differ++
 		if gap := highest[len(highest)-1] - highest[len(highest)-2]; gap > tie {
-			t.Errorf("voxel %d is %d on the CPU and %d on the GPU, and no tie: the two highest probabilities are %.2g apart", at, labels["cpu"][at], labels["cuda"][at], gap)
+			t.Errorf("voxel %d is %d on the CPU and %d on the GPU, and no tie: the "+
+				"two highest probabilities are %.2g apart", at, labels["cpu"][at], labels["cuda"][at], gap)
 		}
 	}
 	t.Logf("%d of %d voxels have another label, all of them ties (bf16)", differ, n)

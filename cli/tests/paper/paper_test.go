@@ -63,8 +63,9 @@ func TestPaperTable3(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr = commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root)
-	if !regexp.MustCompile(`all is there: --out FOLDER runs the experiment, and prepares before: .*nih, .*msd`).MatchString(
-		stderr) {
+	if !regexp.MustCompile(`all is there: --out FOLDER runs the experiment, and prepares before: .*nih, .*msd`).
+		MatchString(
+			stderr) {
 		t.Errorf("only looked for:\n%s", stderr)
 	}
 	before, _ := commandtest.Run(t, 0, "crossval", "--config", plan, "--data-root", root, "--plan")
@@ -84,7 +85,8 @@ func TestPaperTable3(t *testing.T) {
 			t.Errorf("no row with the published %v:\n%s", published, stdout)
 		}
 	}
-	if !strings.Contains(stderr, "25") || !strings.Contains(stderr, "one patient") && !strings.Contains(stderr, "repeat") {
+	if !strings.Contains(stderr, "25") ||
+		!strings.Contains(stderr, "one patient") && !strings.Contains(stderr, "repeat") {
 		t.Errorf("nothing is said of the patient who is in several folds:\n%s", stderr)
 	}
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
@@ -140,14 +142,64 @@ func TestPaperTable1(t *testing.T) {
 		t.Skip("trains 21 networks and fine-tunes each twice, for a step")
 	}
 	root, out := t.TempDir(), filepath.Join(t.TempDir(), "table1")
-	plan := shrunk(t, "paper-table1.yaml", "width: 1,", "width: 0.0625,", "steps: 250000", "steps: 1",
-		"steps: 350000", "steps: 1", "steps: 20000", "steps: 1", "steps: 40000", "steps: 1", "batch: 256", "batch: 2",
-		"accumulate: 8", "accumulate: 2", "cell: 85", "cell: 64", "size: 255x255", "size: 192x192", "size: 170x170",
-		"size: 128x128", "size: 256x256", "size: 80x80", "size: 600x450", "size: 96x72", "crop: 227", "crop: 64",
-		"side: 227", "side: 64", "batch: 16", "batch: 2", "views: 10", "views: 1", "features: 1024", "features: 8",
-		"hidden: 4096", "hidden: 8", "classes: 1000", "classes: 20", "per_class: 30", "per_class: 2", "draws: 5", "draws: 2",
-		"task: detect,", "task: detect, regions: 8,", "most: 2000", "most: 50", "solve_photos: 0", "solve_photos: 2",
-		"rounds: 20\n", "rounds: 2\n", "rounds: [1, 5, 10, 20]", "rounds: [1, 2]", "classes: 20\n", "classes: 20\n")
+	plan := shrunk(
+		t,
+		"paper-table1.yaml",
+		"width: 1,",
+		"width: 0.0625,",
+		"steps: 250000",
+		"steps: 1",
+		"steps: 350000",
+		"steps: 1",
+		"steps: 20000",
+		"steps: 1",
+		"steps: 40000",
+		"steps: 1",
+		"batch: 256",
+		"batch: 2",
+		"accumulate: 8",
+		"accumulate: 2",
+		"cell: 85",
+		"cell: 64",
+		"size: 255x255",
+		"size: 192x192",
+		"size: 170x170",
+		"size: 128x128",
+		"size: 256x256",
+		"size: 80x80",
+		"size: 600x450",
+		"size: 96x72",
+		"crop: 227",
+		"crop: 64",
+		"side: 227",
+		"side: 64",
+		"batch: 16",
+		"batch: 2",
+		"views: 10",
+		"views: 1",
+		"features: 1024",
+		"features: 8",
+		"hidden: 4096",
+		"hidden: 8",
+		"classes: 1000",
+		"classes: 20",
+		"per_class: 30",
+		"per_class: 2",
+		"draws: 5",
+		"draws: 2",
+		"task: detect,",
+		"task: detect, regions: 8,",
+		"most: 2000",
+		"most: 50",
+		"solve_photos: 0",
+		"solve_photos: 2",
+		"rounds: 20\n",
+		"rounds: 2\n",
+		"rounds: [1, 5, 10, 20]",
+		"rounds: [1, 2]",
+		"classes: 20\n",
+		"classes: 20\n",
+	)
 	_, stderr := commandtest.Run(t, 1, "2d", "compare", "--config", plan, "--data-root", root)
 	for _, want := range []string{`21 trainings: `, `Here: about .* GFLOP/s`,
 		`^voxsaw: .*missing: ImageNet .*; Pascal VOC 2007 .*; Caltech-256$`} {
@@ -155,7 +207,8 @@ func TestPaperTable1(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}
 	}
-	for _, err := range []error{miniature.ImageNet(filepath.Join(root, "ILSVRC2012"), 3, 3, 2), miniature.VOC2007(root, 4),
+	for _, err := range []error{miniature.ImageNet(filepath.Join(root, "ILSVRC2012"), 3, 3, 2),
+		miniature.VOC2007(root, 4),
 		miniature.Caltech256(root, 3, 4)} {
 		if err != nil {
 			t.Fatal(err)

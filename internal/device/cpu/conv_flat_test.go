@@ -9,9 +9,11 @@ import (
 // pointwiseMakers make the products of 1x1 convolutions whatever the cost model says.
 func pointwiseMakers(c *CPU) makers {
 	return makers{
-		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newPointwise(c, forwardGeometry(s)), nil },
-		transposed: func(s device.ConvSpec) (device.Kernel, error) { return newPointwise(c, transposedGeometry(s)), nil },
-		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newPointwiseWeights(c, s), nil },
+		conv: func(s device.ConvSpec) (device.Kernel, error) { return newPointwise(c, forwardGeometry(s)), nil },
+		transposed: func(s device.ConvSpec) (device.Kernel, error) {
+			return newPointwise(c, transposedGeometry(s)), nil
+		},
+		weights: func(s device.ConvSpec) (device.Kernel, error) { return newPointwiseWeights(c, s), nil },
 	}
 }
 
@@ -51,7 +53,9 @@ func TestPointwise(t *testing.T) {
 // fewChannelsMakers make the kernels of first layers whatever the cost model says.
 func fewChannelsMakers(c *CPU) makers {
 	return makers{
-		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newFewChannels(c, forwardGeometry(s)), nil },
+		conv: func(s device.ConvSpec) (device.Kernel, error) {
+			return newFewChannels(c, forwardGeometry(s)), nil
+		},
 		transposed: c.ConvTransposed,
 		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newFewChannelsWeights(c, s), nil },
 	}

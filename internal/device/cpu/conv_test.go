@@ -135,7 +135,8 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 		want.y, want.dx, want.dw = naiveConv(s, x, w, dy)
 		naive[s] = want
 	}
-	run := func(what string, make func(device.ConvSpec) (device.Kernel, error), s device.ConvSpec, shape device.Shape, want []float64, in ...device.Buffer) {
+	run := func(what string, make func(device.ConvSpec) (device.Kernel, error), s device.ConvSpec, shape device.Shape,
+		want []float64, in ...device.Buffer) {
 		k, err := make(s)
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +147,9 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 		}
 		if what == "weight gradient" {
 			size = weightElements(shape)
-			download = func(dst []float32, b device.Buffer, s device.Shape) error { return c.DownloadWeights(dst, b, s, 0) }
+			download = func(dst []float32, b device.Buffer, s device.Shape) error {
+				return c.DownloadWeights(dst, b, s, 0)
+			}
 		}
 		out := noise(size)
 		var scratch device.Buffer = noise(int(k.Scratch() / 4))

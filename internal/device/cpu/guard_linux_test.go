@@ -369,7 +369,10 @@ func (b *bounds) streams() {
 			check("sum of lanes", func(k *laneKernels, o *guardedOperands) {
 				k.sumLanes(o.normals(n/block), o.normals(whole(n)), n%2)
 			})
-			check("energy", func(k *laneKernels, o *guardedOperands) { o.of(1, 0)[0] = float32(k.runEnergy(o.normals(n))) })
+			check(
+				"energy",
+				func(k *laneKernels, o *guardedOperands) { o.of(1, 0)[0] = float32(k.runEnergy(o.normals(n))) },
+			)
 			check("SGD", func(k *laneKernels, o *guardedOperands) {
 				k.runSGD(o.normals(n), o.normals(n), o.normals(n), (*[4]float32)(o.normals(4)))
 			})

@@ -144,11 +144,17 @@ func TestStreamed(t *testing.T) {
 		for elu := range 2 {
 			for residual := range 3 {
 				same("activate", func(out Slice, stream bool) { k.runActivate(elu, residual, out, x, z, &p, stream) })
-				same("gradient", func(out Slice, stream bool) { k.runGradient(elu, residual, out, y, x, z, &p, &actSums{}, stream) })
+				same(
+					"gradient",
+					func(out Slice, stream bool) { k.runGradient(elu, residual, out, y, x, z, &p, &actSums{}, stream) },
+				)
 			}
 		}
 		same("mix", func(out Slice, stream bool) { k.runMix(out, y, x, &m, &[block]float32{}, stream) })
-		same("softmax", func(out Slice, stream bool) { k.runSoftmax(out, x, voxels, classes, voxels*block, rows, stream) })
+		same(
+			"softmax",
+			func(out Slice, stream bool) { k.runSoftmax(out, x, voxels, classes, voxels*block, rows, stream) },
+		)
 		same("softmaxGrad", func(out Slice, stream bool) {
 			clear(rows)
 			k.runSoftmaxGrad(out, x, y, voxels, classes, voxels*block, rows, stream)

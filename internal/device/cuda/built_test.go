@@ -18,14 +18,16 @@ import (
 // emulated are the PTX instructions that the simulated GPU knows: those of one thread, loads and
 // stores, and, of what threads do together or what comes later, the few of sim/intrinsics.h. There
 // are no atomic operations: no sum may depend on the order in which blocks run.
-var emulated = regexp.MustCompile(`^((abs|add|and|bfi|cvt|cvta|div|ex2|fma|mad|max|min|mov|mul|neg|not|or|prmt|rcp|rem|rsqrt|selp|setp|shl|shr|sqrt|sub|xor)(\.[a-z0-9]+)+` +
-	`|bra(\.uni)?|ret|(ld|st)\.(param|local|shared|global)(\.v[24])?\.[bfsu](16|32|64)` +
-	`|bar\.sync|bar\.warp\.sync|shfl\.sync\.(bfly|idx)\.b32` +
-	`|cp\.async\.(cg\.shared\.global|commit_group|wait_group)` +
-	`|ldmatrix\.sync\.aligned\.m8n8\.(x4(\.trans)?|x2\.trans)\.shared\.b16` +
-	`|fence\.proxy\.async\.shared::cta` +
-	`|wgmma\.((fence|commit_group|wait_group)\.sync\.aligned|mma_async\.sync\.aligned\.m64n(32|64|96|160)k16\.f32\.bf16\.bf16)` +
-	`|mma\.sync\.aligned\.(m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32|m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32))$`)
+var emulated = regexp.MustCompile(
+	`^((abs|add|and|bfi|cvt|cvta|div|ex2|fma|mad|max|min|mov|mul|neg|not|or|prmt|rcp|rem|rsqrt|selp|setp|shl|shr|sqrt|sub|xor)(\.[a-z0-9]+)+` +
+		`|bra(\.uni)?|ret|(ld|st)\.(param|local|shared|global)(\.v[24])?\.[bfsu](16|32|64)` +
+		`|bar\.sync|bar\.warp\.sync|shfl\.sync\.(bfly|idx)\.b32` +
+		`|cp\.async\.(cg\.shared\.global|commit_group|wait_group)` +
+		`|ldmatrix\.sync\.aligned\.m8n8\.(x4(\.trans)?|x2\.trans)\.shared\.b16` +
+		`|fence\.proxy\.async\.shared::cta` +
+		`|wgmma\.((fence|commit_group|wait_group)\.sync\.aligned|mma_async\.sync\.aligned\.m64n(32|64|96|160)k16\.f32\.bf16\.bf16)` +
+		`|mma\.sync\.aligned\.(m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32|m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32))$`,
+)
 
 // instruction is a PTX instruction in a line: after a brace or a predicate, if there is one.
 var instruction = regexp.MustCompile(`^[{\s]*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:]+)*)[\s;]`)
@@ -66,8 +68,9 @@ func TestInstructions(t *testing.T) {
 			t.Errorf("%s is not emulated on the simulated GPU", name)
 		}
 	}
-	const others = "atom.global.add.f32 red.shared.add.u32 vote.sync.ballot.b32 shfl.sync.down.b32 wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 mbarrier.init.shared.b64 " +
-		"cp.async.bulk.commit_group ld.volatile.global.f32 membar.gl mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+	const others = "atom.global.add.f32 red.shared.add.u32 vote.sync.ballot.b32 shfl.sync.down.b32 " +
+		"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 mbarrier.init.shared.b64 cp.async.bulk.commit_group " +
+		"ld.volatile.global.f32 membar.gl mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 	for _, name := range strings.Fields(others) {
 		if names, _ := foreign("\t@%p1 " + name + " \t%f1, [%rd1];\n"); !slices.Equal(names, []string{name}) {
 			t.Errorf("%s is taken for one that is emulated", name)

@@ -77,7 +77,8 @@ func loadCuDNN(named string) (path string, version int, err error) {
 	looked := named
 	if looked == "" {
 		looked = cudnnLibrary +
-			" where the system's loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf), in /usr/local/cuda, and in Python's folders nvidia/cudnn/lib"
+			" where the system's loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf), in /usr/local/cuda, " +
+			"and in Python's folders nvidia/cudnn/lib"
 	}
 	return "", 0, &libraryError{fmt.Sprintf("looked for %s: %v; install cuDNN 9, or name its library in VOXSAW_CUDNN",
 		looked, err)}
@@ -99,7 +100,8 @@ func loadCompanions() error {
 			defer C.free(unsafe.Pointer(path))
 			return C.vs_cudnn_companion(path) == 0
 		}) {
-			return &libraryError{fmt.Sprintf("%s wants %s, which is neither beside it nor where the system's loader looks: install it, or put its folder into LD_LIBRARY_PATH", folder, name)}
+			return &libraryError{fmt.Sprintf("%s wants %s, which is neither beside it nor where the system's loader "+
+				"looks: install it, or put its folder into LD_LIBRARY_PATH", folder, name)}
 		}
 	}
 	return nil

@@ -150,7 +150,12 @@ func (d *Device) problemFor(s device.ConvSpec, kind device.ConvKind) (*problem, 
 		operands, p.result, p.plain = []device.Tensor{x, y}, device.Tensor{Shape: s.WShape()}, true
 	}
 	r := rand.New(rand.NewPCG(1, uint64(len(name))))
-	err := p.fill(d, r, operands, func(b device.Buffer, t device.Tensor, values []float32) error { return d.Upload(b, t, values) })
+	err := p.fill(
+		d,
+		r,
+		operands,
+		func(b device.Buffer, t device.Tensor, values []float32) error { return d.Upload(b, t, values) },
+	)
 	if kind != device.ConvWeights {
 		weights := []device.Tensor{{Shape: s.WShape()}}
 		if s.Bias {
@@ -242,7 +247,8 @@ func (d *Device) close(got, want []float32) error {
 	rms := math.Sqrt(square / float64(len(want)))
 	all, one := math.Sqrt(difference/square), most/rms
 	if limit := closeEnough[d.precision]; !(all <= limit.all && one <= limit.one) {
-		return fmt.Errorf("it is wrong: on random numbers it differs from our kernel by %.2g (%.2g is allowed), in one element by %.2g (%.2g), %g instead of %g", all, limit.all, one, limit.one, got[at], want[at])
+		return fmt.Errorf("it is wrong: on random numbers it differs from our kernel by %.2g (%.2g is allowed), in "+
+			"one element by %.2g (%.2g), %g instead of %g", all, limit.all, one, limit.one, got[at], want[at])
 	}
 	return nil
 }

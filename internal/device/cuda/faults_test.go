@@ -227,7 +227,8 @@ var faults = []fault{
 		"      n[i] = all.count, mean[i] = all.mean, m2[i] = all.m2;\n    }\n", bf16, "Activate"},
 	{"a residual read after it was written over", "activate.cu",
 		"a.residual == 1) && dr) store(dr + o.at(a.shape, w), dz);\n        store(dx",
-		"a.residual == 1) && dr) store(dx + o.at(a.shape, w), to), load(dz, dy + o.at(a.shape, w)), store(dr + o.at(a.shape, w), dz);\n        store(dx",
+		"a.residual == 1) && dr) store(dx + o.at(a.shape, w), to), load(dz, dy + o.at(a.shape, w)), store(dr + " +
+			"o.at(a.shape, w), dz);\n        store(dx",
 		bf16, "Activate"},
 	{"no barrier before sums of tiles are added", "activate.cu",
 		"  barrier();\n  float total = 0;\n  if (threadIdx.x < 8", "  float total = 0;\n  if (threadIdx.x < 8", bf16,

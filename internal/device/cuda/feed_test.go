@@ -91,7 +91,8 @@ var feedFaults = []struct{ what, old, new string }{
 	{"a buffer is written over while a step reads it",
 		"if err := d.copies.Wait(s.read, 0); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
 	{"a buffer is handed back a step too early", "f.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n",
-		"d.locked(func() error { return s.read.Record(d.stream) })\n\tf.turner.Run([]device.Buffer{b}, []device.Buffer{s.onGPU}, nil)\n\treturn d.err\n"},
+		"d.locked(func() error { return s.read.Record(d.stream) })\n\tf.turner.Run([]device.Buffer{b}, " +
+			"[]device.Buffer{s.onGPU}, nil)\n\treturn d.err\n"},
 	{"pinned memory is filled while a copy reads it",
 		"if err := s.arrived.Synchronize(); err != nil {\n\t\t\treturn err\n\t\t}\n", ""},
 }
@@ -155,8 +156,9 @@ func plantInFeed(t *testing.T) (program string) {
 	folder := t.TempDir()
 	program = filepath.Join(folder, "faults.test")
 	files := map[string]string{
-		"feed.go":    changed,
-		"planted.go": "//go:build gpu\n\npackage cuda\n\nimport \"os\"\n\nfunc planted(fault string) bool { return os.Getenv(\"VOXSAW_TEST_FAULT\") == fault }\n",
+		"feed.go": changed,
+		"planted.go": "//go:build gpu\n\npackage cuda\n\nimport \"os\"\n\nfunc planted(fault string) bool { return " +
+			"os.Getenv(\"VOXSAW_TEST_FAULT\") == fault }\n",
 	}
 	replace := map[string]string{}
 	for name, text := range files {

@@ -141,8 +141,18 @@ func TestWeightsTimed(t *testing.T) {
 		}
 		best += 1e3 * min(took[0], took[1]) * float64(l.times)
 		e := distance(made[1], made[0])
-		fmt.Printf("weights %dx%d-%d@%d^3: %s %.4f ms, %s %.4f ms, relative difference %.1e\n", s.N, s.In, s.Out, l.side,
-			list[0].name, took[0]*1e3, list[at].name, took[1]*1e3, e)
+		fmt.Printf(
+			"weights %dx%d-%d@%d^3: %s %.4f ms, %s %.4f ms, relative difference %.1e\n",
+			s.N,
+			s.In,
+			s.Out,
+			l.side,
+			list[0].name,
+			took[0]*1e3,
+			list[at].name,
+			took[1]*1e3,
+			e,
+		)
 		if !(e < 1e-4) {
 			t.Errorf("%v: relative difference %.2g", s, e)
 		}

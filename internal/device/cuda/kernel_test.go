@@ -324,7 +324,11 @@ func TestLargeTensors(t *testing.T) {
 		if _, err := d.ConvTransposed(up); (err != nil) != refused {
 			t.Errorf("a convolution of %d images of 512^3: %v", images, err)
 		}
-		s := device.ActivateSpec{Shape: device.Shape{images, 32, 512, 512, 512}, Act: device.ReLU, Type: device.BFloat16}
+		s := device.ActivateSpec{
+			Shape: device.Shape{images, 32, 512, 512, 512},
+			Act:   device.ReLU,
+			Type:  device.BFloat16,
+		}
 		if _, err := d.Activate(s); (err != nil) != refused {
 			t.Errorf("an activation of %d images of 512^3: %v", images, err)
 		}

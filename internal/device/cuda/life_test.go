@@ -30,7 +30,8 @@ func TestOpenErrors(t *testing.T) {
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	for path, want := range map[string]string{"/nowhere/libcuda.so.1": "no NVIDIA driver: looked for /nowhere/libcuda.so.1", empty: "is no CUDA driver: it has no cuInit"} {
+	for path, want := range map[string]string{"/nowhere/libcuda.so.1": "no NVIDIA driver: " +
+		"looked for /nowhere/libcuda.so.1", empty: "is no CUDA driver: it has no cuInit"} {
 		if got := openedWith(path); !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
@@ -386,11 +387,13 @@ func runOpen(library string) int {
 func TestDriverTooOld(t *testing.T) {
 	library := filepath.Join(t.TempDir(), "libcuda.so.1")
 	c := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
-	c.Stdin = strings.NewReader("int cuInit(unsigned flags) { return 0; }\nint cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n")
+	c.Stdin = strings.NewReader("int cuInit(unsigned flags) { return 0; }\nint " +
+		"cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n")
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	const want = "the NVIDIA driver is too old: it is of CUDA 11.4, and at least 12.0 is wanted: update it to 525.60 or newer"
+	const want = "the NVIDIA driver is too old: it is of CUDA 11.4, and at least " +
+		"12.0 is wanted: update it to 525.60 or newer"
 	if got := openedWith(library); !strings.Contains(got, want) {
 		t.Errorf("the driver of CUDA 11.4: %q, want %q", got, want)
 	}
@@ -439,7 +442,8 @@ func TestDriverWithoutGPU(t *testing.T) {
 	if library == "" {
 		t.Skip("VOXSAW_TEST_LIBCUDA names no driver: python3 scripts/cuda-toolchain.py --driver fetches one")
 	}
-	const want = "the NVIDIA driver is there, but it shows no GPU (no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE))"
+	const want = "the NVIDIA driver is there, but it shows no GPU (no CUDA-capable " +
+		"device is detected (CUDA_ERROR_NO_DEVICE))"
 	switch got := openedWith(library); {
 	case strings.Contains(got, "<nil>"), strings.Contains(got, "does not fit the driver that the kernel runs"):
 		t.Skip("there is a GPU here")

@@ -169,7 +169,11 @@ func (d *Device) hostStage(n int) (*hostStage, error) {
 		return s, nil
 	}
 	if s.memory == nil {
-		if err := d.locked(func() (err error) { s.event, err = cu.MakeEvent(cu.DisableTiming); return err }); err != nil {
+		if err := d.locked(func() (err error) {
+			s.event,
+				err = cu.MakeEvent(cu.DisableTiming)
+			return err
+		}); err != nil {
 			return nil, fmt.Errorf("making an event: %w", err)
 		}
 	}

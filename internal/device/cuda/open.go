@@ -47,7 +47,8 @@ func (v requiredDriver) tooOld(cuda int) error {
 	if cuda >= v.cuda {
 		return nil
 	}
-	return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least %d.%d is wanted: update it to %s or newer", cuda/1000, cuda%1000/10, v.cuda/1000, v.cuda%1000/10, v.release)
+	return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least "+
+		"%d.%d is wanted: update it to %s or newer", cuda/1000, cuda%1000/10, v.cuda/1000, v.cuda%1000/10, v.release)
 }
 
 // Device implements [device.Device] on a GPU.
@@ -125,13 +126,17 @@ func openDriver(path string) error {
 	switch r := C.vs_open(c, &message[0], C.int(len(message))); r {
 	case 0:
 	case C.vs_no_library:
-		return fmt.Errorf("no NVIDIA driver: looked for %s: %s; install the driver, or name its library in VOXSAW_CUDA_DRIVER", looked, C.GoString(&message[0]))
+		return fmt.Errorf("no NVIDIA driver: looked for %s: %s; install the driver, "+
+			"or name its library in VOXSAW_CUDA_DRIVER", looked, C.GoString(&message[0]))
 	case C.vs_no_init:
 		return fmt.Errorf("%s is no CUDA driver: it has no cuInit", looked)
 	case C.CUDA_ERROR_NO_DEVICE:
-		return fmt.Errorf("the NVIDIA driver is there, but it shows no GPU (%s): is one in this machine, is nvidia-smi content, and does CUDA_VISIBLE_DEVICES=%q hide it?", describe(int(r)), os.Getenv("CUDA_VISIBLE_DEVICES"))
+		return fmt.Errorf("the NVIDIA driver is there, but it shows no GPU (%s): is one in this machine, is "+
+			"nvidia-smi content, and does CUDA_VISIBLE_DEVICES=%q hide it?",
+			describe(int(r)), os.Getenv("CUDA_VISIBLE_DEVICES"))
 	case C.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, C.CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-		return fmt.Errorf("the NVIDIA driver's library does not fit the driver that the kernel runs (%s): restart the machine after an update", describe(int(r)))
+		return fmt.Errorf("the NVIDIA driver's library does not fit the driver that the kernel runs "+
+			"(%s): restart the machine after an update", describe(int(r)))
 	default:
 		return fmt.Errorf("the NVIDIA driver does not start: %s", describe(int(r)))
 	}
@@ -296,7 +301,8 @@ func (d *Device) Sync() error {
 	return d.err
 }
 
-var errRecording = errors.New("only kernels can be recorded: nothing may wait for the GPU, or copy to the host, meanwhile")
+var errRecording = errors.New("only kernels can be recorded: nothing may wait " +
+	"for the GPU, or copy to the host, meanwhile")
 
 // fail keeps the first error that came late.
 func (d *Device) fail(what string, err error) {

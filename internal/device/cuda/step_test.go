@@ -126,7 +126,9 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 		if step == 4 {
 			check(dev.DownloadPlain(spoiled, values, 0))
 			if outcome.Taken || !slices.Equal(spoiled, r.parameters) {
-				t.Errorf("a step whose loss is %v and whose gradient has the norm %v: taken %v, parameters unchanged %v", outcome.Loss, outcome.Norm, outcome.Taken, slices.Equal(spoiled, r.parameters))
+				t.Errorf("a step whose loss is %v and whose gradient has the "+
+					"norm %v: taken %v, parameters unchanged %v",
+					outcome.Loss, outcome.Norm, outcome.Taken, slices.Equal(spoiled, r.parameters))
 			}
 			if now := states(); !slices.Equal(now, kept) || (len(kept) > 0) != (norm == "batch") {
 				t.Errorf("%s norm: the running statistics are %v after the step, %v before it", norm, now, kept)
@@ -248,7 +250,9 @@ func TestPretrainingStep(t *testing.T) {
 		}
 		for i, n := range calls[2:] {
 			if n.TakesOrGives != 0 || n.Downloads != downloads || n.GraphLaunches == 0 {
-				t.Errorf("%d rounds, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, %d, some", rounds, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches, downloads)
+				t.Errorf("%d rounds, step %d: %d resources taken or given back, %d "+
+					"downloads, %d graphs started; want 0, %d, some",
+					rounds, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches, downloads)
 			}
 		}
 	}
@@ -283,8 +287,9 @@ func TestStepWithCuDNN(t *testing.T) {
 		"forward 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2":     "cuDNN 9.28.0 forward: eng1_k2=5",
 		"forward 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 forward: eng0",
 		"transposed 1x32-32 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2": "cuDNN 9.28.0 data: eng1_k2=5",
-		"weights 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2":     "cuDNN 9.28.0 slices: eng1_k2=5 eng0 eng1_k2=5",
-		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 weights: eng1_k2=5",
+		"weights 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2": "cuDNN 9.28.0 " +
+			"slices: eng1_k2=5 eng0 eng1_k2=5",
+		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0": "cuDNN 9.28.0 weights: eng1_k2=5",
 	}
 	d := cuda.OpenWithCuDNN(t, "bf16", choices)
 	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0, false), trainSteps(t, d, unrecorded{d}, "sgd",

@@ -19,7 +19,8 @@ func blendingOf(s device.BlendSpec) (blending, error) {
 	if s.Classes < 1 || min(s.Window[0], s.Window[1], s.Window[2], s.Sums[0], s.Sums[1], s.Sums[2]) < 1 ||
 		max(window, sums) > 1<<31-1<<10 {
 		return blending{},
-			fmt.Errorf("blending windows of %v, %d classes, over %v: every axis must be at least 1, and there may be 2^31 voxels", s.Window, s.Classes, s.Sums)
+			fmt.Errorf("blending windows of %v, %d classes, over %v: every axis must be "+
+				"at least 1, and there may be 2^31 voxels", s.Window, s.Classes, s.Sums)
 	}
 	return blending{int32(s.Classes), int3(s.Window), int3(s.Sums)}, nil
 }

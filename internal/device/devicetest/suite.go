@@ -291,7 +291,9 @@ func Conv(t *testing.T, dev device.Device) {
 			return []values{like(in[1])}, []values{in[0], dy}
 		}
 		d.check(t)
-		d.backward = func(d device.Device) (device.Kernel, error) { return d.SumChannels(device.Tensor{Shape: s.YShape()}) }
+		d.backward = func(d device.Device) (device.Kernel, error) {
+			return d.SumChannels(device.Tensor{Shape: s.YShape()})
+		}
 		d.wrt = []int{2}
 		d.gradients = func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[2])}, []values{dy}
@@ -300,7 +302,11 @@ func Conv(t *testing.T, dev device.Device) {
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Conv(device.ConvSpec{}) })
 	if stepper, ok := dev.(device.WeightStepper); ok {
-		refuses(t, dev, func(device.Device) (device.Kernel, error) { return stepper.ConvGradWeightsSGD(device.ConvSpec{}) })
+		refuses(
+			t,
+			dev,
+			func(device.Device) (device.Kernel, error) { return stepper.ConvGradWeightsSGD(device.ConvSpec{}) },
+		)
 	}
 }
 

@@ -133,7 +133,8 @@ func contrastTable(plan Plan, results []Result) table.Table {
 		},
 		Notes: []string{
 			"of features: the mean over classes; of puzzles: patches in place after the last round",
-			"interval and p: paired t-test over trainings, each with its seed, not adjusted for the number of claims; of two trainings it sees very even differences alone",
+			"interval and p: paired t-test over trainings, each with its seed, not adjusted for the number of " +
+				"claims; of two trainings it sees very even differences alone",
 		},
 	}
 	for _, d := range differences(plan, results) {

@@ -34,7 +34,8 @@ type Finetuned struct {
 func Finetunings() config.OneOf {
 	classify, detect := puzzle2d.DefaultMultilabel(), puzzle2d.DefaultDetection()
 	return config.NewOneOf("task",
-		"what is learnt: classify (which classes are on a photograph) or detect (where they are; Fast R-CNN on proposals of a file)",
+		"what is learnt: classify (which classes are on a photograph) or detect (where "+
+			"they are; Fast R-CNN on proposals of a file)",
 		config.Option{Name: puzzle2d.Classify, Value: &classify}, config.Option{Name: puzzle2d.Detect, Value: &detect})
 }
 

@@ -319,10 +319,12 @@ func TestCheck(t *testing.T) {
 		"say either random: true": "photos: x\narms: [{name: a}]",
 		"no arm is random":        "photos: x\narms: [{name: a, pretrain: {}}]\ntransfer: [{name: t, data: y}]",
 		"no task \"guess\"":       "photos: x\narms: [{name: a, pretrain: {task: guess}}]",
-		"no arm \"b\"":            "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{name: c, arm: a, against: b}]",
-		"needs a name":            "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{arm: a, against: a}]",
-		"compared with itself":    "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{name: c, arm: a, against: a}]",
-		"gird":                    "photos: x\narms: [{name: a, pretrain: {gird: 3x3}}]",
+		"no arm \"b\"": "photos: x\narms: [{name: a, random: " +
+			"true}]\ncontrasts: [{name: c, arm: a, against: b}]",
+		"needs a name": "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{arm: a, against: a}]",
+		"compared with itself": "photos: x\narms: [{name: a, random: " +
+			"true}]\ncontrasts: [{name: c, arm: a, against: a}]",
+		"gird": "photos: x\narms: [{name: a, pretrain: {gird: 3x3}}]",
 	} {
 		p := DefaultPlan()
 		err := config.Parse("plan", []byte(text), &p)

@@ -92,7 +92,8 @@ func (p Plan) Check() error {
 			return err
 		}
 		if random = random || a.Random; !a.Random && a.Pretrain.IsZero() {
-			return fmt.Errorf("arm %s: say either random: true, or what is trained (pretrain: {} for the plan's settings)", a.Name)
+			return fmt.Errorf("arm %s: say either random: true, or what is "+
+				"trained (pretrain: {} for the plan's settings)", a.Name)
 		}
 		if _, err := p.settings(a); err != nil {
 			return err

@@ -47,7 +47,8 @@ func TestRandomOfTheSameNetwork(t *testing.T) {
 		"finetune voc: data":          func(p *Plan) { p.Finetune = []Finetune{{Name: "voc"}} },
 		"its name becomes a folder's": func(p *Plan) { p.Finetune = []Finetune{{Name: "a/b", Data: "voc"}} },
 		"proposals are for task detect": func(p *Plan) {
-			p.Finetune = []Finetune{{Name: "voc", Data: "voc", Proposals: "boxes.csv", Settings: section("{task: classify}\n")}}
+			p.Finetune = []Finetune{{Name: "voc", Data: "voc", Proposals: "boxes.csv",
+				Settings: section("{task: classify}\n")}}
 		},
 		"no arm is random": func(p *Plan) {
 			p.Finetune = []Finetune{{Name: "voc", Data: "voc", Settings: section("{task: classify}\n")}}

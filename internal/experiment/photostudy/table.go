@@ -105,8 +105,10 @@ func transferTable(plan Plan, results []Result) table.Table {
 			{Key: "gain_low", Title: "least gain of a draw", Digits: 2},
 		},
 		Notes: []string{
-			"the interval is over the tested photographs of the networks at hand: it says nothing about other trainings",
-			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random weights, of the same network where there is such an arm, on the same draw of labels",
+			"the interval is over the tested photographs of the networks at " +
+				"hand: it says nothing about other trainings",
+			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random " +
+				"weights, of the same network where there is such an arm, on the same draw of labels",
 		},
 	}
 	for k, target := range plan.Transfer {
@@ -123,9 +125,9 @@ func transferTable(plan Plan, results []Result) table.Table {
 					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: %s", arm.Name, target.Name, note))
 				}
 				if n := unfinished(draws); n > 0 {
-					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: in %d of %d draws the machines had not "+
-						"found their optimum after 1000 sweeps: what they tell right, and the gain, is of an unfinished "+
-						"one", arm.Name, target.Name, n, len(draws)))
+					t.Notes = append(t.Notes, fmt.Sprintf("WARNING: %s on %s: in %d of %d draws the "+
+						"machines had not found their optimum after 1000 sweeps: what they tell "+
+						"right, and the gain, is of an unfinished one", arm.Name, target.Name, n, len(draws)))
 				}
 			}
 		}

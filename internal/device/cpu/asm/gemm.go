@@ -8,8 +8,8 @@ import (
 	. "github.com/voxsaw/voxsaw/internal/device/cpu/asm/vector"
 )
 
-const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, " +
-	"add bool, bias *float32)"
+const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, " +
+	"an, bn, cn int, add bool, bias *float32)"
 
 // product emits a productFunc of rows x vectors: the sums stay in registers over all terms.
 func product(s isa, rows, vectors int) string {

@@ -106,7 +106,9 @@ func TestNoUIDTearsASeriesApart(t *testing.T) {
 						}
 						images := append(spoilt(s.at, s.instances, study, series, frame), other...)
 						if got := counts(images); !slices.Equal(got, want) {
-							t.Errorf("%s, %s; study %s, series %s, frame of reference %s: volumes of %d slices, want %d", kind, with, study, series, frame, got, want)
+							t.Errorf("%s, %s; study %s, series %s, frame of "+
+								"reference %s: volumes of %d slices, want %d",
+								kind, with, study, series, frame, got, want)
 						}
 					}
 				}

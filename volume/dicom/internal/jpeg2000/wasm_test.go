@@ -35,7 +35,8 @@ func newOpenJPH(t *testing.T) *openJPH {
 	t.Helper()
 	folder := os.Getenv(wasmVariable)
 	if folder == "" {
-		t.Skipf("%s does not name the folder of OpenJPH's modules: streams are compared with what it made of them earlier, in testdata/htj2k.json, and not with what it makes of new ones", wasmVariable)
+		t.Skipf("%s does not name the folder of OpenJPH's modules: streams are compared with what it made of them "+
+			"earlier, in testdata/htj2k.json, and not with what it makes of new ones", wasmVariable)
 	}
 	ctx := t.Context()
 	o := &openJPH{runtime: wazero.NewRuntime(ctx)}
@@ -59,7 +60,12 @@ func (o *openJPH) call(ctx context.Context, module wazero.CompiledModule, input 
 	options ...string) (output, array []byte, err error) {
 	args := append([]string{"module", "--memory-io", "0", "0"}, options...)
 	var said strings.Builder
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithArgs(args...).WithStderr(&said).WithStdout(io.Discard)
+	config := wazero.NewModuleConfig().
+		WithName("").
+		WithStartFunctions("_initialize").
+		WithArgs(args...).
+		WithStderr(&said).
+		WithStdout(io.Discard)
 	m, err := o.runtime.InstantiateModule(ctx, module, config)
 	if err != nil {
 		return nil, nil, err
@@ -157,10 +163,14 @@ func (o *openJPH) stream(ctx context.Context, pixels []int, columns int, kind st
 	direction := make([]byte, 32)
 	binary.LittleEndian.PutUint64(direction, 0x3FF0000000000000)
 	binary.LittleEndian.PutUint64(direction[24:], 0x3FF0000000000000)
-	input := fmt.Sprintf(`{"imageType":{"dimension":2,"componentType":%q,"pixelType":"Scalar","components":1},"name":"image",`+
-		`"origin":[0,0],"spacing":[1,1],"size":[%d,%d],"metadata":[],`+
-		`"direction":"data:application/vnd.itk.address,0:%%[2]d","data":"data:application/vnd.itk.address,0:%%[1]d"}`,
-		kind, columns, len(pixels)/columns)
+	input := fmt.Sprintf(
+		`{"imageType":{"dimension":2,"componentType":%q,"pixelType":"Scalar","components":1},"name":"image",`+
+			`"origin":[0,0],"spacing":[1,1],"size":[%d,%d],"metadata":[],`+
+			`"direction":"data:application/vnd.itk.address,0:%%[2]d","data":"data:application/vnd.itk.address,0:%%[1]d"}`,
+		kind,
+		columns,
+		len(pixels)/columns,
+	)
 	_, stream, err := o.call(ctx, o.encode, input, [][]byte{data, direction}, options...)
 	return stream, err
 }

@@ -57,10 +57,12 @@ func (f *Frame) Doubt(buffer []uint32) string {
 	im := f.im
 	switch {
 	case f.spills(buffer):
-		return fmt.Sprintf("has pixels of more than the %d bits that it claims (BitsStored): what is above them, an overlay or a part of the value, is left out", im.Stored)
+		return fmt.Sprintf("has pixels of more than the %d bits that it claims (BitsStored): what is above them, an "+
+			"overlay or a part of the value, is left out", im.Stored)
 	case im.Signed && f.bits < im.Stored &&
 		slices.ContainsFunc(f.Decoded, func(s uint32) bool { return s>>(f.bits-1) == 1 }):
-		return fmt.Sprintf("is compressed with %d bits, unsigned, and claims %d, signed: values of more than %d are taken for negative ones", f.bits, im.Stored, uint32(1)<<(f.bits-1)-1)
+		return fmt.Sprintf("is compressed with %d bits, unsigned, and claims %d, signed: values of "+
+			"more than %d are taken for negative ones", f.bits, im.Stored, uint32(1)<<(f.bits-1)-1)
 	}
 	return ""
 }

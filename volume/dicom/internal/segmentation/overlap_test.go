@@ -26,7 +26,9 @@ func TestManyOverlaps(t *testing.T) {
 	began := time.Now()
 	err := g.overlap(overlaps, nil, Options{})
 	var refused *volume.UnsupportedError
-	if want := "segments overlap: 65535 (part 0) and 65534 (part 1) in 1 voxel, 65534 (part 1) and 65533 (part 2) in 2 voxels, "; !errors.As(err, &refused) || !strings.Contains(refused.Problem, want) || !strings.Contains(refused.Problem, "and 65530 more pairs") {
+	if want := "segments overlap: 65535 (part 0) and 65534 (part 1) in 1 voxel, 65534 " +
+		"(part 1) and 65533 (part 2) in 2 voxels, "; !errors.As(err, &refused) ||
+		!strings.Contains(refused.Problem, want) || !strings.Contains(refused.Problem, "and 65530 more pairs") {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took > 30*time.Second {

@@ -81,7 +81,8 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 	} {
 		matches := func(one stack.Slice) bool { value := uid.scan(one.Image); return value == "" || value == uid.own }
 		if uid.own != "" && !slices.ContainsFunc(s.Slices, matches) {
-			o.Note(fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?", uid.tag, s.Number))
+			o.Note(fmt.Sprintf("says another %s than series %s, which it "+
+				"refers to: is it the series that was drawn on?", uid.tag, s.Number))
 		}
 	}
 	alone := first.Image == &g.Image // its own frames, without a scan
@@ -110,7 +111,8 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 			return targets[k], !alone && len(f.sources) > 0 && len(others) == 0, ""
 		}
 		return targets[k], false,
-			fmt.Sprintf("lies on slice %d of the scan, but says that it was drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
+			fmt.Sprintf("lies on slice %d of the scan, but says that it was "+
+				"drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
 	})
 	if err != nil {
 		return nil, err
@@ -188,7 +190,8 @@ func (g *Object) stack() (*stack.Stack, error) {
 		s.Info.Orientation, s.Info.Spacing = f.plane.orientation[:], f.plane.spacing[:]
 		if !stack.Alike(&first, &s) {
 			return nil, &volume.UnsupportedError{Path: g.Path,
-				Problem: fmt.Sprintf("frames 1 and %d differ in orientation or spacing: they are read onto the series that they were drawn on, not alone", n+1)}
+				Problem: fmt.Sprintf("frames 1 and %d differ in orientation or spacing: they are read onto the "+
+					"series that they were drawn on, not alone", n+1)}
 		}
 		s.At = f.position.Dot(normal)
 		all = append(all, s)
@@ -443,7 +446,8 @@ func (g *Object) overlap(overlaps map[[2]uint16]int, rank map[uint16]int, o Opti
 	if !decided {
 		return &volume.UnsupportedError{Path: g.Path,
 			Problem: text +
-				". A label map has room for one: --segment-overlap last gives them to the segment with the highest number, --segment-overlap order:NAME,NAME to the first that is named"}
+				". A label map has room for one: --segment-overlap last gives them to the segment with the highest " +
+				"number, --segment-overlap order:NAME,NAME to the first that is named"}
 	}
 	o.Note(text + ": " + o.Words)
 	return nil
@@ -549,7 +553,8 @@ func (s *segPainter) each(frame int, f func(row, column int, label uint16) error
 			case segFractional:
 				if int(x) != s.g.fraction {
 					return &volume.UnsupportedError{Path: s.g.Path,
-						Problem: fmt.Sprintf("holds fractions, such as %d of %d in frame %d: only masks are labels, which hold 0 and %[2]d alone", x, s.g.fraction, frame+1)}
+						Problem: fmt.Sprintf("holds fractions, such as %d of %d in frame %d: only masks "+
+							"are labels, which hold 0 and %[2]d alone", x, s.g.fraction, frame+1)}
 				}
 			case segLabelMap:
 				if int(x) == s.g.padding {

@@ -271,7 +271,12 @@ func (p *segParser) top(w *element.Walker, e element.Element) (err error) {
 			return nil
 		}, p.segment)
 	case tag.SharedFunctionalGroupsSequence:
-		err = w.Items(e, 0, nil, func(in *element.Walker, e element.Element) error { return p.groups(in, e, &p.shared) })
+		err = w.Items(
+			e,
+			0,
+			nil,
+			func(in *element.Walker, e element.Element) error { return p.groups(in, e, &p.shared) },
+		)
 	case tag.PerFrameFunctionalGroupsSequence:
 		err = w.Items(e, 0, func() error {
 			if len(p.frames) == maxSegFrames || int64(len(p.frames)) > im.Size/minSegFrame {
@@ -433,7 +438,8 @@ func (p *segParser) finish() error {
 		}
 		f.segment = cmp.Or(f.segment, p.shared.segment)
 		if !f.located || !f.turned || !f.set {
-			return unsupported("does not say where frame %d lies in the patient (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)", n+1)
+			return unsupported("does not say where frame %d lies in the patient "+
+				"(ImagePositionPatient, ImageOrientationPatient, PixelSpacing)", n+1)
 		}
 		plane := framePlane{f.orientation, f.spacing}
 		if p.planes[plane] == nil {

@@ -68,7 +68,8 @@ func (im *Image) checkFrames() error {
 	problem := ""
 	switch class, single := oneFrame[im.Class]; {
 	case single && im.Frames > 1 && len(im.perFrame) == 0:
-		problem = fmt.Sprintf("claims %d frames (NumberOfFrames), but is of %s, which holds one: where the others lie is not said", im.Frames, class)
+		problem = fmt.Sprintf("claims %d frames (NumberOfFrames), but is of %s, which "+
+			"holds one: where the others lie is not said", im.Frames, class)
 	case len(im.perFrame) > 0 && len(im.perFrame) != im.Frames:
 		problem = fmt.Sprintf("claims %d frames (NumberOfFrames), but describes %d", im.Frames, len(im.perFrame))
 	default:

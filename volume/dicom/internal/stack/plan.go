@@ -133,17 +133,20 @@ func (s *Stack) impossible(err error) error {
 // that lie in one place.
 func (s *Stack) checkPlaces() error {
 	if !s.Slices[0].Located() {
-		return s.refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
+		return s.refuse("does not say where its images lie " +
+			"(ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
 	}
 	for k := range s.Slices {
 		one := &s.Slices[k]
 		for _, x := range one.Info.Position {
 			if math.Abs(x) > maxPlace {
-				return s.refuse("slice %d lies %.3g mm from the origin (ImagePositionPatient): that is too far to be a place in a patient", k+1, math.Abs(x))
+				return s.refuse("slice %d lies %.3g mm from the origin (ImagePositionPatient): "+
+					"that is too far to be a place in a patient", k+1, math.Abs(x))
 			}
 		}
 		if k > 0 && one.At-s.Slices[k-1].At < SamePlace {
-			return s.refuse("slices %d and %d lie at the same place (%.2f mm along the normal) and differ, and nothing says that they belong to different volumes: %s",
+			return s.refuse("slices %d and %d lie at the same place (%.2f mm along the normal) and differ, and "+
+				"nothing says that they belong to different volumes: %s",
 				k, k+1, one.At, twoFiles(s.Slices[k-1].Image.Path, one.Image.Path))
 		}
 	}
@@ -178,7 +181,8 @@ func (s *Stack) depth(o Options, at []float64) (depth, error) {
 		// What headers say of thickness and distance is too often wrong to be used. But slices that
 		// all lie too far apart may be those that are left of more.
 		if said := max(info.Thickness, info.Between); said > 0 && distance >= 2*said-Tolerance(said) {
-			d.note = fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, SpacingBetweenSlices): those between them may be missing", distance, said)
+			d.note = fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, "+
+				"SpacingBetweenSlices): those between them may be missing", distance, said)
 		}
 		return d, nil
 	}

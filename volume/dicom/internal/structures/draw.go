@@ -140,7 +140,8 @@ func (c *canvas) draw(number int, line contour) error {
 	}
 	if high-low > c.distance/2 {
 		return &volume.UnsupportedError{Path: c.set.Path,
-			Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are %.3g mm apart: contours must lie on slices", high-low, c.distance)}
+			Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are "+
+				"%.3g mm apart: contours must lie on slices", high-low, c.distance)}
 	}
 	k, away, there := c.nearest((low + high) / 2)
 	switch {
@@ -304,7 +305,9 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	if refused {
 		return nil, &volume.UnsupportedError{Path: c.set.Path,
 			Problem: text +
-				". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number, --segment-overlap order:NAME,NAME to the first that is named"}
+				". A label map has room for one: --structures leaves structures out, --segment-overlap " +
+				"last gives the pixels to the label with the higher number, --segment-overlap " +
+				"order:NAME,NAME to the first that is named"}
 	}
 	o.Note(text + ": " + o.Words)
 	return stacked, nil
@@ -347,7 +350,8 @@ func equalMasks(a, b map[int][]bool) bool {
 
 // twoOfOneName says what is wrong with two structures that would be one label.
 func twoOfOneName(a, b Structure) string {
-	text := fmt.Sprintf("ROI %d (%s) and ROI %d (%s) have the same name and different voxels: rename or remove one of them", a.Number, a.Name, b.Number, b.Name)
+	text := fmt.Sprintf("ROI %d (%s) and ROI %d (%s) have the same name and "+
+		"different voxels: rename or remove one of them", a.Number, a.Name, b.Number, b.Name)
 	if a.Name != b.Name {
 		text += fmt.Sprintf(", or choose: --structures '%s' takes that spelling alone", a.Name)
 	}

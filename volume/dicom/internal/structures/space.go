@@ -62,7 +62,8 @@ func (g *Set) doubtsAboutSpace(s *stack.Stack) []string {
 	if len(scan) == 0 || len(spaces) == 0 || slices.ContainsFunc(spaces, func(uid string) bool { return scan[uid] }) {
 		return nil
 	}
-	return []string{fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?",
+	return []string{fmt.Sprintf("says another %s than series %s, which it "+
+		"refers to: is it the series that was drawn on?",
 		tag.FrameOfReferenceUID, s.Number)}
 }
 

@@ -1,25 +1,27 @@
-// Command comments lists lines of the repository's Go files that hold a comment and are longer than
-// 100 columns, with tab stops every 4. It fails if there are more than it may find.
+// Command columns lists lines of the repository's Go files that are too long: those that hold a
+// comment from 101 columns on, code from 121 on, with tab stops every 4. It fails if there are any.
 //
-//	go run ./scripts/comments
-//	go run ./scripts/comments --most 40
+//	go run ./scripts/columns
 //
-// Generated files, compiler directives, tables (comments that are indented) and lines that are one
-// long word (an address) are left out.
+// Generated files, compiler directives, tables (comments that are indented), text in backquotes
+// (tags of structs, pages, patterns) and comments that are one long word (an address) are left out.
 package main
 
 import (
-	"flag"
 	"fmt"
 	"go/scanner"
 	"go/token"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-const limit = 100
+const (
+	commentLimit = 100
+	codeLimit    = 120
+)
 
 var (
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
@@ -28,11 +30,9 @@ var (
 )
 
 func main() {
-	most := flag.Int("most", 0, "lines that may be too long")
-	flag.Parse()
 	out, err := exec.Command("git", "ls-files", "-z", "*.go").Output()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "comments: listing files:", err)
+		fmt.Fprintln(os.Stderr, "columns: listing files:", err)
 		os.Exit(1)
 	}
 	count := 0
@@ -42,7 +42,7 @@ func main() {
 			continue // removed, and git has not been told yet
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "comments:", err)
+			fmt.Fprintln(os.Stderr, "columns:", err)
 			os.Exit(1)
 		}
 		for _, line := range long(source) {
@@ -50,15 +50,15 @@ func main() {
 			count++
 		}
 	}
-	if count > *most {
-		fmt.Fprintf(os.Stderr, "comments: %d lines with a comment are longer than %d columns, at most %d may be\n",
-			count, limit, *most)
+	if count > 0 {
+		fmt.Fprintf(os.Stderr, "columns: %d lines are too long: comments may have %d columns, code %d\n",
+			count, commentLimit, codeLimit)
 		os.Exit(1)
 	}
 }
 
-// long lists the lines of a Go file, 1 for the first, that are too long and hold a comment of
-// several words.
+// long lists the lines of a Go file, 1 for the first, that are too long: those with a comment of
+// several words, and those of code without text in backquotes.
 func long(source []byte) (found []int) {
 	if generated.Match(source) {
 		return nil
@@ -66,23 +66,36 @@ func long(source []byte) (found []int) {
 	lines := strings.Split(string(source), "\n")
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(source))
+	code := map[int]bool{} // lines whose code may be measured
+	for n := range lines {
+		code[n+1] = true
+	}
 	var s scanner.Scanner
 	s.Init(file, source, nil, scanner.ScanComments)
 	for {
 		at, kind, text := s.Scan()
 		if kind == token.EOF {
-			return found
+			break
 		}
-		if kind != token.COMMENT || directive.MatchString(text) || table.MatchString(text) {
+		if kind != token.COMMENT && (kind != token.STRING || text[0] != '`') {
 			continue
 		}
+		measured := kind == token.COMMENT && !directive.MatchString(text) && !table.MatchString(text)
 		for n, part := range strings.Split(text, "\n") {
 			line := file.Line(at) + n
-			if columns(lines[line-1]) > limit && len(strings.Fields(part)) > 2 {
+			code[line] = false
+			if measured && columns(lines[line-1]) > commentLimit && len(strings.Fields(part)) > 2 {
 				found = append(found, line)
 			}
 		}
 	}
+	for n, line := range lines {
+		if code[n+1] && columns(line) > codeLimit {
+			found = append(found, n+1)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // columns is the width of a line, with tab stops every 4 columns.
