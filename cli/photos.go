@@ -395,7 +395,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		return err
 	}
 	defer store.Close()
-	data := puzzle2d.Split(store).Samples()
+	data := puzzle2d.Split(store)
 	task, settings := pretext.Photographs.Chosen(&o.Task)
 	c := settings.Common()
 	if *c.Checkpoint, err = startFrom(cmd.ErrOrStderr(), *c.Checkpoint, run); err != nil {
@@ -519,9 +519,9 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		}
 		chosen = append(data.Train, data.Validate...)
 	}
-	var photographs []sample.Sample
-	for _, n := range puzzle2d.Spread(chosen, o.Photos) {
-		photographs = append(photographs, store.Photo(n))
+	photographs, err := sample.Open(store, puzzle2d.Spread(chosen, o.Photos))
+	if err != nil {
+		return err
 	}
 	e, err := evaluator.Evaluate(cmd.Context(), photographs)
 	if err != nil {

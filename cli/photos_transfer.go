@@ -115,7 +115,7 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	path := o.Checkpoint
 	if path == puzzle2d.Random {
 		path = ""
-		if options.Input, err = puzzle2d.DefaultConfig().Input.Of(data); err != nil {
+		if options.Input, err = puzzle2d.DefaultConfig().Input.Of(store); err != nil {
 			return err
 		}
 	}

@@ -105,8 +105,8 @@ func onCases(ctx context.Context, store *prepared.Store) func(voxsaw.Device, str
 func onPhotographs(ctx context.Context, store *photos.Store) func(voxsaw.Device, string) (*report.Picture, error) {
 	return onSamples(ctx, pretext.Photographs, func(checkpoint.Description) (sample.Sample, error) {
 		data := puzzle2d.Split(store)
-		for _, n := range slices.Concat(data.Validate, data.Train) {
-			return store.Photo(n), nil
+		for _, name := range slices.Concat(data.Validate, data.Train) {
+			return store.Sample(name)
 		}
 		return nil, errors.New("there are no photographs to show what has been learnt")
 	})

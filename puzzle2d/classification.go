@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // The tasks of a [Classification]: what is told apart.
@@ -67,19 +68,22 @@ func DefaultClassification(task string) Classification {
 
 // Resolve completes the configuration with what follows from the photographs, and says what is
 // wrong with it.
-func (c Classification) Resolve(data Data) (Classification, error) {
-	var err error
-	if c.Input, err = c.Input.Of(data); err != nil {
+func (c Classification) Resolve(of sample.Store) (Classification, error) {
+	store, err := folder(of)
+	if err != nil {
+		return c, err
+	}
+	if c.Input, err = c.Input.Of(store); err != nil {
 		return c, err
 	}
 	switch c.Task {
 	case Labels:
-		if c.Classes = data.Photos.Classes(); len(c.Classes) < 2 {
+		if c.Classes = store.Classes(); len(c.Classes) < 2 {
 			return c,
 				fmt.Errorf("the photographs have %d classes: labels are learnt of "+
 					"two or more, each in a folder of its own", len(c.Classes))
 		}
-		if _, _, err := data.labelled(); err != nil {
+		if _, _, err := labelled(Split(store)); err != nil {
 			return c, err
 		}
 	case Rotation:
@@ -88,7 +92,7 @@ func (c Classification) Resolve(data Data) (Classification, error) {
 		c.Classes = []string{"upper left", "above", "upper right", "left", "right", "lower left", "below",
 			"lower right"}
 	}
-	if width, height := data.Photos.Size(); min(width, height) < c.extent() {
+	if width, height := store.Size(); min(width, height) < c.extent() {
 		return c,
 			fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less",
 				c.extent(), width, height)
@@ -165,29 +169,23 @@ func (c Classification) net() (*photonet.Network, error) {
 // TrainClassifier trains the network to tell the classes apart, with the configuration that
 // [Classification.Resolve] makes of this one. The score of a validation is the share of right
 // answers on held-out photographs. What [Pretrain] says of runs holds here, too.
-func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data Data,
+func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
-	c, err := c.Resolve(data)
+	c, err := c.Resolve(data.Store)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
 	var notes []string
 	if c.Task == Labels {
-		if data, notes, err = data.labelled(); err != nil {
+		if data, notes, err = labelled(data); err != nil {
 			return voxsaw.Summary{}, err
 		}
 	}
-	w := work{c, data, notes, Spread(data.Validate, c.ValidatePhotos)}
 	images, side := c.images()
 	about := classify.Work{
 		Targets: []classify.Target{{Name: "answer", Classes: len(c.Classes), Weight: 1}},
 		Patches: images, Values: images * 3 * side * side, Batch: c.Batch, Seed: c.Train.Seed, About: "photographs",
-		Metrics: []string{"right"}, Logits: c.logits, Items: w.items,
-	}
-	if len(w.held) > 0 {
-		about.Judge = func(l *classify.Learner) (func(context.Context) (voxsaw.Validation, error), error) {
-			return w.judge(l, about)
-		}
+		Metrics: []string{"right"}, Logits: c.logits,
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
 		Task: photoTask(c.Task), Settings: &c, Training: c.Train, Undivided: smallerBatch,
@@ -200,10 +198,18 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			return params.Declare(g)
 		},
 		Compile: func(bench pretext.Workbench) (train.Learner[*classify.Batch], error) {
+			about.Items = func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+				return c.items(ctx, bench.Train, step, first, n, put)
+			}
+			if held := Spread(bench.Held, c.ValidatePhotos); len(held) > 0 {
+				about.Judge = func(l *classify.Learner) (func(context.Context) (voxsaw.Validation, error), error) {
+					return c.judge(l, about, held)
+				}
+			}
 			l, err := about.Learner(bench)
-			return noted{l, w.notes}, err
+			return noted{l, notes}, err
 		},
-	}, data.Samples(), o, train.Group{})
+	}, data, o, train.Group{})
 }
 
 // noted is a learner with something to say about its data.
@@ -214,14 +220,6 @@ type noted struct {
 
 // Notes implements [train.Learner].
 func (l noted) Notes() []string { return append(l.notes, l.Learner.Notes()...) }
-
-// work is a classification with what it learns from.
-type work struct {
-	Classification
-	data  Data
-	notes []string
-	held  []int
-}
 
 // logits adds the network to a graph of n photographs.
 func (c Classification) logits(g *nn.Graph, n int) []*nn.Node {
@@ -243,14 +241,15 @@ func (c Classification) logits(g *nn.Graph, n int) []*nn.Node {
 }
 
 // items makes those of a step, as [classify.Work] has it.
-func (w work) items(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+func (c Classification) items(ctx context.Context, photographs []sample.Sample, step, first, n int,
+	put func(string, []int) []float32) error {
 	for item := range n {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r := seed.Rand(w.Train.Seed, "photo", uint64(step), uint64(first+item))
-		photo := w.data.Train[r.IntN(len(w.data.Train))]
-		if err := w.cut(photo, r.IntN(len(w.Classes)), r, put); err != nil {
+		r := seed.Rand(c.Train.Seed, "photo", uint64(step), uint64(first+item))
+		photo := photographs[r.IntN(len(photographs))]
+		if err := c.cut(photo, r.IntN(len(c.Classes)), r, put); err != nil {
 			return err
 		}
 	}
@@ -259,33 +258,29 @@ func (w work) items(ctx context.Context, step, first, n int, put func(string, []
 
 // cut makes an item: which of the things happened to the photograph is given, but for labels, which
 // it has. Without a generator it is cut out of the middle.
-func (w work) cut(photo, class int, r *rand.Rand, put func(string, []int) []float32) error {
-	pixels, err := w.data.Photos.At(photo)
+func (c Classification) cut(photo sample.Sample, class int, r *rand.Rand, put func(string, []int) []float32) error {
+	if c.Task == Labels {
+		if class = labelOf(photo); class < 0 {
+			return fmt.Errorf("%s has no label: labels are learnt of photographs in "+
+				"folders that are called after their class", photo.Name())
+		}
+	}
+	pixels, err := sample.Load(photo)
 	if err != nil {
 		return err
 	}
-	name, truth := w.data.Photos.Name(photo), class
-	if w.Task == Labels {
-		if truth = w.data.Photos.Label(photo); truth < 0 {
-			return fmt.Errorf("%s has no label: labels are learnt of photographs in "+
-				"folders that are called after their class", name)
-		}
+	dst := put(photo.Name(), []int{class})
+	_, side := c.images()
+	v := view{of: pixels, height: side, width: side, gray: c.Input.grayed(r)}
+	v.top, v.left = corner(photo, c.extent(), c.extent(), r)
+	if c.Task == Position {
+		return c.cutPair(dst, v, class, r)
 	}
-	dst := put(name, []int{truth})
-	width, height := w.data.Photos.Size()
-	_, side := w.images()
-	v := view{photo: pixels, stride: 3 * width, height: side, width: side, gray: w.Input.grayed(r)}
-	origin := [2]int{(height - w.extent()) / 2, (width - w.extent()) / 2}
-	if r != nil {
-		origin = [2]int{r.IntN(height - w.extent() + 1), r.IntN(width - w.extent() + 1)}
+	v.mirrored = r != nil && c.Mirror && r.IntN(2) == 1
+	if err := c.Input.write(dst, v); err != nil {
+		return err
 	}
-	if w.Task == Position {
-		return w.cutPair(dst, v, origin, class, r)
-	}
-	v.top, v.left = origin[0], origin[1]
-	v.mirrored = r != nil && w.Mirror && r.IntN(2) == 1
-	w.Input.write(dst, v)
-	if w.Task == Rotation {
+	if c.Task == Rotation {
 		for channel := range 3 {
 			turn(dst[channel*side*side:(channel+1)*side*side], side, class)
 		}
@@ -305,7 +300,8 @@ func around(class int) int {
 }
 
 // cutPair writes the patch in the middle of a 3x3 grid, and that of one of the cells around it.
-func (c Classification) cutPair(dst []float32, v view, origin [2]int, class int, r *rand.Rand) error {
+func (c Classification) cutPair(dst []float32, v view, class int, r *rand.Rand) error {
+	top, left := v.top, v.left
 	cells := [2]int{middle, around(class)}
 	size := 3 * c.Patch * c.Patch
 	for k, cell := range cells {
@@ -315,8 +311,10 @@ func (c Classification) cutPair(dst []float32, v view, origin [2]int, class int,
 			jitter = [2]int{r.IntN(c.Cell - c.Patch + 1), r.IntN(c.Cell - c.Patch + 1)}
 			v.mirrored = c.Mirror && r.IntN(2) == 1
 		}
-		v.top, v.left = origin[0]+cell/3*c.Cell+jitter[0], origin[1]+cell%3*c.Cell+jitter[1]
-		c.Input.write(dst[k*size:(k+1)*size], v)
+		v.top, v.left = top+cell/3*c.Cell+jitter[0], left+cell%3*c.Cell+jitter[1]
+		if err := c.Input.write(dst[k*size:(k+1)*size], v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -335,8 +333,8 @@ func turn(square []float32, side, quarters int) {
 
 // judge compiles the validation: of every held-out photograph the middle, what happened to it going
 // round by its number. The score is the share of right answers.
-func (w work) judge(l *classify.Learner, about classify.Work) (func(context.Context) (voxsaw.Validation, error),
-	error) {
+func (c Classification) judge(l *classify.Learner, about classify.Work,
+	held []sample.Sample) (func(context.Context) (voxsaw.Validation, error), error) {
 	bench := l.Bench
 	g := nn.NewGraph(nn.Eval, bench.Device.Activations())
 	outputs, loss := about.Network(g, l.Pass)
@@ -344,21 +342,21 @@ func (w work) judge(l *classify.Learner, about classify.Work) (func(context.Cont
 	var err error
 	if l.Validation, err = nn.Compile(bench.Device, g, bench.Params, nn.Options{Outputs: outputs,
 		MemoryLimit: bench.Memory, Share: l.Training}); err != nil {
-		return nil, fmt.Errorf("preparing to validate on %s: %w", numbers.Count(w.Batch, "photograph"), err)
+		return nil, fmt.Errorf("preparing to validate on %s: %w", numbers.Count(c.Batch, "photograph"), err)
 	}
-	classes := len(w.Classes)
+	classes := len(c.Classes)
 	images, truth := make([]float32, l.Pass*about.Values), make([]float32, l.Pass)
 	logits := make([]float32, l.Pass*classes)
 	return func(ctx context.Context) (v voxsaw.Validation, err error) {
 		right, sum := 0, 0.0
-		for from := 0; from < len(w.held); from += l.Pass {
+		for from := 0; from < len(held); from += l.Pass {
 			if err := ctx.Err(); err != nil {
 				return v, err
 			}
-			part := w.held[from:min(from+l.Pass, len(w.held))]
+			part := held[from:min(from+l.Pass, len(held))]
 			// the last batch is filled up with photographs that do not count
 			for item := range l.Pass {
-				err := w.cut(part[min(item, len(part)-1)], (from+item)%classes, nil,
+				err := c.cut(part[min(item, len(part)-1)], (from+item)%classes, nil,
 					func(_ string, class []int) []float32 {
 						if truth[item] = float32(class[0]); item >= len(part) {
 							truth[item] = -1
@@ -383,8 +381,8 @@ func (w work) judge(l *classify.Learner, about classify.Work) (func(context.Cont
 			}
 			sum += mean * float64(len(part))
 		}
-		v.Score = float64(right) / float64(len(w.held))
-		v.Metrics = []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(w.held))}, {Name: "right", Value: v.Score}}
+		v.Score = float64(right) / float64(len(held))
+		v.Metrics = []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(held))}, {Name: "right", Value: v.Score}}
 		return v, nil
 	}, nil
 }

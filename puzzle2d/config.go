@@ -26,6 +26,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // The heads: how the features of the patches become costs of positions. Paper, Symmetric,
@@ -106,16 +107,19 @@ func DefaultConfig() Config {
 
 // Resolve completes the configuration with what follows from the photographs, and says what is
 // wrong with it.
-func (c Config) Resolve(data Data) (Config, error) {
-	var err error
-	if c.Input, err = c.Input.Of(data); err != nil {
+func (c Config) Resolve(of sample.Store) (Config, error) {
+	store, err := folder(of)
+	if err != nil {
+		return c, err
+	}
+	if c.Input, err = c.Input.Of(store); err != nil {
 		return c, err
 	}
 	byDefault := DefaultConfig().Grid
 	if err := jigsaw.Resolve(&c.Puzzle, c.Grid[:], byDefault[:], c.Grids); err != nil {
 		return c, err
 	}
-	if err := c.fits(data.Photos); err != nil {
+	if err := c.fits(store.Size()); err != nil {
 		return c, err
 	}
 	return c, c.Check()

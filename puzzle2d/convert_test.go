@@ -14,6 +14,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // pyTorch is a file of weights that PyTorch wrote: see testdata/photonet_weights.py.
@@ -76,7 +77,7 @@ func TestFeaturesOfPyTorchsWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.Extract(context.Background(), store, []int{0})
+		got, err := f.Extract(context.Background(), []sample.Sample{store.Photo(0)})
 		if err != nil {
 			t.Fatal(err)
 		}

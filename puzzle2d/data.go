@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,53 +13,51 @@ import (
 // smallerBatch is what is left where batches cannot be divided.
 const smallerBatch = "take a smaller batch"
 
-// Data is prepared photographs by their role: their numbers in the folder.
-type Data struct {
-	Photos   *photos.Store
-	Train    []int
-	Validate []int // held out; may be empty
+// folder is the prepared photographs that a store of samples has.
+func folder(of sample.Store) (*photos.Store, error) {
+	if store, ok := of.(*photos.Store); ok {
+		return store, nil
+	}
+	return nil, errors.New("there are no prepared photographs in the data: prepare them with voxsaw 2d prepare")
 }
 
-// Samples is the data by the photographs' names.
-func (d Data) Samples() sample.Data {
-	names := func(photographs []int) []string {
-		list := make([]string, len(photographs))
-		for i, n := range photographs {
-			list[i] = d.Photos.Name(n)
+// photographs are those of names.
+func photographs(of sample.Store, names []string) ([]photos.Photo, error) {
+	all, err := sample.Open(of, names)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]photos.Photo, len(all))
+	for i, s := range all {
+		var ok bool
+		if list[i], ok = s.(photos.Photo); !ok {
+			return nil, fmt.Errorf("%s is no prepared photograph: prepare it with voxsaw 2d prepare", s.Name())
 		}
-		return list
 	}
-	return sample.Data{Store: d.Photos, Train: names(d.Train), Validate: names(d.Validate)}
+	return list, nil
 }
 
-// numbered is the data of a folder of photographs by their numbers.
-func numbered(data sample.Data) Data {
-	store := data.Store.(*photos.Store)
-	numbers := func(names []string) []int {
-		list := make([]int, len(names))
-		for i, name := range names {
-			list[i], _ = store.Number(name)
-		}
-		return list
+// labelOf is the class of a photograph, or less than 0.
+func labelOf(photo sample.Sample) int {
+	if of, ok := photo.(interface{ Label() int }); ok {
+		return of.Label()
 	}
-	return Data{Photos: store, Train: numbers(data.Train), Validate: numbers(data.Validate)}
-}
-
-// numbersOf is the numbers of photographs, at least one, and where they lie.
-func numbersOf(photographs []sample.Sample) (store *photos.Store, numbers []int) {
-	for _, p := range photographs {
-		photo := p.(photos.Photo)
-		store, numbers = photo.Store(), append(numbers, photo.Number())
-	}
-	return store, numbers
+	return photos.Unlabelled
 }
 
 // labelled leaves out the photographs without a class, such as those of ImageNet's flat folder val
 // or of Caltech's clutter: there is nothing to learn of them, nor to compare an answer with. The
 // notes say how many, and what is not known without them.
-func (d Data) labelled() (_ Data, notes []string, err error) {
-	without := func(photographs []int) []int {
-		return slices.DeleteFunc(slices.Clone(photographs), func(n int) bool { return d.Photos.Label(n) < 0 })
+func labelled(d sample.Data) (_ sample.Data, notes []string, err error) {
+	store, err := folder(d.Store)
+	if err != nil {
+		return d, nil, err
+	}
+	without := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			n, known := store.Number(name)
+			return known && store.Label(n) < 0
+		})
 	}
 	train, validate := without(d.Train), without(d.Validate)
 	if len(train) == 0 {
@@ -96,17 +95,17 @@ func Spread[T any](photographs []T, n int) []T {
 
 // Split gives prepared photographs their roles: those to train on, and those held out for
 // validation, or else for testing.
-func Split(store *photos.Store) Data {
-	d := Data{Photos: store}
-	var tested []int
+func Split(store *photos.Store) sample.Data {
+	d := sample.Data{Store: store}
+	var tested []string
 	for n := range store.Len() {
-		switch store.Split(n) {
+		switch name := store.Name(n); store.Split(n) {
 		case photos.Train:
-			d.Train = append(d.Train, n)
+			d.Train = append(d.Train, name)
 		case photos.Val:
-			d.Validate = append(d.Validate, n)
+			d.Validate = append(d.Validate, name)
 		default:
-			tested = append(tested, n)
+			tested = append(tested, name)
 		}
 	}
 	if len(d.Validate) == 0 {

@@ -242,7 +242,7 @@ func (c *Detection) Run(ctx context.Context, dev voxsaw.Device, data Marked, o v
 		Idle:  idlePartial(c.InitPartial, c.Checkpoint),
 		Start: start(c.Checkpoint, c.InitPartial, c.Network), Declare: l.declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*regionsOfStep], error) { return l, l.compile(w) },
-	}, data.Samples(), o, train.Group{})
+	}, data.samples(), o, train.Group{})
 }
 
 // detectionLearner is a [Detection] as the training loop sees it.
@@ -346,15 +346,10 @@ func (l *detectionLearner) Batch(ctx context.Context, step int) (*regionsOfStep,
 
 // show writes a whole photograph as one of several.
 func (m Marked) show(dst []float32, image, photo int, in Input, flipped, gray bool) error {
-	pixels, err := m.Photos.At(photo)
-	if err != nil {
-		return err
-	}
 	width, height := m.Photos.Size()
 	size := 3 * height * width
-	in.write(dst[image*size:(image+1)*size], view{photo: pixels, stride: 3 * width, height: height, width: width,
+	return in.write(dst[image*size:(image+1)*size], view{of: m.Photos.Photo(photo), height: height, width: width,
 		mirrored: flipped, gray: gray})
-	return nil
 }
 
 // place writes a region as a row of a step.

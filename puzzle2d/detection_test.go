@@ -75,13 +75,12 @@ func TestRegionsOfAStep(t *testing.T) {
 			photo := slices.IndexFunc(data.Train, func(n int) bool { return store.Name(n) == name })
 			objects := data.objects(data.Train[photo])
 			w, h := store.Original(data.Train[photo])
-			pixels, err := store.At(data.Train[photo])
-			if err != nil {
-				t.Fatal(err)
-			}
 			size := 3 * width * height
 			plain := make([]float32, size)
-			c.Input.write(plain, view{photo: pixels, stride: 3 * width, height: height, width: width})
+			if err := c.Input.write(plain, view{of: store.Photo(data.Train[photo]), height: height,
+				width: width}); err != nil {
+				t.Fatal(err)
+			}
 			flipped := !slices.Equal(plain, b.photographs[image*size:(image+1)*size])
 			flips[flipped] = true
 			count := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Features turns whole photographs into features with a trained network, or with a random one. Its
@@ -132,31 +132,29 @@ func (f *Features) Note() string { return f.note }
 func (f *Features) Width() int { return f.width }
 
 // Extract computes the features of photographs, (photographs, Width), row after row.
-func (f *Features) Extract(ctx context.Context, store *photos.Store, numbers []int) ([]float32, error) {
-	width, height := store.Size()
-	if min(width, height) < f.side {
-		return nil,
-			fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less",
-				f.side, width, height)
+func (f *Features) Extract(ctx context.Context, photographs []sample.Sample) ([]float32, error) {
+	for _, photo := range photographs {
+		if size := photo.Size(); min(size[0], size[1]) < f.side {
+			return nil,
+				fmt.Errorf("%d pixels are looked at, %s has %dx%d: prepare photographs larger, or look at less",
+					f.side, photo.Name(), size[0], size[1])
+		}
 	}
 	size := 3 * f.side * f.side
 	images := make([]float32, f.batch*size)
-	features := make([]float32, len(numbers)*f.width)
+	features := make([]float32, len(photographs)*f.width)
 	rows := make([]float32, f.batch*f.width)
-	for from := 0; from < len(numbers); from += f.batch {
+	for from := 0; from < len(photographs); from += f.batch {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		part := numbers[from:min(from+f.batch, len(numbers))]
+		part := photographs[from:min(from+f.batch, len(photographs))]
 		for k, photo := range part {
-			pixels, err := store.At(photo)
-			if err != nil {
+			top, left := corner(photo, f.side, f.side, nil)
+			if err := f.input.write(images[k*size:(k+1)*size], view{of: photo, top: top, left: left,
+				height: f.side, width: f.side}); err != nil {
 				return nil, err
 			}
-			f.input.write(images[k*size:(k+1)*size], view{
-				photo: pixels, stride: 3 * width, top: (height - f.side) / 2, left: (width - f.side) / 2,
-				height: f.side, width: f.side,
-			})
 		}
 		if err := f.program.Set("images", images); err != nil {
 			return nil, err
@@ -168,7 +166,7 @@ func (f *Features) Extract(ctx context.Context, store *photos.Store, numbers []i
 			return nil, err
 		}
 		copy(features[from*f.width:], rows[:len(part)*f.width])
-		f.told(from+len(part), len(numbers))
+		f.told(from+len(part), len(photographs))
 	}
 	return features, nil
 }

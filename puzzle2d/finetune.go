@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // The tasks of Pascal VOC that a network is fine-tuned for.
@@ -88,7 +89,7 @@ func (s *FinetuneSettings) Start(from Source) {
 func (s *FinetuneSettings) resolve(data Marked) error {
 	if s.Input.PixelMean == [3]float64{} { // that of a checkpoint stays
 		var err error
-		if s.Input, err = s.Input.Of(data.Data); err != nil {
+		if s.Input, err = s.Input.Of(data.Photos); err != nil {
 			return err
 		}
 	}
@@ -129,8 +130,22 @@ func (s *FinetuneSettings) groups() []train.ParamGroup {
 
 // Marked is photographs with the objects that are marked on them, by their role.
 type Marked struct {
-	Data
-	Test []int // to score the network on at the end
+	Photos   *photos.Store
+	Train    []int // their numbers in the folder
+	Validate []int // held out; may be empty
+	Test     []int // to score the network on at the end
+}
+
+// samples is what is trained and validated on.
+func (m Marked) samples() sample.Data {
+	names := func(numbers []int) []string {
+		list := make([]string, len(numbers))
+		for i, n := range numbers {
+			list[i] = m.Photos.Name(n)
+		}
+		return list
+	}
+	return sample.Data{Store: m.Photos, Train: names(m.Train), Validate: names(m.Validate)}
 }
 
 // What is trained on.
@@ -146,7 +161,7 @@ func SplitMarked(store *photos.Store, on string) (Marked, error) {
 	for n := range store.Len() {
 		sides[store.Split(n)] = append(sides[store.Split(n)], n)
 	}
-	m := Marked{Data: Data{Photos: store, Train: sides[photos.Train]}, Test: sides[photos.Test]}
+	m := Marked{Photos: store, Train: sides[photos.Train], Test: sides[photos.Test]}
 	switch {
 	case store.Layout() != photos.LayoutVOC:
 		return m,

@@ -167,7 +167,7 @@ func TestFinetuneStartsFromPuzzles(t *testing.T) {
 	dev := open(t)
 	p := small()
 	p.Input.Gray, p.Input.Mean, p.Train.Steps = 0.5, MeanPatch, 2
-	p, err := p.Resolve(Split(store))
+	p, err := p.Resolve(store)
 	if err != nil {
 		t.Fatal(err)
 	}

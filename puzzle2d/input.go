@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // What is subtracted from the pixels.
@@ -40,6 +43,9 @@ type Input struct {
 // which asks for first weights that begin so many times smaller.
 const pixelScale = 0.226 * 255
 
+// plain leaves the pixels as they are.
+var plain = Input{Mean: MeanDataset, Divisor: 1}
+
 func (in Input) check() error {
 	if in.Mean != MeanDataset && in.Mean != MeanPatch && in.Mean != MeanPatchStd {
 		return fmt.Errorf("mean %q: want %s, %s or %s", in.Mean, MeanDataset, MeanPatch, MeanPatchStd)
@@ -62,18 +68,17 @@ func (in Input) check() error {
 }
 
 // Of takes the mean of the colours from the photographs, and says what is wrong with the settings.
-func (in Input) Of(data Data) (Input, error) {
-	if len(data.Train) == 0 {
+func (in Input) Of(store *photos.Store) (Input, error) {
+	if len(Split(store).Train) == 0 {
 		return in, errors.New("there are no photographs to train on")
 	}
-	in.PixelMean = data.Photos.Mean()
+	in.PixelMean = store.Mean()
 	return in, in.check()
 }
 
 // A view is a rectangle of a photograph on its way to a network.
 type view struct {
-	photo         []byte // RGB, row after row
-	stride        int    // bytes of a row
+	of            sample.Sample
 	top, left     int
 	height, width int
 	mirrored      bool // left and right change places
@@ -81,27 +86,26 @@ type view struct {
 }
 
 // write writes the view as numbers: (3, height, width).
-func (in Input) write(dst []float32, v view) {
+func (in Input) write(dst []float32, v view) error {
+	if err := v.of.Crop(dst, [3]int{v.left, v.top, 0}, [3]int{v.width, v.height, 1}); err != nil {
+		return err
+	}
 	n := v.height * v.width
-	for y := range v.height {
-		row := v.photo[(v.top+y)*v.stride+3*v.left:][:3*v.width]
-		for x := range v.width {
-			from := 3 * x
-			if v.mirrored {
-				from = 3 * (v.width - 1 - x)
-			}
-			r, g, b := float32(row[from]), float32(row[from+1]), float32(row[from+2])
-			if v.gray {
-				r = 0.299*r + 0.587*g + 0.114*b // ITU-R BT.601, as PIL's mode L
-				g, b = r, r
-			}
-			at := y*v.width + x
-			dst[at], dst[n+at], dst[2*n+at] = r, g, b
+	if v.mirrored {
+		for row := range slices.Chunk(dst, v.width) {
+			slices.Reverse(row)
+		}
+	}
+	if v.gray {
+		for i, r := range dst[:n] {
+			gray := 0.299*r + 0.587*dst[n+i] + 0.114*dst[2*n+i] // ITU-R BT.601, as PIL's mode L
+			dst[i], dst[n+i], dst[2*n+i] = gray, gray, gray
 		}
 	}
 	for c := range 3 {
 		in.normalise(dst[c*n:(c+1)*n], float32(in.PixelMean[c]))
 	}
+	return nil
 }
 
 // normalise subtracts the mean of a colour and divides.

@@ -11,8 +11,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/tiles"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -54,16 +56,21 @@ func (e *teller) Close() {
 	e.params.Close()
 }
 
-// of is the work of telling photographs of a store, those of no class apart where classes are told.
-func (e *teller) of(data Data) (w work, err error) {
-	if e.Task == Labels {
-		if known := data.Photos.Classes(); !slices.Equal(known, e.Classes) {
-			return w, fmt.Errorf("%s tells %d classes apart, and the photographs are of %d others", e.path,
-				len(e.Classes), len(known))
-		}
-		data, _, err = data.labelled()
+// choose leaves out the photographs of no class where classes are told.
+func (e *teller) choose(of []sample.Sample) ([]sample.Sample, error) {
+	if e.Task != Labels {
+		return of, nil
 	}
-	return work{Classification: e.Classification, data: data}, err
+	if photo, ok := of[0].(photos.Photo); ok && !slices.Equal(photo.Store().Classes(), e.Classes) {
+		return nil, fmt.Errorf("%s tells %d classes apart, and the photographs are of %d others", e.path,
+			len(e.Classes), len(photo.Store().Classes()))
+	}
+	with := slices.DeleteFunc(slices.Clone(of), func(s sample.Sample) bool { return labelOf(s) < 0 })
+	if len(with) == 0 {
+		return nil, fmt.Errorf("none of the %s has a class: each class is a folder of its own",
+			numbers.Count(len(of), "photograph"))
+	}
+	return with, nil
 }
 
 // answer is what the network takes an item for.
@@ -81,19 +88,18 @@ func (e *teller) answer(images []float32) (int, error) {
 
 // Evaluate tells photographs as the validation does: what happened to one goes round by its place.
 func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
-	store, numbers := numbersOf(photographs)
-	w, err := e.of(Data{Photos: store, Train: numbers})
+	photographs, err := e.choose(photographs)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
 	images, side := e.images()
 	values, right := make([]float32, images*3*side*side), 0
-	for k, photo := range w.data.Train {
+	for k, photo := range photographs {
 		if err := ctx.Err(); err != nil {
 			return pretext.Evaluation{}, err
 		}
 		truth := 0
-		err := w.cut(photo, k%len(e.Classes), nil, func(_ string, class []int) []float32 {
+		err := e.cut(photo, k%len(e.Classes), nil, func(_ string, class []int) []float32 {
 			truth = class[0]
 			return values
 		})
@@ -108,7 +114,7 @@ func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pre
 			right++
 		}
 	}
-	n := len(w.data.Train)
+	n := len(photographs)
 	share, chance := float64(right)/float64(n), 1/float64(len(e.Classes))
 	return pretext.Evaluation{
 		Cases: n, Items: n, Measures: []pretext.Measure{{Key: "right", Title: "told right"}},
@@ -121,16 +127,24 @@ func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pre
 // positions, its patches around that in the middle; of labels, up to eight of the photographs that
 // are held out, spread evenly. What is told wrong has a red frame.
 func (e *teller) Picture(of sample.Sample) (pretext.Picture, error) {
-	store, numbers := numbersOf([]sample.Sample{of})
-	data := Data{Photos: store, Validate: numbers}
-	if e.Task == Labels {
-		data = Split(store)
+	photographs := []sample.Sample{of}
+	if photo, ok := of.(photos.Photo); ok && e.Task == Labels {
+		data, _, err := labelled(Split(photo.Store()))
+		if err != nil {
+			return pretext.Picture{}, err
+		}
+		if len(data.Validate) == 0 {
+			data.Validate = data.Train
+		}
+		if photographs, err = sample.Open(data.Store, data.Validate); err != nil {
+			return pretext.Picture{}, err
+		}
 	}
-	w, err := e.of(data)
+	photographs, err := e.choose(photographs)
 	if err != nil {
 		return pretext.Picture{}, err
 	}
-	image, caption, err := drawClasses(w, e.answer)
+	image, caption, err := drawClasses(e.Classification, photographs, e.answer)
 	return pretext.Picture{Image: image, Caption: caption}, err
 }
 
@@ -139,49 +153,45 @@ func photoTask(task string) string { return checkpoint.OnPhotographs + task }
 
 // drawClasses draws items of a classification, and which of them answer, which is given what the
 // network looks at, tells right.
-func drawClasses(w work, answer func(images []float32) (int, error)) (image.Image, string, error) {
-	photographs := slices.Concat(w.data.Validate, w.data.Train)
-	items, columns := len(w.Classes), classify.Columns
-	switch w.Task {
+func drawClasses(c Classification, photographs []sample.Sample,
+	answer func(images []float32) (int, error)) (image.Image, string, error) {
+	items, columns := len(c.Classes), classify.Columns
+	switch c.Task {
 	case Labels:
-		if len(w.data.Validate) > 0 {
-			photographs = w.data.Validate
-		}
 		photographs = Spread(photographs, classify.Columns)
 		items = len(photographs)
 	case Position:
 		columns = 3
 	}
-	// the same pixels, as they are
-	plain := w
-	plain.Input = Input{Mean: MeanDataset}
-	images, side := w.images()
+	asTheyAre := c
+	asTheyAre.Input = plain
+	images, side := c.images()
 	values, pixels := make([]float32, images*3*side*side), make([]float32, images*3*side*side)
 
 	page, place := tiles.Sheet(items+images-1, columns)
 	right := 0
 	for k := range items {
 		photo, class, at := photographs[0], k, place(k)
-		switch w.Task {
+		switch c.Task {
 		case Labels:
-			photo, class = photographs[k], w.data.Photos.Label(photographs[k])
+			photo, class = photographs[k], labelOf(photographs[k])
 		case Position:
 			at = place(around(k))
 		}
 		into := func(dst []float32) func(string, []int) []float32 {
 			return func(string, []int) []float32 { return dst }
 		}
-		if err := w.cut(photo, class, nil, into(values)); err != nil {
+		if err := c.cut(photo, class, nil, into(values)); err != nil {
 			return nil, "", err
 		}
-		if err := plain.cut(photo, class, nil, into(pixels)); err != nil {
+		if err := asTheyAre.cut(photo, class, nil, into(pixels)); err != nil {
 			return nil, "", err
 		}
 		told, err := answer(values)
 		if err != nil {
 			return nil, "", err
 		}
-		if w.Task == Position {
+		if c.Task == Position {
 			page.Tile(place(middle), square(pixels, side))
 		}
 		page.Tile(at, square(pixels[(images-1)*3*side*side:], side))
@@ -191,8 +201,8 @@ func drawClasses(w work, answer func(images []float32) (int, error)) (image.Imag
 			page.Frame(at, 3, tiles.Wrong)
 		}
 	}
-	name := w.data.Photos.Name(photographs[0])
-	switch w.Task {
+	name := photographs[0].Name()
+	switch c.Task {
 	case Rotation:
 		return page.RGBA, fmt.Sprintf("%s, turned by 0, 90, 180 and 270 degrees: %d are told right. "+
 			"A red frame marks the others.",
@@ -208,12 +218,11 @@ func drawClasses(w work, answer func(images []float32) (int, error)) (image.Imag
 		items, right), nil
 }
 
-// square is pixels (3, side, side), divided by pixelScale, as an image.
+// square is pixels (3, side, side), as they are, as an image.
 func square(pixels []float32, side int) image.Image {
 	m, n := image.NewRGBA(image.Rect(0, 0, side, side)), side*side
-	level := func(v float32) uint8 { return uint8(v*pixelScale + 0.5) }
 	for i := range n {
-		m.SetRGBA(i%side, i/side, color.RGBA{level(pixels[i]), level(pixels[n+i]), level(pixels[2*n+i]), 255})
+		m.SetRGBA(i%side, i/side, color.RGBA{uint8(pixels[i]), uint8(pixels[n+i]), uint8(pixels[2*n+i]), 255})
 	}
 	return m
 }

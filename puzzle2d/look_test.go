@@ -28,7 +28,7 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 				data.Validate = append(data.Validate[:k], first)
 			}
 		}
-		c, err := c.Resolve(data)
+		c, err := c.Resolve(store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,26 +40,26 @@ func TestLookShowsWhatValidationCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture, caption := look(t, dev, out, store.Photo(data.Validate[0]))
+		picture, caption := look(t, dev, out, photoOf(t, store, data.Validate[0]))
 		items := len(data.Validate)
 		if want := int(summary.Validation.Score*float64(items) + 0.5); framed(picture) != items-want {
 			t.Errorf("%s: %d tiles have a red frame, and %d of %d answers are wrong: %s", task, framed(picture),
 				items-want, items, caption)
 		}
-		if task != Labels && !strings.Contains(caption, store.Name(data.Validate[0])) {
+		if task != Labels && !strings.Contains(caption, data.Validate[0]) {
 			t.Errorf("%s: the caption names another photograph: %s", task, caption)
 		}
 		if task == Rotation {
-			checkTurned(t, picture, store.Name(data.Validate[0]))
+			checkTurned(t, picture, data.Validate[0])
 		}
 		_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(out, "last.safetensors"),
 			pretext.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var held []sample.Sample
-		for _, n := range data.Validate {
-			held = append(held, store.Photo(n))
+		held, err := sample.Open(store, data.Validate)
+		if err != nil {
+			t.Fatal(err)
 		}
 		told, err := e.Evaluate(t.Context(), held)
 		e.Close()
@@ -84,6 +84,16 @@ func look(t *testing.T, dev voxsaw.Device, run string, of sample.Sample) (image.
 		t.Fatal(err)
 	}
 	return p.Image, p.Caption
+}
+
+// photoOf is the photograph of a name.
+func photoOf(t *testing.T, store sample.Store, name string) sample.Sample {
+	t.Helper()
+	s, err := store.Sample(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // framed counts the tiles of a sheet with a red frame.
@@ -129,7 +139,7 @@ func TestLookShowsPuzzles(t *testing.T) {
 	data := Split(store)
 	c := small()
 	c.Train.Steps, c.Train.ValidateEvery = 2, 2
-	c, err := c.Resolve(data)
+	c, err := c.Resolve(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +147,9 @@ func TestLookShowsPuzzles(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: out}); err != nil {
 		t.Fatal(err)
 	}
-	picture, caption := look(t, dev, out, store.Photo(data.Validate[0]))
+	picture, caption := look(t, dev, out, photoOf(t, store, data.Validate[0]))
 	if picture.Bounds().Dx() < 2*64*3 || !strings.Contains(caption, "of 9 patches") ||
-		!strings.Contains(caption, store.Name(data.Validate[0])) {
+		!strings.Contains(caption, data.Validate[0]) {
 		t.Errorf("%v, %q", picture.Bounds(), caption)
 	}
 	if _, _, _, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(out, "best.safetensors.none"),

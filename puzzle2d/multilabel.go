@@ -105,7 +105,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 		Compile: func(w pretext.Workbench) (train.Learner[*marks], error) {
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
-	}, data.Samples(), o, train.Group{})
+	}, data.samples(), o, train.Group{})
 }
 
 // marks is the photographs of a step.
@@ -168,16 +168,11 @@ func (c *Multilabel) places(views, width, height int) []place {
 
 // cut writes a view of a photograph as item of a batch.
 func (c *Multilabel) cut(b *marks, item int, data Marked, photo int, at place, gray bool) error {
-	pixels, err := data.Photos.At(photo)
-	if err != nil {
+	size := 3 * c.Crop * c.Crop
+	if err := c.Input.write(b.images[item*size:(item+1)*size], view{of: data.Photos.Photo(photo), top: at.top,
+		left: at.left, height: c.Crop, width: c.Crop, mirrored: at.mirrored, gray: gray}); err != nil {
 		return err
 	}
-	width, _ := data.Photos.Size()
-	size := 3 * c.Crop * c.Crop
-	c.Input.write(b.images[item*size:(item+1)*size], view{
-		photo: pixels, stride: 3 * width, top: at.top, left: at.left, height: c.Crop, width: c.Crop,
-		mirrored: at.mirrored, gray: gray,
-	})
 	b.names[item] = data.Photos.Name(photo)
 	for class, truth := range data.truths(photo) {
 		b.truth[item*len(c.Classes)+class] = map[voc.Truth]float32{voc.Present: 1, voc.Absent: 0,

@@ -3,11 +3,12 @@ package puzzle2d
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A Player solves puzzles of photographs with trained weights: the middle of each, patches in the
@@ -72,8 +73,8 @@ type Evaluation struct {
 
 // Evaluate plays Config.ValidateShuffles puzzles of each photograph, always the same ones for the
 // same seed, number of photographs and order of them.
-func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []int) (Evaluation, error) {
-	h, err := p.held(store, numbers)
+func (p *Player) Evaluate(ctx context.Context, photographs []sample.Sample) (Evaluation, error) {
+	h, err := p.held(photographs)
 	if err != nil {
 		return Evaluation{}, err
 	}
@@ -89,8 +90,8 @@ func (p *Player) Evaluate(ctx context.Context, store *photos.Store, numbers []in
 }
 
 // fits says whether a grid fits into the photographs.
-func (c Config) fits(store *photos.Store) error {
-	if width, height := store.Size(); width < c.Grid[1]*c.Cell || height < c.Grid[0]*c.Cell {
+func (c Config) fits(width, height int) error {
+	if width < c.Grid[1]*c.Cell || height < c.Grid[0]*c.Cell {
 		return fmt.Errorf("a grid of %v cells of %d takes %dx%d pixels, the photographs have %dx%d (width x height): "+
 			"prepare them larger, or make the cells smaller",
 			c.grid(), c.Cell, c.Grid[1]*c.Cell, c.Grid[0]*c.Cell, width, height)
@@ -99,11 +100,13 @@ func (c Config) fits(store *photos.Store) error {
 }
 
 // held are photographs that the network can play on.
-func (p *Player) held(store *photos.Store, numbers []int) (held, error) {
-	if err := p.config.fits(store); err != nil {
-		return held{}, err
+func (p *Player) held(photographs []sample.Sample) (held, error) {
+	for _, photo := range photographs {
+		if err := p.config.fits(photo.Size()[0], photo.Size()[1]); err != nil {
+			return held{}, err
+		}
 	}
-	return held{cutter{p.config, store}, numbers}, nil
+	return held{cutter{p.config}, photographs}, nil
 }
 
 // A Play is what happened to one puzzle.
@@ -126,8 +129,8 @@ func (p Play) Misplaced(round int) int { return p.play().Misplaced(round) }
 
 // Play plays the first puzzle that the seed makes of a photograph, of several grids on the finest,
 // and keeps every arrangement until the iteration ends.
-func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
-	h, err := p.held(store, []int{photo})
+func (p *Player) Play(photo sample.Sample) (Play, error) {
+	h, err := p.held([]sample.Sample{photo})
 	if err != nil {
 		return Play{}, err
 	}
@@ -141,21 +144,17 @@ func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 }
 
 // pixels are those of the patches of a photograph, from the middle of their cells.
-func (c cutter) pixels(photo int) ([]byte, error) {
-	from, err := c.photos.At(photo)
-	if err != nil {
-		return nil, err
-	}
-	width, height := c.photos.Size()
-	layout, row := c.config.layout(), 3*c.config.Patch
-	var pixels []byte
-	var at [2]int
-	for p := range layout.Grid.Cells() {
-		layout.Corner(at[:], p, nil)
-		top, left := (height-layout.Crop[0])/2+at[0], (width-layout.Crop[1])/2+at[1]
-		for y := range c.config.Patch {
-			pixels = append(pixels, from[((top+y)*width+left)*3:][:row]...)
+func (c cutter) pixels(photo sample.Sample) ([]byte, error) {
+	grid, side := c.config.grid(), c.config.Patch
+	n := side * side
+	c.config.Input = plain
+	values := make([]float32, grid.Cells()*3*n)
+	_, err := c.cut(values, photo, grid, nil)
+	pixels := make([]byte, 0, len(values))
+	for patch := range slices.Chunk(values, 3*n) {
+		for i := range n {
+			pixels = append(pixels, uint8(patch[i]), uint8(patch[n+i]), uint8(patch[2*n+i]))
 		}
 	}
-	return pixels, nil
+	return pixels, err
 }

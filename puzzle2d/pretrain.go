@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // kind is what checkpoints of puzzles of photographs are called.
@@ -22,9 +23,9 @@ const kind = checkpoint.OnPhotographs + name
 // [voxsaw.InterruptedError]; the same call with [voxsaw.ModeResume] goes on from there. A loss or
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
-func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o voxsaw.RunOptions) (voxsaw.Summary,
+func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data sample.Data, o voxsaw.RunOptions) (voxsaw.Summary,
 	error) {
-	c, err := c.Resolve(data)
+	c, err := c.Resolve(data.Store)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -45,13 +46,13 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 			if err != nil {
 				return nil, err
 			}
-			cut := cutter{c, data.Photos}
-			l := learner{Sampler: cut.sampler(game, data.Train, first, n)}
+			cut := cutter{c}
+			l := learner{Sampler: cut.sampler(game, w.Train, first, n)}
 			l.Learner, err = jigsaw.NewLearner(w.Workbench, game, network,
-				held{cut, Spread(data.Validate, c.ValidatePhotos)})
+				held{cut, Spread(w.Held, c.ValidatePhotos)})
 			return l, err
 		},
-	}, data.Samples(), o, train.Group{})
+	}, data, o, train.Group{})
 }
 
 // undivided says what to choose where a ResNet's batches would have to be divided.

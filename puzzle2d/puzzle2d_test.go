@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
 	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // prepare prepares made-up photographs of two classes, a quarter of them held out.
@@ -86,7 +87,7 @@ func TestPretrainLearns(t *testing.T) {
 	} {
 		c := small()
 		variant(&c)
-		c, err := c.Resolve(data)
+		c, err := c.Resolve(data.Store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,11 @@ func TestPretrainLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := p.Evaluate(context.Background(), store, data.Validate)
+		held, err := sample.Open(store, data.Validate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.Evaluate(context.Background(), held)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,28 +123,30 @@ func TestPretrainLearns(t *testing.T) {
 		if len(e.Grids) != len(c.Grids) {
 			t.Errorf("%d evaluations of %d grids", len(e.Grids), len(c.Grids))
 		}
-		play, err := p.Play(store, data.Validate[0])
+		play, err := p.Play(held[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkPlay(t, store, data.Validate[0], play)
+		checkPlay(t, held[0], play)
 		p.Close()
 	}
 }
 
 // checkPlay holds what is drawn of a puzzle against the photograph.
-func checkPlay(t *testing.T, store *photos.Store, photo int, p Play) {
+func checkPlay(t *testing.T, photo sample.Sample, p Play) {
 	t.Helper()
-	pixels, err := store.At(photo)
-	if err != nil {
+	pixels := make([]float32, 3*60*60)
+	if err := photo.Crop(pixels, [3]int{}, [3]int{60, 60, 1}); err != nil {
 		t.Fatal(err)
 	}
 	cell := 60 / p.Grid[1]
 	margin := (cell - p.Patch) / 2
 	for n := range p.Grid[0] * p.Grid[1] {
 		top, left := n/p.Grid[1]*cell+margin, n%p.Grid[1]*cell+margin
-		if want, got := pixels[3*(60*top+left):][:3], p.Patches[n*p.Patch*p.Patch*3:][:3]; !slices.Equal(want, got) {
-			t.Errorf("patch %d begins with %v, the photograph has %v", n, got, want)
+		for colour, got := range p.Patches[n*p.Patch*p.Patch*3:][:3] {
+			if want := pixels[colour*60*60+60*top+left]; float32(got) != want {
+				t.Errorf("patch %d begins with colour %d of %v, the photograph has %v", n, colour, got, want)
+			}
 		}
 	}
 	for _, a := range p.Arrangements {
@@ -189,7 +196,7 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	run := func(accumulate int) (folder string, flops float64) {
 		c := c
 		c.Train.Accumulate = accumulate
-		c, err := c.Resolve(data)
+		c, err := c.Resolve(data.Store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +218,7 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	}
 	resnet := small()
 	resnet.Train.Accumulate = 2
-	resnet, err := resnet.Resolve(data)
+	resnet, err := resnet.Resolve(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +273,7 @@ func TestResume(t *testing.T) {
 	data := Split(store)
 	c := small()
 	c.Mirror, c.Input.Gray, c.Train.Steps, c.Train.ValidateEvery = true, 0.5, 12, 6
-	c, err := c.Resolve(data)
+	c, err := c.Resolve(data.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +318,7 @@ func TestClassificationsLearn(t *testing.T) {
 		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 48, 20, 16, 8, false
 		c.Train = small().Train
 		c.Train.Steps, c.Train.ValidateEvery = 60, 60
-		c, err := c.Resolve(data)
+		c, err := c.Resolve(data.Store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +352,7 @@ func TestClassificationsLearn(t *testing.T) {
 // there.
 func TestFeaturesOfEachPhotograph(t *testing.T) {
 	store, dev := prepare(t, 8, 60, 60), open(t)
-	in, err := DefaultConfig().Input.Of(Split(store))
+	in, err := DefaultConfig().Input.Of(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,11 +362,15 @@ func TestFeaturesOfEachPhotograph(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := f.Extract(context.Background(), store, []int{0, 1, 2, 3, 4, 5, 6, 7})
+		shown, err := sample.Open(store, slices.Concat(Split(store).Train, Split(store).Validate))
 		if err != nil {
 			t.Fatal(err)
 		}
-		some, err := f.Extract(context.Background(), store, []int{6, 1})
+		all, err := f.Extract(context.Background(), shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := f.Extract(context.Background(), []sample.Sample{shown[6], shown[1]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -453,7 +464,7 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		c := small()
 		change(&c)
-		if _, err := c.Resolve(data); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resolve(data.Store); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

@@ -6,14 +6,11 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A cutter cuts puzzles out of photographs.
-type cutter struct {
-	config Config
-	photos *photos.Store
-}
+type cutter struct{ config Config }
 
 // size is the number of values of a patch.
 func (c cutter) size() int { return 3 * c.config.Patch * c.config.Patch }
@@ -21,33 +18,41 @@ func (c cutter) size() int { return 3 * c.config.Patch * c.config.Patch }
 // cut writes the patches of a photograph, cut by a grid, in their natural order, (cells, 3, Patch,
 // Patch): anywhere in their cells, mirrored by chance, from a crop that lies anywhere on the
 // photograph; without a generator in the middle, and as they are. It returns the photograph's name.
-func (c cutter) cut(dst []float32, photo int, grid puzzle.Grid, r *rand.Rand) (string, error) {
-	name := c.photos.Name(photo)
-	pixels, err := c.photos.At(photo)
+func (c cutter) cut(dst []float32, photo sample.Sample, grid puzzle.Grid, r *rand.Rand) (string, error) {
+	name := photo.Name()
+	pixels, err := sample.Load(photo)
 	if err != nil {
 		return name, fmt.Errorf("cutting a puzzle: %w", err)
 	}
-	width, height := c.photos.Size()
 	layout := c.config.layout()
 	layout.Grid = grid
-	origin := [2]int{(height - layout.Crop[0]) / 2, (width - layout.Crop[1]) / 2}
-	if r != nil {
-		origin = [2]int{r.IntN(height - layout.Crop[0] + 1), r.IntN(width - layout.Crop[1] + 1)}
-	}
-	v := view{photo: pixels, stride: 3 * width, height: c.config.Patch, width: c.config.Patch,
-		gray: c.config.Input.grayed(r)}
+	top, left := corner(photo, layout.Crop[0], layout.Crop[1], r)
+	v := view{of: pixels, height: c.config.Patch, width: c.config.Patch, gray: c.config.Input.grayed(r)}
 	var at [2]int
 	for p := range grid.Cells() {
 		layout.Corner(at[:], p, r)
-		v.top, v.left = origin[0]+at[0], origin[1]+at[1]
+		v.top, v.left = top+at[0], left+at[1]
 		v.mirrored = r != nil && c.config.Mirror && r.IntN(2) == 1
-		c.config.Input.write(dst[p*c.size():(p+1)*c.size()], v)
+		if err := c.config.Input.write(dst[p*c.size():(p+1)*c.size()], v); err != nil {
+			return name, fmt.Errorf("cutting a puzzle: %w", err)
+		}
 	}
 	return name, nil
 }
 
+// corner draws where a crop lies on a photograph; without a generator it is the middle.
+func corner(photo sample.Sample, height, width int, r *rand.Rand) (top, left int) {
+	size := photo.Size()
+	down, right := size[1]-height, size[0]-width
+	if r == nil {
+		return down / 2, right / 2
+	}
+	top = r.IntN(down + 1)
+	return top, r.IntN(right + 1)
+}
+
 // sampler makes batches of puzzles of photographs, so many of them from the first on.
-func (c cutter) sampler(game jigsaw.Config, train []int, first, n int) jigsaw.Sampler {
+func (c cutter) sampler(game jigsaw.Config, train []sample.Sample, first, n int) jigsaw.Sampler {
 	return jigsaw.Sampler{
 		Config: game, Share: c.config.Share, Elements: c.size(), First: first, N: n,
 		Cut: func(dst []float32, grid puzzle.Grid, r *rand.Rand) (string, error) {
@@ -60,7 +65,7 @@ func (c cutter) sampler(game jigsaw.Config, train []int, first, n int) jigsaw.Sa
 // [jigsaw.Held].
 type held struct {
 	cutter
-	photos []int
+	photos []sample.Sample
 }
 
 func (h held) Len() int { return len(h.photos) }

@@ -84,11 +84,12 @@ func TestPatchesAreMirroredOneByOne(t *testing.T) {
 	store := prepare(t, 12, 60, 60)
 	c := small()
 	c.Mirror, c.Cell, c.Patch, c.Input.PixelMean = true, 20, 16, [3]float64{}
-	cut := cutter{c, store}
+	cut := cutter{c}
 	dst := make([]float32, 9*cut.size())
 	mirrored, both := 0, 0
 	for k := range 100 {
-		if _, err := cut.cut(dst, k%store.Len(), c.grid(), rand.New(rand.NewPCG(uint64(k), 1))); err != nil {
+		r := rand.New(rand.NewPCG(uint64(k), 1))
+		if _, err := cut.cut(dst, store.Photo(k%store.Len()), c.grid(), r); err != nil {
 			t.Fatal(err)
 		}
 		ways := [2]bool{}
@@ -117,14 +118,34 @@ func TestPatchesAreMirroredOneByOne(t *testing.T) {
 	}
 }
 
+// pixels are a made-up photograph: RGB, row after row.
+type pixels struct {
+	rgb   []byte
+	width int
+}
+
+func (pixels) Name() string                             { return "made up" }
+func (p pixels) Size() [3]int                           { return [3]int{p.width, len(p.rgb) / 3 / p.width, 1} }
+func (pixels) Channels() int                            { return 3 }
+func (pixels) Range(int) [2]float32                     { return [2]float32{0, 255} }
+func (pixels) AirFraction(_, _ [3]int) (float64, error) { return 0, nil }
+func (p pixels) Crop(dst []float32, o, size [3]int) error {
+	for i := range dst {
+		colour, y, x := i/(size[0]*size[1]), i/size[0]%size[1], i%size[0]
+		dst[i] = float32(p.rgb[3*((o[1]+y)*p.width+o[0]+x)+colour])
+	}
+	return nil
+}
+
 func TestViewIsWhatLiesThere(t *testing.T) {
 	const width, height = 20, 15
-	photo := coded(width, height)
 	in := Input{Mean: MeanDataset, PixelMean: [3]float64{1, 2, 3}}
-	v := view{photo: photo, stride: 3 * width, top: 4, left: 7, height: 5, width: 6}
+	v := view{of: pixels{coded(width, height), width}, top: 4, left: 7, height: 5, width: 6}
 	for _, v.mirrored = range []bool{false, true} {
 		dst := make([]float32, 3*5*6)
-		in.write(dst, v)
+		if err := in.write(dst, v); err != nil {
+			t.Fatal(err)
+		}
 		for y := range 5 {
 			for x := range 6 {
 				column := 7 + x
@@ -147,7 +168,9 @@ func TestPixelDivisor(t *testing.T) {
 	for divisor, want := range map[float64]float64{0: 120 / (0.226 * 255), 1: 120, 60: 2} {
 		dst := make([]float32, 3)
 		in := Input{Mean: MeanDataset, PixelMean: [3]float64{80, 80, 80}, Divisor: divisor}
-		in.write(dst, view{photo: []byte{200, 200, 200}, stride: 3, height: 1, width: 1})
+		if err := in.write(dst, view{of: pixels{[]byte{200, 200, 200}, 1}, height: 1, width: 1}); err != nil {
+			t.Fatal(err)
+		}
 		if err := in.check(); err != nil || math.Abs(float64(dst[0])-want) > 1e-5 {
 			t.Errorf("divisor %v: %v, want %v; %v", divisor, dst[0], want, err)
 		}
@@ -161,12 +184,14 @@ func TestPixelDivisor(t *testing.T) {
 }
 
 func TestMeansOfPatches(t *testing.T) {
-	v := view{photo: coded(20, 15), stride: 60, height: 15, width: 20}
+	v := view{of: pixels{coded(20, 15), 20}, height: 15, width: 20}
 	for mean, deviation := range map[string]float64{
 		MeanPatch: math.Sqrt((20*20 - 1) / 12.0 / (pixelScale * pixelScale)), MeanPatchStd: 1,
 	} {
 		dst := make([]float32, 3*300)
-		Input{Mean: mean, PixelMean: [3]float64{9, 9, 9}}.write(dst, v)
+		if err := (Input{Mean: mean, PixelMean: [3]float64{9, 9, 9}}).write(dst, v); err != nil {
+			t.Fatal(err)
+		}
 		var sum, squares float64
 		for _, x := range dst[:300] { // red: 0 to 19, whose variance is (20^2 - 1) / 12
 			sum, squares = sum+float64(x), squares+float64(x)*float64(x)
@@ -186,7 +211,10 @@ func TestMeansOfPatches(t *testing.T) {
 // Gray is what Pillow's convert("L") gives, to rounding: (299 R + 587 G + 114 B) / 1000.
 func TestGray(t *testing.T) {
 	dst := make([]float32, 3)
-	Input{Mean: MeanDataset}.write(dst, view{photo: []byte{200, 100, 50}, stride: 3, height: 1, width: 1, gray: true})
+	v := view{of: pixels{[]byte{200, 100, 50}, 1}, height: 1, width: 1, gray: true}
+	if err := (Input{Mean: MeanDataset}).write(dst, v); err != nil {
+		t.Fatal(err)
+	}
 	for c, v := range dst {
 		if math.Abs(float64(v)*pixelScale-124.2) > 1e-3 {
 			t.Errorf("colour %d: %v, want 124.2", c, float64(v)*pixelScale)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -37,12 +36,12 @@ func init() {
 // settings are a [Config] or a [Classification] on the list of pretext tasks: they implement
 // [pretext.Config] and [pretext.Sharer].
 type settings[C interface {
-	Resolve(Data) (C, error)
+	Resolve(sample.Store) (C, error)
 	Idle() error
 }] struct {
 	C     C `yaml:",inline"`
 	parts func(*C) (common *Common, batch, validate *int)
-	train func(context.Context, voxsaw.Device, C, Data, voxsaw.RunOptions) (voxsaw.Summary, error)
+	train func(context.Context, voxsaw.Device, C, sample.Data, voxsaw.RunOptions) (voxsaw.Summary, error)
 }
 
 func newPuzzles() pretext.Config {
@@ -83,13 +82,13 @@ func (s *settings[C]) Share(with pretext.Config) {
 }
 
 func (s *settings[C]) Resolve(of sample.Store) (err error) {
-	s.C, err = s.C.Resolve(Split(of.(*photos.Store)))
+	s.C, err = s.C.Resolve(of)
 	return err
 }
 
 func (s *settings[C]) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
-	return s.train(ctx, dev, s.C, numbered(data), o)
+	return s.train(ctx, dev, s.C, data, o)
 }
 
 // evaluator is a [Player] on the list of pretext tasks.
@@ -111,8 +110,7 @@ func openPuzzles(ctx context.Context, dev voxsaw.Device, path string, o pretext.
 func (*evaluator) Notes() []string { return nil }
 
 func (e *evaluator) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
-	store, numbers := numbersOf(photographs)
-	played, err := e.Player.Evaluate(ctx, store, numbers)
+	played, err := e.Player.Evaluate(ctx, photographs)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
@@ -121,8 +119,7 @@ func (e *evaluator) Evaluate(ctx context.Context, photographs []sample.Sample) (
 }
 
 func (e *evaluator) Picture(of sample.Sample) (pretext.Picture, error) {
-	store, numbers := numbersOf([]sample.Sample{of})
-	play, err := e.Play(store, numbers[0])
+	play, err := e.Play(of)
 	if err != nil {
 		return pretext.Picture{}, err
 	}

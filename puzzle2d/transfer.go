@@ -11,6 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/svm"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Transfer says how the features of a network are measured: a linear machine is fitted to those of
@@ -35,15 +37,15 @@ func DefaultTransfer() Transfer {
 
 // A Draw is the result of one draw of labelled photographs.
 type Draw struct {
-	Seed        uint64  `json:"seed"`
-	Fitted      int     `json:"fitted"`
-	Tested      int     `json:"tested"`
-	C           float64 `json:"C"`
-	Accuracy    float64 `json:"accuracy"`       // share of right answers
-	ClassMean   float64 `json:"class_accuracy"` // mean over the classes of that share in each
-	Converged   bool    `json:"converged"`      // whether the machines found their optimum
-	Photographs []int   `json:"-"`              // that were tested
-	Right       []bool  `json:"-"`              // which of them were told right
+	Seed        uint64         `json:"seed"`
+	Fitted      int            `json:"fitted"`
+	Tested      int            `json:"tested"`
+	C           float64        `json:"C"`
+	Accuracy    float64        `json:"accuracy"`       // share of right answers
+	ClassMean   float64        `json:"class_accuracy"` // mean of the classes' shares
+	Converged   bool           `json:"converged"`      // the machines found their optimum
+	Photographs []photos.Photo `json:"-"`              // that were tested
+	Right       []bool         `json:"-"`              // which of them were told right
 }
 
 // check says what is wrong with the settings.
@@ -64,7 +66,7 @@ func (t Transfer) check() error {
 }
 
 // Check says whether there are photographs enough to measure features by, before any is looked at.
-func (t Transfer) Check(data Data) error {
+func (t Transfer) Check(data sample.Data) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (t Transfer) Check(data Data) error {
 
 // Run measures the features of a network. Only those of photographs that are drawn are computed.
 // Draws that were measured before an error are returned with it.
-func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, error) {
+func (t Transfer) Run(ctx context.Context, f *Features, data sample.Data) ([]Draw, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
@@ -83,9 +85,9 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 		return nil, err
 	}
 	draws := make([]Draw, t.Seeds)
-	fits := make([][]int, t.Seeds)
-	row := map[int]int{} // of a photograph
-	var wanted []int
+	fits := make([][]photos.Photo, t.Seeds)
+	row := map[photos.Photo]int{}
+	var wanted []sample.Sample
 	for k := range draws {
 		number := t.Seed + uint64(k)
 		fit, test := t.draw(seed.Rand(number, "transfer"), byClass, held)
@@ -97,19 +99,19 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 			}
 		}
 	}
-	rows, err := f.Extract(ctx, data.Photos, wanted)
+	rows, err := f.Extract(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
 	all := svm.Data{Features: rows, Width: f.Width(), Count: len(byClass)}
 	for i, photo := range wanted {
-		if all.Classes = append(all.Classes, data.Photos.Label(photo)); t.Normalise {
+		if all.Classes = append(all.Classes, labelOf(photo)); t.Normalise {
 			normalise(rows[i*f.Width() : (i+1)*f.Width()])
 		}
 	}
-	of := func(photos []int) svm.Data {
-		list := make([]int, len(photos))
-		for i, photo := range photos {
+	of := func(some []photos.Photo) svm.Data {
+		list := make([]int, len(some))
+		for i, photo := range some {
 			list[i] = row[photo]
 		}
 		return all.Select(list)
@@ -123,32 +125,39 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 }
 
 // pool is the photographs that a machine may be fitted to, by class, and those held out.
-func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
-	classes := data.Photos.Classes()
+func (t Transfer) pool(data sample.Data) (byClass [][]photos.Photo, held []photos.Photo, err error) {
+	store, err := folder(data.Store)
+	if err != nil {
+		return nil, nil, err
+	}
+	classes := store.Classes()
 	if len(classes) < 2 {
 		return nil, nil,
 			fmt.Errorf("the photographs have %d classes: telling them apart takes "+
 				"two or more, each in a folder of its own", len(classes))
 	}
-	byClass = make([][]int, len(classes))
-	add := func(photos []int, fit bool) {
-		for _, n := range photos {
-			switch class := data.Photos.Label(n); {
+	byClass = make([][]photos.Photo, len(classes))
+	add := func(names []string, fit bool) error {
+		all, err := photographs(data.Store, names)
+		for _, photo := range all {
+			switch class := photo.Label(); {
 			case class < 0:
 			case fit:
-				byClass[class] = append(byClass[class], n)
+				byClass[class] = append(byClass[class], photo)
 			default:
-				held = append(held, n)
+				held = append(held, photo)
 			}
 		}
+		return err
 	}
-	add(data.Train, true)
-	add(data.Validate, t.Mix)
-	for class, photos := range byClass {
-		if wanted := max(t.PerClass, 1); len(photos) < wanted || t.Mix && len(photos) <= t.PerClass {
+	if err := errors.Join(add(data.Train, true), add(data.Validate, t.Mix)); err != nil {
+		return nil, nil, err
+	}
+	for class, all := range byClass {
+		if wanted := max(t.PerClass, 1); len(all) < wanted || t.Mix && len(all) <= t.PerClass {
 			return nil, nil,
 				fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less "+
-					"with --per-class, or leave the class out", classes[class], len(photos), wanted)
+					"with --per-class, or leave the class out", classes[class], len(all), wanted)
 		}
 	}
 	if t.Mix && t.PerClass == 0 {
@@ -169,21 +178,21 @@ func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 }
 
 // draw chooses the photographs to fit to and those to test on.
-func (t Transfer) draw(r *rand.Rand, byClass [][]int, held []int) (fit, test []int) {
+func (t Transfer) draw(r *rand.Rand, byClass [][]photos.Photo, held []photos.Photo) (fit, test []photos.Photo) {
 	test = held
 	if t.Mix {
 		test = nil
 	}
-	for _, photos := range byClass {
+	for _, all := range byClass {
 		n := t.PerClass
 		if n == 0 {
-			n = len(photos)
+			n = len(all)
 		}
-		for k, i := range r.Perm(len(photos)) {
+		for k, i := range r.Perm(len(all)) {
 			if k < n {
-				fit = append(fit, photos[i])
+				fit = append(fit, all[i])
 			} else if t.Mix {
-				test = append(test, photos[i])
+				test = append(test, all[i])
 			}
 		}
 	}

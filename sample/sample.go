@@ -43,6 +43,18 @@ func CropChannel(dst []float32, s Sample, channel, channels int, origin, size [3
 	return err
 }
 
+// A Loader is a sample whose crops cost a lot each, such as a photograph that is kept as a JPEG:
+// Load gives one whose crops are cut out of memory.
+type Loader interface{ Load() (Sample, error) }
+
+// Load gives a sample to take several crops of.
+func Load(s Sample) (Sample, error) {
+	if l, ok := s.(Loader); ok {
+		return l.Load()
+	}
+	return s, nil
+}
+
 // A Store is samples by their names.
 type Store interface {
 	// Sample gives the sample of a name. It is valid until the store is closed.

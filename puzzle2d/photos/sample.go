@@ -2,7 +2,6 @@ package photos
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/sample"
@@ -17,6 +16,7 @@ type Photo struct {
 
 var (
 	_ sample.Sample = Photo{}
+	_ sample.Loader = Photo{}
 	_ sample.Store  = (*Store)(nil)
 )
 
@@ -65,9 +65,11 @@ func (s *Store) Summarize(names []string) []string {
 	return splits
 }
 
-// Store is where the photograph lies, and Number its number there.
+// Store is where the photograph lies.
 func (p Photo) Store() *Store { return p.store }
-func (p Photo) Number() int   { return p.number }
+
+// Label is the class of the photograph, or [Unlabelled].
+func (p Photo) Label() int { return p.store.Label(p.number) }
 
 // Name implements [sample.Sample].
 func (p Photo) Name() string { return p.store.Name(p.number) }
@@ -84,8 +86,29 @@ func (p Photo) Range(int) [2]float32 { return [2]float32{0, 255} }
 // AirFraction implements [sample.Sample]: on a photograph nothing is air.
 func (p Photo) AirFraction(_, _ [3]int) (float64, error) { return 0, nil }
 
+// Load implements [sample.Loader].
+func (p Photo) Load() (sample.Sample, error) {
+	pixels, err := p.store.At(p.number)
+	return loaded{p, pixels}, err
+}
+
+// loaded is a photograph with its pixels.
+type loaded struct {
+	Photo
+	pixels []byte
+}
+
 // Crop implements [sample.Sample]. The crop must lie on the photograph.
 func (p Photo) Crop(dst []float32, origin, size [3]int) error {
+	all, err := p.Load()
+	if err != nil {
+		return err
+	}
+	return all.Crop(dst, origin, size)
+}
+
+// Crop implements [sample.Sample], as that of a Photo does.
+func (p loaded) Crop(dst []float32, origin, size [3]int) error {
 	for axis, extent := range p.Size() {
 		if origin[axis] < 0 || size[axis] < 1 || origin[axis]+size[axis] > extent {
 			return fmt.Errorf("%s: a crop of %s pixels at %s is not on the photograph of %s", p.Name(),
@@ -97,18 +120,11 @@ func (p Photo) Crop(dst []float32, origin, size [3]int) error {
 		return fmt.Errorf("%s: a crop of %s pixels does not go into %d values", p.Name(), numbers.Extents(size[:]),
 			len(dst))
 	}
-	pixels, err := p.store.At(p.number)
-	if err != nil {
-		return err
-	}
 	for y := range size[1] {
-		row := pixels[3*((origin[1]+y)*p.store.index.Size[0]+origin[0]):][:3*size[0]]
-		at := 0
-		for pixel := range slices.Chunk(row, 3) {
-			for c, v := range pixel {
-				dst[c*n+y*size[0]+at] = float32(v)
-			}
-			at++
+		row := p.pixels[3*((origin[1]+y)*p.store.index.Size[0]+origin[0]):][:3*size[0]]
+		red, green, blue := dst[y*size[0]:][:size[0]], dst[n+y*size[0]:][:size[0]], dst[2*n+y*size[0]:][:size[0]]
+		for x := range red {
+			red[x], green[x], blue[x] = float32(row[3*x]), float32(row[3*x+1]), float32(row[3*x+2])
 		}
 	}
 	return nil

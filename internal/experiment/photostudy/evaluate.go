@@ -9,6 +9,8 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // This file: what networks are measured by. Tasks of Pascal VOC, for which they are fine-tuned, are
@@ -59,11 +61,15 @@ func (e *solving) Evaluate(ctx context.Context, n network) error {
 			continue // four patches have 24 orders
 		}
 		o.Memory = e.Memory
+		held, err := sample.Open(n.data.Store, puzzle2d.Spread(n.data.Validate, e.plan.Solve))
+		if err != nil {
+			return err
+		}
 		player, err := puzzle2d.Open(ctx, e.Device, n.checkpoint, o)
 		if err != nil {
 			return err
 		}
-		n.result.Solved[name], err = player.Evaluate(ctx, n.data.Photos, puzzle2d.Spread(n.data.Validate, e.plan.Solve))
+		n.result.Solved[name], err = player.Evaluate(ctx, held)
 		player.Close()
 		if err != nil {
 			return err
@@ -77,14 +83,15 @@ type transferring struct {
 	*runner
 	Target
 	place int // among the targets
-	data  puzzle2d.Data
+	data  sample.Data
+	store *photos.Store // that it is of
 }
 
 func (e *transferring) What() string { return "transfer to " + e.Name }
 
 func (e *transferring) settings() (kind string, all map[string]string, err error) {
 	t := e.Target
-	t.Data = e.data.Photos.Fingerprint()
+	t.Data = e.store.Fingerprint()
 	all, err = leaves("", &t)
 	return "transfer", all, err
 }
@@ -92,7 +99,7 @@ func (e *transferring) settings() (kind string, all map[string]string, err error
 func (e *transferring) Done(n network) bool { return e.place < len(n.result.Transfer) }
 
 func (e *transferring) Evaluate(ctx context.Context, n network) error {
-	width, height := e.data.Photos.Size()
+	width, height := e.store.Size()
 	o := puzzle2d.FeatureOptions{Random: n.common.Network, Seed: n.result.Seed, Input: n.common.Input, Layer: e.Layer,
 		Side: e.Side, Memory: e.Memory}
 	if o.Side == 0 {
@@ -103,7 +110,7 @@ func (e *transferring) Evaluate(ctx context.Context, n network) error {
 		return err
 	}
 	defer f.Close()
-	m := Measured{Target: e.Name, Width: f.Width(), Chance: 1 / float64(len(e.data.Photos.Classes()))}
+	m := Measured{Target: e.Name, Width: f.Width(), Chance: 1 / float64(len(e.store.Classes()))}
 	if m.Draws, err = e.measure().Run(ctx, f, e.data); err != nil {
 		return err
 	}

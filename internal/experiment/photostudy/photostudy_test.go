@@ -415,7 +415,7 @@ pretrain:
 	}
 	task := chosen.Value().(pretext.Config)
 	task.Common().Train.Seed = 1
-	if err := task.Resolve(r.own[""].Photos); err != nil {
+	if err := task.Resolve(r.own[""].Store); err != nil {
 		t.Fatal(err)
 	}
 	before := Result{Arm: "puzzles", Seed: 1, Steps: 7}

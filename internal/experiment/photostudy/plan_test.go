@@ -14,8 +14,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
-	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // Each arm is compared with random weights of its own network, where the plan has them.
@@ -90,7 +90,7 @@ func TestFirstWeightsGoByTheirDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{own: map[string]puzzle2d.Data{"": {Photos: &photos.Store{}}}}
+	r := &runner{own: map[string]sample.Data{"": {Store: &photos.Store{}}}}
 	now, err := r.settings(p.Arms[0], &chosen)
 	if err != nil || now[checkpointKey] != path || len(now[weightsKey]) != 64 {
 		t.Fatalf("%v, %v", now, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // OfArms is the kind of a comparison's trainings.
@@ -29,7 +30,7 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 			return err
 		}
 	}
-	r := &runner{plan: on, own: map[string]puzzle2d.Data{}}
+	r := &runner{plan: on, own: map[string]sample.Data{}}
 	defer r.close()
 	if err := r.openAll(); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		task, err := on.task(arm)
 		data := r.own[arm.Photos]
 		if err == nil {
-			err = task.Resolve(data.Photos)
+			err = task.Resolve(data.Store)
 		}
 		name := "arm " + arm.Name
 		if err != nil {
@@ -52,7 +53,7 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 		if err := each(experiment.Training{Name: name, Arm: name, Kind: OfArms, Plan: len(p.Seeds), Trial: 1,
 			Steps: c.Train.Steps,
 			Run: func(o voxsaw.RunOptions) error {
-				_, err := task.Pretrain(ctx, s.Device, data.Samples(), o)
+				_, err := task.Pretrain(ctx, s.Device, data, o)
 				return err
 			},
 			Small: func(o voxsaw.RunOptions) error { return small(ctx, s.Device, task, data, o) },
@@ -64,15 +65,15 @@ func (p *Plan) Trainings(ctx context.Context, s experiment.Stage, each func(expe
 }
 
 // small trains a few small steps. It changes the settings of the task.
-func small(ctx context.Context, dev voxsaw.Device, task pretext.Config, data puzzle2d.Data, o voxsaw.RunOptions) error {
+func small(ctx context.Context, dev voxsaw.Device, task pretext.Config, data sample.Data, o voxsaw.RunOptions) error {
 	c := task.Common()
 	*c.Batch, c.Train.Steps, c.Train.Accumulate, c.Train.ValidateEvery, c.Train.CheckpointEvery = min(*c.Batch, 2),
 		experiment.RateSteps, 0, 0, 0
 	data.Validate = nil
-	if err := task.Resolve(data.Photos); err != nil {
+	if err := task.Resolve(data.Store); err != nil {
 		return err
 	}
-	_, err := task.Pretrain(ctx, dev, data.Samples(), o)
+	_, err := task.Pretrain(ctx, dev, data, o)
 	return err
 }
 

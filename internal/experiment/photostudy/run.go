@@ -24,6 +24,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A Result is what one arm with one seed found.
@@ -121,10 +122,10 @@ func newRunner(plan Plan, s experiment.Setting) (r *runner, err error) {
 		return nil, config.Mistaken(err)
 	}
 	s.Idles = true // whoever begins refuses them
-	r = &runner{Setting: s, plan: plan, own: map[string]puzzle2d.Data{}}
+	r = &runner{Setting: s, plan: plan, own: map[string]sample.Data{}}
 	if err = r.openAll(); err == nil {
 		plan.Photos = "" // the fingerprint tells
-		err = s.Alike(&plan, r.own[""].Photos.Fingerprint())
+		err = s.Alike(&plan, r.own[""].Store.Fingerprint())
 	}
 	if err != nil {
 		r.close()
@@ -152,7 +153,7 @@ func (r *runner) openAll() error {
 	r.evaluations = []evaluation{&solving{r}}
 	for n, t := range r.plan.Transfer {
 		if store, err = r.open(t.Data); err == nil {
-			e := &transferring{r, t, n, puzzle2d.Split(store)}
+			e := &transferring{r, t, n, puzzle2d.Split(store), store}
 			r.evaluations = append(r.evaluations, e)
 			err = t.measure().Check(e.data)
 		}
@@ -250,7 +251,7 @@ func done(folder string) bool {
 type runner struct {
 	experiment.Setting
 	plan        Plan
-	own         map[string]puzzle2d.Data // to train on, by what arms name; "": the plan
+	own         map[string]sample.Data // to train on, by what arms name; "": the plan
 	evaluations []evaluation
 	stores      []*photos.Store // that are open
 }
@@ -280,7 +281,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64, folder string) (
 	}
 	task, settings := pretext.Photographs.Chosen(&chosen)
 	settings.Common().Train.Seed = seed
-	if err := settings.Resolve(r.own[arm.Photos].Photos); err != nil {
+	if err := settings.Resolve(r.own[arm.Photos].Store); err != nil {
 		return Result{}, config.Mistaken(err)
 	}
 	result := Result{Arm: arm.Name, Seed: seed}
@@ -425,7 +426,7 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 			return nil, err
 		}
 	}
-	all["random"], all["photos"] = strconv.FormatBool(arm.Random), r.own[arm.Photos].Photos.Fingerprint()
+	all["random"], all["photos"] = strconv.FormatBool(arm.Random), r.own[arm.Photos].Store.Fingerprint()
 	count := map[string]int{}
 	for _, e := range r.evaluations {
 		kind, of, err := e.settings()
@@ -463,7 +464,7 @@ type network struct {
 	settings   pretext.Config   // resolved
 	common     *puzzle2d.Common // of them
 	puzzles    *puzzle2d.Config // those settings, where the task is puzzles; else nil
-	data       puzzle2d.Data    // that it is trained on
+	data       sample.Data      // that it is trained on
 	checkpoint string           // empty: random weights, those of the network and the seed
 	folder     string           // of the arm with the seed
 	result     *Result          // what is known of it
@@ -488,7 +489,7 @@ func (r *runner) train(ctx context.Context, task pretext.Task, n network) (check
 	if err := r.Group().AtRoot(func() error { return r.noteWeights(n) }); err != nil {
 		return "", err
 	}
-	summary, err := n.settings.Pretrain(ctx, r.Device, n.data.Samples(), o)
+	summary, err := n.settings.Pretrain(ctx, r.Device, n.data, o)
 	r.Console.Trained()
 	result.Steps, result.Score = summary.Step, summary.Validation.Score
 	if err == nil {
