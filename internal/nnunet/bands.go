@@ -50,16 +50,16 @@ type extent struct {
 func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64) (extent, error) {
 	own := shape
 	e := extent{scan: int64(shape[0]) * int64(shape[1]) * int64(shape[2])}
-	channels := int64(len(p.Plan.Channels))
+	channels, target := int64(len(p.Plan.Channels)), p.target(spacing)
 	for a := range 3 {
-		m := int(math.RoundToEven(spacing[a] / p.Spacing[a] * float64(shape[a])))
+		m := int(math.RoundToEven(spacing[a] / target[a] * float64(shape[a])))
 		if m < 1 {
 			return e, fmt.Errorf("the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis",
-				numbers.Extents(own[:]), spacing, p.Spacing)
+				numbers.Extents(own[:]), spacing, target)
 		}
 		e.logits[a] = m
 	}
-	orders, _ := p.probabilities.orders(p.Spacing, spacing)
+	orders, _ := p.probabilities.orders(target, spacing)
 	e.rows = rowTaps(e.logits, own, orders)
 	resampled := 4 * int64(e.logits[0]) * int64(e.logits[1]) * int64(e.logits[2])
 	// as they were read beside float32; then of one channel at a time what is made of it, beside
@@ -67,7 +67,7 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 	e.preparing = e.scan + max(channels*e.scan*max(voxelBytes+4, 4+2), 4*e.scan*(channels+1))
 	if e.logits != own {
 		e.preparing = max(e.preparing, channels*(4*e.scan+resampled)+
-			p.data.between(own, e.logits, spacing, p.Spacing)+e.scan)
+			p.data.between(own, e.logits, spacing, target)+e.scan)
 	}
 	e.held = channels*resampled + 2*e.scan // the label map
 	return e, nil
@@ -84,7 +84,8 @@ func (p *Predictor) inferring(e extent, count int) int64 {
 	for _, b := range bandsOf(e.rows, count) {
 		rows = max(rows, b.logits[1]-b.logits[0])
 	}
-	sums := int64(p.Patch[0]) * int64(rows) * int64(padded[2])
+	_, depth := p.together(len(p.checkpoints))
+	sums := int64(depth) * int64(rows) * int64(padded[2])
 	// of logits: the newest, and two that decide
 	planes := 3 * heads * int64(rows) * int64(padded[2])
 	if len(p.checkpoints) > 1 {
@@ -103,9 +104,7 @@ func (p *Predictor) windows(e extent, count int) (n int) {
 	for _, b := range bandsOf(e.rows, count) {
 		n += len(reach(padded[1], p.Patch[1], p.step, [2]int{b.logits[0] + before[1], b.logits[1] + before[1]}))
 	}
-	for _, a := range [2]int{0, 2} {
-		n *= len(starts(padded[a], p.Patch[a], p.step))
-	}
+	n *= len(p.layers(padded[0], p.step)) * len(starts(padded[2], p.Patch[2], p.step))
 	return n * len(p.checkpoints)
 }
 

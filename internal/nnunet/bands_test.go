@@ -41,7 +41,7 @@ func TestSparing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
+	for name, channels := range map[string]int{"thick": 1, "regions": 2, "flat": 1, "flat_thick": 1} {
 		folder := filepath.Join("..", "..", "testdata", "nnunet", name)
 		m, err := Open(folder, nil)
 		if err != nil {

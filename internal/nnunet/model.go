@@ -6,7 +6,9 @@
 // float16 (windows.go) and decide in float16 (finish.go). Of these, none can be left out without
 // voxels that differ.
 //
-// It leaves out 2D networks, cascades and networks other than PlainConvUNet and
+// A 2D network sees a slice at a time: its plan is one of three dimensions that is flat.
+//
+// It leaves out cascades and networks other than PlainConvUNet and
 // ResidualEncoderUNet, each of which is refused by its name.
 package nnunet
 
@@ -133,6 +135,14 @@ func Open(path string, folds []string) (*Model, error) {
 	}
 	if m.Labels, err = readLabels(filepath.Join(m.Folder, datasetName)); err != nil {
 		return nil, err
+	}
+	if m.Flat { // whose axes of mirroring are those of a slice
+		for n := range m.Mirror {
+			m.Mirror[n]++
+		}
+		if slices.Contains(m.Mirror, 3) {
+			return nil, &volume.FormatError{Path: m.First(), Problem: "it is mirrored along an axis that slices have not"}
+		}
 	}
 	if n := len(m.Labels.Channels); n != len(m.Plan.Channels) {
 		return nil, &volume.FormatError{

@@ -64,13 +64,13 @@ type configurationFile struct {
 	Architecture json.RawMessage `json:"architecture"`
 
 	// as before nnU-Net 2.4
-	OldClass    string   `json:"UNet_class_name"`
-	OldFeatures int      `json:"UNet_base_num_features"`
-	OldMost     int      `json:"unet_max_num_features"`
-	OldConvs    []int    `json:"n_conv_per_stage_encoder"`
-	OldDecoder  []int    `json:"n_conv_per_stage_decoder"`
-	OldKernels  [][3]int `json:"conv_kernel_sizes"`
-	OldPool     [][3]int `json:"pool_op_kernel_sizes"`
+	OldClass    string  `json:"UNet_class_name"`
+	OldFeatures int     `json:"UNet_base_num_features"`
+	OldMost     int     `json:"unet_max_num_features"`
+	OldConvs    []int   `json:"n_conv_per_stage_encoder"`
+	OldDecoder  []int   `json:"n_conv_per_stage_decoder"`
+	OldKernels  [][]int `json:"conv_kernel_sizes"`
+	OldPool     [][]int `json:"pool_op_kernel_sizes"`
 }
 
 // Plan is what nnU-Net planned for a data set, as far as predictions need it. Axes are those of its
@@ -79,10 +79,13 @@ type Plan struct {
 	Dataset, Name, Configuration string
 	Turned                       bool   // to RAS first; otherwise axes are the file's
 	Forward                      [3]int // axis a of the arrays is axis Forward[a] of (k, j, i)
-	Patch                        [3]int
-	Spacing                      [3]float64 // in mm
-	Channels                     []channel
-	Network                      unet.Settings
+	// Flat: the network is one of two dimensions. It sees one slice at a time, along axis 0 of the
+	// arrays, where the patch is 1 and the spacing is the scan's own, here 0.
+	Flat     bool
+	Patch    [3]int
+	Spacing  [3]float64 // in mm
+	Channels []channel
+	Network  unet.Settings
 
 	data, probabilities resampling
 }
@@ -153,7 +156,17 @@ func splitPlans(text string) (path, configuration string) {
 }
 
 // PlanOf reads plans.json, of the configuration 3d_fullres or the one behind a colon.
-func PlanOf(text string) (*Plan, error) { return readPlan(splitPlans(text)) }
+// Its network is one that is trained: a flat one is refused.
+func PlanOf(text string) (*Plan, error) {
+	path, configuration := splitPlans(text)
+	p, err := readPlan(path, configuration)
+	if err == nil && p.Flat {
+		return nil, hint.Addf(&volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("configuration %s: it is a "+
+			"2D network, which predicts here, but is not trained", configuration)},
+			"take another configuration of three dimensions, such as %s:%s", path, defaultConfiguration)
+	}
+	return p, err
+}
 
 // PatchSize is the patch along the axes (i, j, k) of what [Plan.Prepare] says.
 func (p *Plan) PatchSize() [3]int { return [3]int{p.Patch[2], p.Patch[1], p.Patch[0]} }
@@ -207,15 +220,9 @@ func readPlan(path, configuration string) (*Plan, error) {
 			c.PreviousStage,
 			c.PreviousStage,
 		)
-	case len(c.Patch) == 2:
-		return unsupported("it is a 2D network, which is not there yet: take 3d_fullres or 3d_lowres")
-	case len(c.Patch) != 3 || len(c.Spacing) != 3 || len(file.Forward) != 3:
-		return unsupported(
-			"a patch of %d axes, a spacing of %d and a transposition of %d: want 3",
-			len(c.Patch),
-			len(c.Spacing),
-			len(file.Forward),
-		)
+	case len(c.Patch) != len(c.Spacing) || len(c.Patch) != 2 && len(c.Patch) != 3 || len(file.Forward) != 3:
+		return unsupported("a patch of %d axes, a spacing of %d and a transposition of %d: want 3, or 2, 2 and 3",
+			len(c.Patch), len(c.Spacing), len(file.Forward))
 	case c.Preprocessor != "" && c.Preprocessor != defaultPreprocessor:
 		return unsupported("its preprocessor %s is not known, only %s", c.Preprocessor, defaultPreprocessor)
 	case c.ResampleData != "" && c.ResampleData != defaultResampling ||
@@ -244,14 +251,20 @@ func readPlan(path, configuration string) (*Plan, error) {
 			)
 		}
 	}
+	first := 0
+	if p.Flat = len(c.Patch) == 2; p.Flat {
+		first, p.Patch[0] = 1, 1
+	}
 	seen := [3]bool{}
 	for a := range 3 {
-		p.Forward[a], p.Patch[a], p.Spacing[a] = file.Forward[a], c.Patch[a], c.Spacing[a]
+		if p.Forward[a] = file.Forward[a]; a >= first {
+			p.Patch[a], p.Spacing[a] = c.Patch[a-first], c.Spacing[a-first]
+		}
 		if f := p.Forward[a]; f < 0 || f > 2 || seen[f] {
 			return unsupported("a transposition of %s", numbers.List(file.Forward))
 		}
 		seen[p.Forward[a]] = true
-		if p.Patch[a] < 1 || p.Patch[a] > 4096 || !(p.Spacing[a] > 0) {
+		if p.Patch[a] < 1 || p.Patch[a] > 4096 || a >= first && !(p.Spacing[a] > 0) {
 			return unsupported("a patch of %s at %v mm", numbers.Extents(c.Patch), c.Spacing)
 		}
 	}
@@ -261,8 +274,20 @@ func readPlan(path, configuration string) (*Plan, error) {
 	if p.Network, err = c.network(); err != nil {
 		return unsupported("%v", err)
 	}
+	if p.Network.Flat != p.Flat {
+		return unsupported("its patch has %d axes, and its network others", len(c.Patch))
+	}
 	p.Network.In = len(p.Channels)
 	return p, nil
+}
+
+// target is the spacing that a scan of a spacing is resampled to.
+func (p *Plan) target(own [3]float64) [3]float64 {
+	to := p.Spacing
+	if p.Flat {
+		to[0] = own[0]
+	}
+	return to
 }
 
 // configuration is one of the plans, over what it inherits.
@@ -362,6 +387,13 @@ func (c *configurationFile) oldNetwork(s unet.Settings) (unet.Settings, error) {
 		}
 		s.Features = append(s.Features, min(c.OldFeatures<<stage, c.OldMost))
 	}
-	s.Blocks, s.DecoderConvs, s.Kernels, s.Strides = c.OldConvs, c.OldDecoder, c.OldKernels, c.OldPool
+	s.Blocks, s.DecoderConvs, s.Flat = c.OldConvs, c.OldDecoder, len(c.Patch) == 2
+	var err error
+	if s.Kernels, err = unet.Axes(c.OldKernels, s.Flat); err != nil {
+		return s, fmt.Errorf("conv_kernel_sizes: %w", err)
+	}
+	if s.Strides, err = unet.Axes(c.OldPool, s.Flat); err != nil {
+		return s, fmt.Errorf("pool_op_kernel_sizes: %w", err)
+	}
 	return s, nil
 }

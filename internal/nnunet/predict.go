@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -145,14 +145,13 @@ func (p *Predictor) load() error {
 				missing = append(missing, name)
 				continue
 			}
-			if want := p.params.Shape(name); !slices.Equal(t.Shape, []int(want)) {
-				return fmt.Errorf(
-					"%s: %s has the shape %s, where the plans ask for %s",
-					path,
-					name,
-					numbers.Extents(t.Shape),
-					numbers.Extents([]int(want)),
-				)
+			want := []int(p.params.Shape(name))
+			if p.Flat && len(want) == 5 {
+				want = slices.Delete(slices.Clone(want), 2, 3) // kernels are 1 along the axis of slices
+			}
+			if !slices.Equal(t.Shape, want) {
+				return fmt.Errorf("%s: %s has the shape %s, where the plans ask for %s", path, name,
+					numbers.Extents(t.Shape), numbers.Extents(want))
 			}
 			if member[name], err = file.Read(t); err != nil {
 				return err
@@ -213,7 +212,7 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 	labels := newArray[uint16]([3]int{grid.Shape[2], grid.Shape[1], grid.Shape[0]})
 	part := turned(t, labels.view()).transposed(p.Forward).part(scan.box)
 	shape := scan.channels[0].shape
-	orders, _ := p.probabilities.orders(p.Spacing, scan.spacing)
+	orders, _ := p.probabilities.orders(p.target(scan.spacing), scan.spacing)
 	e := extent{logits: shape, rows: rowTaps(shape, part.shape, orders)}
 	for _, x := range scan.channels {
 		e.held += 4 * int64(len(x.values))
@@ -318,15 +317,15 @@ func (p *Predictor) Notes() []string {
 	if axes := p.MirroredAxes(); axes != "" {
 		mirrored = fmt.Sprintf("the mean over %d mirror images (--mirror none: windows as they are)", len(p.mirror))
 	}
-	spacing := p.Spacing
-	for a, s := range spacing {
-		spacing[a], _ = strconv.ParseFloat(fmt.Sprintf("%.4g", s), 64)
+	windows := fmt.Sprintf("windows of %s at %s", numbers.Extents(p.Patch[:]), spacingText(p.Spacing[:]))
+	if p.Flat {
+		windows = fmt.Sprintf("slice by slice, windows of %s at %s", numbers.Extents(p.Patch[1:]),
+			spacingText(p.Spacing[1:]))
 	}
 	notes := []string{
 		fmt.Sprintf("nnU-Net's %s of %s, %s: a %s with %s for %s; everything else is background",
 			p.Configuration, p.Dataset, p.Trainer, p.Network.Describe(), what, safetext.List(found)),
-		fmt.Sprintf("predicted as nnU-Net does: %s, windows of %s at %s, %s",
-			folds+safetext.List(p.Folds), numbers.Extents(p.Patch[:]), volume.SpacingText(spacing), mirrored),
+		fmt.Sprintf("predicted as nnU-Net does: %s, %s, %s", folds+safetext.List(p.Folds), windows, mirrored),
 	}
 	notes = append(notes, p.componentNotes()...)
 	for n, path := range p.checkpoints {
@@ -366,4 +365,13 @@ func (p *Predictor) componentNotes() (notes []string) {
 			safetext.List(of), together))
 	}
 	return notes
+}
+
+// spacingText is a spacing for a person: no more digits than matter.
+func spacingText(spacing []float64) string {
+	var parts []string
+	for _, s := range spacing {
+		parts = append(parts, fmt.Sprintf("%.4g", s))
+	}
+	return strings.Join(parts, "x") + " mm"
 }

@@ -1,6 +1,7 @@
 package nnunet
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -168,6 +169,69 @@ func copied(t *testing.T, from string) string {
 	return to
 }
 
+// A flat network sees slices, with plans as they are and as they were before nnU-Net 2.4, and says
+// so. What is of two dimensions in the plans alone, or in the network alone, is refused.
+func TestFlatPlans(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet", "flat")
+	_, m := predictor(t, golden)
+	if !m.Flat || m.Patch != [3]int{1, 20, 32} || m.Spacing != [3]float64{0, 1.5, 1.9} ||
+		!slices.Equal(m.Mirror, []int{1, 2}) {
+		t.Errorf("%+v, mirrored along %v", m.Plan, m.Mirror)
+	}
+	p, _ := predictor(t, golden)
+	if notes := strings.Join(p.Notes(), "\n"); !strings.Contains(notes, "a 2D plain convolution U-Net of 3 stages") ||
+		!strings.Contains(notes, "slice by slice, windows of 20x32 at 1.5x1.9 mm") {
+		t.Errorf("notes %s", notes)
+	}
+	changed := func(change func(configuration map[string]any)) (*Model, error) {
+		folder := copied(t, golden)
+		path := filepath.Join(folder, plansName)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plans map[string]any
+		if err := json.Unmarshal(text, &plans); err != nil {
+			t.Fatal(err)
+		}
+		change(plans["configurations"].(map[string]any)["2d"].(map[string]any))
+		if text, err = json.Marshal(plans); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return Open(folder, nil)
+	}
+	old, err := changed(func(c map[string]any) {
+		a := c["architecture"].(map[string]any)["arch_kwargs"].(map[string]any)
+		delete(c, "architecture")
+		c["UNet_class_name"], c["UNet_base_num_features"], c["unet_max_num_features"] = "PlainConvUNet", 4, 7
+		c["n_conv_per_stage_encoder"], c["n_conv_per_stage_decoder"] = a["n_conv_per_stage"], a["n_conv_per_stage_decoder"]
+		c["conv_kernel_sizes"], c["pool_op_kernel_sizes"] = a["kernel_sizes"], a["strides"]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old.Network.Features[1] = 6; !reflect.DeepEqual(old.Network, m.Network) { // 8 by doubling
+		t.Errorf("%+v\nwant %+v", old.Network, m.Network)
+	}
+	for want, change := range map[string]func(c map[string]any){
+		"its patch has 3 axes, and its network others": func(c map[string]any) {
+			c["patch_size"], c["spacing"] = []int{8, 20, 32}, []float64{3, 1.5, 1.9}
+		},
+		"kernel_sizes": func(c map[string]any) {
+			a := c["architecture"].(map[string]any)["arch_kwargs"].(map[string]any)
+			a["kernel_sizes"] = [][]int{{1, 3, 3}, {3, 3, 3}, {3, 3, 3}}
+		},
+		"a patch of 20x0 at": func(c map[string]any) { c["patch_size"] = []int{20, 0} },
+	} {
+		if _, err := changed(change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // Plans as they were written before nnU-Net 2.4 mean the same network.
 func TestOldPlans(t *testing.T) {
 	folder := theirs(t)
@@ -197,9 +261,9 @@ func TestOldPlans(t *testing.T) {
 }
 
 // The small models of testdata, without data of others: what numpy and PyTorch make of the same
-// files.
+// files, and nnU-Net of those of two dimensions.
 func TestGoldenModels(t *testing.T) {
-	for name, channels := range map[string]int{"thick": 1, "regions": 2} {
+	for name, channels := range map[string]int{"thick": 1, "regions": 2, "flat": 1, "flat_thick": 1} {
 		for plain, file := range map[bool]string{false: "labels_mirrored.nii.gz", true: "labels_plain.nii.gz"} {
 			folder := filepath.Join("..", "..", "testdata", "nnunet", name)
 			var files []string
@@ -294,6 +358,8 @@ func TestWrongPlans(t *testing.T) {
 		{filepath.Join(golden, "nowhere.json"), "nowhere.json: ", ""},
 		{plans + ":3d_lowres", `plans.json: there is no configuration "3d_lowres", only 3d_fullres, 3d_small`,
 			"a configuration is chosen by its name behind a colon: " + plans + ":3d_fullres"},
+		{filepath.Join(golden, "..", "flat", plansName) + ":2d", "configuration 2d: it is a 2D network, which predicts",
+			"plans.json:3d_fullres"},
 		{plans + ":", `there is no configuration ""`, plans + ":3d_fullres"},
 	} {
 		_, err := PlanOf(c.plans)
@@ -317,7 +383,8 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ file, from, to, want string }{
 		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_fullres", "previous_stage": "3d_lowres"`,
 			"second stage of a cascade after 3d_lowres"},
-		{plansName, "\n    8,\n", "\n", "2D network"},
+		{plansName, "\n    8,\n", "\n", "a patch of 2 axes, a spacing of 3"},
+		{plansName, "Conv3d", "Conv2d", "its norm is \"torch.nn.modules.instancenorm.InstanceNorm3d\""},
 		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_small"`, "inherits from itself"},
 		{plansName, `"inherits_from": "3d_fullres"`, `"inherits_from": "3d_lowres"`,
 			`no configuration "3d_lowres", only 3d_fullres, 3d_small`},

@@ -29,15 +29,16 @@ func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
 	r.whole = images[0].shape
 	inside, b := nonzero(images)
 	r.box = b
+	target := p.target(r.spacing)
 	var shape [3]int
 	for a, n := range b.size() {
-		shape[a] = int(math.RoundToEven(r.spacing[a] / p.Spacing[a] * float64(n)))
+		shape[a] = int(math.RoundToEven(r.spacing[a] / target[a] * float64(n)))
 		if shape[a] < 1 {
 			return nil, fmt.Errorf(
 				"the scan of %s voxels of %v mm has no voxel of the model's %v mm along one axis",
 				numbers.Extents(r.whole[:]),
 				r.spacing,
-				p.Spacing,
+				target,
 			)
 		}
 	}
@@ -54,7 +55,7 @@ func (p *Plan) prepare(scans []*volume.Volume, t turn) (*prepared, error) {
 			r.channels = append(r.channels, image.copied())
 			continue
 		}
-		r.channels = append(r.channels, p.data.resampled(image, shape, r.spacing, p.Spacing))
+		r.channels = append(r.channels, p.data.resampled(image, shape, r.spacing, target))
 	}
 	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/half"
@@ -19,6 +20,33 @@ func starts(n, patch int, step float64) []int {
 		}
 	}
 	return at
+}
+
+// layers are where windows begin along axis 0: of a flat plan at each slice.
+func (p *Plan) layers(n int, step float64) []int {
+	if !p.Flat {
+		return starts(n, p.Patch[0], step)
+	}
+	at := make([]int, n)
+	for i := range at {
+		at[i] = i
+	}
+	return at
+}
+
+// slicesTogether is how many slices of a flat plan one of several folds sees before the next one's
+// weights are put in its place, which takes as long as some slices.
+const slicesTogether = 16
+
+// together is how many layers go together, and how many planes they reach over.
+func (p *Plan) together(members int) (layers, planes int) {
+	switch {
+	case !p.Flat:
+		return 1, p.Patch[0]
+	case members == 1:
+		return 1, 1
+	}
+	return slicesTogether, slicesTogether
 }
 
 // gaussian is the weight of each voxel of a window: of a standard deviation of an eighth of its
@@ -132,8 +160,8 @@ func pad(shape, patch [3]int) (padded, before [3]int) {
 	return padded, before
 }
 
-// over slides the network over rows of a prepared scan: the windows of a plane with one fold after
-// the other, then the next. Planes that no window reaches any more are handed to emit in their
+// over slides the network over rows of a prepared scan: the windows of a plane, or of a few slices,
+// with one fold after the other, then the next. Planes that no window reaches any more are handed to emit in their
 // order, these rows of them, averaged over the folds: the float16 sum, divided by how many they
 // are.
 func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, logits [][]half.Float)) error {
@@ -145,9 +173,10 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 	for i, w := range weights.values {
 		bell[i] = w.Float32()
 	}
+	together, depth := f.together(f.members)
 	members := make([]*sums, f.members)
 	for m := range members {
-		members[m] = newSums(heads, f.Patch[0], rows, padded[2])
+		members[m] = newSums(heads, depth, rows, padded[2])
 	}
 	voxels := len(bell)
 	x := make([]float32, len(f.channels)*voxels)
@@ -155,7 +184,7 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 	if len(f.mirror) > 1 {
 		total, turned = make([]float32, f.network.channels*voxels), make([]float32, len(x))
 	}
-	layers := starts(padded[0], f.Patch[0], f.step)
+	layers := f.layers(padded[0], f.step)
 	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
 	for h := range logits {
 		logits[h] = make([]half.Float, (rows[1]-rows[0])*shape[2])
@@ -163,42 +192,48 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 			one[h] = make([]half.Float, len(logits[h]))
 		}
 	}
-	for n, i := range layers {
+	next := 0            // layer
+	var corners [][2]int // of the windows of a layer
+	for _, j := range reach(padded[1], f.Patch[1], f.step, rows) {
+		for _, k := range starts(padded[2], f.Patch[2], f.step) {
+			corners = append(corners, [2]int{j, k})
+		}
+	}
+	for group := range slices.Chunk(layers, together) {
 		for m, s := range members {
 			if len(members) > 1 {
 				if err := f.use(m); err != nil {
 					return err
 				}
 			}
-			for _, j := range reach(padded[1], f.Patch[1], f.step, rows) {
-				for _, k := range starts(padded[2], f.Patch[2], f.step) {
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					corner := [3]int{i, j, k}
-					for c, channel := range f.channels {
-						cut(x[c*voxels:][:voxels], channel, corner, before, f.Patch)
-					}
-					values, err := mirrored(x, turned, total, f.Patch, f.mirror, f.network.run)
-					if err != nil {
-						return err
-					}
-					s.weigh(weights, corner)
-					if err := f.network.each(values, func(logits []float32, plane int) {
-						s.add(logits, bell, corner, f.Patch, plane)
-					}); err != nil {
-						return err
-					}
-					f.progress()
+			for n := range len(group) * len(corners) {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
+				at := corners[n%len(corners)]
+				corner := [3]int{group[n/len(corners)], at[0], at[1]}
+				for c, channel := range f.channels {
+					cut(x[c*voxels:][:voxels], channel, corner, before, f.Patch)
+				}
+				values, err := mirrored(x, turned, total, f.Patch, f.mirror, f.network.run)
+				if err != nil {
+					return err
+				}
+				s.weigh(weights, corner)
+				if err := f.network.each(values, func(logits []float32, plane int) {
+					s.add(logits, bell, corner, f.Patch, plane)
+				}); err != nil {
+					return err
+				}
+				f.progress()
 			}
 		}
 		final := padded[0] // planes before it are final now
-		if n+1 < len(layers) {
-			final = layers[n+1]
+		if next += len(group); next < len(layers) {
+			final = layers[next]
 		}
 		left, right := before[2], before[2]+shape[2]
-		for plane := max(i, before[0]); plane < min(final, before[0]+shape[0]); plane++ {
+		for plane := max(group[0], before[0]); plane < min(final, before[0]+shape[0]); plane++ {
 			members[0].planes(plane, left, right, logits)
 			for _, s := range members[1:] {
 				s.planes(plane, left, right, one)

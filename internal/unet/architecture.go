@@ -55,12 +55,23 @@ func (s Settings) Architecture() []byte {
 		}
 		return text
 	}
-	yes := true
+	yes, first := true, 0
+	if s.Flat {
+		first = 1
+	}
+	axes := func(values [][3]int) json.RawMessage {
+		var all [][]int
+		for _, v := range values {
+			all = append(all, slices.Clone(v[first:]))
+		}
+		return list(all)
+	}
 	a := arguments{
-		Stages: len(s.Features), Features: list(s.Features), Kernels: list(s.Kernels), Strides: list(s.Strides),
+		Stages: len(s.Features), Features: list(s.Features), Kernels: axes(s.Kernels), Strides: axes(s.Strides),
 		DecoderConvs: list(s.DecoderConvs), Bias: s.Bias,
-		Conv: "torch.nn.modules.conv.Conv3d", Norm: "torch.nn.modules.instancenorm.InstanceNorm3d",
-		Act: "torch.nn.LeakyReLU",
+		Conv: fmt.Sprintf("torch.nn.modules.conv.Conv%dd", 3-first),
+		Norm: fmt.Sprintf("torch.nn.modules.instancenorm.InstanceNorm%dd", 3-first),
+		Act:  "torch.nn.LeakyReLU",
 	}
 	a.NormArgs.Epsilon, a.NormArgs.Affine = &s.Epsilon, &yes
 	a.ActArgs.InPlace = true
@@ -98,11 +109,16 @@ func Parse(text []byte) (s Settings, err error) {
 			file.Class,
 		)
 	}
+	s.Flat = strings.HasSuffix(a.Conv, ".Conv2d")
+	norm := "InstanceNorm3d"
+	if s.Flat {
+		norm = "InstanceNorm2d"
+	}
 	switch {
-	case !strings.HasSuffix(a.Conv, ".Conv3d"):
-		return s, fmt.Errorf("its convolutions are %s, not Conv3d", a.Conv)
-	case !strings.HasSuffix(a.Norm, ".InstanceNorm3d"):
-		return s, fmt.Errorf("its norm is %q: only InstanceNorm3d is known", a.Norm)
+	case !s.Flat && !strings.HasSuffix(a.Conv, ".Conv3d"):
+		return s, fmt.Errorf("its convolutions are %s, not Conv3d or Conv2d", a.Conv)
+	case !strings.HasSuffix(a.Norm, "."+norm):
+		return s, fmt.Errorf("its norm is %q: only %s is known", a.Norm, norm)
 	case a.Dropout != nil:
 		return s, fmt.Errorf("it has dropout (%s)", *a.Dropout)
 	case a.Act != "" && !strings.HasSuffix(a.Act, ".LeakyReLU"):
@@ -133,10 +149,10 @@ func Parse(text []byte) (s Settings, err error) {
 	if s.DecoderConvs, err = each[int](a.DecoderConvs, n-1); err != nil {
 		return s, fmt.Errorf("n_conv_per_stage_decoder: %w", err)
 	}
-	if s.Kernels, err = eachAxis(a.Kernels, n); err != nil {
+	if s.Kernels, err = eachAxis(a.Kernels, n, s.Flat); err != nil {
 		return s, fmt.Errorf("kernel_sizes: %w", err)
 	}
-	if s.Strides, err = eachAxis(a.Strides, n); err != nil {
+	if s.Strides, err = eachAxis(a.Strides, n, s.Flat); err != nil {
 		return s, fmt.Errorf("strides: %w", err)
 	}
 	return s, nil
@@ -158,19 +174,38 @@ func each[T any](text json.RawMessage, n int) ([]T, error) {
 	return slices.Repeat([]T{all}, n), nil
 }
 
-// eachAxis reads a value for each stage and axis: lists of three, or a number for all three.
-func eachAxis(text json.RawMessage, n int) ([][3]int, error) {
+// eachAxis reads a value for each stage and axis: lists of three, or of two where the network is
+// flat, or a number for all axes.
+func eachAxis(text json.RawMessage, n int, flat bool) ([][3]int, error) {
 	raw, err := each[json.RawMessage](text, n)
 	if err != nil {
 		return nil, err
 	}
-	values := make([][3]int, n)
+	axes := 3
+	if flat {
+		axes = 2
+	}
+	values := make([][]int, n)
 	for stage, r := range raw {
-		axes, err := each[int](r, 3)
-		if err != nil {
+		if values[stage], err = each[int](r, axes); err != nil {
 			return nil, err
 		}
-		values[stage] = [3]int(axes)
 	}
-	return values, nil
+	return Axes(values, flat)
+}
+
+// Axes are values of each stage along (D, H, W), which plans of a flat network have along (H, W)
+// alone: 1 along D.
+func Axes(values [][]int, flat bool) ([][3]int, error) {
+	all := make([][3]int, len(values))
+	for stage, v := range values {
+		if flat {
+			v = append([]int{1}, v...)
+		}
+		if len(v) != 3 {
+			return nil, fmt.Errorf("stage %d has the values %v", stage, values[stage])
+		}
+		all[stage] = [3]int(v)
+	}
+	return all, nil
 }

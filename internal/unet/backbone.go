@@ -44,6 +44,10 @@ func resolve(n voxsaw.Network) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Flat {
+		return nil, errors.New("a 2D network of nnU-Net predicts here, but is not trained: take its 3d_fullres or " +
+			"3d_lowres")
+	}
 	levels := len(s.Features) - 1
 	switch {
 	case n.Preset != "" || n.Activation != "" || len(n.Blocks) > 0 || n.Norm != "" && n.Norm != backbone.NormInstance ||

@@ -18,6 +18,15 @@ func thick() Settings {
 		Bias: true, Epsilon: 1e-5, Slope: 0.01}
 }
 
+// flat is the same network of two dimensions.
+func flat(s Settings) Settings {
+	s.Flat, s.Kernels, s.Strides = true, slices.Clone(s.Kernels), slices.Clone(s.Strides)
+	for stage := range s.Features {
+		s.Kernels[stage][0], s.Strides[stage][0] = 1, 1
+	}
+	return s
+}
+
 // What is written as the section of plans.json is read as the same network.
 func TestArchitecture(t *testing.T) {
 	for _, residual := range []bool{true, false} {
@@ -26,6 +35,10 @@ func TestArchitecture(t *testing.T) {
 			s.Residual, s.Slope = residual, slope
 			got, err := Parse(s.Architecture())
 			if err != nil || !reflect.DeepEqual(got, s) {
+				t.Errorf("%v, %v\n%s", got, err, s.Architecture())
+			}
+			s = flat(s)
+			if got, err = Parse(s.Architecture()); err != nil || !reflect.DeepEqual(got, s) {
 				t.Errorf("%v, %v\n%s", got, err, s.Architecture())
 			}
 		}
@@ -53,6 +66,7 @@ func TestBackbone(t *testing.T) {
 		func(n *voxsaw.Network) { n.Channels = 5 },
 		func(n *voxsaw.Network) { n.Norm = "batch" },
 		func(n *voxsaw.Network) { n.Dropout = 0.5 },
+		func(n *voxsaw.Network) { n.Architecture = string(flat(thick()).Architecture()) }, // predicts, no more
 	} {
 		wrong := b.Settings()
 		other(&wrong)

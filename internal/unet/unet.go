@@ -11,7 +11,9 @@
 package unet
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -23,6 +25,7 @@ import (
 // decoder begin with its coarsest stage.
 type Settings struct {
 	Residual     bool // blocks of the encoder are residual; otherwise plain convolutions
+	Flat         bool // of two dimensions: kernels and strides are 1 along D, as images are
 	In           int  // channels of the image
 	Classes      int
 	Features     []int
@@ -88,6 +91,9 @@ func (s Settings) Check() error {
 			}
 		}
 	}
+	if s.Flat && slices.ContainsFunc(slices.Concat(s.Kernels, s.Strides), func(v [3]int) bool { return v[0] != 1 }) {
+		return errors.New("a network of two dimensions has kernels or strides along a third one")
+	}
 	if s.Strides[0] != [3]int{1, 1, 1} {
 		return fmt.Errorf("the first stage has strides of %s: only 1 is known", numbers.Extents(s.Strides[0][:]))
 	}
@@ -110,6 +116,9 @@ func (s Settings) Describe() string {
 	kind := "plain convolution U-Net"
 	if s.Residual {
 		kind = "residual encoder U-Net"
+	}
+	if s.Flat {
+		kind = "2D " + kind
 	}
 	return fmt.Sprintf(
 		"%s of %s, %d to %d channels",
