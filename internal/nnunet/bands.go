@@ -69,8 +69,16 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 		e.preparing = max(e.preparing, channels*(4*e.scan+resampled)+
 			p.data.between(own, e.logits, spacing, target)+e.scan)
 	}
-	e.held = channels*resampled + 2*e.scan // the label map
+	e.held = channels*resampled + 2*e.scan + p.told(e.scan) // the label map
 	return e, nil
+}
+
+// told is the memory of what is told beside the label map of a scan of so many voxels.
+func (p *Predictor) told(voxels int64) int64 {
+	if !p.options.Probabilities {
+		return 0
+	}
+	return 4 * int64(p.Heads()) * voxels
 }
 
 // inferring is the memory that windows over so many bands take.
@@ -88,14 +96,24 @@ func (p *Predictor) inferring(e extent, count int) int64 {
 	sums := int64(depth) * int64(rows) * int64(padded[2])
 	// of logits: the newest, and two that decide
 	planes := 3 * heads * int64(rows) * int64(padded[2])
-	if len(p.checkpoints) > 1 {
+	opinions := len(p.checkpoints)
+	if p.aside() {
+		opinions++
+	}
+	if opinions > 1 {
 		planes += heads * int64(rows) * int64(padded[2])
+	}
+	if p.options.Agreement { // their labels of a plane, and the highest logits
+		planes += int64(opinions+1) * int64(rows) * int64(padded[2])
 	}
 	inputs := int64(p.Network.In) * window
 	if len(p.mirror) > 1 {
 		inputs += inputs + p.values
 	}
-	return e.held + 2*sums*(heads+1)*int64(len(p.checkpoints)) + 2*planes + 4*inputs + 6*window
+	if p.aside() {
+		inputs += p.values
+	}
+	return e.held + 2*sums*(heads+1)*int64(opinions) + 2*planes + 4*inputs + 6*window
 }
 
 // windows is how many windows so many bands take, of all folds.

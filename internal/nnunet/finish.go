@@ -19,6 +19,8 @@ type decision struct {
 	width  int     // of a plane of logits
 	band   band
 	labels view[uint16]
+	// probabilities of each head in the part; nil: they are not wanted
+	chances []view[float32]
 
 	last [2][][]half.Float // the two newest planes, the newest second
 	next int               // plane of the part
@@ -77,6 +79,11 @@ func (d *decision) decide(plane, at int, index []int, weight []float64) {
 		line := make([]float64, n)
 		best := make([]float32, d.shape[2])
 		labels := make([]uint16, d.shape[2])
+		var chances []view[float32]
+		for _, x := range d.chances {
+			x.first = x.index(plane, j, 0)
+			chances = append(chances, x)
+		}
 		for head := range d.Structures {
 			// along the planes, then the rows, then the columns: the order in which sums are
 			// rounded
@@ -94,6 +101,9 @@ func (d *decision) decide(plane, at int, index []int, weight []float64) {
 			label := d.Structures[head].Label
 			for c := range labels {
 				value := half.From64(across.at(c, line)).Float32()
+				if chances != nil {
+					chances[head].values[chances[head].first+c*chances[head].strides[2]] = value
+				}
 				switch {
 				case d.Regions: // each has a probability; later ones are written over earlier ones
 					if sigmoid(value) > 0.5 {
@@ -109,7 +119,28 @@ func (d *decision) decide(plane, at int, index []int, weight []float64) {
 			d.labels.values[to] = label
 			to += d.labels.strides[2]
 		}
+		softmax(chances, best)
 	})
+}
+
+// softmax makes logits of heads, along the last axis, probabilities. highest are the highest ones.
+func softmax(logits []view[float32], highest []float32) {
+	if len(logits) == 0 {
+		return
+	}
+	sums := make([]float32, len(highest))
+	each := func(change func(c int, x *float32)) {
+		for _, of := range logits {
+			for c := range highest {
+				change(c, &of.values[of.first+c*of.strides[2]])
+			}
+		}
+	}
+	each(func(c int, x *float32) {
+		*x = float32(math.Exp(float64(*x - highest[c])))
+		sums[c] += *x
+	})
+	each(func(c int, x *float32) { *x /= sums[c] })
 }
 
 // sigmoid is computed in float32, as PyTorch does.

@@ -141,7 +141,8 @@ func Open(path string, folds []string) (*Model, error) {
 			m.Mirror[n]++
 		}
 		if slices.Contains(m.Mirror, 3) {
-			return nil, &volume.FormatError{Path: m.First(), Problem: "it is mirrored along an axis that slices have not"}
+			return nil, &volume.FormatError{Path: m.First(),
+				Problem: "it is mirrored along an axis that slices have not"}
 		}
 	}
 	if n := len(m.Labels.Channels); n != len(m.Plan.Channels) {

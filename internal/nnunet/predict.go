@@ -47,6 +47,9 @@ type Options struct {
 	// Step is how far windows lie apart at most, as a share of one; 0: half of one, nnU-Net's own.
 	Step float64
 
+	// Probabilities and Agreement: what [Predictor.PredictMaps] tells beside label maps.
+	Probabilities, Agreement bool
+
 	// of the last layer's result that is made at once; 0: all, but where that takes much memory
 	partBytes int
 }
@@ -68,6 +71,15 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 				a,
 			)
 		}
+	}
+	if o.Agreement {
+		if err := p.canAgree(); err != nil {
+			return nil, &AskedError{fmt.Sprintf("%s: %v", m.Folder, err), "--agreement"}
+		}
+	}
+	if o.Probabilities && m.Regions {
+		return nil, &AskedError{m.Folder + ": its regions may overlap, so that their probabilities are none of labels",
+			"--probabilities"}
 	}
 	if err := p.postprocessed(); err != nil {
 		return nil, err
@@ -147,7 +159,8 @@ func (p *Predictor) load() error {
 			}
 			want := []int(p.params.Shape(name))
 			if p.Flat && len(want) == 5 {
-				want = slices.Delete(slices.Clone(want), 2, 3) // kernels are 1 along the axis of slices
+				// kernels are 1 along the axis of slices
+				want = slices.Delete(slices.Clone(want), 2, 3)
 			}
 			if !slices.Equal(t.Shape, want) {
 				return fmt.Errorf("%s: %s has the shape %s, where the plans ask for %s", path, name,
@@ -182,17 +195,40 @@ func (p *Predictor) use(member int) error {
 	return nil
 }
 
+// AskedError says that a model cannot tell what the options ask for.
+type AskedError struct{ Problem, Flag string }
+
+// Error implements error.
+func (e *AskedError) Error() string { return e.Problem }
+
+// Maps are what is told beside a label map where that is asked for.
+type Maps struct {
+	// Probabilities of each class, (class, K, J, I), i fastest, the background's first: the softmax
+	// of the logits that decide. Outside of the box of what is not 0 the background has 1.
+	Probabilities []float32
+	// Agreement is the DSC of each label between the label maps that each fold makes alone, on the
+	// network's grid, averaged over their pairs; of one fold, between those with and without mirror
+	// images. Labels that none has are left out.
+	Agreement map[uint16]float64
+}
+
 // Predict makes the label map of a scan, whose channels are given in the model's order, on the
 // scan's own grid. The voxels of the channels are let go of, so that they take no memory beside the
 // windows: the volumes are empty afterwards.
 func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, error) {
+	l, _, err := p.PredictMaps(ctx, channels)
+	return l, err
+}
+
+// PredictMaps is [Predictor.Predict] that tells what the options ask for, too.
+func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *Maps, error) {
 	if err := p.check(channels); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	grid := channels[0].Grid
 	t, err := p.turn(grid)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	voxelBytes := 2
 	if channels[0].Float32 != nil {
@@ -207,20 +243,20 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 		err = cmp.Or(err, p.open())
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	labels := newArray[uint16]([3]int{grid.Shape[2], grid.Shape[1], grid.Shape[0]})
 	part := turned(t, labels.view()).transposed(p.Forward).part(scan.box)
 	shape := scan.channels[0].shape
 	orders, _ := p.probabilities.orders(p.target(scan.spacing), scan.spacing)
-	e := extent{logits: shape, rows: rowTaps(shape, part.shape, orders)}
+	e := extent{logits: shape, rows: rowTaps(shape, part.shape, orders), held: p.told(int64(len(labels.values)))}
 	for _, x := range scan.channels {
 		e.held += 4 * int64(len(x.values))
 	}
 	e.held += 2 * int64(len(labels.values))
 	count := len(bandsOf(e.rows, p.count(e, p.room())))
 	if err := p.fits(grid, p.Bytes()+p.inferring(e, count)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if count > 1 && p.Note != nil {
 		p.Note(p.apart(e, count))
@@ -235,20 +271,41 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 		network:  p.network,
 		progress: p.progress(p.windows(e, count)),
 	}
+	if p.options.Agreement {
+		f.votes = newVotes(p.Labels, max(len(p.members), 2))
+	}
+	said := &Maps{}
+	var chances []view[float32]
+	if p.options.Probabilities {
+		said.Probabilities = make([]float32, p.Heads()*len(labels.values))
+		for head := range p.Heads() {
+			one := array[float32]{labels.shape, said.Probabilities[head*len(labels.values):][:len(labels.values)]}
+			for i := range one.values {
+				if head == 0 {
+					one.values[i] = 1
+				}
+			}
+			chances = append(chances, turned(t, one.view()).transposed(p.Forward).part(scan.box))
+		}
+	}
 	for _, b := range bandsOf(e.rows, count) {
 		d := p.decide(p.Labels, shape, part, orders, b)
+		d.chances = chances
 		err := f.over(ctx, b.logits, d.plane)
 		if errors.Is(err, errNotNumbers) || errors.Is(err, errInfinite) {
 			err = fmt.Errorf("%s: %w", p.Folder, err)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	}
+	if f.votes != nil {
+		said.Agreement = f.votes.agreement()
 	}
 	if p.after != nil {
 		p.after.Apply(labels.values, grid.Shape)
 	}
-	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, nil
+	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, said, nil
 }
 
 // progress counts the windows of all folds.

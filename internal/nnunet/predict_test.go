@@ -207,7 +207,8 @@ func TestFlatPlans(t *testing.T) {
 		a := c["architecture"].(map[string]any)["arch_kwargs"].(map[string]any)
 		delete(c, "architecture")
 		c["UNet_class_name"], c["UNet_base_num_features"], c["unet_max_num_features"] = "PlainConvUNet", 4, 7
-		c["n_conv_per_stage_encoder"], c["n_conv_per_stage_decoder"] = a["n_conv_per_stage"], a["n_conv_per_stage_decoder"]
+		c["n_conv_per_stage_encoder"] = a["n_conv_per_stage"]
+		c["n_conv_per_stage_decoder"] = a["n_conv_per_stage_decoder"]
 		c["conv_kernel_sizes"], c["pool_op_kernel_sizes"] = a["kernel_sizes"], a["strides"]
 	})
 	if err != nil {

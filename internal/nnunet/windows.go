@@ -146,6 +146,7 @@ type inference struct {
 	use      func(member int) error // puts a fold's weights in place
 	network  *network
 	progress func()
+	votes    *votes // of each member, or with mirror images and without; nil: not wanted
 }
 
 // pad is the shape of a scan that is padded to a window where it is smaller, and how many voxels of
@@ -161,9 +162,9 @@ func pad(shape, patch [3]int) (padded, before [3]int) {
 }
 
 // over slides the network over rows of a prepared scan: the windows of a plane, or of a few slices,
-// with one fold after the other, then the next. Planes that no window reaches any more are handed to emit in their
-// order, these rows of them, averaged over the folds: the float16 sum, divided by how many they
-// are.
+// with one fold after the other, then the next. Planes that no window reaches any more are handed
+// to emit in their order, these rows of them, averaged over the folds: the float16 sum, divided by
+// how many they are.
 func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, logits [][]half.Float)) error {
 	shape, heads := f.channels[0].shape, f.network.heads
 	padded, before := pad(shape, f.Patch)
@@ -178,17 +179,26 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 	for m := range members {
 		members[m] = newSums(heads, depth, rows, padded[2])
 	}
+	all := members
+	var aside *sums // of windows without their mirror images
+	if f.votes != nil && f.members == 1 {
+		aside = newSums(heads, depth, rows, padded[2])
+		all = append(all, aside)
+	}
 	voxels := len(bell)
 	x := make([]float32, len(f.channels)*voxels)
-	var total, turned []float32
+	var total, turned, plain []float32
 	if len(f.mirror) > 1 {
 		total, turned = make([]float32, f.network.channels*voxels), make([]float32, len(x))
+	}
+	if aside != nil {
+		plain = make([]float32, len(total))
 	}
 	layers := f.layers(padded[0], f.step)
 	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
 	for h := range logits {
 		logits[h] = make([]half.Float, (rows[1]-rows[0])*shape[2])
-		if len(members) > 1 {
+		if len(all) > 1 {
 			one[h] = make([]half.Float, len(logits[h]))
 		}
 	}
@@ -215,14 +225,20 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 				for c, channel := range f.channels {
 					cut(x[c*voxels:][:voxels], channel, corner, before, f.Patch)
 				}
-				values, err := mirrored(x, turned, total, f.Patch, f.mirror, f.network.run)
+				values, err := mirrored(x, turned, total, plain, f.Patch, f.mirror, f.network.run)
 				if err != nil {
 					return err
 				}
-				s.weigh(weights, corner)
-				if err := f.network.each(values, func(logits []float32, plane int) {
-					s.add(logits, bell, corner, f.Patch, plane)
-				}); err != nil {
+				add := func(s *sums, values []float32) error {
+					s.weigh(weights, corner)
+					return f.network.each(values, func(logits []float32, plane int) {
+						s.add(logits, bell, corner, f.Patch, plane)
+					})
+				}
+				if err = add(s, values); err == nil && aside != nil {
+					err = add(aside, plain)
+				}
+				if err != nil {
 					return err
 				}
 				f.progress()
@@ -235,13 +251,21 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 		left, right := before[2], before[2]+shape[2]
 		for plane := max(group[0], before[0]); plane < min(final, before[0]+shape[0]); plane++ {
 			members[0].planes(plane, left, right, logits)
-			for _, s := range members[1:] {
+			f.say(0, logits)
+			for m, s := range all[1:] {
 				s.planes(plane, left, right, one)
+				f.say(m+1, one)
+				if s == aside {
+					continue
+				}
 				for h := range logits {
 					for v, x := range one[h] {
 						logits[h][v] = half.From(logits[h][v].Float32() + x.Float32())
 					}
 				}
+			}
+			if f.votes != nil {
+				f.votes.count(rows[0]-before[1], shape[2])
 			}
 			if count := float32(len(members)); count > 1 {
 				for h := range logits {
@@ -255,11 +279,21 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 			}
 			emit(plane-before[0], logits)
 		}
-		for _, s := range members {
+		for _, s := range all {
 			s.forget(final)
 		}
 	}
+	if f.votes != nil {
+		f.votes.done = rows[1] - before[1]
+	}
 	return nil
+}
+
+// say has the logits of a plane counted as one of the opinions, where these are wanted.
+func (f *inference) say(opinion int, logits [][]half.Float) {
+	if f.votes != nil {
+		f.votes.say(opinion, logits)
+	}
 }
 
 // What logits say that decide nothing. nnU-Net stops at infinite ones, too.
@@ -315,8 +349,9 @@ func cut(dst []float32, x array[float32], corner, before, patch [3]int) {
 
 // mirrored computes what the network gives of a window: the mean over its mirror images, which are
 // turned back and summed in float32. mirror has the axes of each image; the first is the window
-// itself. Where it is alone, it is what run gives, and nothing else is written to.
-func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int,
+// itself, of which plain is made what the network gives, where that is not nil. Where the window is
+// alone, it is what run gives, and nothing else is written to.
+func mirrored(x, turned, total, plain []float32, patch [3]int, mirror [][]int,
 	run func(x []float32) ([]float32, error)) ([]float32, error) {
 	if len(mirror) == 1 {
 		return run(x)
@@ -333,6 +368,7 @@ func mirrored(x, turned, total []float32, patch [3]int, mirror [][]int,
 		}
 		if n == 0 {
 			copy(total, y)
+			copy(plain, y)
 		} else {
 			addFlipped(total, y, patch, axes)
 		}

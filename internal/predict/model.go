@@ -102,12 +102,19 @@ func (p *foreign) LearntFrom(string, string) (how segment.Lesson, found bool) { 
 
 func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
 	*segment.Maps, error) {
-	if o.Probabilities || o.Logits || o.Agreement {
-		return nil, nil, errors.New("probabilities, logits and agreement of nnU-Net's models are not written")
+	if o.Logits || o.Prepared {
+		return nil, nil, errors.New("of nnU-Net's models no logits are written, and maps on the scan's voxels alone")
 	}
-	l, err := p.Predictor.Predict(ctx, channels)
+	l, said, err := p.PredictMaps(ctx, channels)
 	if err != nil {
 		return nil, nil, fmt.Errorf("as nnU-Net: %w", err)
 	}
-	return l, nil, nil
+	if !o.Probabilities && !o.Agreement {
+		return l, nil, nil
+	}
+	m := &segment.Maps{Grid: l.Grid, Names: p.Names(), Probabilities: said.Probabilities, Agreement: said.Agreement}
+	for _, s := range p.Structures {
+		m.Labels = append(m.Labels, s.Label)
+	}
+	return l, m, nil
 }

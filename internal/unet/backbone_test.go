@@ -66,7 +66,8 @@ func TestBackbone(t *testing.T) {
 		func(n *voxsaw.Network) { n.Channels = 5 },
 		func(n *voxsaw.Network) { n.Norm = "batch" },
 		func(n *voxsaw.Network) { n.Dropout = 0.5 },
-		func(n *voxsaw.Network) { n.Architecture = string(flat(thick()).Architecture()) }, // predicts, no more
+		// of two dimensions: predicts, no more
+		func(n *voxsaw.Network) { n.Architecture = string(flat(thick()).Architecture()) },
 	} {
 		wrong := b.Settings()
 		other(&wrong)
