@@ -32,12 +32,19 @@ func (p *passing) begin(piece, x []float32) {
 
 // add adds x to a piece. spare is momentsPiece elements.
 func (p *passing) add(piece, x, spare []float32) {
-	d, s := vector(&spare[0], 0), vector(&spare[0], block)
-	p.lanes.runMoments(x, vector(&piece[0], 0), d, s)
-	differences, squares := vector(&piece[0], block), vector(&piece[0], 2*block)
-	for lane := range d {
-		differences[lane] += d[lane]
-		squares[lane] += s[lane]
+	p.lanes.sumMoments(x, vector(&piece[0], 0), vector(&spare[0], block), vector(&spare[0], 2*block))
+	p.join(piece, spare)
+}
+
+// short begins a short sum of a piece, which join adds to it: see [activateMoments].
+func (p *passing) short(spare, piece []float32) {
+	copy(spare[:block], piece)
+	clear(spare[block:momentsPiece])
+}
+
+func (p *passing) join(piece, spare []float32) {
+	for i := block; i < momentsPiece; i++ {
+		piece[i] += spare[i]
 	}
 }
 

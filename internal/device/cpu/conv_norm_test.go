@@ -182,3 +182,64 @@ func TestNormConvOfLargeResultsOnly(t *testing.T) {
 		}
 	}
 }
+
+// A norm of air: values that are all alike but at the border, whose deviation is small beside them,
+// as of a window or a slice beside the patient. Sums of so many equal values must not round to the
+// same side again and again. The statistics are held against float64; PyTorch's deviate as little.
+func TestNormOfAir(t *testing.T) {
+	const most = 2e-6 // of a mean, in standard deviations; long sums were off by up to 1.2e-5
+	s := device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{12, 48, 96}, Kernel: [3]int{3, 3, 3},
+		Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}, Bias: true}
+	for _, ks := range availableKernels() {
+		c := newTestCPU(t, Options{Choices: map[string]string{ChoiceKey(s, Forward): "Winograd F(4,3) by tiles"}}, ks)
+		r := rand.New(rand.NewPCG(5, 5))
+		shape := s.YShape()
+		x, w, bias := alignedSlice(elementsOf(s.XShape())), alignedSlice(weightElements(s.WShape())),
+			Slice(normals(r, s.Out, 3))
+		for i := range x {
+			x[i] = -2.4
+		}
+		if err := c.UploadWeights(w, s.WShape(), 0, normals(r, s.WShape().Elements(), 0.05)); err != nil {
+			t.Fatal(err)
+		}
+		c.large = 0
+		n := device.ActivateSpec{Shape: shape, Norm: device.InstanceNorm, Epsilon: 1e-5}
+		kernels, err := c.NormConv(s, n)
+		if err != nil || kernels == nil {
+			t.Fatalf("%v, %v", kernels, err)
+		}
+		y, moments := alignedSlice(elementsOf(shape)), noise(int(kernels.Moments/4))
+		left, whole := noise(2*s.Out), noise(2*s.Out)
+		kernels.Conv.Run([]device.Buffer{y, moments}, []device.Buffer{x, w, bias},
+			noise(int(kernels.Conv.Scratch()/4)))
+		kernels.Statistics.Run([]device.Buffer{left}, []device.Buffer{moments}, nil)
+		k, err := c.Activate(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		affine := Slice(normals(r, s.Out, 1))
+		k.Run([]device.Buffer{noise(len(y)), whole}, []device.Buffer{y, affine, affine}, noise(int(k.Scratch()/4)))
+		l := layoutOf(shape)
+		for channel := range s.Out {
+			var sum, squares float64
+			at := func(v int) float64 { return float64(y[v*block+channel]) }
+			for v := range l.voxels {
+				sum += at(v)
+			}
+			mean := sum / float64(l.voxels)
+			for v := range l.voxels {
+				squares += (at(v) - mean) * (at(v) - mean)
+			}
+			sd := math.Sqrt(squares/float64(l.voxels) + 1e-5)
+			for what, got := range map[string]Slice{"a convolution's moments": left, "all of it": whole} {
+				if e := math.Abs(float64(got[channel])-mean) / sd; !(e <= most) {
+					t.Errorf("%s, %s: the mean of channel %d, %v, is off by %.2g deviations", ks.name, what, channel,
+						mean, e)
+				}
+				if e := math.Abs(float64(got[s.Out+channel])*sd - 1); !(e <= most) {
+					t.Errorf("%s, %s: the deviation of channel %d is off by %.2g of it", ks.name, what, channel, e)
+				}
+			}
+		}
+	}
+}

@@ -440,6 +440,11 @@ func (r *result) write(to, from []float32, toStep, fromStep, planes, columns int
 		r.past.begin(moments, stage[:planes*head*block])
 	}
 	switch {
+	case planes == r.t.m && asked && r.past.f != nil:
+		spare := stage[r.size-r.stageAt-momentsPiece:]
+		r.past.short(spare, moments)
+		r.past.f(&to[0], &from[0], toStep, fromStep, block, block, columns, bias, &spare[0])
+		r.past.join(moments, spare)
 	case planes == r.t.m && moments != nil && r.past.f != nil:
 		r.past.f(&to[0], &from[0], toStep, fromStep, block, block, columns, bias, &moments[0])
 	case planes == r.t.m && moments == nil:
