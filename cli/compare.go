@@ -46,7 +46,8 @@ program has made.
 
 NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name
 apart. Of several named experiments, each is compared with that of the baseline. A run that two files
-have with the same scores counts once; with other scores it is refused.
+have with the same scores counts once; with other scores it is refused. Runs of a fold whose seeds share
+a draw of the labelled cases (column draw) are averaged before anything is tested.
 
 Any table with the columns initialisation, fold, fraction, seed, case, label and dsc will do.`,
 		`  voxsaw compare runs/study/scores.csv --baseline scratch
@@ -197,6 +198,15 @@ func (o compareOptions) print(cmd *cobra.Command, scored experiment.Scored, fold
 			}
 		}
 	}
+	noise, err := eval.NoiseOf(scored.Runs, options)
+	if err != nil {
+		return err
+	}
+	if len(noise) > 0 {
+		if err := printTable(w, table.Noise(noise, metric)); err != nil {
+			return err
+		}
+	}
 	changes, err := scored.Changes(metric, options.Label)
 	if err != nil {
 		return err
@@ -288,9 +298,9 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 		fold                  int
 		seed                  uint64
 	}
-	fractions, known := map[key]float64{}, map[key]int{}
+	of, known := map[key]eval.Trial{}, map[key]int{}
 	for _, r := range runs {
-		fractions[key{r.Initialisation, table.Percent(r.Fraction), r.Fold, r.Seed}] = r.Fraction
+		of[key{r.Initialisation, table.Percent(r.Fraction), r.Fold, r.Seed}] = r
 	}
 	for _, arg := range o.Curves {
 		name, path := nameOf(arg)
@@ -302,11 +312,11 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 		for _, c := range curves {
 			c.Initialisation = experiment.InStudy(name, c.Initialisation)
 			k := key{c.Initialisation, table.Percent(c.Fraction), c.Fold, c.Seed}
-			fraction, compared := fractions[k]
+			run, compared := of[k]
 			if !compared {
 				continue
 			}
-			c.Fraction, found = fraction, true
+			c.Fraction, c.Draw, found = run.Fraction, run.Draw, true
 			if at, twice := known[k]; !twice {
 				known[k] = len(all)
 				all = append(all, c)

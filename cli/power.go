@@ -32,8 +32,9 @@ func newPower() *cobra.Command {
 		"Say how many replicates find a difference, from the scores of a pilot",
 		`Takes from the scores of a small experiment (scores.csv of voxsaw crossval) how much the
 difference to the baseline scatters from one pair of runs to the next, and says how many replicates find
-a difference of the given size: a replicate is a pair of runs of the same fold and seed. More patients
-hardly help where runs scatter; more replicates do.`,
+a difference of the given size: a replicate is a pair of runs of the same fold and seed, or all pairs of
+a fold whose seeds share a draw of the labelled cases. More patients hardly help where runs scatter; more
+replicates do.`,
 		`  voxsaw power runs/pilot/scores.csv --difference 2`,
 		cobra.ExactArgs(1),
 		o,

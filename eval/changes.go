@@ -27,9 +27,10 @@ func Changes(from, to []Trial, o FoldOptions) ([]Change, error) {
 	}
 	both, _ := o.finite(levelled(slices.Concat(from, to), ofFraction), ofFraction, m)
 	from, to = both[:len(from)], both[len(from):]
+	u := unitsOf(both)
 	var changes []Change
-	before := o.series(from, m)
-	for _, after := range o.series(to, m) {
+	before := o.series(from, m, u)
+	for _, after := range o.series(to, m, u) {
 		at := slices.IndexFunc(
 			before,
 			func(s series) bool { return s.Initialisation == after.Initialisation && s.Baseline == after.Baseline },
@@ -66,7 +67,7 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 	ofAny := func(r Trial) runKey { return runKey{fold: r.Fold, seed: r.Seed} }
 	runs, _ = o.finite(levelled(runs, ofAny), ofAny, m)
 	var gains []LabelGain
-	for _, s := range o.series(runs, m) {
+	for _, s := range o.series(runs, m, unitsOf(runs)) {
 		fractions := s.fractions()
 		for _, fraction := range fractions[min(1, len(fractions)):] {
 			if c, ok := s.change(s, fractions[0], fraction, o); ok {
@@ -82,23 +83,20 @@ func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
 type series struct {
 	Initialisation, Baseline string
 	values                   map[runKey]map[string]float64
+	units                    units
 }
 
 // series lists those of the initialisations, and then those of the differences to the baseline.
-func (o FoldOptions) series(runs []Trial, m Metric) []series {
+func (o FoldOptions) series(runs []Trial, m Metric, u units) []series {
 	var own, differing []series
 	baseline := o.casesOf(runs, o.baseline(), m)
 	for _, name := range initialisationsOf(runs, o.baseline()) {
-		s := series{name, "", o.casesOf(runs, name, m)}
+		s := series{name, "", o.casesOf(runs, name, m), u}
 		own = append(own, s)
 		if name == o.baseline() {
 			continue
 		}
-		d := series{name, o.baseline(), map[runKey]map[string]float64{}}
-		for _, p := range pairsOf(s.values, baseline) {
-			d.values[runKey{p.Fold, p.Fraction, p.Seed}] = p.Differences
-		}
-		differing = append(differing, d)
+		differing = append(differing, series{name, o.baseline(), between(s.values, baseline), u})
 	}
 	return slices.Concat(own, differing)
 }
@@ -126,7 +124,7 @@ func (s series) of(fraction, as float64) map[runKey]map[string]float64 {
 // change compares the runs of a fraction with those of the same fold and seed that another series
 // has of a fraction. It is not ok where no pair of runs has a value.
 func (s series) change(before series, fewer, fraction float64, o FoldOptions) (c Change, ok bool) {
-	pairs := pairsOf(s.of(fraction, fraction), before.of(fewer, fraction))
+	pairs := pairsOf(between(s.of(fraction, fraction), before.of(fewer, fraction)), s.units, nil)
 	c = Change{s.Initialisation, s.Baseline, fraction, comparePairs(pairs, o)}
 	return c, c.Gain.N > 0
 }

@@ -13,6 +13,10 @@ type Trial struct {
 	Fraction       float64 // of the training cases, 0 to 1
 	Fold           int
 	Seed           uint64
+	// Draw is the draw of the labelled cases that the run learnt from, where seeds may share one:
+	// runs of the same fold, fraction and draw have the same labelled cases. 0: the seed has a draw
+	// of its own, or nobody recorded it.
+	Draw uint64
 	// Components is the post-processing: which connected components its predictions keep, such as
 	// "all", "largest" or "largest of liver, spleen"; "" where nobody recorded it.
 	Components string
@@ -54,10 +58,12 @@ type UnlearntLabel struct {
 
 // FoldCell sums up the runs of one initialisation on one fraction.
 type FoldCell struct {
-	// Spread is over the runs, folds x seeds, each the mean over its test cases. Its Infinite
+	// Spread is over the runs, folds x seeds, each the mean over its test cases; those of seeds
+	// that share a draw of the labelled cases are averaged first, and count once. Its Infinite
 	// counts the labels of single cases that were missed or invented, which are in no mean of
 	// distances.
 	Spread Spread
+	Runs   int // that have a mean: more than Spread.N where some share a draw
 	// Comparison is with the baseline, Holm's adjustment over the initialisations of the row. All
 	// is NaN for the baseline itself.
 	Comparison
@@ -77,13 +83,12 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	for row, fraction := range t.Fractions {
 		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 		for _, initialisation := range t.Initialisations {
-			cell := FoldCell{Spread: o.spread(of, initialisation, metric), Comparison: undefined()}
+			cell := FoldCell{Comparison: undefined()}
+			cell.Spread, cell.Runs = o.spread(of, initialisation, metric)
 			if initialisation != t.Baseline {
-				pairs, err := Pairs(of, initialisation, o)
-				if err != nil {
+				if cell.Comparison, err = o.compare(of, initialisation); err != nil {
 					return t, err
 				}
-				cell.Comparison = comparePairs(pairs, o)
 			}
 			t.Cells[row] = append(t.Cells[row], cell)
 		}
@@ -129,25 +134,32 @@ func initialisationsOf(runs []Trial, baseline string) []string {
 	return all
 }
 
-// spread sums up the runs of an initialisation.
-func (o FoldOptions) spread(runs []Trial, initialisation string, m Metric) Spread {
-	cases := o.casesOf(runs, initialisation, m)
+// compare compares an initialisation with the baseline, over the pairs of their runs.
+func (o FoldOptions) compare(runs []Trial, initialisation string) (Comparison, error) {
+	pairs, err := Pairs(runs, initialisation, o)
+	return comparePairs(pairs, o), err
+}
+
+// spread sums up the runs of an initialisation, and says how many have a mean.
+func (o FoldOptions) spread(runs []Trial, initialisation string, m Metric) (s Spread, n int) {
+	var keys []runKey
 	var means []float64
+	cases := o.casesOf(runs, initialisation, m)
 	for _, key := range sortedRuns(cases) {
-		means = append(means, Summarise(list(cases[key])).Mean)
-	}
-	s := Summarise(means)
-	for _, r := range runs {
-		if r.Initialisation != initialisation {
-			continue
+		if mean := Summarise(list(cases[key])).Mean; !math.IsNaN(mean) {
+			keys, means = append(keys, key), append(means, mean)
 		}
+	}
+	own := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Initialisation != initialisation })
+	s = Summarise(unitsOf(own).averageOf(keys, means))
+	for _, r := range own {
 		for _, score := range r.Scores {
 			if (o.Label == 0 || score.Label == o.Label) && math.IsInf(m.Of(score), 0) && score.Counts() {
 				s.Infinite++
 			}
 		}
 	}
-	return s
+	return s, len(means)
 }
 
 // adjust sets Holm's P of a row.

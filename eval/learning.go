@@ -11,6 +11,7 @@ type LearningCurve struct {
 	Fraction       float64 // of the training cases, 0 to 1
 	Fold           int
 	Seed           uint64
+	Draw           uint64    // of the labelled cases: see [Trial]
 	Steps, Values  []float64 // as many of each, steps ascending
 }
 
@@ -21,6 +22,7 @@ const Reached = 0.95
 type CurveRow struct {
 	Initialisation string
 	Fraction       float64
+	Runs           int
 	Last, Area     Spread // over the runs: the last value, and the mean height of the curve
 	// Steps to 95 % of the last value of the baseline's run of the same fold and seed, over the
 	// runs; its Infinite are those that never get there.
@@ -34,11 +36,13 @@ type CurveRow struct {
 }
 
 // CompareCurves compares the learning curves of an experiment: a row for each fraction and
-// initialisation, the baseline's first. Repetitions are runs, as in [Folds].
+// initialisation, the baseline's first. Repetitions are runs, as in [Folds]: what is taken over
+// runs or pairs of them is averaged first over seeds that share a draw.
 func CompareCurves(curves []LearningCurve, baseline string) []CurveRow {
 	runs := make([]Trial, len(curves))
 	for n, c := range curves {
-		runs[n] = Trial{Initialisation: c.Initialisation, Fraction: c.Fraction, Fold: c.Fold, Seed: c.Seed}
+		runs[n] = Trial{Initialisation: c.Initialisation, Fraction: c.Fraction, Fold: c.Fold, Seed: c.Seed,
+			Draw: c.Draw}
 	}
 	var rows []CurveRow
 	for _, fraction := range fractionsOf(runs) {
@@ -51,7 +55,7 @@ func CompareCurves(curves []LearningCurve, baseline string) []CurveRow {
 			own := slices.DeleteFunc(slices.Clone(of),
 				func(c LearningCurve) bool { return c.Initialisation != initialisation })
 			if len(own) > 0 {
-				rows = append(rows, curveRow(own, of, baseline))
+				rows = append(rows, curveRow(own, of, baseline, unitsOf(runs)))
 			}
 		}
 		p := make([]float64, len(rows)-first)
@@ -66,10 +70,13 @@ func CompareCurves(curves []LearningCurve, baseline string) []CurveRow {
 }
 
 // curveRow sums up the curves of one initialisation, among all of a fraction.
-func curveRow(own, all []LearningCurve, baseline string) CurveRow {
-	r := CurveRow{Initialisation: own[0].Initialisation, Fraction: own[0].Fraction}
+func curveRow(own, all []LearningCurve, baseline string, u units) CurveRow {
+	r := CurveRow{Initialisation: own[0].Initialisation, Fraction: own[0].Fraction, Runs: len(own)}
+	var keys, paired []runKey
 	var last, area, steps, gains []float64
 	for _, c := range own {
+		key := runKey{c.Fold, c.Fraction, c.Seed}
+		keys = append(keys, key)
 		height := AreaUnderCurve(c.Steps, c.Values)
 		last, area = append(last, c.Values[len(c.Values)-1]), append(area, height)
 		at := slices.IndexFunc(all, func(o LearningCurve) bool {
@@ -79,12 +86,16 @@ func curveRow(own, all []LearningCurve, baseline string) CurveRow {
 			continue
 		}
 		base := all[at]
+		paired = append(paired, key)
 		steps = append(steps, StepsTo(c.Steps, c.Values, Reached*base.Values[len(base.Values)-1]))
 		if c.Initialisation != baseline {
 			gains = append(gains, height-AreaUnderCurve(base.Steps, base.Values))
 		}
 	}
-	r.Last, r.Area, r.Steps, r.Gain = Summarise(last), Summarise(area), Summarise(steps), Summarise(gains)
+	r.Last, r.Area = Summarise(u.averageOf(keys, last)), Summarise(u.averageOf(keys, area))
+	r.Steps = Summarise(u.averageOf(paired, steps))
+	gains = u.averageOf(paired[:len(gains)], gains)
+	r.Gain = Summarise(gains)
 	r.Interval, r.Test = MeanTest(gains)
 	return r
 }

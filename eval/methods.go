@@ -12,8 +12,9 @@ import (
 // run, the mean over its labels; ratios are in percent. Fixed effects are "intercept", each
 // initialisation but the baseline under its name, and each fraction but the smallest ("fraction
 // 0.2"); random intercepts are those of the replicate (fold, fraction and seed), of the run and of
-// the case. It looks at all fractions at once, where [Folds] goes one by one. The effect of an
-// initialisation is its mean difference to the baseline.
+// the case. Runs of seeds that share a draw of the labelled cases are averaged, and are one here.
+// It looks at all fractions at once, where [Folds] goes one by one. The effect of an initialisation
+// is its mean difference to the baseline.
 //
 // Each initialisation needs two replicates that it shares with the baseline. Where the runs do not
 // scatter more than their cases explain, their variance is zero, and a test would be one over
@@ -41,8 +42,9 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])
 	runs, _ = o.finite(levelled(runs, ofFraction), ofFraction, metric)
+	u := unitsOf(runs)
 	for _, name := range methods {
-		cases := o.casesOf(runs, name, metric)
+		cases := u.average(o.casesOf(runs, name, metric))
 		for _, key := range sortedRuns(cases) {
 			for _, id := range slices.Sorted(maps.Keys(cases[key])) {
 				d.add(name, key, id, cases[key][id])

@@ -8,11 +8,13 @@ import (
 )
 
 // Pair is one replicate of a comparison: two runs that differ in one thing, such as their
-// initialisation, and share fold and seed, and the fraction unless it is what they differ in.
+// initialisation, and share fold and seed, and the fraction unless it is what they differ in. Pairs
+// of runs that share fold and draw of the labelled cases (see [Trial]) are one replicate.
 type Pair struct {
 	Fold     int
 	Fraction float64
-	Seed     uint64
+	Seed     uint64 // the smallest, where it is several pairs of runs
+	Runs     int    // pairs of runs that it is the mean of; 1 unless seeds share a draw
 	// Differences are initialisation minus baseline (or the second experiment minus the first) for
 	// every test case of both runs: means over its labels. Ratios are in percent.
 	Differences map[string]float64
@@ -35,20 +37,32 @@ func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 		return r.Initialisation != initialisation && r.Initialisation != o.baseline()
 	})
 	two, left := o.finite(two, ofFraction, m)
-	pairs := pairsOf(o.casesOf(two, initialisation, m), o.casesOf(two, o.baseline(), m))
-	for n, p := range pairs {
-		pairs[n].Infinite = left[runKey{p.Fold, p.Fraction, p.Seed}]
-	}
-	return pairs, nil
+	return pairsOf(between(o.casesOf(two, initialisation, m), o.casesOf(two, o.baseline(), m)), unitsOf(two), left), nil
 }
 
-// pairsOf pairs runs of the same fold, fraction and seed.
-func pairsOf(own, base map[runKey]map[string]float64) (pairs []Pair) {
-	for _, key := range sortedRuns(own) {
+// between are the differences of runs of the same fold, fraction and seed.
+func between(own, base map[runKey]map[string]float64) map[runKey]map[string]float64 {
+	all := map[runKey]map[string]float64{}
+	for key, values := range own {
 		if other, ok := base[key]; ok {
-			pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed,
-				Differences: differences(own[key], other)})
+			all[key] = differences(values, other)
 		}
+	}
+	return all
+}
+
+// pairsOf makes replicates of the differences of pairs of runs. left says how many labels of cases
+// are in none of them.
+func pairsOf(all map[runKey]map[string]float64, u units, left map[runKey]int) (pairs []Pair) {
+	runs, infinite := map[runKey]int{}, map[runKey]int{}
+	for key := range all {
+		runs[u.of(key)]++
+		infinite[u.of(key)] += left[key]
+	}
+	replicates := u.average(all)
+	for _, key := range sortedRuns(replicates) {
+		pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Runs: runs[key],
+			Differences: replicates[key], Infinite: infinite[key]})
 	}
 	return pairs
 }
@@ -151,9 +165,11 @@ func (o FoldOptions) finite(runs []Trial, key func(Trial) runKey, m Metric) (lev
 }
 
 func sortedRuns(runs map[runKey]map[string]float64) []runKey {
-	return slices.SortedFunc(maps.Keys(runs), func(a, b runKey) int {
-		return cmp.Or(cmp.Compare(a.fold, b.fold), cmp.Compare(a.fraction, b.fraction), cmp.Compare(a.seed, b.seed))
-	})
+	return slices.SortedFunc(maps.Keys(runs), compareKeys)
+}
+
+func compareKeys(a, b runKey) int {
+	return cmp.Or(cmp.Compare(a.fold, b.fold), cmp.Compare(a.fraction, b.fraction), cmp.Compare(a.seed, b.seed))
 }
 
 // caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Labels
@@ -195,6 +211,7 @@ func list(m map[string]float64) []float64 {
 // fails for all of them. So nothing is tested over cases; Cases only describes them.
 type Comparison struct {
 	Gains     []float64 // of the pairs, each the mean over its test cases
+	Runs      int       // pairs of runs: more than there are Gains where some share a draw
 	Gain      Spread    // over the pairs
 	Interval  Interval  // of the mean gain, by the t distribution, 95 %
 	Test      Test      // paired t-test over the pairs
@@ -237,6 +254,7 @@ func comparePairs(pairs []Pair, o FoldOptions) Comparison {
 	c := undefined()
 	for _, p := range pairs {
 		c.Gains = append(c.Gains, p.Mean())
+		c.Runs += p.Runs
 	}
 	c.Gain = Summarise(c.Gains)
 	for _, p := range pairs {

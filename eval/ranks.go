@@ -108,8 +108,8 @@ func rangeQuantile(p float64, k int) float64 {
 	return high
 }
 
-// RankRuns ranks the initialisations of an experiment over the replicates (fold, fraction and seed)
-// that all of them have, at the level 0.05.
+// RankRuns ranks the initialisations of an experiment over the replicates (fold, fraction and seed,
+// or draw where seeds share one) that all of them have, at the level 0.05.
 func RankRuns(runs []Trial, o FoldOptions) (Ranking, error) {
 	m, err := o.metric()
 	if err != nil {
@@ -127,16 +127,31 @@ func RankRuns(runs []Trial, o FoldOptions) (Ranking, error) {
 	for _, name := range methods {
 		of = append(of, o.casesOf(runs, name, m))
 	}
-	var values [][]float64
+	var keys []runKey
+	values := make([][]float64, len(methods)) // [method][run]
 	for _, key := range sortedRuns(of[0]) {
 		block := make([]float64, len(methods))
 		for n := range methods {
 			// NaN where there is no such run
 			block[n] = float64(m.Better) * Summarise(list(of[n][key])).Mean
 		}
-		if !slices.ContainsFunc(block, math.IsNaN) {
-			values = append(values, block)
+		if slices.ContainsFunc(block, math.IsNaN) {
+			continue
+		}
+		keys = append(keys, key)
+		for n, v := range block {
+			values[n] = append(values[n], v)
 		}
 	}
-	return Rank(methods, values, 0.05)
+	var blocks [][]float64
+	u := unitsOf(runs)
+	for n, of := range values {
+		for b, v := range u.averageOf(keys, of) {
+			if n == 0 {
+				blocks = append(blocks, make([]float64, len(methods)))
+			}
+			blocks[b][n] = v
+		}
+	}
+	return Rank(methods, blocks, 0.05)
 }

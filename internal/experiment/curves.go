@@ -23,7 +23,8 @@ func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 		if len(t.Curve) == 0 || !slices.ContainsFunc(r.Runs, t.is) {
 			continue
 		}
-		c := eval.LearningCurve{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed}
+		c := eval.LearningCurve{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed,
+			Draw: r.Plan.drawShared(t.Seed)}
 		var err error
 		if c.Steps, c.Values, err = readCurve(train.Validations(t.Folder(out))); err != nil {
 			return nil, fmt.Errorf("the learning curve of trial %s: %w", t.Name(), err)

@@ -133,6 +133,10 @@ func TestReplicates(t *testing.T) {
 		if want := subsets[fmt.Sprint(trial.Fold, trial.Fraction, own)]; !slices.Equal(trial.Train, want) {
 			t.Errorf("%s has not the draw of seed %d: %v, want %v", trial.Name(), own, trial.Train, want)
 		}
+		if p.drawShared(trial.Seed) != own || before.drawShared(trial.Seed) != 0 {
+			t.Errorf("%s is said to have draw %d, and %d without draws", trial.Name(), p.drawShared(trial.Seed),
+				before.drawShared(trial.Seed))
+		}
 	}
 	p = before
 	p.Subsets = "shared"

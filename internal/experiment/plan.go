@@ -552,6 +552,15 @@ func (p Plan) draw(number uint64) uint64 {
 	return (number-1)%uint64(p.Draws) + 1
 }
 
+// drawShared is the same where seeds may share a draw, as [eval.Trial] has it: 0 where each has its
+// own.
+func (p Plan) drawShared(number uint64) uint64 {
+	if p.Draws == 0 {
+		return 0
+	}
+	return p.draw(number)
+}
+
 // subsetSeed is what draws the training cases of a seed.
 func (p Plan) subsetSeed(number uint64) uint64 {
 	if p.Subsets == subsetsShared {

@@ -158,6 +158,13 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired " +
 			"t-test), not over the patients of one run. "
 	}
+	noise, err := eval.NoiseOf(s.Runs, eval.FoldOptions{Baseline: s.Baseline})
+	if err != nil {
+		return report.Section{}, err
+	}
+	if len(noise) > 0 {
+		about += table.SharedDraws + ". "
+	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text(about + s.About),
 		report.Folds{FoldTable: folds, Others: others, Published: s.Published},
@@ -169,6 +176,9 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 		section.Blocks = append(section.Blocks, report.Text(warning+"."))
 	}
 	section.Blocks = append(section.Blocks, report.Table{Table: s.Postprocessing()})
+	if len(noise) > 0 {
+		section.Blocks = append(section.Blocks, report.Table{Table: table.Noise(noise, folds.Metric)})
+	}
 	return section, nil
 }
 

@@ -269,7 +269,8 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 			continue
 		}
 		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold,
-			Seed: t.Seed, Components: r.result.components(t, r.Out), Scores: r.markUnlearnt(t, scores[n])})
+			Seed: t.Seed, Draw: r.plan.drawShared(t.Seed), Components: r.result.components(t, r.Out),
+			Scores: r.markUnlearnt(t, scores[n])})
 	}
 	return err
 }

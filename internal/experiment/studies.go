@@ -38,6 +38,14 @@ func (s *Studies) Add(name, path string, runs []eval.Trial) error {
 			return hint.Addf(fmt.Errorf("%s and %s have other scores of %s", s.from[at], path, describe(r)),
 				"if these are two experiments, name them: a=%s b=%s", s.from[at], path)
 		}
+		if known := &s.Runs[at].Draw; *known != r.Draw {
+			if *known > 0 && r.Draw > 0 {
+				return hint.Addf(fmt.Errorf("%s and %s have other draws of the labelled cases of %s: %d and %d",
+					s.from[at], path, describe(r), *known, r.Draw),
+					"if these are two experiments, name them: a=%s b=%s", s.from[at], path)
+			}
+			*known = max(*known, r.Draw) // a file of an earlier version does not say it
+		}
 		shared++
 	}
 	if shared > 0 {

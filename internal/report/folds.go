@@ -91,7 +91,7 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(minus(text))) }
 	switch {
 	case math.IsNaN(c.Gain.Mean):
-		line(numbers.Count(c.Spread.N, "run"))
+		line(numbers.Count(c.Runs, "run"))
 	case math.IsNaN(c.Test.P):
 		line(f.difference(c.Comparison))
 		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
@@ -33,14 +34,14 @@ func CurveRows(rows []eval.CurveRow, baseline string) Table {
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []any{
-			r.Initialisation, Percent(r.Fraction), r.Last.N, r.Last, r.Area, r.Gain, r.Interval.Low, r.Interval.High,
+			r.Initialisation, Percent(r.Fraction), r.Runs, r.Last, r.Area, r.Gain, r.Interval.Low, r.Interval.High,
 			Interval(r.Interval, 2), P(r.Test.P), P(r.Holm), r.Steps,
 		})
 	}
+	shared := slices.ContainsFunc(rows, func(r eval.CurveRow) bool { return r.Runs > r.Last.N })
 	t.Notes = []string{
 		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. Difference: of mean heights to %s, "+
-			"over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.",
-			baseline),
+			"over %s; interval and p: two-sided paired t-test over these pairs.", baseline, ofPairs(shared)),
 		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. "+
 			"∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
 	}

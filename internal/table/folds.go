@@ -47,7 +47,7 @@ func Means(f eval.FoldTable) Table {
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
 			if c.Spread.N > 0 {
-				t.Rows = append(t.Rows, []any{f.Initialisations[n], Percent(fraction), c.Spread.N, c.Spread})
+				t.Rows = append(t.Rows, []any{f.Initialisations[n], Percent(fraction), c.Runs, c.Spread})
 			}
 		}
 	}
@@ -111,9 +111,31 @@ func infiniteNote(f eval.FoldTable) string {
 	return ""
 }
 
+// SharedDraws says what becomes of seeds that share a draw of the labelled cases.
+const SharedDraws = "Seeds that share a draw of the labelled cases repeat the training and not the draw: their " +
+	"runs of one fold are averaged first, and count once"
+
+// ofPairs says what differences are taken over. shared says that seeds share draws of the labelled
+// cases.
+func ofPairs(shared bool) string {
+	if shared {
+		return "folds and draws of the labelled cases, each the mean over its pairs of runs of the same fold and seed"
+	}
+	return "pairs of runs of the same fold and seed"
+}
+
+// shares says whether seeds of a table share draws of the labelled cases.
+func shares(f eval.FoldTable) bool {
+	return slices.ContainsFunc(slices.Concat(f.Cells...), func(c eval.FoldCell) bool {
+		return c.Runs > c.Spread.N || pairsShare(c.Comparison)
+	})
+}
+
+func pairsShare(c eval.Comparison) bool { return c.Runs > len(c.Gains) }
+
 // FoldNotes say what the numbers of a fold table are.
 func FoldNotes(f eval.FoldTable) []string {
-	runs, pairs := 0, 0
+	runs, pairs, shared := 0, 0, shares(f)
 	for _, row := range f.Cells {
 		for _, c := range row {
 			runs, pairs = max(runs, c.Spread.N), max(pairs, c.Gain.N)
@@ -121,7 +143,11 @@ func FoldNotes(f eval.FoldTable) []string {
 	}
 	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each "+
 		"cell), each the mean over its test cases.", runs)}
-	if runs == 1 {
+	switch {
+	case shared:
+		notes[0] = fmt.Sprintf("Mean ± standard deviation over folds and draws of the labelled cases (up to %d in "+
+			"each cell), of the means over test cases. %s.", runs, SharedDraws)
+	case runs == 1:
 		notes[0] = "Of one run in each cell: the mean over its test cases."
 	}
 	if text := Unlearnt(f.Unlearnt); text != "" {
@@ -131,8 +157,11 @@ func FoldNotes(f eval.FoldTable) []string {
 		notes = append(notes, note)
 	}
 	if len(f.Initialisations) > 1 && pairs > 1 {
-		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% "+
-			"interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
+		note := fmt.Sprintf("Difference: to %s, over %s (up to %d); its 95 %% interval and p: two-sided paired t-test "+
+			"over these", f.Baseline, ofPairs(shared), pairs)
+		if !shared {
+			note += " pairs"
+		}
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
 		}
@@ -176,7 +205,7 @@ func Differences(f eval.FoldTable) Table {
 		}
 	}
 	t.Notes = []string{
-		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired " +
+		"Intervals and p are over " + ofPairs(shares(f)) + ". 95 % interval, p: two-sided paired " +
 			"t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. " +
 			"With few folds and pairs it is too narrow.",
@@ -188,6 +217,9 @@ func Differences(f eval.FoldTable) Table {
 	}
 	if holm != "" {
 		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
+	}
+	if shares(f) {
+		t.Notes = append(t.Notes, SharedDraws+".")
 	}
 	t.Notes = append(t.Notes, lessIsBetter(f)...)
 	if !f.Metric.Ratio {
@@ -230,7 +262,8 @@ func Measures(list []Measure) Table {
 			}
 		}
 	}
-	t.Notes = []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for " +
+	shared := slices.ContainsFunc(list, func(m Measure) bool { return shares(m.Folds) })
+	t.Notes = []string{"Over " + ofPairs(shared) + ": two-sided paired t-test. p is adjusted for " +
 		"nothing: of twenty such rows without any effect one has a p below 0.05."}
 	if slices.ContainsFunc(list, func(m Measure) bool { return !m.Folds.Metric.Ratio }) {
 		t.Notes = append(t.Notes, distancesNote)
@@ -305,6 +338,9 @@ func changes(title string, list []eval.Change, m eval.Metric) Table {
 			c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits),
 		})
 	}
+	if slices.ContainsFunc(list, func(c eval.Change) bool { return pairsShare(c.Comparison) }) {
+		t.Notes = append(t.Notes, SharedDraws+".")
+	}
 	if first != "" {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s - %s: by how much the difference of the two changes.", first,
 			baseline))
@@ -324,6 +360,31 @@ func (t Table) with(columns []Column, cells func(row int) []any) Table {
 	t.Columns = slices.Insert(t.Columns, 1, columns...)
 	for n, row := range t.Rows {
 		t.Rows[n] = slices.Insert(row, 1, cells(n)...)
+	}
+	return t
+}
+
+// Noise is the table of how far single runs scatter, by a metric of [eval.Metrics]: a row for each
+// initialisation and share of the training cases some seeds of which share a draw.
+func Noise(list []eval.Noise, m eval.Metric) Table {
+	metric := MetricColumn(m, true)
+	t := Table{Title: metric.Title + ": how far single runs scatter", Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0},
+		{"training_sd", "SD of training", metric.Digits}, {"differences", "differences", 0},
+		{"draws_sd", "SD between draws", metric.Digits}, {"runs", "runs", 0},
+	}}
+	for _, n := range list {
+		t.Rows = append(t.Rows, []any{n.Initialisation, Percent(n.Fraction), n.Training, n.Differences, n.Draws,
+			n.Runs})
+	}
+	t.Notes = []string{
+		"A description: nothing is tested. SD of training: the standard deviation of the differences between seeds " +
+			"that share a fold and a draw of the labelled cases, divided by the square root of two.",
+		"SD between draws: that of the runs of a fold with other draws, each by its smallest seed, pooled over the " +
+			"folds: it holds the noise of training, too.",
+	}
+	if !m.Ratio {
+		t.Notes = append(t.Notes, distancesNote)
 	}
 	return t
 }

@@ -15,12 +15,18 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 			{"sd_limit", "limit of the SD", column.Digits},
 			{"replicates", "replicates", 0}, {"replicates_at_limit", "at the limit", 0},
 		}}
+	shared := false
 	for _, p := range pilots {
 		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates,
 			p.ReplicatesAtLimit})
+		shared = shared || p.Runs > p.Gain.N
+		over := "all such pairs of runs"
+		if shared {
+			over = ofPairs(shared) + ", which are a replicate"
+		}
 		t.Notes = []string{fmt.Sprintf("Difference: of a run to the baseline's run of the same fold and seed, each "+
-			"the mean over its test cases. Mean ± standard deviation (SD) of this difference over all such pairs "+
-			"of runs. %s", planned(o))}
+			"the mean over its test cases. Mean ± standard deviation (SD) of this difference over %s. %s", over,
+			planned(o))}
 	}
 	t.Notes = append(t.Notes,
 		"The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: "+

@@ -41,16 +41,28 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 }
 
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
-// those that tell the runs apart, and before what their predictions keep.
+// those that tell the runs apart, and before what their predictions keep. Where seeds may share a
+// draw of the labelled cases, a last column says which a run has.
 func Runs(runs []eval.Trial) Table {
 	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0},
 		{"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
 	t.Columns = append(t.Columns, Column{"components", "components", 0})
+	drawn := slices.ContainsFunc(runs, func(r eval.Trial) bool { return r.Draw > 0 })
+	if drawn {
+		t.Columns = append(t.Columns, Column{"draw", "draw", 0})
+	}
 	for _, r := range runs {
 		for _, row := range PerCase(r.Scores).Rows {
 			cells := append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...)
-			t.Rows = append(t.Rows, append(cells, r.Components))
+			cells = append(cells, r.Components)
+			switch {
+			case r.Draw > 0:
+				cells = append(cells, strconv.FormatUint(r.Draw, 10))
+			case drawn:
+				cells = append(cells, nil) // its seed's own
+			}
+			t.Rows = append(t.Rows, cells)
 		}
 	}
 	return t
@@ -61,7 +73,8 @@ const longestName = 100
 
 // ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
-// metrics that it lacks are NaN, and nothing is known of the components that are kept.
+// metrics that it lacks are NaN, and nothing is known of the components that are kept. Without a
+// column draw, or a number in it, each seed has a draw of the labelled cases of its own.
 func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 	f, err := readCSV(r, "scores of runs")
 	if err != nil {
@@ -109,7 +122,12 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 				return nil, f.wrong(n, []string{"dsc", "nsd"}[m], "between 0 and 1, which means 100 %")
 			}
 		}
-		components := fromCSV(f.cell(n, "components"))
+		components, draw := fromCSV(f.cell(n, "components")), uint64(0)
+		if text := f.cell(n, "draw"); text != "" {
+			if draw, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return nil, f.wrong(n, "draw", "a number, or nothing where each seed has a draw of its own")
+			}
+		}
 		if seen[scored{k, s.Case, s.Label}] {
 			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what,
 				f.lines[n], safetext.Text(s.Case), s.Label)
@@ -118,7 +136,11 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 		if _, known := at[k]; !known {
 			at[k] = len(runs)
 			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction,
-				Seed: k.seed, Components: components})
+				Seed: k.seed, Draw: draw, Components: components})
+		}
+		if known := runs[at[k]].Draw; known != draw {
+			return nil, fmt.Errorf("reading %s: line %d: draw %d, and %d in another line of the same run", f.what,
+				f.lines[n], draw, known)
 		}
 		if runs[at[k]].Components != components {
 			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what,

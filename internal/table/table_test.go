@@ -136,24 +136,34 @@ func TestRunsSurviveCSV(t *testing.T) {
 		{Initialisation: "scratch", Fold: 1, Fraction: 0.1, Seed: 1<<64 - 1, Scores: some},
 		{Initialisation: "=3x3x3", Fold: 2, Fraction: 1, Seed: 2, Scores: some[:1]},
 	}
-	file := text(t, func(b *strings.Builder) error { return Runs(runs).CSV(b) })
-	back, err := ReadRuns(strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(runs, back, cmpopts.EquateNaNs()); d != "" {
-		t.Error(d)
+	drawn := append(slices.Clone(runs), eval.Trial{Initialisation: "scratch", Fold: 1, Fraction: 0.1, Seed: 4, Draw: 1,
+		Scores: some[:1]})
+	for _, all := range [][]eval.Trial{runs, drawn} {
+		file := text(t, func(b *strings.Builder) error { return Runs(all).CSV(b) })
+		back, err := ReadRuns(strings.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(all, back, cmpopts.EquateNaNs()); d != "" {
+			t.Error(d)
+		}
+		header, _, _ := strings.Cut(file, "\n")
+		if got := strings.HasSuffix(header, ",components,draw"); got != (len(all) == len(drawn)) {
+			t.Errorf("the header is %s", header)
+		}
 	}
 	short := "initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,0.5\n"
-	if back, err = ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 ||
+	if back, err := ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 ||
 		!math.IsNaN(back[0].Scores[0].HD95) {
 		t.Errorf("a table without HD95: %+v, %v", back, err)
 	}
 	for want, text := range map[string]string{
 		`no column "dsc"`: strings.Replace(short, "dsc", "iou", 1), `line 2: fold "x"`: strings.Replace(short,
 			"scratch,1", "scratch,x", 1),
-		`line 2: seed "-1"`:                      strings.Replace(short, "0.1,1", "0.1,-1", 1),
-		`line 2: dsc "" is not a number`:         strings.Replace(short, "0.5", "", 1),
+		`line 2: seed "-1"`:              strings.Replace(short, "0.1,1", "0.1,-1", 1),
+		`line 2: dsc "" is not a number`: strings.Replace(short, "0.5", "", 1),
+		"line 3: draw 2, and 0 in another line": "initialisation,fold,fraction,seed,case,label,dsc,draw\n" +
+			"scratch,1,0.1,1,a,1,0.5,\nscratch,1,0.1,1,a,2,0.5,2\n",
 		"line 3: case a, label 1 is there twice": short + "scratch,1,0.1,1,a,1,0.5\n",
 	} {
 		if _, err := ReadRuns(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
