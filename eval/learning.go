@@ -28,7 +28,8 @@ type CurveRow struct {
 	// runs; its Infinite are those that never get there.
 	Steps Spread
 	// Gain in mean height over the baseline, over pairs of runs of the same fold and seed, with its
-	// interval and the paired t-test; NaN for the baseline itself.
+	// interval and the paired t-test; NaN for the baseline itself. Both heights of a pair are those
+	// of the steps that both curves have: training longer makes no curve higher.
 	Gain     Spread
 	Interval Interval
 	Test     Test
@@ -77,8 +78,8 @@ func curveRow(own, all []LearningCurve, baseline string, u units) CurveRow {
 	for _, c := range own {
 		key := runKey{c.Fold, c.Fraction, c.Seed}
 		keys = append(keys, key)
-		height := AreaUnderCurve(c.Steps, c.Values)
-		last, area = append(last, c.Values[len(c.Values)-1]), append(area, height)
+		last = append(last, c.Values[len(c.Values)-1])
+		area = append(area, AreaUnderCurve(c.Steps, c.Values))
 		at := slices.IndexFunc(all, func(o LearningCurve) bool {
 			return o.Initialisation == baseline && o.Fold == c.Fold && o.Seed == c.Seed
 		})
@@ -89,7 +90,9 @@ func curveRow(own, all []LearningCurve, baseline string, u units) CurveRow {
 		paired = append(paired, key)
 		steps = append(steps, StepsTo(c.Steps, c.Values, Reached*base.Values[len(base.Values)-1]))
 		if c.Initialisation != baseline {
-			gains = append(gains, height-AreaUnderCurve(base.Steps, base.Values))
+			from := max(c.Steps[0], base.Steps[0])
+			to := min(c.Steps[len(c.Steps)-1], base.Steps[len(base.Steps)-1])
+			gains = append(gains, c.height(from, to)-base.height(from, to))
 		}
 	}
 	r.Last, r.Area = Summarise(u.averageOf(keys, last)), Summarise(u.averageOf(keys, area))
@@ -98,6 +101,31 @@ func curveRow(own, all []LearningCurve, baseline string, u units) CurveRow {
 	r.Gain = Summarise(gains)
 	r.Interval, r.Test = MeanTest(gains)
 	return r
+}
+
+// height is the mean height of the part of a curve between two steps that it has, interpolated
+// linearly where there is no point.
+func (c LearningCurve) height(from, to float64) float64 {
+	if !(from < to) {
+		return math.NaN()
+	}
+	steps, values := []float64{from}, []float64{c.at(from)}
+	for k, step := range c.Steps {
+		if from < step && step < to {
+			steps, values = append(steps, step), append(values, c.Values[k])
+		}
+	}
+	return AreaUnderCurve(append(steps, to), append(values, c.at(to)))
+}
+
+// at is the value of a curve at a step between its first and its last.
+func (c LearningCurve) at(step float64) float64 {
+	k, found := slices.BinarySearch(c.Steps, step)
+	if found {
+		return c.Values[k]
+	}
+	share := (step - c.Steps[k-1]) / (c.Steps[k] - c.Steps[k-1])
+	return c.Values[k-1] + share*(c.Values[k]-c.Values[k-1])
 }
 
 // MeanCurve is the mean over runs at each step that all of them have.

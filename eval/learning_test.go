@@ -40,6 +40,21 @@ func TestCompareCurves(t *testing.T) {
 	if !math.IsNaN(scratch.Test.P) {
 		t.Errorf("scratch was tested against itself: %v", scratch.Test)
 	}
+	// By hand: a longer run, whose points lie elsewhere, is compared over 100 to 300, where it has
+	// 45 at 150, 55 at 250 and, between two points, 40 at 100 and 58.75 at 300: its mean height
+	// there is (42.5*50 + 50*100 + 56.875*50) / 200 = 49.84375, and scratch's 40. A run that ends
+	// where the other begins has no step in common with it.
+	longer := curve("longer", 1, 35, 45, 55, 70)
+	longer.Steps = []float64{50, 150, 250, 450}
+	short := curve("short", 1, 30, 35)
+	short.Steps = []float64{50, 100}
+	rows = CompareCurves([]LearningCurve{curves[1], longer, short}, "scratch")
+	if got := rows[1].Gain; got.N != 1 || math.Abs(got.Mean-9.84375) > 1e-9 {
+		t.Errorf("a longer run's gain is %v", got)
+	}
+	if got := rows[2].Gain; got.N != 0 {
+		t.Errorf("curves with nothing in common have a gain of %v", got)
+	}
 	at, mean := MeanCurve(curves[:4])
 	if !slices.Equal(at, steps) || !slices.Equal(mean, []float64{37.5, 56, 69}) {
 		t.Errorf("the mean curve is %v at %v", mean, at)

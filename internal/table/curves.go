@@ -40,8 +40,9 @@ func CurveRows(rows []eval.CurveRow, baseline string) Table {
 	}
 	shared := slices.ContainsFunc(rows, func(r eval.CurveRow) bool { return r.Runs > r.Last.N })
 	t.Notes = []string{
-		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. Difference: of mean heights to %s, "+
-			"over %s; interval and p: two-sided paired t-test over these pairs.", baseline, ofPairs(shared)),
+		fmt.Sprintf("Mean height: the area below the curve, divided by its own steps. Difference: of the mean "+
+			"heights to %s over the steps that both curves have, over %s; interval and p: two-sided paired t-test "+
+			"over these pairs.", baseline, ofPairs(shared)),
 		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. "+
 			"∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
 	}
