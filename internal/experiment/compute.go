@@ -1,11 +1,14 @@
 package experiment
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file: what the initialisations cost. A difference counts only beside the compute that it
@@ -15,6 +18,7 @@ import (
 type cost struct {
 	runs         int
 	steps, flops float64 // sums over the runs
+	predicting   float64 // likewise: what their networks predicted
 	uncounted    bool    // a run was trained by a version that counted no FLOPs
 }
 
@@ -68,9 +72,62 @@ func (c cost) cells() (steps, teraflops any) {
 	return c.steps / float64(c.runs), teraflops
 }
 
+// predicting counts what the networks of finished trials have predicted.
+type predicting struct {
+	dev    voxsaw.Device
+	plan   Plan
+	shapes map[string][3]int
+	cache  *prepared.Store
+	known  map[string]float64
+}
+
+// of is the arithmetic of the predictions of a trial, whose networks lie in some folders: of its
+// test cases, by all of them, and of the cases of its learning curve, by each whenever it was
+// validated.
+func (p predicting) of(t Trial, i Initialisation, networks []string) (flops float64, err error) {
+	c, err := p.plan.finetune(i)
+	if err == nil {
+		c, err = c.Resolve(p.cache)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if flops, err = p.once(c, p.plan.Inference, len(networks), t.Test); err != nil || len(t.Curve) == 0 {
+		return flops, err
+	}
+	curve, err := p.once(c, segment.Inference{Overlap: c.ValidateOverlap, Batch: 1, Mirror: c.ValidateMirror}, 1,
+		t.Curve)
+	for _, folder := range networks {
+		if err != nil {
+			return 0, err
+		}
+		var steps []float64
+		steps, _, err = readCurve(train.Validations(folder))
+		flops += float64(len(steps)) * curve
+	}
+	return flops, err
+}
+
+// once is that of some networks for some cases.
+func (p predicting) once(c segment.Config, o segment.Inference, networks int, ids []string) (float64, error) {
+	l := segment.Labelling{Networks: networks}
+	for _, id := range ids {
+		l.Shapes = append(l.Shapes, p.shapes[id])
+	}
+	same := fmt.Sprint(c.Crop, o, networks, l.Shapes) // of one network in all arms
+	if flops, found := p.known[same]; found {
+		return flops, nil
+	}
+	need, err := l.Need(p.dev, c, o)
+	p.known[same] = need.FLOPs
+	return need.FLOPs, err
+}
+
 // Compute is the table of what each initialisation took: steps and arithmetic of pretraining one
-// encoder and of one run of fine-tuning. They are read from the folders of the finished runs.
-func (r *Result) Compute(out string) (table.Table, error) {
+// encoder and of one run of fine-tuning, which are read from the folders of the finished runs, and
+// apart from them what its networks predicted.
+func (r *Result) Compute(s Setting) (table.Table, error) {
+	out := s.Out
 	t := table.Table{Title: "Compute: one encoder, one run", Columns: []table.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "encoders", Title: "encoders"},
 		{Key: "pretraining_steps", Title: "steps of pretraining"},
@@ -78,7 +135,17 @@ func (r *Result) Compute(out string) (table.Table, error) {
 		{Key: "runs", Title: "runs"}, {Key: "finetuning_steps", Title: "steps of fine-tuning"},
 		{Key: "finetuning_tflop", Title: "TFLOP of fine-tuning", Digits: 2},
 		{Key: "tflop", Title: "TFLOP of both", Digits: 2},
+		{Key: "prediction_tflop", Title: "TFLOP of predictions", Digits: 2},
 	}}
+	cache, err := prepared.Open(r.Plan.Data)
+	if err != nil {
+		return t, err
+	}
+	defer cache.Close()
+	predicted := predicting{s.Device, r.Plan, map[string][3]int{}, cache, map[string]float64{}}
+	for c := range cache.Records() {
+		predicted.shapes[c.ID] = c.Grid.Shape
+	}
 	for _, i := range r.Plan.Inits {
 		var pretraining, finetuning cost
 		for _, e := range r.Encoders {
@@ -96,6 +163,11 @@ func (r *Result) Compute(out string) (table.Table, error) {
 				if err := finetuning.addOthers(trial, i, out); err != nil {
 					return t, err
 				}
+				flops, err := predicted.of(trial, i, append(trial.others(out, i), trial.Folder(out)))
+				if err != nil {
+					return t, err
+				}
+				finetuning.predicting += flops
 			}
 		}
 		if finetuning.runs == 0 {
@@ -107,6 +179,7 @@ func (r *Result) Compute(out string) (table.Table, error) {
 		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and " +
 			"matrix products, forward and backward, as the direct formulas have them, whatever algorithm " +
 			"computed them; validation is not counted.",
+		"Predictions are in no sum: those of test cases, and of the cases of learning curves, of one run.",
 	}
 	if slices.ContainsFunc(r.Plan.Inits, func(i Initialisation) bool { return i.Teachers > 0 }) {
 		t.Notes = append(t.Notes, "Fine-tuning counts the teachers of a run, and the label maps that they made.")
@@ -131,5 +204,6 @@ func (i Initialisation) computeRow(pretraining, finetuning cost) []any {
 			both = a + b
 		}
 	}
-	return []any{i.Name, pretraining.runs, steps, teraflops, finetuning.runs, tuning, tuned, both}
+	return []any{i.Name, pretraining.runs, steps, teraflops, finetuning.runs, tuning, tuned, both,
+		finetuning.predicting / float64(finetuning.runs) / 1e12}
 }

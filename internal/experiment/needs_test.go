@@ -83,7 +83,7 @@ finetune: {network: {channels: 2, levels: 1}, crop: 16, batch: 2, labels: [2, 3]
 // of teachers and further networks among them, and the label maps that teachers make. Of
 // predictions of test cases, which no run counts, the windows are counted here.
 func TestEstimatesAreWhole(t *testing.T) {
-	p, dev := teachers(t, ""), traintest.CPU(t)
+	p, dev := teachers(t, "curve: 2\ncurve_cases: 1\n"), traintest.CPU(t)
 	if err := config.Parse("plan", []byte(`
 initialisations:
   - {name: scratch}
@@ -109,7 +109,7 @@ finetune: {train: {steps: 3}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := r.Compute(out)
+	table, err := r.Compute(Setting{Out: out, Device: dev})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +125,11 @@ finetune: {train: {steps: 3}}
 		}
 	}
 	pretraining, tuning, labelling, windows, perWindow := 0.0, 0.0, 0.0, map[string]float64{}, 0.0
+	predicted, validated := 0.0, 0.0
 	for n, row := range table.Rows {
 		runs, tuned := float64(row[4].(int)), row[6].(float64)*1e12
 		tuning += runs * tuned
+		predicted += runs * row[8].(float64) * 1e12
 		if before, ok := row[3].(float64); ok && before > 0 {
 			if row[0] == "rotation" { // self starts from the same encoders
 				pretraining += float64(row[1].(int)) * before * 1e12
@@ -165,6 +167,14 @@ finetune: {train: {steps: 3}}
 			networks = append(networks, train.Last(other))
 		}
 		windows[i.Name] += count(networks, trial.Test, r.Plan.Inference)
+		for _, network := range networks {
+			steps, _, err := readCurve(train.Validations(filepath.Dir(network)))
+			if err != nil || len(steps) == 0 {
+				t.Fatal(steps, err)
+			}
+			validated += float64(len(steps)) * count([]string{network}, trial.Curve, // as it is validated
+				segment.Inference{Overlap: p.Finetune.ValidateOverlap, Batch: 1, Mirror: p.Finetune.ValidateMirror})
+		}
 		if i.Teachers == 0 {
 			continue
 		}
@@ -187,6 +197,7 @@ finetune: {train: {steps: 3}}
 	alike("fine-tuning, label maps included", all.Works[OfFinetuning].FLOPs+all.Works[OfLabelling].FLOPs, tuning)
 	alike("label maps", all.Works[OfLabelling].FLOPs, labelling)
 	alike("test cases", all.Works[OfTesting].FLOPs, testing)
+	alike("the table's predictions", predicted, testing+validated*perWindow)
 	if n := all.Works[OfTesting].Trainings; n != len(r.Runs) || all.Works[OfLabelling].Trainings != 2 {
 		t.Errorf("%+v of %d runs", all.Works, len(r.Runs))
 	}

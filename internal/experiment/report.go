@@ -75,7 +75,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, of.means)
 	page.Sections = append(page.Sections, of.differences...)
 
-	if compute, err := r.Compute(s.Out); without("the table of compute", err) {
+	if compute, err := r.Compute(s); without("the table of compute", err) {
 		page.Sections = append(page.Sections,
 			report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
 	}

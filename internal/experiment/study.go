@@ -79,7 +79,7 @@ func (r *Result) Write(s Setting) (without, err error) {
 	if err := s.write(ScoresFile, table.Runs(r.Runs).CSV); err != nil {
 		return nil, err
 	}
-	compute, without := r.Compute(s.Out)
+	compute, without := r.Compute(s)
 	if without == nil {
 		without = s.write(ComputeFile, compute.CSV)
 	}
@@ -128,7 +128,7 @@ func (r *Result) Tables(s Setting) ([]table.Table, error) {
 		all = append(all, t)
 	}
 	// of a run that is gone nobody knows what it took, as Write has said
-	if compute, err := r.Compute(s.Out); err == nil {
+	if compute, err := r.Compute(s); err == nil {
 		all = append(all, compute)
 	}
 	return all, nil

@@ -190,7 +190,7 @@ func TestSelfTrainingArmResumes(t *testing.T) {
 		}
 		teaching += targets.FLOPs
 	}
-	table, err := r.Compute(out)
+	table, err := r.Compute(Setting{Out: out, Device: traintest.CPU(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestArmOfSeveralNetworks(t *testing.T) {
 			}
 		}
 	}
-	table, err := r.Compute(out)
+	table, err := r.Compute(Setting{Out: out, Device: traintest.CPU(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
