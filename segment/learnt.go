@@ -49,15 +49,9 @@ func (e *SpacingError) Error() string {
 // network was trained on, within [volume.SpacingTolerance]. Where the preparation resamples scans
 // to one spacing, or the checkpoint is of a version that did not note it, there is none.
 func (p *Predictor) CheckSpacing(g volume.Grid) error {
-	prepared, err := p.config.Preparation.Grid(g)
+	spacing, err := spacingOf(p.config.Preparation, g)
 	if err != nil {
 		return err
-	}
-	spacing := prepared.Spacing()
-	for axis, s := range p.config.Preparation.Spacing {
-		if s > 0 {
-			spacing[axis] = s // to the last digit
-		}
 	}
 	for _, l := range p.lessons {
 		if l.spacings.Known() && len(l.spacings.Outside(spacing)) > 0 {
@@ -65,6 +59,21 @@ func (p *Predictor) CheckSpacing(g volume.Grid) error {
 		}
 	}
 	return nil
+}
+
+// spacingOf is what the voxels of a scan on a grid measure when it is prepared.
+func spacingOf(how volume.Preparation, g volume.Grid) ([3]float64, error) {
+	prepared, err := how.Grid(g)
+	if err != nil {
+		return [3]float64{}, err
+	}
+	spacing := prepared.Spacing()
+	for axis, s := range how.Spacing {
+		if s > 0 {
+			spacing[axis] = s // to the last digit
+		}
+	}
+	return spacing, nil
 }
 
 // Lesson says how the weights have learnt from a scan.

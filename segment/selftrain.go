@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -136,6 +137,46 @@ func (p *Predictor) MakeTargets(ctx context.Context, of sample.Store, folder str
 	return ReadTargets(folder)
 }
 
+// mostClasses is how many classes a byte of a label map tells apart.
+const mostClasses = 256
+
+// CheckTeachers says, before teachers are trained, what [Predictor.MakeTargets] would refuse once
+// they are: the classes that they tell apart, the voxels of a scan, and cases whose labels they
+// learn from. The settings are resolved. init is the checkpoint that they begin with, "" where
+// there is none yet; they learn from the labelled cases of the options.
+func CheckTeachers(c Config, init string, store *prepared.Store, o TargetOptions) error {
+	if err := c.fewClasses(); err != nil {
+		return err
+	}
+	trained := store.Spacings(o.Drawn)
+	for _, id := range o.Scans {
+		if scan, found := store.Record(id); found && trained.Known() {
+			spacing, err := spacingOf(store.Preparation(), scan.Original)
+			if err != nil {
+				return fmt.Errorf("case %s: %w", safetext.Text(id), err)
+			}
+			if len(trained.Outside(spacing)) > 0 {
+				return fmt.Errorf("case %s: %w", safetext.Text(id), &SpacingError{"teachers", spacing, trained})
+			}
+		}
+	}
+	learnt, err := learntWith(labelled{Store: store, Train: o.Drawn}, init, voxsaw.RunOptions{}, 0)
+	if err == nil {
+		err = checkTeachers(learnt, store, o.Held)
+	}
+	if err != nil && init != "" {
+		return fmt.Errorf("teachers that begin with %s: %w", init, err)
+	}
+	return err
+}
+
+func (c Config) fewClasses() error {
+	if n := c.Network.Classes; n > mostClasses {
+		return fmt.Errorf("the teachers tell apart %d classes, and %d are kept at most", n, mostClasses)
+	}
+	return nil
+}
+
 // targetsRecord is what the targets are of.
 func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r targetsRecord, err error) {
 	switch learnt, here := p.Preparation(), store.Preparation(); {
@@ -144,8 +185,8 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 			"(%s): prepare the scans as these were, or take other teachers", config.Unlike(&here, &learnt))
 	case len(o.Scans) == 0:
 		return r, errors.New("there are no scans without labels to learn from")
-	case p.config.Network.Classes > 256:
-		return r, fmt.Errorf("the teachers tell apart %d classes, and 256 are kept at most", p.config.Network.Classes)
+	case p.config.fewClasses() != nil:
+		return r, p.config.fewClasses()
 	case !(o.Agreement >= 0 && o.Agreement <= 1) || !(o.Same >= 0 && o.Same <= 1):
 		return r, fmt.Errorf("an agreement of %v and a likeness of %v: must be from 0 to 1", o.Agreement, o.Same)
 	}

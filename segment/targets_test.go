@@ -725,3 +725,46 @@ func TestTargetsRefusals(t *testing.T) {
 
 // elsewhereStore is a store of other scans of the same names.
 func elsewhereStore(t *testing.T) *prepared.Store { return poisoned(t, true).Store.(*prepared.Store) }
+
+// What label maps of teachers would be refused for is known before these are trained.
+func TestTeachersAreCheckedFirst(t *testing.T) {
+	how := volume.DefaultPreparation()
+	how.Spacing = [3]float64{}
+	var inputs []prepared.Input
+	for n, id := range []string{"a", "b", "large"} {
+		scan, organs, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{24, 20, 16}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == "large" {
+			for row := range 3 {
+				for column := range 3 {
+					scan.Affine[row][column] *= 4
+				}
+			}
+			organs = nil
+		}
+		inputs = append(inputs, prepared.Input{ID: id, Image: scan, Labels: organs})
+	}
+	store := traintest.Store(t, how, inputs...)
+	c, many := resolved(t, tiny(), store), resolved(t, tiny(), store)
+	many.Network.Classes = mostClasses + 1
+	known := teachersOf(t, c, sample.Data{Store: store, Train: []string{"b"}}, 1)[0]
+	check := func(c Config, init, scan string) error {
+		return CheckTeachers(c, init, store, TargetOptions{Scans: []string{scan}, Drawn: []string{"a"},
+			Held: []string{"b"}})
+	}
+	for want, err := range map[string]error{
+		"":                     check(c, "", "b"),
+		"apart 257 classes":    check(many, "", "b"),
+		"case large: its voxe": check(c, "", "large"),
+		"begin with " + known:  check(c, known, "b"),
+	} {
+		if want == "" && err == nil {
+			continue
+		}
+		if err == nil || want == "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -172,7 +172,8 @@ finetune: {train: {steps: 3}}
 			if err != nil || len(steps) == 0 {
 				t.Fatal(steps, err)
 			}
-			validated += float64(len(steps)) * count([]string{network}, trial.Curve, // as it is validated
+			// as it is validated
+			validated += float64(len(steps)) * count([]string{network}, trial.Curve,
 				segment.Inference{Overlap: p.Finetune.ValidateOverlap, Batch: 1, Mirror: p.Finetune.ValidateMirror})
 		}
 		if i.Teachers == 0 {

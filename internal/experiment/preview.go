@@ -69,7 +69,8 @@ func Look(plan Plan, out string) (Preview, error) {
 		resolved.Finetune = settings
 		p.Labels = resolved.shown(p.Cases, cache)
 		p.Doubts = append(p.Doubts, unlearntDoubts(p.Labels)...)
-		if err := errors.Join(resolved.checkArms(cache), resolved.checkUnlabelled(p.Trials, 1)); err != nil {
+		if err := errors.Join(resolved.checkArms(cache), resolved.checkUnlabelled(p.Trials, 1),
+			resolved.checkTeachers(cache, p.Trials)); err != nil {
 			p.Doubts, p.CanRun = append(p.Doubts, fmt.Sprintf("WARNING: not all trials can be run so: %v", err)), false
 		}
 	}

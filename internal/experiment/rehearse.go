@@ -242,6 +242,9 @@ func (p *Plan) Trainings(ctx context.Context, s Stage, each func(Training) error
 		return err
 	}
 	if s.MadeUp == "" { // of others nobody knows the sizes
+		if err := on.checkTeachers(cache, trials); err != nil {
+			return err
+		}
 		if err := p.rehearsePredictions(s, cache, cases, each); err != nil {
 			return err
 		}

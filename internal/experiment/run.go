@@ -218,14 +218,19 @@ func (r *runner) fitting() error {
 }
 
 // merging says, before anything is trained, what the device lacks where a trial that is left to be
-// trained learns from cases in which a class was not drawn.
+// trained learns from cases in which a class was not drawn, and whose teachers would be refused.
 func (r *runner) merging() error {
 	if r.Finished || r.Device == nil {
 		return nil
 	}
-	for _, t := range r.plan.trials(r.result.Cases) {
+	trials := slices.DeleteFunc(r.plan.trials(r.result.Cases),
+		func(t Trial) bool { return train.Finished(t.Folder(r.Out)) })
+	if err := r.plan.checkTeachers(r.cache, trials); err != nil {
+		return err
+	}
+	for _, t := range trials {
 		c, err := r.plan.finetune(r.plan.initialisation(t.Init))
-		if err == nil && c.NeedsMerging(r.cache, t.Train) && !train.Finished(t.Folder(r.Out)) {
+		if err == nil && c.NeedsMerging(r.cache, t.Train) {
 			err = segment.CheckMerging(r.Device)
 		}
 		if err != nil {

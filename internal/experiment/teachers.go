@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -87,8 +86,9 @@ func (r *runner) taught(ctx context.Context, t Trial, c segment.Config, init str
 		return "", nil, err
 	}
 	defer p.Close()
-	targets, err := p.MakeTargets(ctx, r.cache, folder, segment.TargetOptions{Scans: t.Unlabelled, Drawn: t.Train,
-		Held: slices.Concat(t.Test, t.Curve), Agreement: cmp.Or(i.Agreement, 0.5)})
+	asked := t.asked()
+	asked.Agreement = cmp.Or(i.Agreement, 0.5)
+	targets, err := p.MakeTargets(ctx, r.cache, folder, asked)
 	if err != nil {
 		return "", nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -68,6 +69,33 @@ func (p Plan) checkUnlabelled(trials []Trial, ranks int) error {
 			numbers.Count(len(empty), "trial"), safetext.List(empty))
 	}
 	return nil
+}
+
+// checkTeachers says, before any training, which trials' teachers would be refused once they are
+// trained.
+func (p Plan) checkTeachers(cache *prepared.Store, trials []Trial) error {
+	for _, t := range trials {
+		i := p.initialisation(t.Init)
+		if i.Teachers == 0 {
+			continue
+		}
+		c, err := p.finetune(i)
+		if err == nil {
+			c, err = c.Resolve(cache)
+		}
+		if err == nil {
+			err = segment.CheckTeachers(c, i.Checkpoint, cache, t.asked())
+		}
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", t.Name(), err)
+		}
+	}
+	return nil
+}
+
+// asked says which label maps a trial's teachers make, and by which labels.
+func (t Trial) asked() segment.TargetOptions {
+	return segment.TargetOptions{Scans: t.Unlabelled, Drawn: t.Train, Held: slices.Concat(t.Test, t.Curve)}
 }
 
 // unlabelledNote says which arms of some trials learn from scans without labels, from how many, and

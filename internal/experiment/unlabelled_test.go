@@ -383,6 +383,43 @@ func armResumes(t *testing.T, p Plan, stops ...stop) (*Result, string) {
 	return r, whole
 }
 
+// Teachers that begin with weights that know the labels of test cases are refused before they, or
+// anybody else, are trained: in a plan, in a rehearsal and in a run.
+func TestTeachersThatKnowTestLabels(t *testing.T) {
+	p := teachers(t, "")
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	s := Setting{Out: filepath.Join(t.TempDir(), "first"), Device: traintest.CPU(t),
+		Console: &watched{step: func(string, int) {}}, Trial: 2}
+	r, err := Run(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := train.Last(p.trials(r.Cases)[1].Folder(s.Out)) // of fold 2, whose training cases fold 1 tests on
+	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}, {name: taught, teachers: 1, "+
+		"checkpoint: "+known+"}]\n"), &p); err != nil {
+		t.Fatal(err)
+	}
+	const want = "trial taught/fold-1/fraction-0.5/seed-1: teachers that begin with "
+	const why = "teachers have learnt from the labels of cases that are held out here"
+	refused := func(what string, err error) {
+		if err == nil || !strings.Contains(err.Error(), want+known) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	again := Setting{Out: filepath.Join(t.TempDir(), "second"), Device: s.Device,
+		Console: &watched{step: func(trial string, _ int) { t.Errorf("%s was trained", trial) }}}
+	_, err = Run(t.Context(), p, again)
+	refused("run", err)
+	_, err = Rehearse(t.Context(), &p, s.Device, true)
+	refused("rehearsal", err)
+	v, err := Look(p, "")
+	if err != nil || v.CanRun || !strings.Contains(strings.Join(v.Doubts, "\n"), why) {
+		t.Errorf("plan: %v, %q", err, v.Doubts)
+	}
+}
+
 // What cannot be run is refused before anything is trained, by name.
 func TestUnlabelledArmsThatCannotRun(t *testing.T) {
 	for _, c := range []struct {
