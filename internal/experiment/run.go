@@ -675,8 +675,11 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	if r.Finished && !train.Finished(p.Folder) { // removed, to save room
-		return "", ErrUnfinished
+	if r.Finished && !train.Finished(p.Folder) { // removed, to save room: the trial has its scores
+		r.Console.Note(fmt.Sprintf("WARNING: %s: %s is not there, or not finished: what it took, and what the encoder "+
+			"can do, is not told; trials that began with it are", name, p.Folder))
+		r.encoders[p.Folder] = train.Last(p.Folder)
+		return train.Last(p.Folder), nil
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on "+

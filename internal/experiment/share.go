@@ -69,8 +69,7 @@ func (l Left) ByOthers() int { return len(l.Elsewhere) }
 // OthersWentOn says whether the others were carried out where parts of some arms failed.
 func (l Left) OthersWentOn() bool { return l.Failed }
 
-// ErrUnfinished says that a part, or its encoder, is not finished where only finished ones are
-// asked for.
+// ErrUnfinished says that a part is not finished where only finished ones are asked for.
 var ErrUnfinished = errors.New("is not finished")
 
 // All runs the parts, or the one that is asked for. Those that others are at work on are looked at

@@ -396,7 +396,8 @@ func TestTeachersThatKnowTestLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := train.Last(p.trials(r.Cases)[1].Folder(s.Out)) // of fold 2, whose training cases fold 1 tests on
+	// of fold 2, whose training cases fold 1 tests on
+	known := train.Last(p.trials(r.Cases)[1].Folder(s.Out))
 	if err := config.Parse("plan", []byte("initialisations: [{name: scratch}, {name: taught, teachers: 1, "+
 		"checkpoint: "+known+"}]\n"), &p); err != nil {
 		t.Fatal(err)
