@@ -141,7 +141,8 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		if kind == Weights {
 			// the activations' points take less memory than sums of all weights' points for each
 			// thread
-			few = tiles <= fewTiles || tiles*(ofGroup.In+ofGroup.Out) < c.opt.Threads*ofGroup.In*ofGroup.Out/2
+			few = tiles <= fewTilesEach*c.opt.Threads ||
+				tiles*(ofGroup.In+ofGroup.Out) < c.opt.Threads*ofGroup.In*ofGroup.Out/2
 			few = few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads
 		}
 		if flat {
@@ -176,6 +177,10 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 // fewTiles is up to how many tiles it pays to transform all activations before any weights; up to
 // more where the points of the weights do not stay in a third-level cache.
 const fewTiles = 64
+
+// fewTilesEach is fewTiles of a gradient of weights, for each thread: for each of them, sums of all
+// points are transformed or added up.
+const fewTilesEach = 36
 
 // largest is the tile of the most outputs. For gradients of weights in a plane it is not faster.
 var largest = toomcook.Tile{Outputs: 6, Taps: 3}

@@ -24,9 +24,12 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // point and one output there: voxels are copied instead of transformed along z, and outputs written
 // where they belong as soon as y is transformed back [result.transformPlanes].
 //
-// Where all weights cannot be transformed before the activations, or sums of all points are made, a
-// point in z is transformed along y and x at once [operand.transformYX, result.transformXY,
-// result.transformFlat].
+// Blocks that lie side by side along y have some rows of voxels in common. They are worked on one
+// after the other where they can be, in a strip, and what the next one needs of a block's rows is
+// moved instead of being transformed along z again [operand.slide].
+//
+// Where all weights cannot be transformed before the activations, a point in z is transformed along
+// y and x at once [operand.transformYX, result.transformXY, result.transformFlat].
 //
 // Large outputs go past the caches, and leave what a norm needs of them: conv_norm.go.
 //
@@ -48,13 +51,15 @@ type tiling struct {
 	// blocks along y in a layer, 1 where a block has several layers, and along x
 	perLayer, perRow int
 	blocks           int
+	strip            int // blocks along y that are worked on one after the other
 	most             int // tiles in the largest block
 }
 
 // newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where
 // there would not be atLeast blocks.
 func newTiling(tile toomcook.Tile, flat bool, images int, size [3]int, want, atLeast int) tiling {
-	t := tiling{tile: tile, flat: flat, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1}
+	t := tiling{tile: tile, flat: flat, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1,
+		strip: 1}
 	if t.mz, t.pz = t.m, t.points; flat {
 		t.mz, t.pz = 1, 1
 	}
@@ -87,6 +92,28 @@ func (t *tiling) cutRows(want int) {
 	t.columns, t.perRow = even(t.tiles[2], (t.tiles[2]+want-1)/want)
 	t.blocks = t.images * t.tiles[0] * t.perLayer * t.perRow
 	t.most = t.columns
+}
+
+// makeStrips makes strips of blocks: as long as they can be, but at least 16 for each of several
+// threads.
+func (t *tiling) makeStrips(threads int) {
+	longest := t.perLayer
+	if threads > 1 {
+		longest = max(1, t.blocks/(16*threads))
+	}
+	t.strip, _ = even(t.perLayer, (t.perLayer+longest-1)/longest)
+}
+
+// strips is the number of strips.
+func (t *tiling) strips() int { return t.blocks / t.perLayer * ((t.perLayer + t.strip - 1) / t.strip) }
+
+// blocksOf are the blocks of a strip: the first, how many, and how much further on each next one.
+func (t *tiling) blocksOf(strip int) (first, n, step int) {
+	inLayer := (t.perLayer + t.strip - 1) / t.strip
+	y := strip % inLayer * t.strip
+	strip /= inLayer
+	first = (strip/t.perRow*t.perLayer+y)*t.perRow + strip%t.perRow
+	return first, min(t.strip, t.perLayer-y), t.perRow
 }
 
 // even cuts n into at most so many parts, and returns how large these are and how many.
@@ -141,7 +168,8 @@ type operand struct {
 	rows    int    // of voxels, of a block's layer
 	columns int    // of voxels
 
-	zPlane      int // [z point][channel block][layer][row][column][16], at 0
+	zPlane      int // [z point][layer][row][channel block][column][16], at 0
+	rowStep     int // from one row to the next there
 	yAt, yPlane int // [y point][column][16]
 	ysPlane     int // of rows that are transformed along y apart from x, from one point to the next
 	// [input][column][16]: rows with the planes of zeros that are missing; elements of all
@@ -159,7 +187,8 @@ func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [
 	o.rows = t.rows*t.m + inputs - t.m
 	o.columns = t.columns*t.m + inputs - t.m
 	o.depth = blocks * block
-	o.zPlane = oddLines(blocks * t.layers * o.rows * o.columns * block)
+	o.rowStep = oddLines(blocks * o.columns * block)
+	o.zPlane = oddLines(t.layers * o.rows * o.rowStep)
 	o.yPlane = oddLines(o.columns * block)
 	o.ysPlane = oddLines(blocks * t.layers * t.rows * o.columns * block)
 	o.plane = oddLines(t.most * o.depth)
@@ -169,8 +198,25 @@ func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [
 	return o
 }
 
+// row is the offset of a row of voxels that is transformed along z, in a point.
+func (o *operand) row(channels, layer, row int) int {
+	return (layer*o.rows+row)*o.rowStep + channels*o.columns*block
+}
+
+// slide moves the rows of voxels that a block of a strip has in common with the next one to where
+// that has them, and returns how many there are.
+func (o *operand) slide(work []float32) int {
+	shared := o.inputs - o.t.m
+	for p := range o.t.pz {
+		plane := work[p*o.zPlane:]
+		copy(plane[:shared*o.rowStep], plane[o.row(0, 0, o.t.rows*o.t.m):])
+	}
+	return shared
+}
+
 // transformZ transforms the voxels of a block along z, for the channel blocks from the given one.
-func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
+// So many rows of voxels have been transformed before, see slide.
+func (o *operand) transformZ(work, src []float32, b tileBlock, channels, before int) {
 	t := o.t
 	first := b.column*t.m - o.lead[2]
 	left := max(0, -first)
@@ -181,8 +227,8 @@ func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 		for l := range b.layers {
 			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz-o.lead[0]
 			image := src[o.l.plane(n, channels+cb):][:o.l.voxels*block]
-			for row := range b.rows*t.m + o.inputs - t.m {
-				dst := work[((cb*t.layers+l)*o.rows+row)*o.columns*block:]
+			for row := before; row < b.rows*t.m+o.inputs-t.m; row++ {
+				dst := work[o.row(cb, l, row):]
 				y := b.row*t.m - o.lead[1] + row
 				if y < 0 || y >= o.l.size[1] {
 					for p := range t.pz {
@@ -227,9 +273,9 @@ func (o *operand) transformYX(points, work []float32, z int, b tileBlock) {
 	for cb := range o.blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				src := work[z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
+				src := work[z*o.zPlane+o.row(cb, l, row*t.m):]
 				ys := work[o.yAt:]
-				o.f(&ys[0], &src[0], o.yPlane, o.columns*block, block, block, o.columns)
+				o.f(&ys[0], &src[0], o.yPlane, o.rowStep, block, block, o.columns)
 				to := points[(l*b.rows+row)*t.tiles[2]*o.depth+cb*block:]
 				if t.tiles[2] >= t.points {
 					for y := range t.points {
@@ -252,10 +298,9 @@ func (o *operand) transformY(ys, work []float32, z int, b tileBlock) {
 	for cb := range o.blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				src := work[z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
+				src := work[z*o.zPlane+o.row(cb, l, row*t.m):]
 				to := &ys[((cb*t.layers+l)*t.rows+row)*o.columns*block]
-				o.f(to, &src[0], o.ysPlane, o.columns*block, block, block,
-					b.columns*t.m+o.inputs-t.m)
+				o.f(to, &src[0], o.ysPlane, o.rowStep, block, block, b.columns*t.m+o.inputs-t.m)
 			}
 		}
 	}

@@ -53,12 +53,16 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, want, 2*c.opt.Threads)
 	t := &k.t
 	t.cutRows(want)
+	if !t.flat {
+		t.makeStrips(c.opt.Threads)
+	}
 	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
 	k.passing = passing{lanes: lanesOf(c.kernels.name)}
 	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
-	if !t.flat && k.out.zPlane <= k.in.zPlane {
-		// a point in z of the inputs has been used up when that of the outputs takes its place
+	if !t.flat && k.out.zPlane <= k.in.zPlane && (t.strip == 1 || k.out.blocks <= k.in.blocks) {
+		// a point in z of the inputs has been used up when that of the outputs takes its place, but
+		// for the rows that the next block of a strip needs, which lie behind
 		k.out.setPlane(k.in.zPlane)
 	} else {
 		k.ownAt = k.in.size
@@ -74,12 +78,12 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	return k
 }
 
-// blockTiles is how many tiles a block should have. Up to 64 channels the points of 24 tiles stay
-// in a second-level cache of 1 MiB; with more channels it counts that the weights, which each block
-// reads from a more distant cache, are read for as many tiles as possible.
+// blockTiles is how many tiles a block should have. With few channels the points of 24 tiles stay
+// in a second-level cache; with more it counts that the weights, which each block reads from a more
+// distant cache, are read for as many tiles as possible.
 func blockTiles(inBlocks, outBlocks int) int {
-	if n := inBlocks + outBlocks; n > 8 {
-		return min(108, 6*n)
+	if n := inBlocks + outBlocks; n > 5 {
+		return min(108, 12*n)
 	}
 	return 24
 }
@@ -101,7 +105,7 @@ func (k *winograd) convolve(y, x, w, bias, scratch Slice) {
 		pad(padded, bias[:k.out.l.channels])
 	}
 	k.cpu.pool.run(k.weights.pairs(), (*winogradWeights)(k))
-	k.cpu.pool.run(k.t.blocks, k)
+	k.cpu.pool.run(k.t.strips(), k)
 	k.y, k.x, k.w, k.scratch = nil, nil, nil, nil
 }
 
@@ -114,16 +118,27 @@ func (k *winogradWeights) do(worker, item int) {
 
 var oneTerm = []term{{0, 0}}
 
-// do computes the outputs of one block of tiles. It takes one point in y after the other through
+// do computes the outputs of one strip of blocks.
+func (k *winograd) do(worker, item int) {
+	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	first, n, step := k.t.blocksOf(item)
+	for i, before := 0, 0; i < n; i++ {
+		if i > 0 {
+			before = k.in.slide(work)
+		}
+		k.block(work, k.t.block(first+i*step), before)
+	}
+}
+
+// block computes the outputs of one block of tiles. It takes one point in y after the other through
 // all that is done with it: its points along x, of inputs and of products, stay in a first-level
 // cache.
-func (k *winograd) do(worker, item int) {
+func (k *winograd) block(work []float32, b tileBlock, before int) {
 	t, in, out := &k.t, k.in, k.out
-	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	inY, inPoints := work[k.inYAt:k.inAt], work[k.inAt:k.outAt]
 	outPoints, outY := work[k.outAt:k.outYAt], work[k.outYAt:]
-	own, bias, b := work[k.ownAt:k.inYAt], k.scratch[k.biasAt:], t.block(item)
-	in.transformZ(work, k.x, b, 0)
+	own, bias := work[k.ownAt:k.inYAt], k.scratch[k.biasAt:]
+	in.transformZ(work, k.x, b, 0, before)
 	for z := range t.pz {
 		in.transformY(inY, work, z, b)
 		for y := range t.points {

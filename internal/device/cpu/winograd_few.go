@@ -39,7 +39,7 @@ func (a *allPoints) offset(channels, point int) int {
 // transform transforms one block of tiles of one block of channels.
 func (a *allPoints) transform(scratch, src, work []float32, item int) {
 	channels, b := item/a.t.blocks, a.t.block(item%a.t.blocks)
-	a.o.transformZ(work, src, b, channels)
+	a.o.transformZ(work, src, b, channels, 0)
 	for z := range a.t.pz {
 		a.o.transformYX(scratch[a.offset(channels, z*a.t.points*a.t.points)+a.t.first(b)*block:], work, z, b)
 	}

@@ -21,8 +21,10 @@ type winogradGradient struct {
 	weights *pointWeights
 	slabs   int
 
-	inAt, outAt         int // points of inputs and of output gradients in a worker's scratch
-	workAt, work, total int
+	// in a worker's scratch, in's own being at 0, then out's: both transformed along z and y, and
+	// along x too
+	inYAt, outYAt, inAt, outAt int
+	workAt, work, total        int
 
 	x, dy, scratch Slice
 }
@@ -48,9 +50,11 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
 	}
-	k.inAt = aligned(k.in.size + k.out.size)
-	k.outAt = k.inAt + t.points*t.points*k.in.plane
-	k.work = aligned(max(k.outAt+t.points*t.points*k.out.plane, k.weights.work))
+	k.inYAt = aligned(k.in.size + k.out.size)
+	k.outYAt = k.inYAt + t.points*k.in.ysPlane
+	k.inAt = k.outYAt + t.points*k.out.ysPlane
+	k.outAt = k.inAt + t.points*k.in.plane
+	k.work = aligned(max(k.outAt+t.points*k.out.plane, k.weights.work))
 	k.workAt = k.slabs * k.weights.size
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
@@ -74,32 +78,44 @@ func (k *winogradGradient) convolve(dw, x, dy, _, scratch Slice) {
 	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
 
-// do sums the blocks of one slab.
+// do sums the blocks of one slab. Of what a block has in common with the one before along y, the
+// transform along z is kept.
 func (k *winogradGradient) do(worker, slab int) {
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	sums := k.scratch[slab*k.weights.size:][:k.weights.size]
 	first := slab * k.t.blocks / k.slabs
 	for i := first; i < (slab+1)*k.t.blocks/k.slabs; i++ {
-		k.block(work, sums, k.t.block(i), i > first)
+		before := 0
+		if i > first && i%k.t.perLayer > 0 {
+			before = k.in.slide(work)
+		}
+		k.block(work, sums, k.t.block(i), before, i > first)
 	}
 }
 
-func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
+// block adds one block to the sums, or begins with it, one point in y after the other: its points
+// along x stay in a near cache.
+func (k *winogradGradient) block(work, sums []float32, b tileBlock, before int, add bool) {
 	t, in, out := &k.t, k.in, k.out
-	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
-	in.transformZ(inWork, k.x, b, 0)
-	out.transformZ(outWork, k.dy, b, 0)
+	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inYAt], work[k.inAt:k.outAt], work[k.outAt:]
+	inY, outY := work[k.inYAt:k.outYAt], work[k.outYAt:k.inAt]
+	in.transformZ(inWork, k.x, b, 0, before)
+	out.transformZ(outWork, k.dy, b, 0, 0)
 	for z := range t.pz {
-		in.transformYX(inPoints, inWork, z, b)
-		out.transformYX(outPoints, outWork, z, b)
-		for p := range t.points * t.points {
-			x, dy := inPoints[p*in.plane:], outPoints[p*out.plane:]
-			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
-			for g := 0; 2*g < out.blocks; g++ {
-				vectors := k.weights.vectors(2 * g)
-				by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth, bv: block,
-					cs: vectors * block, cv: block, add: add}
-				k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
+		in.transformY(inY, inWork, z, b)
+		out.transformY(outY, outWork, z, b)
+		for y := range t.points {
+			in.transformX(inPoints, inY, y, b)
+			out.transformX(outPoints, outY, y, b)
+			for p := range t.points {
+				x, dy := inPoints[p*in.plane:], outPoints[p*out.plane:]
+				to := sums[((z*t.points+y)*t.points+p)*k.weights.plane:]
+				for g := 0; 2*g < out.blocks; g++ {
+					vectors := k.weights.vectors(2 * g)
+					by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth,
+						bv: block, cs: vectors * block, cv: block, add: add}
+					k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
+				}
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +89,45 @@ func TestWinograd(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Blocks in strips, as one thread has them, give the bits of blocks one by one. Of so many blocks
+// some are side by side in the sum of a gradient of weights, too.
+func TestStrips(t *testing.T) {
+	for _, s := range []device.ConvSpec{cube(1, 16, 32, 33, 5, 1, 2),
+		{N: 2, In: 32, Out: 16, Size: [3]int{3, 13, 207}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1},
+			Pad: [3]int{1, 1, 1}}} {
+		tile := toomcook.Tile{Outputs: 4, Taps: s.Kernel[0]}
+		for _, transposed := range []bool{false, true} {
+			x, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(weightElements(s.WShape()))
+			y := [2]Slice{alignedSlice(elementsOf(s.YShape())), alignedSlice(elementsOf(s.YShape()))}
+			if transposed {
+				x, y = y[0], [2]Slice{x, alignedSlice(len(x))}
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			for _, v := range []Slice{x, w} {
+				for i := range v {
+					v[i] = r.Float32() - 0.5
+				}
+			}
+			for i, threads := range []int{1, 8} {
+				c := newTestCPU(t, Options{Threads: threads}, availableKernels()[0])
+				k := newWinograd(c, s, transposed, tile)
+				if strip := k.t.strip; strip > 1 != (i == 0) {
+					t.Fatalf("%v with %d threads: strips of %d blocks", s, threads, strip)
+				}
+				k.Run([]device.Buffer{y[i]}, []device.Buffer{x, w}, alignedSlice(k.total))
+			}
+			if !slices.Equal(y[0], y[1]) {
+				t.Errorf("%v, transposed %t: other outputs", s, transposed)
+			}
+		}
+	}
+	tile := toomcook.Tile{Outputs: 4, Taps: 5}
+	c := newTestCPU(t, Options{Threads: 1}, availableKernels()[0])
+	checkConv(t, c, winogradMakers(c, tile),
+		device.ConvSpec{N: 1, In: 2, Out: 17, Size: [3]int{5, 60, 39}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1},
+			Pad: [3]int{2, 2, 2}}, winogradTolerance[tile])
 }
 
 // The choice of algorithm must not change what is computed: the layers of networks, large enough
