@@ -128,6 +128,9 @@ type Validation struct {
 	Score   float64 // the higher, the better: the best checkpoint is the one with the highest
 	Metrics []Metric
 	Notes   []string // what is odd about it, for a person; not kept in the log
+	// Decisions say what it has decided about predictions, for a person; not kept in the log
+	// either.
+	Decisions []string
 	// Unscored says that there was nothing to score: the score says nothing about the weights,
 	// which are not kept as the best.
 	Unscored bool

@@ -314,10 +314,10 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 			summary.Validation.Score, summary.Best, summary.BestStep))
 	}
 	if d, err := checkpoint.Read(train.Last(run.out)); err == nil && d.Largest != "" {
-		lines = append(lines,
-			fmt.Sprintf("predictions keep the largest connected component alone of %s: that raised their DSC on the "+
-				"held-out cases (voxsaw predict --components all keeps all)", o.Config.DescribeLabels(d.Largest)))
+		lines = append(lines, fmt.Sprintf("predictions keep the largest connected component alone of %s "+
+			"(voxsaw predict --components all keeps all)", o.Config.DescribeLargest(d.Largest, d.LargestBecause)))
 	}
+	lines = append(lines, summary.Validation.Decisions...)
 	for _, note := range summary.Validation.Notes {
 		say(stderr, "WARNING: %s", note)
 	}

@@ -37,7 +37,8 @@ type labelled struct {
 type CaseObserver interface {
 	voxsaw.Observer
 	// CaseValidated gives the mean Dice coefficient of a case (NaN where there is nothing to
-	// compare), what was predicted, and the reference, as [Config.Reference] gives it.
+	// compare), what was predicted, with all components, and the reference, as [Config.Reference]
+	// gives it.
 	CaseValidated(id string, dsc float64, prediction, reference *volume.LabelMap)
 }
 

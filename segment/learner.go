@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -32,9 +31,13 @@ type learner struct {
 	windows  *sliding.Inferer // nil where nothing is held out
 	teacher  *teacher         // nil where no unlabelled scans are learnt from
 	decided  []string         // labels of which the last validation kept the largest component
+	because  []string         // why, of each
 	observer CaseObserver     // nil: nobody looks
 	// of metrics, which a run that an earlier version began has in its log
 	earlierNames bool
+	// cases of training and validation in which each class was drawn, and in one component; nil:
+	// not looked at so far
+	drawn, one []int
 }
 
 // open opens the cases.
@@ -254,8 +257,8 @@ func (l *learner) forward(step int, b *batch) error {
 // mean of a class that no case counts for, or no training case shows, is NaN, and in no mean of
 // classes. Where no held-out case shows a class that can be scored, nothing is: predictions there
 // can only be wrong. Classes that are there and were predicted nowhere are noted. Unless it is to
-// measure only, it decides on the way of which classes predictions keep the largest component: of
-// those whose mean that raises, as nnU-Net does. Several ranks share the cases out.
+// measure only, it decides on the way of which classes predictions keep the largest component
+// (largest.go); what it says of these is of that component. Several ranks share the cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
@@ -284,15 +287,21 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc", Value: math.NaN()}}}
 	classes := 0.0
 	v.Unscored = true
-	l.decided = nil
+	refused, err := l.decide(ctx, whole, largest)
+	if err != nil {
+		return voxsaw.Validation{}, err
+	}
+	if refused != "" {
+		v.Decisions = []string{refused}
+	}
 	named := plainName
 	if l.earlierNames {
 		named = earlierName
 	}
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
-		if !l.config.MeasureOnly && largest.mean(class) > mean {
-			l.decided = append(l.decided, l.config.Labels[class-1])
+		if slices.Contains(l.decided, l.config.Labels[class-1]) {
+			mean = largest.mean(class) // as predictions have it
 		}
 		if l.unlearnt[class] {
 			mean = math.NaN()
@@ -381,9 +390,6 @@ func (l *learner) show(id string, dice []float64, nothing []int, predicted []uin
 	}
 	l.observer.CaseValidated(id, sum/n, labels, l.config.Reference(reference)) // 0/0 is NaN
 }
-
-// Largest implements [train.Postprocessor].
-func (l *learner) Largest() string { return strings.Join(l.decided, ",") }
 
 // diceMeans are the means of Dice coefficients over cases, for each class.
 type diceMeans struct{ sum, count []float64 }

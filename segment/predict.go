@@ -32,7 +32,8 @@ type Inference struct {
 	// windows in a batch
 	Batch int `yaml:"batch" range:"[1,)" most:"4096"`
 	// connected components of a label that predictions keep: all, the largest, or validated: the
-	// largest of those labels whose DSC that raised on validation cases, as the checkpoint says;
+	// largest of those labels that people drew in one component and whose DSC that raised on
+	// validation cases, as the checkpoint says;
 	// left out: validated, in a study all; of nnU-Net's models all, where validated means its own
 	// postprocessing.json
 	//
@@ -58,7 +59,7 @@ func DefaultInference() Inference { return Inference{Overlap: 0.5, Batch: 1} }
 const (
 	ComponentsAll       = "all"
 	ComponentsLargest   = "largest"   // of every label
-	ComponentsValidated = "validated" // the largest, of labels whose DSC that raised
+	ComponentsValidated = "validated" // the largest, of labels for which validation decided so
 )
 
 // Named returns the settings with the post-processing in Components alone, where keys of earlier
@@ -115,6 +116,8 @@ type Predictor struct {
 	made    Provenance
 	lessons []lesson // a checkpoint each
 	largest []bool   // classes of which the largest component is kept; nil: none
+	// what the checkpoints say of the labels of which validation kept the largest component
+	decisions []checkpoint.Progress
 }
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of a run's folder it takes the best one, or
@@ -242,6 +245,7 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 			continue
 		}
 		voters++
+		p.decisions = append(p.decisions, d.Progress)
 		for label := range strings.SplitSeq(d.Largest, ",") {
 			if class := slices.Index(p.config.Labels, label); class >= 0 {
 				votes[class+1]++
@@ -323,9 +327,7 @@ func (p *Predictor) Notes() (notes []string) {
 	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background",
 		safetext.List(names)))
 	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
-		notes = append(notes,
-			fmt.Sprintf("only the largest connected component of %s is kept, as "+
-				"validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
+		notes = append(notes, p.largestNote(of))
 	}
 	notes = append(notes, p.lessonNotes()...)
 	var unseen []string
@@ -340,6 +342,27 @@ func (p *Predictor) Notes() (notes []string) {
 	return append(notes,
 		fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may "+
 			"be worse, and left and right be mixed up", safetext.List(unseen)))
+}
+
+// largestNote says of which labels the largest component is kept, and why.
+func (p *Predictor) largestNote(of []string) string {
+	labels := strings.Join(of, ",")
+	var reasons []string
+	for _, label := range of {
+		var each []string
+		for _, d := range p.decisions {
+			why := reasonOf(d.Largest, d.LargestBecause, label)
+			if why == "" {
+				return fmt.Sprintf("WARNING: only the largest connected component of %s is kept, as an earlier "+
+					"version decided, on an unknown number of validation cases: where there are several lesions, "+
+					"say, all but one are deleted (--components all keeps all)", p.config.DescribeLabels(labels))
+			}
+			each = append(each, why)
+		}
+		reasons = append(reasons, strings.Join(each, " / "))
+	}
+	return fmt.Sprintf("only the largest connected component is kept of %s (--components all keeps all)",
+		p.config.DescribeLargest(labels, strings.Join(reasons, "; ")))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.

@@ -32,11 +32,13 @@ const format = 2
 
 // formatOfLists is that of a checkpoint whose list of cases is a file of its own, formatOfScans
 // that of one that says which scans its weights have learnt from, or how large their voxels were,
-// formatOfLost that of one that says of which of these the list is lost.
+// formatOfLost that of one that says of which of these the list is lost, formatOfReasons that of
+// one that says why predictions keep the largest component alone of some labels.
 const (
-	formatOfLists = 3
-	formatOfScans = 4
-	formatOfLost  = 5
+	formatOfLists   = 3
+	formatOfScans   = 4
+	formatOfLost    = 5
+	formatOfReasons = 6
 )
 
 // A Description is what a checkpoint says about itself.
@@ -75,6 +77,10 @@ type Progress struct {
 	// Largest names, joined by commas, the labels of which predictions are to keep the largest
 	// connected component alone, as the last validation decided it.
 	Largest string
+	// LargestBecause says for a person, of each of these labels in their order, for what gain and
+	// on how many cases, joined by semicolons; "" where an earlier version decided, which did not
+	// say.
+	LargestBecause string
 }
 
 // header is the description as it lies in the file, but for the longer texts.
@@ -98,6 +104,7 @@ type header struct {
 	BestStep  int           `yaml:"best_step"`
 	Best      float64       `yaml:"best"`
 	Largest   string        `yaml:"largest_component,omitempty"`
+	Because   string        `yaml:"largest_component_because,omitempty"`
 }
 
 // The keys of the file's metadata.
@@ -138,11 +145,15 @@ func (d Description) metadata() (map[string]string, error) {
 	if d.Learnt.Lost != "" {
 		version = formatOfLost
 	}
+	if d.LargestBecause != "" {
+		version = formatOfReasons
+	}
 	text, err := config.Marshal(&header{
 		Spacings: h.Spacings, Scans: h.Scans, ScanList: h.ScanList, Lost: d.Learnt.Lost,
 		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines,
 		Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
+		Because: d.LargestBecause,
 	})
 	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
 	meta[textKey] = digestOfTexts(meta)
@@ -164,16 +175,16 @@ func parse(path string, meta map[string]string) (Description, error) {
 	}
 	listed, scanned := h.TrainedList != nil, h.Spacings != nil || h.Scans != nil || h.ScanList != nil
 	if h.Format != format && !(listed && h.Format == formatOfLists) && !(scanned && h.Format == formatOfScans) &&
-		!(h.Lost != "" && h.Format == formatOfLost) {
+		!(h.Lost != "" && h.Format == formatOfLost) && !(h.Because != "" && h.Format == formatOfReasons) {
 		return Description{},
 			fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program "+
-				"that wrote it (%s), or a later one", path, h.Format, formatOfLost, h.Version)
+				"that wrote it (%s), or a later one", path, h.Format, formatOfReasons, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device,
 		Engines: h.Engines, Fingerprint: h.Fingerprint,
 		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best,
-			Largest: h.Largest}, path: path,
+			Largest: h.Largest, LargestBecause: h.Because}, path: path,
 	}
 	if h.Trained {
 		d.TrainedOn = append([]string{}, h.TrainedOn...)

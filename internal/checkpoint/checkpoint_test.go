@@ -56,7 +56,8 @@ var description = Description{
 	Kind: "test", Settings: "network:\n  preset: monai\n  channels: 4\nsteps: 5\n",
 	Run:       "steps: 5 # in all\ndata: \"somewhere\"\n",
 	TrainedOn: []string{"case 1", "case: 2"}, Version: "v1", Device: "reference", Fingerprint: "abc",
-	Progress: Progress{Step: 4, Validated: 3, BestStep: 2, Best: 1.0 / 3, Largest: "2,4+5"},
+	Progress: Progress{Step: 4, Validated: 3, BestStep: 2, Best: 1.0 / 3, Largest: "2,4+5",
+		LargestBecause: "+1 on 8 cases; +2 on 9"},
 }
 
 func write(t *testing.T, d Description, m *model, extra ...Tensor) string {

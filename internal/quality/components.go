@@ -53,6 +53,19 @@ func KeepLargestTogether(labels []uint16, shape [3]int, together []uint16) {
 	}
 }
 
+// CountComponents counts the connected components of each class that has voxels.
+func CountComponents(classes []uint16, shape [3]int) map[uint16]int {
+	f := findRuns(classes, shape, nil)
+	f.joinAll(shape)
+	n := map[uint16]int{}
+	for i, r := range f.runs {
+		if f.parent[i] == int32(i) {
+			n[classes[r.start]]++
+		}
+	}
+	return n
+}
+
 // sizes are the voxels of each component, at its root.
 func (f *forest) sizes() []uint32 {
 	size := make([]uint32, len(f.runs))

@@ -85,7 +85,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			err := l.validate(ctx, func() (voxsaw.Validation, error) {
 				v, err := task.Validate(l.watched(ctx, step), step)
 				if p, ok := any(task).(Postprocessor); ok && err == nil {
-					l.now.Largest = p.Largest()
+					l.now.Largest, l.now.LargestBecause = p.Largest()
 				}
 				return v, err
 			})
@@ -718,6 +718,10 @@ func (l *loop) watched(ctx context.Context, step int) context.Context {
 	}
 	return context.WithValue(ctx, watchKey{}, func(done, of int) { o.Validating(step, done, of) })
 }
+
+// Unwatched is a context within a validation for other work, of which nobody is told how it gets
+// on.
+func Unwatched(ctx context.Context) context.Context { return context.WithValue(ctx, watchKey{}, nil) }
 
 // watcher is whom a context says to tell how many items are done, of how many.
 func watcher(ctx context.Context) func(done, of int) {

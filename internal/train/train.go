@@ -72,10 +72,10 @@ type Pupil interface {
 	Taught(swapped func(func() error) error)
 }
 
-// A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest of
-// [checkpoint.Progress]. It is asked after each validation.
+// A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest and
+// LargestBecause of [checkpoint.Progress]. It is asked after each validation.
 type Postprocessor interface {
-	Largest() string
+	Largest() (labels, because string)
 }
 
 // A Result is what a step has to say. Every step names the same metrics in the same order.
