@@ -8,9 +8,10 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photonet"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/rot90"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
@@ -181,12 +182,6 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			return voxsaw.Summary{}, err
 		}
 	}
-	images, side := c.images()
-	about := classify.Work{
-		Targets: []classify.Target{{Name: "answer", Classes: len(c.Classes), Weight: 1}},
-		Patches: images, Values: images * 3 * side * side, Batch: c.Batch, Seed: c.Train.Seed, About: "photographs",
-		Metrics: []string{"right"}, Logits: c.logits,
-	}
 	return pretext.Train(ctx, dev, pretext.Job[*classify.Batch]{
 		Task: photoTask(c.Task), Settings: &c, Training: c.Train, Undivided: smallerBatch,
 		Idle: c.Idle(), Notes: c.notes(), Start: start(c.Checkpoint, c.InitPartial, c.Network),
@@ -198,15 +193,12 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 			return params.Declare(g)
 		},
 		Compile: func(bench pretext.Workbench) (train.Learner[*classify.Batch], error) {
-			about.Items = func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+			bench.Held = Spread(bench.Held, c.ValidatePhotos)
+			work := c.work()
+			work.Items = func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
 				return c.items(ctx, bench.Train, step, first, n, put)
 			}
-			if held := Spread(bench.Held, c.ValidatePhotos); len(held) > 0 {
-				about.Judge = func(l *classify.Learner) (func(context.Context) (voxsaw.Validation, error), error) {
-					return c.judge(l, about, held)
-				}
-			}
-			l, err := about.Learner(bench)
+			l, err := work.Learner(bench)
 			return noted{l, notes}, err
 		},
 	}, data, o, train.Group{})
@@ -240,6 +232,25 @@ func (c Classification) logits(g *nn.Graph, n int) []*nn.Node {
 	return []*nn.Node{g.Linear("class.answer", x, len(c.Classes), true)}
 }
 
+// work is what package classify wants to know, but for the items of a step. Of every held-out
+// photograph it is asked about the middle; what happened to it goes round by its place.
+func (c Classification) work() classify.Work {
+	images, side := c.images()
+	return classify.Work{
+		Targets: []classify.Target{{Name: "answer", Classes: len(c.Classes), Weight: 1}},
+		Patches: images, Values: images * 3 * side * side, Channels: 3, Batch: c.Batch, Seed: c.Train.Seed,
+		About: "photographs", Metrics: []pretext.Measure{{Key: "right", Title: "told right"}}, Logits: c.logits,
+		Batched: true,
+		Ask: func(photo sample.Sample, place int, f func([]int, func([]float32) error) error) error {
+			class, err := c.truth(photo, place%len(c.Classes))
+			if err != nil {
+				return err
+			}
+			return f([]int{class}, func(dst []float32) error { return c.cut(dst, photo, class, nil) })
+		},
+	}
+}
+
 // items makes those of a step, as [classify.Work] has it.
 func (c Classification) items(ctx context.Context, photographs []sample.Sample, step, first, n int,
 	put func(string, []int) []float32) error {
@@ -249,140 +260,64 @@ func (c Classification) items(ctx context.Context, photographs []sample.Sample, 
 		}
 		r := seed.Rand(c.Train.Seed, "photo", uint64(step), uint64(first+item))
 		photo := photographs[r.IntN(len(photographs))]
-		if err := c.cut(photo, r.IntN(len(c.Classes)), r, put); err != nil {
+		class, err := c.truth(photo, r.IntN(len(c.Classes)))
+		if err == nil {
+			err = c.cut(put(photo.Name(), []int{class}), photo, class, r)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cut makes an item: which of the things happened to the photograph is given, but for labels, which
-// it has. Without a generator it is cut out of the middle.
-func (c Classification) cut(photo sample.Sample, class int, r *rand.Rand, put func(string, []int) []float32) error {
-	if c.Task == Labels {
-		if class = labelOf(photo); class < 0 {
-			return fmt.Errorf("%s has no label: labels are learnt of photographs in "+
-				"folders that are called after their class", photo.Name())
-		}
+// truth is what there is to tell of a photograph: what happened to it, or its class.
+func (c Classification) truth(photo sample.Sample, happened int) (int, error) {
+	if c.Task != Labels {
+		return happened, nil
 	}
+	class := labelOf(photo)
+	if class < 0 {
+		return 0, fmt.Errorf("%s has no label: labels are learnt of photographs in folders that are called after "+
+			"their class", photo.Name())
+	}
+	return class, nil
+}
+
+// cut writes what the network looks at of a photograph that something happened to. Without a
+// generator it is cut out of the middle.
+func (c Classification) cut(dst []float32, photo sample.Sample, class int, r *rand.Rand) error {
 	pixels, err := sample.Load(photo)
 	if err != nil {
 		return err
 	}
-	dst := put(photo.Name(), []int{class})
 	_, side := c.images()
+	size := 3 * side * side
 	v := view{of: pixels, height: side, width: side, gray: c.Input.grayed(r)}
 	v.top, v.left = corner(photo, c.extent(), c.extent(), r)
-	if c.Task == Position {
-		return c.cutPair(dst, v, class, r)
+	if c.Task == Position { // the patch in the middle, and one of those around it
+		layout := puzzle.Layout{Grid: around, Crop: []int{3 * c.Cell, 3 * c.Cell}, Patch: []int{side, side}}
+		for k, cell := range []int{middle, classify.Neighbour(class, around.Cells())} {
+			if err := c.Input.patch(dst[k*size:(k+1)*size], v, layout, cell, c.Mirror, r); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	v.mirrored = r != nil && c.Mirror && r.IntN(2) == 1
-	if err := c.Input.write(dst, v); err != nil {
-		return err
+	if c.Task != Rotation {
+		return c.Input.write(dst, v)
 	}
-	if c.Task == Rotation {
-		for channel := range 3 {
-			turn(dst[channel*side*side:(channel+1)*side*side], side, class)
-		}
-	}
-	return nil
+	upright := make([]float32, size)
+	err = c.Input.write(upright, v)
+	turns[class].Apply(dst, upright, [3]int{side, side, 1})
+	return err
 }
 
-// middle is the cell of a 3x3 grid that the others are seen from.
+// around is the grid of positions, and middle the cell that the others are seen from.
+var around = puzzle.Grid{3, 3}
+
 const middle = 4
 
-// around is the cell of a class of positions: the middle is no place to be told.
-func around(class int) int {
-	if class >= middle {
-		return class + 1
-	}
-	return class
-}
-
-// cutPair writes the patch in the middle of a 3x3 grid, and that of one of the cells around it.
-func (c Classification) cutPair(dst []float32, v view, class int, r *rand.Rand) error {
-	top, left := v.top, v.left
-	cells := [2]int{middle, around(class)}
-	size := 3 * c.Patch * c.Patch
-	for k, cell := range cells {
-		jitter := [2]int{(c.Cell - c.Patch) / 2, (c.Cell - c.Patch) / 2}
-		v.mirrored = false
-		if r != nil {
-			jitter = [2]int{r.IntN(c.Cell - c.Patch + 1), r.IntN(c.Cell - c.Patch + 1)}
-			v.mirrored = c.Mirror && r.IntN(2) == 1
-		}
-		v.top, v.left = top+cell/3*c.Cell+jitter[0], left+cell%3*c.Cell+jitter[1]
-		if err := c.Input.write(dst[k*size:(k+1)*size], v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// turn turns a square by so many quarters, against the clock.
-func turn(square []float32, side, quarters int) {
-	for range quarters {
-		from := append([]float32(nil), square...)
-		for y := range side {
-			for x := range side {
-				square[y*side+x] = from[x*side+side-1-y]
-			}
-		}
-	}
-}
-
-// judge compiles the validation: of every held-out photograph the middle, what happened to it going
-// round by its number. The score is the share of right answers.
-func (c Classification) judge(l *classify.Learner, about classify.Work,
-	held []sample.Sample) (func(context.Context) (voxsaw.Validation, error), error) {
-	bench := l.Bench
-	g := nn.NewGraph(nn.Eval, bench.Device.Activations())
-	outputs, loss := about.Network(g, l.Pass)
-	outputs["loss"] = loss
-	var err error
-	if l.Validation, err = nn.Compile(bench.Device, g, bench.Params, nn.Options{Outputs: outputs,
-		MemoryLimit: bench.Memory, Share: l.Training}); err != nil {
-		return nil, fmt.Errorf("preparing to validate on %s: %w", numbers.Count(c.Batch, "photograph"), err)
-	}
-	classes := len(c.Classes)
-	images, truth := make([]float32, l.Pass*about.Values), make([]float32, l.Pass)
-	logits := make([]float32, l.Pass*classes)
-	return func(ctx context.Context) (v voxsaw.Validation, err error) {
-		right, sum := 0, 0.0
-		for from := 0; from < len(held); from += l.Pass {
-			if err := ctx.Err(); err != nil {
-				return v, err
-			}
-			part := held[from:min(from+l.Pass, len(held))]
-			// the last batch is filled up with photographs that do not count
-			for item := range l.Pass {
-				err := c.cut(part[min(item, len(part)-1)], (from+item)%classes, nil,
-					func(_ string, class []int) []float32 {
-						if truth[item] = float32(class[0]); item >= len(part) {
-							truth[item] = -1
-						}
-						return images[item*about.Values:][:about.Values]
-					})
-				if err != nil {
-					return v, err
-				}
-			}
-			mean, err := forward(l.Validation, map[string][]float32{"image": images, "truth.answer": truth})
-			if err == nil {
-				err = l.Validation.Read("answer", logits)
-			}
-			if err != nil {
-				return v, err
-			}
-			for item := range part {
-				if classify.Best(logits[item*classes:][:classes]) == int(truth[item]) {
-					right++
-				}
-			}
-			sum += mean * float64(len(part))
-		}
-		v.Score = float64(right) / float64(len(held))
-		v.Metrics = []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(held))}, {Name: "right", Value: v.Score}}
-		return v, nil
-	}, nil
-}
+// turns are the rotations of a photograph, against the clock.
+var turns = []rot90.Turn{rot90.Identity, rot90.Quarter(2).Then(rot90.Half(2)), rot90.Half(2), rot90.Quarter(2)}

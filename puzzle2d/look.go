@@ -20,14 +20,13 @@ import (
 
 // A teller tells classes with trained weights: a [Classification] on the list of pretext tasks.
 type teller struct {
+	*classify.Evaluator
 	Classification
-	path    string
-	params  *nn.Params
-	program *nn.Program
+	path string
 }
 
 // openTeller prepares a teller with the weights of a checkpoint.
-func openTeller(dev voxsaw.Device, path, task string, memory int64) (*teller, error) {
+func openTeller(dev voxsaw.Device, path, task string, o pretext.OpenOptions) (*teller, error) {
 	e := &teller{Classification: DefaultClassification(task), path: path}
 	d, params, err := pretext.Restore(dev, path, photoTask(task), &e.Classification, func(params *nn.Params) error {
 		g := nn.NewGraph(nn.Eval, params.Device().Activations())
@@ -39,21 +38,8 @@ func openTeller(dev voxsaw.Device, path, task string, memory int64) (*teller, er
 	if err != nil {
 		return nil, err
 	}
-	e.params = params
-	g := nn.NewGraph(nn.Eval, d.Activations())
-	if e.program, err = nn.Compile(d, g, params, nn.Options{Outputs: map[string]*nn.Node{"answer": e.logits(g, 1)[0]},
-		MemoryLimit: memory}); err != nil {
-		params.Close()
-		return nil, fmt.Errorf("preparing the network of %s: %w", path, err)
-	}
-	return e, nil
-}
-
-func (*teller) Notes() []string { return nil }
-
-func (e *teller) Close() {
-	e.program.Close()
-	e.params.Close()
+	e.Evaluator, err = classify.NewEvaluator(d, e.work(), params, o, nil, nil)
+	return e, err
 }
 
 // choose leaves out the photographs of no class where classes are told.
@@ -61,9 +47,9 @@ func (e *teller) choose(of []sample.Sample) ([]sample.Sample, error) {
 	if e.Task != Labels {
 		return of, nil
 	}
-	if photo, ok := of[0].(photos.Photo); ok && !slices.Equal(photo.Store().Classes(), e.Classes) {
+	if photo, ok := of[0].(photos.Photo); ok && !slices.Equal(photo.Store().Classes(), e.Classification.Classes) {
 		return nil, fmt.Errorf("%s tells %d classes apart, and the photographs are of %d others", e.path,
-			len(e.Classes), len(photo.Store().Classes()))
+			len(e.Classification.Classes), len(photo.Store().Classes()))
 	}
 	with := slices.DeleteFunc(slices.Clone(of), func(s sample.Sample) bool { return labelOf(s) < 0 })
 	if len(with) == 0 {
@@ -73,54 +59,17 @@ func (e *teller) choose(of []sample.Sample) ([]sample.Sample, error) {
 	return with, nil
 }
 
-// answer is what the network takes an item for.
-func (e *teller) answer(images []float32) (int, error) {
-	logits := make([]float32, len(e.Classes))
-	err := e.program.Set("image", images)
-	if err == nil {
-		err = e.program.Forward()
-	}
-	if err == nil {
-		err = e.program.Read("answer", logits)
-	}
-	return classify.Best(logits), err
-}
-
-// Evaluate tells photographs as the validation does: what happened to one goes round by its place.
+// Evaluate tells photographs as the validation does.
 func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
 	photographs, err := e.choose(photographs)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
-	images, side := e.images()
-	values, right := make([]float32, images*3*side*side), 0
-	for k, photo := range photographs {
-		if err := ctx.Err(); err != nil {
-			return pretext.Evaluation{}, err
-		}
-		truth := 0
-		err := e.cut(photo, k%len(e.Classes), nil, func(_ string, class []int) []float32 {
-			truth = class[0]
-			return values
-		})
-		if err != nil {
-			return pretext.Evaluation{}, err
-		}
-		told, err := e.answer(values)
-		if err != nil {
-			return pretext.Evaluation{}, err
-		}
-		if told == truth {
-			right++
-		}
+	told, err := e.Evaluator.Evaluate(ctx, photographs)
+	if err == nil {
+		told.Record = map[string]any{"photos": told.Cases, "right": told.Final()[0], "chance": told.Chance[0]}
 	}
-	n := len(photographs)
-	share, chance := float64(right)/float64(n), 1/float64(len(e.Classes))
-	return pretext.Evaluation{
-		Cases: n, Items: n, Measures: []pretext.Measure{{Key: "right", Title: "told right"}},
-		Rounds: [][]float64{{share}}, Chance: []float64{chance},
-		Record: map[string]any{"photos": n, "right": share, "chance": chance},
-	}, nil
+	return told, err
 }
 
 // Picture shows how the task is done. Of rotations it is the photograph, turned in all ways; of
@@ -144,7 +93,7 @@ func (e *teller) Picture(of sample.Sample) (pretext.Picture, error) {
 	if err != nil {
 		return pretext.Picture{}, err
 	}
-	image, caption, err := drawClasses(e.Classification, photographs, e.answer)
+	image, caption, err := drawClasses(e.Classification, photographs, e.Answer)
 	return pretext.Picture{Image: image, Caption: caption}, err
 }
 
@@ -176,15 +125,12 @@ func drawClasses(c Classification, photographs []sample.Sample,
 		case Labels:
 			photo, class = photographs[k], labelOf(photographs[k])
 		case Position:
-			at = place(around(k))
+			at = place(classify.Neighbour(k, around.Cells()))
 		}
-		into := func(dst []float32) func(string, []int) []float32 {
-			return func(string, []int) []float32 { return dst }
-		}
-		if err := c.cut(photo, class, nil, into(values)); err != nil {
+		if err := c.cut(values, photo, class, nil); err != nil {
 			return nil, "", err
 		}
-		if err := asTheyAre.cut(photo, class, nil, into(pixels)); err != nil {
+		if err := asTheyAre.cut(pixels, photo, class, nil); err != nil {
 			return nil, "", err
 		}
 		told, err := answer(values)

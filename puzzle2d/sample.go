@@ -26,18 +26,25 @@ func (c cutter) cut(dst []float32, photo sample.Sample, grid puzzle.Grid, r *ran
 	}
 	layout := c.config.layout()
 	layout.Grid = grid
-	top, left := corner(photo, layout.Crop[0], layout.Crop[1], r)
-	v := view{of: pixels, height: c.config.Patch, width: c.config.Patch, gray: c.config.Input.grayed(r)}
-	var at [2]int
+	v := view{of: pixels, height: c.config.Patch, width: c.config.Patch}
+	v.top, v.left = corner(photo, layout.Crop[0], layout.Crop[1], r)
+	v.gray = c.config.Input.grayed(r)
 	for p := range grid.Cells() {
-		layout.Corner(at[:], p, r)
-		v.top, v.left = top+at[0], left+at[1]
-		v.mirrored = r != nil && c.config.Mirror && r.IntN(2) == 1
-		if err := c.config.Input.write(dst[p*c.size():(p+1)*c.size()], v); err != nil {
+		if err := c.config.Input.patch(dst[p*c.size():(p+1)*c.size()], v, layout, p, c.config.Mirror, r); err != nil {
 			return name, fmt.Errorf("cutting a puzzle: %w", err)
 		}
 	}
 	return name, nil
+}
+
+// patch writes the patch of a cell of the crop that a view begins with: anywhere in the cell,
+// mirrored by chance if that is asked for; without a generator from the middle, and as it is.
+func (in Input) patch(dst []float32, v view, layout puzzle.Layout, cell int, mirror bool, r *rand.Rand) error {
+	var at [2]int
+	layout.Corner(at[:], cell, r)
+	v.top, v.left = v.top+at[0], v.left+at[1]
+	v.mirrored = r != nil && mirror && r.IntN(2) == 1
+	return in.write(dst, v)
 }
 
 // corner draws where a crop lies on a photograph; without a generator it is the middle.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -233,12 +234,10 @@ func TestGray(t *testing.T) {
 }
 
 func TestTurn(t *testing.T) {
-	square := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}
-	turn(square, 3, 1)
+	turned := make([]float32, 9)
+	turns[1].Apply(turned, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, [3]int{3, 3, 1})
 	// numpy.rot90([[1,2,3],[4,5,6],[7,8,9]]) is [[3,6,9],[2,5,8],[1,4,7]]
-	for i, want := range []float32{3, 6, 9, 2, 5, 8, 1, 4, 7} {
-		if square[i] != want {
-			t.Fatalf("%v", square)
-		}
+	if !slices.Equal(turned, []float32{3, 6, 9, 2, 5, 8, 1, 4, 7}) {
+		t.Fatalf("%v", turned)
 	}
 }

@@ -27,7 +27,7 @@ func init() {
 			New:   func() pretext.Config { return newClasses(task) },
 			Open: func(_ context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
 				error) {
-				return openTeller(dev, path, task, o.Memory)
+				return openTeller(dev, path, task, o)
 			},
 		})
 	}

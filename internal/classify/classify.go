@@ -172,6 +172,15 @@ func Declare(ctx context.Context, c Config, params *nn.Params) error {
 	return nil
 }
 
+// Neighbour is the cell of a class, of a grid of so many cells: all but that in the middle, in
+// row-major order.
+func Neighbour(class, cells int) int {
+	if class >= cells/2 {
+		return class + 1
+	}
+	return class
+}
+
 // Register puts a task on the list of pretext tasks. defaults makes its settings; with them, where
 // the task draws truths, comes the setting that says how many are drawn of each held-out case.
 func Register(t pretext.Task, defaults func() (c Config, draws *int)) {

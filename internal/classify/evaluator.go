@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/patches"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 )
@@ -25,76 +24,130 @@ type Item struct {
 	Truth, Answer []int
 }
 
-// A guesser tells classes with trained weights. Of each case it is shown the crop in the middle.
+// A guesser tells classes with trained weights.
 type guesser struct {
-	task     Task
-	settings *Settings
-	program  *nn.Program
-	patches  []float32
-	scores   [][]float32 // of each target
+	work    Work
+	program *nn.Program
+	pass    int         // items that go through the network at once
+	patches []float32   // of so many items
+	scores  [][]float32 // of each target
 }
 
 // newGuesser compiles the program. It lies in the memory of another, if there is one.
-func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share *nn.Program, memory int64) (*guesser,
+func newGuesser(dev device.Device, w Work, params *nn.Params, share *nn.Program, memory int64, pass int) (*guesser,
 	error) {
-	g := &guesser{task: t, settings: s, patches: make([]float32, t.values(s))}
+	g := &guesser{work: w, pass: pass, patches: make([]float32, pass*w.Values)}
 	graph := nn.NewGraph(nn.Eval, dev.Activations())
 	outputs := map[string]*nn.Node{}
-	for k, logits := range t.logits(graph, s, 1) {
-		target := t.Targets[k]
-		outputs[target.Name] = logits
-		g.scores = append(g.scores, make([]float32, t.count(target)*target.Classes))
+	if w.Batched {
+		var loss *nn.Node
+		outputs, loss = w.Network(graph, pass)
+		outputs["loss"] = loss
+	} else {
+		for k, logits := range w.Logits(graph, pass) {
+			outputs[w.Targets[k].Name] = logits
+		}
+	}
+	for _, target := range w.Targets {
+		g.scores = append(g.scores, make([]float32, pass*w.count(target)*target.Classes))
 	}
 	var err error
 	if g.program, err = nn.Compile(dev, graph, params, nn.Options{Outputs: outputs, Share: share,
 		MemoryLimit: memory}); err != nil {
-		return nil, fmt.Errorf("preparing the network for crops of %s: %w", numbers.Extents(s.Crop[:]), err)
+		return nil, fmt.Errorf("preparing the network for %s: %w", w.About, err)
 	}
 	return g, nil
 }
 
-// look calls f for every item that is made of a case, which is the place-th of the list.
-func (g *guesser) look(of sample.Sample, place int, f func(Item)) error {
-	origin := sample.Middle(of, g.settings.Crop)
-	n := g.task.Draws
-	if n == 0 {
-		n = g.task.Targets[0].Classes
-	}
-	for k := range n {
-		i := Item{Patches: g.patches, Truth: []int{k}}
-		if g.task.Draws > 0 {
-			i.Truth = g.task.draw(seed.Rand(g.settings.Train.Seed, "validation", uint64(place), uint64(k)))
+// look calls f for every item that is made of samples, of which the first is the place-th of a
+// list. It returns the sum of the items' losses, if they are told.
+func (g *guesser) look(samples []sample.Sample, place int, f func(of int, i Item)) (loss float64, err error) {
+	var items []Item
+	var of []int
+	flush := func() error {
+		if len(items) == 0 {
+			return nil
 		}
-		err := g.task.Cut(i.Patches, of, origin, i.Truth, nil)
-		if err == nil {
-			i.Answer, err = g.answer()
-		}
+		mean, err := g.answer(items)
 		if err != nil {
-			return fmt.Errorf("case %s: %w", of.Name(), err)
+			return err
 		}
-		f(i)
+		for k, i := range items {
+			f(of[k], i)
+		}
+		loss += mean * float64(len(items))
+		items, of = nil, nil
+		return nil
 	}
-	return nil
+	for n, s := range samples {
+		err := g.work.Ask(s, place+n, func(truth []int, cut func([]float32) error) error {
+			i := Item{Patches: g.patches[len(items)*g.work.Values:][:g.work.Values], Truth: truth}
+			if err := cut(i.Patches); err != nil {
+				return err
+			}
+			if items, of = append(items, i), append(of, n); len(items) < g.pass {
+				return nil
+			}
+			return flush()
+		})
+		if err != nil {
+			return loss, fmt.Errorf("%s: %w", s.Name(), err)
+		}
+	}
+	return loss, flush()
 }
 
-// answer is what the network takes the patches for.
-func (g *guesser) answer() (classes []int, err error) {
+// answer is what the network takes items for, whose patches are at hand, and their mean loss, if it
+// is told.
+func (g *guesser) answer(items []Item) (loss float64, err error) {
 	if err := g.program.Set("image", g.patches); err != nil {
-		return nil, err
+		return 0, err
+	}
+	if g.work.Batched {
+		if err := g.setTruth(items); err != nil {
+			return 0, err
+		}
 	}
 	if err := g.program.Forward(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	for k, target := range g.task.Targets {
-		scores := g.scores[k]
-		if err := g.program.Read(target.Name, scores); err != nil {
-			return nil, err
+	for k, target := range g.work.Targets {
+		if err := g.program.Read(target.Name, g.scores[k]); err != nil {
+			return 0, err
 		}
-		for i := 0; i < len(scores); i += target.Classes {
-			classes = append(classes, Best(scores[i:i+target.Classes]))
+		n := g.work.count(target)
+		for i := range items {
+			for scores := range slices.Chunk(g.scores[k][i*n*target.Classes:][:n*target.Classes], target.Classes) {
+				items[i].Answer = append(items[i].Answer, Best(scores))
+			}
 		}
 	}
-	return classes, nil
+	if !g.work.Batched {
+		return 0, nil
+	}
+	var value [1]float32
+	err = g.program.Read("loss", value[:])
+	return float64(value[0]), err
+}
+
+// setTruth sets the truth about items. The last batch may have fewer than go through the network:
+// what stands behind them does not count.
+func (g *guesser) setTruth(items []Item) error {
+	from := 0
+	for _, target := range g.work.Targets {
+		n := g.work.count(target)
+		truth := slices.Repeat([]float32{-1}, g.pass*n)
+		for i, item := range items {
+			for p, class := range item.Truth[from : from+n] {
+				truth[i*n+p] = float32(class)
+			}
+		}
+		if err := g.program.Set("truth."+target.Name, truth); err != nil {
+			return err
+		}
+		from += n
+	}
+	return nil
 }
 
 // validate is the validation of a training.
@@ -105,7 +158,10 @@ func (g *guesser) validate(ctx context.Context, w pretext.Workbench) (v voxsaw.V
 	}
 	shares := scores.shares()
 	v.Score = shares[len(shares)-1]
-	for k, m := range g.task.measures() {
+	if g.work.Batched {
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "loss", Value: scores.Loss / float64(scores.Items)})
+	}
+	for k, m := range g.work.measures() {
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: m.Key, Value: shares[k]})
 	}
 	return v, nil
@@ -117,6 +173,7 @@ type tally struct {
 	// of each target
 	Asked, Right []int
 	Possible     []float64 // right answers that can be expected at most
+	Loss         float64   // of all items
 }
 
 func newTally(targets int) tally {
@@ -126,6 +183,7 @@ func newTally(targets int) tally {
 // join counts the answers that another tally has counted.
 func (t *tally) join(other tally) {
 	t.Items += other.Items
+	t.Loss += other.Loss
 	for k := range t.Asked {
 		t.Asked[k] += other.Asked[k]
 		t.Right[k] += other.Right[k]
@@ -135,17 +193,20 @@ func (t *tally) join(other tally) {
 
 // evaluate counts the right answers about cases, which the ranks of a group share out.
 func (g *guesser) evaluate(ctx context.Context, group train.Group, cases []sample.Sample) (tally, error) {
-	t := newTally(len(g.task.Targets))
+	t := newTally(len(g.work.Targets))
 	if len(cases) == 0 {
 		return t, errors.New("there are no cases to look at")
 	}
-	each, err := train.Divide(ctx, group, len(cases), func(ctx context.Context, place int) (tally, error) {
-		of, shown := newTally(len(g.task.Targets)), map[uint64]bool{}
+	parts := (len(cases) + g.pass - 1) / g.pass
+	each, err := train.Divide(ctx, group, parts, func(ctx context.Context, part int) (tally, error) {
+		some, shown := newTally(len(g.work.Targets)), map[[2]uint64]bool{}
 		err := ctx.Err()
 		if err == nil {
-			err = g.look(cases[place], place, func(i Item) { g.count(&of, i, shown) })
+			first := part * g.pass
+			some.Loss, err = g.look(cases[first:min(first+g.pass, len(cases))], first,
+				func(of int, i Item) { g.count(&some, of, i, shown) })
 		}
-		return of, err
+		return some, err
 	})
 	for _, of := range each {
 		t.join(of)
@@ -153,17 +214,20 @@ func (g *guesser) evaluate(ctx context.Context, group train.Group, cases []sampl
 	return t, err
 }
 
-// count counts an item. shown has what has been shown of the case: where a target is asked for in
-// each of its classes, only one of several items that look the same can be told.
-func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
+// count counts an item of a sample. shown has what has been shown: where a target is asked for in
+// each of its classes, only one of several items of a sample that look the same can be told.
+func (g *guesser) count(t *tally, of int, i Item, shown map[[2]uint64]bool) {
 	t.Items++
-	hash := fnv.New64a()
-	_ = binary.Write(hash, binary.LittleEndian, i.Patches) // a hash cannot fail
-	again := g.task.Draws == 0 && shown[hash.Sum64()]
-	shown[hash.Sum64()] = true
+	again := false
+	if g.work.Each {
+		hash := fnv.New64a()
+		_ = binary.Write(hash, binary.LittleEndian, i.Patches) // a hash cannot fail
+		key := [2]uint64{uint64(of), hash.Sum64()}
+		again, shown[key] = shown[key], true
+	}
 	truth, answer := i.Truth, i.Answer
-	for k, target := range g.task.Targets {
-		n := g.task.count(target)
+	for k, target := range g.work.Targets {
+		n := g.work.count(target)
 		for p := range n {
 			t.Asked[k]++
 			if truth[p] == answer[p] {
@@ -171,7 +235,7 @@ func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
 			}
 			switch {
 			case again:
-			case target.Each && patches.Uniform(i.patch(p, g.task.Patches), g.settings.Network.InputChannels()) != nil:
+			case target.Each && patches.Uniform(i.patch(p, g.work.Patches), g.work.Channels) != nil:
 				t.Possible[k] += 1 / float64(target.Classes) // nothing tells the classes apart
 			default:
 				t.Possible[k]++
@@ -189,15 +253,11 @@ func (i Item) patch(p, n int) []float32 {
 
 // measures are what a task is judged by: the share of right answers to each target, and, of
 // several, the mean of the shares. The last is the score.
-func (t Task) measures() []pretext.Measure {
-	if len(t.Targets) == 1 {
-		return []pretext.Measure{{Key: "correct", Title: "correct"}}
+func (w Work) measures() []pretext.Measure {
+	if len(w.Metrics) == 1 {
+		return w.Metrics
 	}
-	var list []pretext.Measure
-	for _, target := range t.Targets {
-		list = append(list, pretext.Measure{Key: target.Name, Title: target.Name})
-	}
-	return append(list, pretext.Measure{Key: "mean", Title: "mean"})
+	return append(slices.Clone(w.Metrics), pretext.Measure{Key: "mean", Title: "mean"})
 }
 
 // shares are the measures.
@@ -233,8 +293,8 @@ func withMean(shares []float64) []float64 {
 }
 
 // chance is what blind guessing scores.
-func (t Task) chance() (shares []float64) {
-	for _, target := range t.Targets {
+func (w Work) chance() (shares []float64) {
+	for _, target := range w.Targets {
 		shares = append(shares, 1/float64(target.Classes))
 	}
 	return withMean(shares)
@@ -247,6 +307,7 @@ type Evaluator struct {
 	params  *nn.Params
 	group   train.Group // that share the cases out
 	notes   []string
+	picture func(*Evaluator, sample.Sample) (pretext.Picture, error)
 }
 
 // Open brings a checkpoint of a task back. c holds its default settings, which those of the
@@ -261,17 +322,24 @@ func Open(ctx context.Context, dev voxsaw.Device, path, task string, c Config, d
 	if draws != nil && o.Items > 0 {
 		*draws = o.Items
 	}
-	e := &Evaluator{params: params, group: o.Group()}
 	t, err := c.Task(ctx)
-	if err == nil {
-		e.notes = notes(t, o)
-		e.guesser, err = newGuesser(d, t, c.Base(), params, nil, o.Memory)
-	}
 	if err != nil {
 		params.Close()
 		return nil, err
 	}
-	return e, nil
+	return NewEvaluator(d, t.work(c.Base()), params, o, notes(t, o), t.Picture)
+}
+
+// NewEvaluator prepares to do a task with weights, which it closes.
+func NewEvaluator(dev device.Device, w Work, params *nn.Params, o pretext.OpenOptions, notes []string,
+	picture func(*Evaluator, sample.Sample) (pretext.Picture, error)) (*Evaluator, error) {
+	w.Batched = false
+	g, err := newGuesser(dev, w, params, nil, o.Memory, 1)
+	if err != nil {
+		params.Close()
+		return nil, err
+	}
+	return &Evaluator{g, params, o.Group(), notes, picture}, nil
 }
 
 // notes say which options make no difference.
@@ -296,11 +364,25 @@ func (e *Evaluator) Close() {
 func (e *Evaluator) Notes() []string { return e.notes }
 
 // Look calls f for every item that is made of a case, which is the first of a list.
-func (e *Evaluator) Look(c sample.Sample, f func(Item)) error { return e.guesser.look(c, 0, f) }
+func (e *Evaluator) Look(c sample.Sample, f func(Item)) error {
+	_, err := e.guesser.look([]sample.Sample{c}, 0, func(_ int, i Item) { f(i) })
+	return err
+}
+
+// Answer is what the network takes an item of a task with one target for.
+func (e *Evaluator) Answer(patches []float32) (int, error) {
+	copy(e.guesser.patches, patches)
+	items := make([]Item, 1)
+	_, err := e.guesser.answer(items)
+	if err != nil {
+		return 0, err
+	}
+	return items[0].Answer[0], nil
+}
 
 // Picture implements [pretext.Evaluator].
 func (e *Evaluator) Picture(c sample.Sample) (pretext.Picture, error) {
-	return e.guesser.task.Picture(e, c)
+	return e.picture(e, c)
 }
 
 // record is an evaluation for programs. The shares are those of the measures, by their keys.
@@ -318,8 +400,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, cases []sample.Sample) (pretex
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
-	t := e.guesser.task
-	measures, shares, chance, ceiling := t.measures(), scores.shares(), t.chance(), scores.ceilings()
+	w := e.guesser.work
+	measures, shares, chance, ceiling := w.measures(), scores.shares(), w.chance(), scores.ceilings()
 	out := pretext.Evaluation{
 		Cases: len(cases), Items: scores.Items, Measures: measures, Score: len(measures) - 1,
 		Rounds: [][]float64{shares}, Chance: chance,

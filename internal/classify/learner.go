@@ -9,7 +9,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/sample"
 )
 
 // A Batch is the items of one step that are made on this rank.
@@ -22,12 +24,12 @@ type Batch struct {
 // A Work is a task as a [Learner] learns it, from whatever its samples are.
 type Work struct {
 	Targets []Target
-	Patches int      // that the network looks at for an answer
-	Values  int      // of all patches of an item
-	Batch   int      // items in a step, those of all ranks
-	Seed    uint64   // of the training
-	About   string   // what a step learns from, in an error: "photographs"
-	Metrics []string // what the share of right answers is called, of each target
+	Patches int               // that the network looks at for an answer
+	Values  int               // of all patches of an item
+	Batch   int               // items in a step, those of all ranks
+	Seed    uint64            // of the training
+	About   string            // what a step learns from, in an error: "photographs"
+	Metrics []pretext.Measure // the share of right answers, of each target
 	// Logits adds the network to a graph of n items, whose input "image" is (n x Patches, C, D, H,
 	// W): the scores of each target, (n, Classes) or (n x Patches, Classes).
 	Logits func(g *nn.Graph, n int) []*nn.Node
@@ -35,48 +37,71 @@ type Work struct {
 	// Each is put, with its name and the truth about it, and its patches are written to where put
 	// says.
 	Items func(ctx context.Context, step, first, n int, put func(name string, truth []int) []float32) error
-	// Judge compiles what validates; nil where nothing is held out.
-	Judge func(l *Learner) (func(context.Context) (voxsaw.Validation, error), error)
+	// Ask calls f for each item that a held-out sample, the place-th of a list, is judged by: with
+	// the truth about it, and with what writes its patches.
+	Ask func(of sample.Sample, place int, f func(truth []int, cut func(dst []float32) error) error) error
+	// Batched: held-out samples go through the network together, as many as in a step, and their
+	// loss is told, too; else item by item.
+	Batched bool
+	// Each: a sample is shown once in each class of the only target, so that items that look the
+	// same cannot all be told.
+	Each     bool
+	Channels int // of a patch
 }
 
 // A Learner is a task as the training loop sees it: [train.Learner].
 type Learner struct {
 	pretext.Programs
-	work     Work
-	validate func(context.Context) (voxsaw.Validation, error) // nil where nothing is held out
+	work  Work
+	judge *guesser // nil where nothing is held out
 }
 
 // NewLearner compiles the programs of a training on prepared cases and of its validation.
 func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
-	work := Work{
-		Targets: t.Targets, Patches: t.Patches, Values: t.values(s), Batch: s.Batch, Seed: s.Train.Seed,
-		About:  "crops of " + numbers.Extents(s.Crop[:]),
-		Logits: func(g *nn.Graph, n int) []*nn.Node { return t.logits(g, s, n) },
-		Items: func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
-			return s.Items(ctx, t.Name, step, first, n, func(_ int, r *rand.Rand) error {
-				c, origin, err := s.RandomCrop(r, w.Train)
-				if err != nil {
-					return err
-				}
-				truth := t.draw(r)
-				return t.Cut(put(c.Name(), truth), c, origin, truth, r)
-			})
-		},
-	}
-	for _, m := range t.measures()[:len(t.Targets)] {
-		work.Metrics = append(work.Metrics, m.Key)
-	}
-	if len(w.Held) > 0 {
-		work.Judge = func(l *Learner) (func(context.Context) (voxsaw.Validation, error), error) {
-			g, err := newGuesser(w.Device, t, s, w.Params, l.Training, w.Memory)
+	work := t.work(s)
+	work.Items = func(ctx context.Context, step, first, n int, put func(string, []int) []float32) error {
+		return s.Items(ctx, t.Name, step, first, n, func(_ int, r *rand.Rand) error {
+			c, origin, err := s.RandomCrop(r, w.Train)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			l.Validation = g.program
-			return func(ctx context.Context) (voxsaw.Validation, error) { return g.validate(ctx, w) }, nil
-		}
+			truth := t.draw(r)
+			return t.Cut(put(c.Name(), truth), c, origin, truth, r)
+		})
 	}
 	return work.Learner(w)
+}
+
+// work is the task with settings, but for the items of a step.
+func (t Task) work(s *Settings) Work {
+	w := Work{
+		Targets: t.Targets, Patches: t.Patches, Values: t.values(s), Batch: s.Batch, Seed: s.Train.Seed,
+		About: "crops of " + numbers.Extents(s.Crop[:]), Each: t.Draws == 0, Channels: s.Network.InputChannels(),
+		Logits: func(g *nn.Graph, n int) []*nn.Node { return t.logits(g, s, n) },
+		Ask: func(of sample.Sample, place int, f func([]int, func([]float32) error) error) error {
+			origin, n := sample.Middle(of, s.Crop), t.Draws
+			if n == 0 {
+				n = t.Targets[0].Classes
+			}
+			for k := range n {
+				truth := []int{k}
+				if t.Draws > 0 {
+					truth = t.draw(seed.Rand(s.Train.Seed, "validation", uint64(place), uint64(k)))
+				}
+				if err := f(truth, func(dst []float32) error { return t.Cut(dst, of, origin, truth, nil) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	for _, target := range t.Targets {
+		w.Metrics = append(w.Metrics, pretext.Measure{Key: target.Name, Title: target.Name})
+	}
+	if len(t.Targets) == 1 {
+		w.Metrics = []pretext.Measure{{Key: "correct", Title: "correct"}}
+	}
+	return w
 }
 
 // Learner compiles the programs of a training and of its validation.
@@ -94,11 +119,16 @@ func (w Work) Learner(bench pretext.Workbench) (*Learner, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("preparing to train on %d %s: %w", l.Pass, w.About, err)
 	}
-	if w.Judge != nil {
-		if l.validate, err = w.Judge(l); err != nil {
+	if len(bench.Held) > 0 {
+		pass := 1
+		if w.Batched {
+			pass = l.Pass
+		}
+		if l.judge, err = newGuesser(bench.Device, w, bench.Params, l.Training, bench.Memory, pass); err != nil {
 			l.Close()
 			return nil, err
 		}
+		l.Validation = l.judge.program
 	}
 	return l, nil
 }
@@ -186,12 +216,12 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	if result.Loss, err = l.Bench.Loss(l.Training); err != nil {
 		return result, err
 	}
-	for k, name := range l.work.Metrics {
+	for k, m := range l.work.Metrics {
 		share, err := l.Bench.Share(right[k], len(b.truth[k]))
 		if err != nil {
 			return result, err
 		}
-		result.Metrics = append(result.Metrics, voxsaw.Metric{Name: name, Value: share})
+		result.Metrics = append(result.Metrics, voxsaw.Metric{Name: m.Key, Value: share})
 	}
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
@@ -215,10 +245,10 @@ func (l *Learner) right(target Target, truth []float32) (n int, err error) {
 
 // Validate implements [train.Task].
 func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.validate == nil {
+	if l.judge == nil {
 		return voxsaw.Validation{}, nil
 	}
-	return l.validate(ctx)
+	return l.judge.validate(ctx, l.Bench)
 }
 
 // Best is the class with the highest score, the first of equals.

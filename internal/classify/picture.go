@@ -13,7 +13,7 @@ const Columns = 8
 // Classes shows the middle slice of a case's crop of a size (i, j, k) in each class of a task with
 // one patch and one target, and counts the right answers. A wrong one has a red frame.
 func (e *Evaluator) Classes(of sample.Sample, size [3]int) (shown *image.RGBA, right int, err error) {
-	page, place := tiles.Sheet(e.guesser.task.Targets[0].Classes, Columns)
+	page, place := tiles.Sheet(e.guesser.work.Targets[0].Classes, Columns)
 	err = e.Look(of, func(i Item) {
 		truth := i.Truth[0]
 		page.Tile(place(truth), tiles.Slice(i.Patches, size, of.Range(0)))

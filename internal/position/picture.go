@@ -31,7 +31,7 @@ func (c *Config) picture(e *classify.Evaluator, of sample.Sample) (pretext.Pictu
 	values, right := c.Layout(grid).Values(), 0
 	err := e.Look(of, func(i classify.Item) {
 		page.Tile(place(middle), tiles.Slice(i.Patches[:values], c.Patch, of.Range(0)))
-		where := place(neighbour(i.Truth[0]))
+		where := place(classify.Neighbour(i.Truth[0], 27))
 		page.Tile(where, tiles.Slice(i.Patches[values:], c.Patch, of.Range(0)))
 		if i.Truth[0] == i.Answer[0] {
 			right++

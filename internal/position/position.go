@@ -74,21 +74,13 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Da
 // middle is the number of the cell in the middle, in row-major order.
 const middle = 13
 
-// neighbour is the cell of a class: all but the middle one, in row-major order.
-func neighbour(class int) int {
-	if class >= middle {
-		return class + 1
-	}
-	return class
-}
-
 // Task implements [classify.Config]: the patch in the middle, then its neighbour.
 func (c *Config) Task(context.Context) (classify.Task, error) {
 	values := c.Layout(grid).Values()
 	cut := func(dst []float32, of sample.Sample, origin [3]int, truth []int, r *rand.Rand) error {
 		err := c.Cut(dst[:values], of, origin, grid, middle, r)
 		if err == nil {
-			err = c.Cut(dst[values:], of, origin, grid, neighbour(truth[0]), r)
+			err = c.Cut(dst[values:], of, origin, grid, classify.Neighbour(truth[0], 27), r)
 		}
 		return err
 	}
