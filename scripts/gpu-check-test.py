@@ -217,6 +217,7 @@ class Pack(unittest.TestCase):
             folder.mkdir(parents=True)
         for name in ("gpu-check.sh", "gpu-figures.py"):
             shutil.copy(SCRIPTS / name, scripts)
+        (peers / "peer.py").write_text("")
         (peers / "peer_vnet.py").write_text(PEER)
         (scripts / "cuda-toolchain.py").write_text("print('-I/nowhere')\n")
         (tools / "torch/__init__.py").write_text("")
@@ -246,7 +247,7 @@ class Pack(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"pack.tar.xz: [\d.]+ MiB, with the repository's files [\d.]+ of 64 MiB that travel")
         names = set(subprocess.run(["tar", "-tJf", self.output], check=True, capture_output=True, text=True).stdout.split())
-        self.assertLessEqual({"./" + name for name in ("voxsaw", "cuda.test", "gpu-check.sh", "gpu-figures.py", "peer_vnet.py", "commit.txt", "scan.nii.gz", "prepared/pt_0.nii.gz",
+        self.assertLessEqual({"./" + name for name in ("voxsaw", "cuda.test", "gpu-check.sh", "gpu-figures.py", "peer.py", "peer_vnet.py", "commit.txt", "scan.nii.gz", "prepared/pt_0.nii.gz",
                                                        "runs/finetune-cpu/metrics.csv", "runs/pretrain-cpu/metrics.csv")}, names)
         self.assertFalse([name for name in names if name.startswith("./scans")])
 

@@ -51,7 +51,7 @@ pack() { # FILE [small]
   made "the program" "$folder/voxsaw" go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
   made "the device's tests" "$folder/cuda.test" go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
   [ "$("$folder/cuda.test" -test.list '^TestDevice$')" = TestDevice ] || refuse "the device's tests" "they do not list TestDevice"
-  cp scripts/gpu-check.sh scripts/gpu-figures.py docs/peers/peer_vnet.py "$folder" && git log -1 --format='%H %s' >"$folder/commit.txt" || exit 1
+  cp scripts/gpu-check.sh scripts/gpu-figures.py docs/peers/peer.py docs/peers/peer_vnet.py "$folder" && git log -1 --format='%H %s' >"$folder/commit.txt" || exit 1
   data=$(realpath "${VOXSAW_DATA:-../shared/data}")
   if [ -d "$data/openkbp/imagesTr" ]; then
     mkdir -p "$folder/scans/imagesTr" "$folder/scans/labelsTr"

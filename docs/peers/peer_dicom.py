@@ -9,12 +9,12 @@ interpolation, arg-max, SaveImage. The weights are those that `voxsaw convert --
 Dice of each class with another label map, too.
 """
 import argparse
-import json
 import os
-import resource
 import time
 
 import numpy as np
+
+import peer
 
 
 def triple(text, of=float):
@@ -59,7 +59,7 @@ def predict(a):
     from monai.networks.nets import VNet
     from safetensors.torch import load_file
 
-    torch.set_num_threads(a.threads)
+    peer.begin(a.threads)
     begun = time.perf_counter()
     net = VNet(spatial_dims=3, in_channels=1, out_channels=a.classes, act=a.act)
     net.load_state_dict({**net.state_dict(), **load_file(a.weights)})
@@ -78,8 +78,7 @@ def predict(a):
     with torch.inference_mode():
         batch["pred"] = sliding_window_inference(batch["image"], triple(a.crop, int), 1, net, overlap=a.overlap, mode="gaussian", sigma_scale=0.125)
     result = [after(one) for one in decollate_batch(batch)][0]
-    line = {"impl": "monai, torch " + torch.__version__, "task": "dicom to labels", "seconds": round(time.perf_counter() - begun, 2),
-            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+    line = {"task": "dicom to labels", "seconds": round(time.perf_counter() - begun, 2), "peak_mib": peer.peak()}
     if a.reference:
         import nibabel
         ours = np.asarray(nibabel.as_closest_canonical(nibabel.load(a.reference)).dataobj)
@@ -88,7 +87,7 @@ def predict(a):
         theirs = np.asarray(theirs.dataobj)
         line["equal"] = round(float((ours == theirs).mean()), 6)
         line["dice"] = [round(float(2 * ((ours == c) & (theirs == c)).sum() / max(1, (ours == c).sum() + (theirs == c).sum())), 4) for c in range(1, a.classes)]
-    print(json.dumps(line))
+    peer.line("monai, torch " + torch.__version__, **line)
 
 
 def main():

@@ -7,10 +7,9 @@ Prints the same line of JSON, on one thread. Files are in memory before.
 """
 import argparse
 import io
-import json
 import os
-import statistics
-import time
+
+import peer
 
 
 def photographs(root, most):
@@ -54,18 +53,14 @@ def main():
     a = ap.parse_args()
     impl, one = {"pillow": pillow, "torchvision": torchvision}[a.library](tuple(map(int, a.size.split("x"))))
     files = photographs(a.photos, a.most)
-    for data in files:
-        one(data)
-    times = []
-    for _ in range(a.repeat):
-        start = time.perf_counter()
+
+    def all():
         for data in files:
             one(data)
-        times.append((time.perf_counter() - start) / len(files))
-    print(json.dumps({
-        "impl": impl, "task": "photos", "photos": len(files), "kib": round(sum(map(len, files)) / 1024 / len(files), 1),
-        "median_s": round(statistics.median(times), 6), "min_s": round(min(times), 6),
-    }))
+
+    times, _ = peer.timed(all, 1, a.repeat)
+    peer.line(impl, task="photos", photos=len(files), kib=round(sum(map(len, files)) / 1024 / len(files), 1),
+              **peer.seconds([t / len(files) for t in times]))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ import nibabel
 import numpy as np
 import torch
 
+import peer
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "compared"))
 from measure import pss, tree  # noqa: E402
 
@@ -98,7 +100,7 @@ def run(name, core, log, environment, *command):
     if process.returncode:
         sys.exit(f"{name} ended with {process.returncode}: see {log}")
     used = after.children_user + after.children_system - before.children_user - before.children_system
-    print(json.dumps({"impl": name, "seconds": round(time.time() - begun, 1), "cpu_s": round(used, 1), "peak_mib": peak >> 20}), flush=True)
+    peer.line(name, seconds=round(time.time() - begun, 1), cpu_s=round(used, 1), peak_mib=peak >> 20)
 
 
 def main():

@@ -10,11 +10,11 @@ normalisation, fc6 of 1024). Patches become features of 1024, one linear map mak
 the line of JSON that `voxsaw bench 2d` prints, with the seconds of CPU of all threads, which say more than the clock where other work runs. With --limit no step begins after so many seconds, and the
 steps that were done count, the warm-up among them if nothing else was. It needs PyTorch and torchvision.
 """
-import argparse, json, resource, statistics, sys, time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchvision
+import peer
 
 
 class AlexNet(nn.Module):
@@ -50,68 +50,39 @@ class Puzzle(nn.Module):
         return self.unary(f.reshape(-1, self.cells * 1024)).reshape(-1, self.cells)
 
 
-def flops(net, x):
-    """Multiply-adds x 2 of one forward pass, counted by hooks on the convolutions and linear maps."""
-    total = [0]
-
-    def hook(m, i, o):
-        total[0] += 2 * (i[0].numel() * m.out_features if isinstance(m, nn.Linear) else o.numel() * m.weight[0].numel())
-
-    with torch.no_grad():
-        net(x)  # gives a lazy layer its shape
-        hooks = [m.register_forward_hook(hook) for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
-        net(x)
-    for h in hooks:
-        h.remove()
-    return total[0]
-
-
 def main():
-    ap = argparse.ArgumentParser()
+    ap = peer.flags(__doc__)
     ap.add_argument("--backbone", default="resnet18", choices=["alexnet", "resnet18", "resnet50"])
     ap.add_argument("--grid", type=int, default=3)
     ap.add_argument("--patch", type=int, default=64)
     ap.add_argument("--batch", type=int, default=8)
-    ap.add_argument("--steps", type=int, default=5)
-    ap.add_argument("--warmup", type=int, default=2)
-    ap.add_argument("--threads", type=int, default=0)
     ap.add_argument("--amp", default="none", choices=["none", "bf16"])
     ap.add_argument("--channels-last", action="store_true")
     ap.add_argument("--compile", action="store_true")
     ap.add_argument("--limit", type=float, default=0, help="seconds; 0: none")
     a = ap.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    peer.begin(a.threads)
     fmt = torch.channels_last if a.channels_last else torch.contiguous_format
     cells = a.grid ** 2
-    net, x = Puzzle(a.backbone, a.grid), torch.randn(a.batch * cells, 3, a.patch, a.patch)
+    make, shape = lambda: Puzzle(a.backbone, a.grid), (a.batch * cells, 3, a.patch, a.patch)
+    flops = 3 * peer.flops(make, shape)
+    net, x = make(), torch.randn(shape)
     y = torch.cat([torch.randperm(cells) for _ in range(a.batch)])
-    step = 3 * flops(net, x)
+    with torch.no_grad():
+        net(x)  # gives a lazy layer its shape
     net, x = net.to(memory_format=fmt), x.to(memory_format=fmt)
-    opt = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
     run = torch.compile(net) if a.compile else net
-    times, cpus, begun = [], [], time.perf_counter()
-    least = 2 if a.compile else 1  # the first step compiles
-    for _ in range(a.warmup + a.steps):
-        if len(times) >= least and 0 < a.limit < time.perf_counter() - begun:
-            break
-        t, cpu = time.perf_counter(), time.process_time()
+
+    def loss():
         with torch.autocast("cpu", torch.bfloat16, enabled=a.amp == "bf16"):
-            loss = F.cross_entropy(run(x), y)
-        opt.zero_grad(set_to_none=True)
-        loss.backward()
-        opt.step()
-        times.append(time.perf_counter() - t)
-        cpus.append(time.process_time() - cpu)
-    skip = min(max(a.warmup, least - 1), len(times) - 1)
-    times, cpus = times[skip:], cpus[skip:]
-    cpu = sum(cpus) / len(cpus)
-    med = statistics.median(times)
-    print(json.dumps({"impl": "torch " + torch.__version__, "backbone": a.backbone, "grid": a.grid, "patch": a.patch, "batch": a.batch, "device": "cpu", "amp": a.amp,
-                      "channels_last": a.channels_last, "compile": a.compile, "steps": len(times), "median_s": round(med, 5), "min_s": round(min(times), 5), "cpu_s": round(cpu, 5),
-                      "gflop_step": round(step / 1e9, 1), "gflops": round(step / med / 1e9, 1), "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}))
+            return F.cross_entropy(run(x), y)
+
+    # the first step compiles
+    times, cpus = peer.timed(peer.training(net, loss), a.warmup, a.steps, limit=a.limit, least=2 if a.compile else 1)
+    peer.line("torch", backbone=a.backbone, grid=a.grid, patch=a.patch, batch=a.batch, device="cpu", amp=a.amp, channels_last=a.channels_last,
+              compile=a.compile, steps=len(times), **peer.seconds(times), cpu_s=round(sum(cpus) / len(cpus), 5), **peer.rate(flops, times),
+              peak_mib=peer.peak())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,14 +8,13 @@ Both run one forward pass on a patch of the plan's size, and print a line of JSO
 and of the fastest step, the processor's seconds of the median one. It needs PyTorch and
 dynamic_network_architectures, which come with nnU-Net.
 """
-import argparse
 import json
 import pydoc
-import resource
 import statistics
-import time
 
 import torch
+
+import peer
 
 
 def network(configuration, channels, classes):
@@ -27,34 +26,20 @@ def network(configuration, channels, classes):
 
 
 def main():
-    ap = argparse.ArgumentParser()
+    ap = peer.flags(__doc__)
     ap.add_argument("plans")
     ap.add_argument("--configuration", default="3d_fullres")
     ap.add_argument("--inputs", type=int, default=1)
     ap.add_argument("--classes", type=int, default=2)
-    ap.add_argument("--threads", type=int, default=0)
-    ap.add_argument("--steps", type=int, default=5)
-    ap.add_argument("--warmup", type=int, default=2)
     a = ap.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
+    peer.begin(a.threads)
     with open(a.plans) as f:
         configuration = json.load(f)["configurations"][a.configuration]
     net, patch = network(configuration, a.inputs, a.classes).eval(), configuration["patch_size"]
     x = torch.randn(1, a.inputs, *patch)
-    seconds, cpu = [], []
     with torch.inference_mode():
-        for step in range(a.warmup + a.steps):
-            start, taken = time.perf_counter(), time.process_time()
-            net(x)
-            if step >= a.warmup:
-                seconds.append(time.perf_counter() - start)
-                cpu.append(time.process_time() - taken)
-    print(json.dumps({"impl": "pytorch " + torch.__version__, "task": "infer", "patch": patch,
-                      "median_s": round(statistics.median(seconds), 5), "min_s": round(min(seconds), 5),
-                      "cpu_s": round(statistics.median(cpu), 5),
-                      "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
+        times, cpus = peer.timed(lambda: net(x), a.warmup, a.steps)
+    peer.line("torch", task="infer", patch=patch, **peer.seconds(times), cpu_s=round(statistics.median(cpus), 5), peak_mib=peer.peak())
 
 
 if __name__ == "__main__":

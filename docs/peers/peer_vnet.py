@@ -14,10 +14,10 @@ of 2^3 and stride 2 down and up, residual stages. It takes the flags of `voxsaw 
 JSON: seconds of the median step, arithmetic of a step, peak memory. That both sides do the same work
 at the same precision is the caller's to see to. It needs PyTorch.
 """
-import argparse, json, resource, statistics, sys, time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import peer
 
 ENC, DEC = (1, 2, 3, 3, 3), (3, 3, 2, 1)
 
@@ -105,38 +105,12 @@ def loss_seg(o, y):
     return ce + 1 - (2 * (p * t).sum() + 1e-5) / ((p * p).sum() + t.sum() + 1e-5)
 
 
-def flops(make, shape):
-    """Multiply-adds x 2 of one forward pass, counted by hooks on the convolutions and linear maps of a
-    network on the meta device: nothing is computed, and no memory is taken, which would count as the peer's."""
-    total = [0]
-    with torch.device("meta"):
-        net, x = make(), torch.empty(shape)
-
-    def hook(m, i, o):
-        if isinstance(m, nn.Linear):
-            total[0] += 2 * i[0].numel() * m.out_features
-        elif isinstance(m, nn.ConvTranspose3d):
-            total[0] += 2 * i[0].numel() * m.weight[0].numel()
-        else:
-            total[0] += 2 * o.numel() * m.weight[0].numel()
-
-    hs = [m.register_forward_hook(hook) for m in net.modules() if isinstance(m, (nn.Conv3d, nn.ConvTranspose3d, nn.Linear))]
-    with torch.no_grad():
-        net(x)
-    for h in hs:
-        h.remove()
-    return total[0]
-
-
 def main():
-    ap = argparse.ArgumentParser()
+    ap = peer.flags(__doc__)
     ap.add_argument("task", choices=["pretrain", "segment", "infer"])
     ap.add_argument("--grid", type=int, default=3)
     ap.add_argument("--crop", type=int, default=96)
     ap.add_argument("--batch", type=int, default=1)
-    ap.add_argument("--steps", type=int, default=5)
-    ap.add_argument("--warmup", type=int, default=2)
-    ap.add_argument("--threads", type=int, default=0)
     ap.add_argument("--channels", type=int, default=16)
     ap.add_argument("--device", default="cpu")
     ap.add_argument("--amp", default="none", choices=["none", "bf16"])
@@ -144,10 +118,9 @@ def main():
     ap.add_argument("--channels-last", action="store_true")
     ap.add_argument("--compile", action="store_true")
     a = ap.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(0)
-    if a.device == "cuda":
+    peer.begin(a.threads)
+    cuda = a.device == "cuda"
+    if cuda:
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     fmt = torch.channels_last_3d if a.channels_last else torch.contiguous_format
@@ -158,37 +131,23 @@ def main():
     else:
         make, shape = lambda: VNet(a.norm, a.channels), (a.batch, 1, a.crop, a.crop, a.crop)
         y = (torch.rand(a.batch, a.crop, a.crop, a.crop) > 0.9).long()
-    fwd = flops(make, shape)
+    flops = peer.flops(make, shape) * (1 if a.task == "infer" else 3)
     net, x, y = make().to(a.device, memory_format=fmt), torch.randn(shape), y.to(a.device)
     x = x.to(a.device, memory_format=fmt)
-    opt = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
-    run = torch.compile(net) if a.compile else net
-    sync = torch.cuda.synchronize if a.device == "cuda" else (lambda: None)
-    times = []
-    for i in range(a.warmup + a.steps):
-        sync()
-        t = time.perf_counter()
+    run, of = torch.compile(net) if a.compile else net, F.cross_entropy if a.task == "pretrain" else loss_seg
+
+    def forward(f):
         with torch.autocast(a.device, torch.bfloat16, enabled=a.amp == "bf16"):
-            if a.task == "infer":
-                with torch.no_grad():
-                    run(x)
-            else:
-                o = run(x)
-                loss = F.cross_entropy(o, y) if a.task == "pretrain" else loss_seg(o, y)
-        if a.task != "infer":
-            opt.zero_grad(set_to_none=True)
-            loss.backward()
-            opt.step()
-        sync()
-        if i >= a.warmup:
-            times.append(time.perf_counter() - t)
-    peak = torch.cuda.max_memory_allocated() / 2**20 if a.device == "cuda" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    step = fwd * (1 if a.task == "infer" else 3)
-    med = statistics.median(times)
-    print(json.dumps({"impl": "torch " + torch.__version__, "task": a.task, "grid": a.grid, "crop": a.crop, "batch": a.batch, "device": a.device,
-                      "amp": a.amp, "norm": a.norm, "median_s": round(med, 5), "min_s": round(min(times), 5), "gflop_step": round(step / 1e9, 1),
-                      "gflops": round(step / med / 1e9, 1), "peak_mib": round(peak)}))
+            return f()
+
+    if a.task == "infer":
+        step = torch.no_grad()(lambda: forward(lambda: run(x)))
+    else:
+        step = peer.training(net, lambda: forward(lambda: of(run(x), y)))
+    times, _ = peer.timed(step, a.warmup, a.steps, torch.cuda.synchronize if cuda else lambda: None)
+    peer.line("torch", task=a.task, grid=a.grid, crop=a.crop, batch=a.batch, device=a.device, amp=a.amp, norm=a.norm, **peer.seconds(times),
+              **peer.rate(flops, times), peak_mib=round(torch.cuda.max_memory_allocated() / 2**20) if cuda else peer.peak())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,10 +8,11 @@ neighbours overlapping by at least the share. Class probabilities are weighted b
 summed over the scan in float32; the class with the highest sum wins. With --windows only so many are run, after one that is not timed, and the rest is
 taken to be as fast: a whole scan takes PyTorch half an hour. Prints one JSON line.
 """
-import argparse, importlib.util, json, math, resource, time
+import argparse, importlib.util, math, time
 import nibabel
 import numpy
 import torch
+import peer
 
 
 def positions(n, size, overlap):
@@ -26,7 +27,7 @@ def bell(n):
 
 
 def main():
-    ap = argparse.ArgumentParser()
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("peer")
     ap.add_argument("scan")
     ap.add_argument("--window", type=int, default=96)
@@ -36,13 +37,11 @@ def main():
     ap.add_argument("--threads", type=int, default=0)
     ap.add_argument("--windows", type=int, default=0)
     a = ap.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    spec = importlib.util.spec_from_file_location("peer", a.peer)
-    peer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peer)
-    torch.manual_seed(0)
-    net = peer.VNet(a.norm, 16).eval()
+    spec = importlib.util.spec_from_file_location("network", a.peer)
+    network = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(network)
+    peer.begin(a.threads)
+    net = network.VNet(a.norm, 16).eval()
     hu = numpy.asarray(nibabel.load(a.scan).dataobj).astype(numpy.float32).transpose(2, 1, 0)
     scan = torch.from_numpy((numpy.clip(hu, -125, 275) + 125) / 200 - 1)
     w = a.window
@@ -65,11 +64,9 @@ def main():
     if not a.windows:
         sums.argmax(0)
     seconds = time.perf_counter() - start
-    print(json.dumps({
-        "impl": "torch " + torch.__version__, "task": "predict", "shape": list(scan.shape[::-1]), "window": w, "overlap": a.overlap, "batch": a.batch, "norm": a.norm,
-        "windows": len(origins), "timed_windows": len(timed), "seconds": round(seconds, 3), "voxels_s": round(scan.numel() * len(timed) / len(origins) / seconds),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-    }))
+    peer.line("torch", task="predict", shape=list(scan.shape[::-1]), window=w, overlap=a.overlap, batch=a.batch, norm=a.norm,
+              windows=len(origins), timed_windows=len(timed), seconds=round(seconds, 3),
+              voxels_s=round(scan.numel() * len(timed) / len(origins) / seconds), peak_mib=peer.peak())
 
 
 if __name__ == "__main__":
