@@ -10,10 +10,9 @@ import (
 
 	// The guests: networks and pretext tasks, which nothing else here names.
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all"
-	_ "github.com/voxsaw/voxsaw/internal/position"
 	_ "github.com/voxsaw/voxsaw/internal/restoration"
-	_ "github.com/voxsaw/voxsaw/internal/rotation"
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	_ "github.com/voxsaw/voxsaw/internal/spatial"
 	_ "github.com/voxsaw/voxsaw/puzzle3d"
 )
 

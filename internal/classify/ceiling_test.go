@@ -7,10 +7,9 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/classify/classifytest"
-	_ "github.com/voxsaw/voxsaw/internal/position"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	_ "github.com/voxsaw/voxsaw/internal/rotation"
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	_ "github.com/voxsaw/voxsaw/internal/spatial"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/volume"

@@ -88,7 +88,8 @@ func (t Task) work(s *Settings) Work {
 				if t.Draws > 0 {
 					truth = t.draw(seed.Rand(s.Train.Seed, "validation", uint64(place), uint64(k)))
 				}
-				if err := f(truth, func(dst []float32) error { return t.Cut(dst, of, origin, truth, nil) }); err != nil {
+				err := f(truth, func(dst []float32) error { return t.Cut(dst, of, origin, truth, nil) })
+				if err != nil {
 					return err
 				}
 			}

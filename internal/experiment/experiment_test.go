@@ -13,7 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	_ "github.com/voxsaw/voxsaw/internal/rotation" // two tasks to choose from
+	_ "github.com/voxsaw/voxsaw/internal/spatial" // tasks to choose from
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	_ "github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume"

@@ -10,10 +10,10 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
-	_ "github.com/voxsaw/voxsaw/internal/position" // all tasks to choose from
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	_ "github.com/voxsaw/voxsaw/internal/restoration"
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	_ "github.com/voxsaw/voxsaw/internal/spatial" // all tasks to choose from
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"

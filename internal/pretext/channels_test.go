@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
-	_ "github.com/voxsaw/voxsaw/internal/position"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	_ "github.com/voxsaw/voxsaw/internal/restoration"
-	_ "github.com/voxsaw/voxsaw/internal/rotation"
 	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	_ "github.com/voxsaw/voxsaw/internal/spatial"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	_ "github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/sample"

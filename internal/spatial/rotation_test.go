@@ -1,4 +1,4 @@
-package rotation
+package spatial
 
 import (
 	"path/filepath"
@@ -14,9 +14,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-func tiny(t testing.TB) *Config {
+func tinyRotation(t testing.TB) *Rotation {
 	t.Helper()
-	c := defaults()
+	c := newRotation()
 	c.Network = classifytest.Tiny()
 	c.Crop, c.Features, c.Batch = [3]int{16, 16, 16}, 32, 4
 	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
@@ -25,18 +25,18 @@ func tiny(t testing.TB) *Config {
 	return c
 }
 
-func TestPretrainingLearns(t *testing.T) {
-	c := tiny(t)
+func TestRotationIsLearnt(t *testing.T) {
+	c := tinyRotation(t)
 	c.Train.Steps, c.Train.LR = 120, 0.03
 	classifytest.Learns(t, c, traintest.Phantoms(t, 14, [3]int{24, 20, 20}), 4)
 }
 
-func TestGradients(t *testing.T) {
-	classifytest.Gradients(t, tiny(t), traintest.Phantoms(t, 2, [3]int{24, 20, 20}))
+func TestRotationGradients(t *testing.T) {
+	classifytest.Gradients(t, tinyRotation(t), traintest.Phantoms(t, 2, [3]int{24, 20, 20}))
 }
 
-func TestRunsAreRepeatable(t *testing.T) {
-	c, store := tiny(t), traintest.Phantoms(t, 4, [3]int{24, 20, 20})
+func TestRotationRunsAreRepeatable(t *testing.T) {
+	c, store := tinyRotation(t), traintest.Phantoms(t, 4, [3]int{24, 20, 20})
 	c.Train.Steps = 4
 	classifytest.TwoRanks(t, c, store)
 	classifytest.Resumes(t, c, store)
@@ -46,7 +46,7 @@ func TestRunsAreRepeatable(t *testing.T) {
 // stays, 10 classes keep an axis, and class 3a+1 turns a quarter about axis a.
 func TestCropsAreTurnedAsTheClassSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{20, 18, 17})
-	c := tiny(t)
+	c := tinyRotation(t)
 	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -75,27 +75,27 @@ func TestCropsAreTurnedAsTheClassSays(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamed(t *testing.T) {
-	classifytest.Mistakes(t, func() *Config { return tiny(t) }, map[string]func(*Config){
-		"only a cube":        func(c *Config) { c.Crop = [3]int{16, 16, 32} },
-		"multiples of 2":     func(c *Config) { c.Crop = [3]int{15, 15, 15} },
-		"rotations is 4":     func(c *Config) { c.Rotations = 4 },
-		"batch is 0":         func(c *Config) { c.Batch = 0 },
-		"features is 0":      func(c *Config) { c.Features = 0 },
-		"max_air is 2":       func(c *Config) { c.MaxAir = 2 },
-		"no network \"u\"":   func(c *Config) { c.Network.Kind = "u" },
-		"there is no schedu": func(c *Config) { c.Train.Schedule = "x" },
+func TestRotationMistakesAreNamed(t *testing.T) {
+	classifytest.Mistakes(t, func() *Rotation { return tinyRotation(t) }, map[string]func(*Rotation){
+		"only a cube":        func(c *Rotation) { c.Crop = [3]int{16, 16, 32} },
+		"multiples of 2":     func(c *Rotation) { c.Crop = [3]int{15, 15, 15} },
+		"rotations is 4":     func(c *Rotation) { c.Rotations = 4 },
+		"batch is 0":         func(c *Rotation) { c.Batch = 0 },
+		"features is 0":      func(c *Rotation) { c.Features = 0 },
+		"max_air is 2":       func(c *Rotation) { c.MaxAir = 2 },
+		"no network \"u\"":   func(c *Rotation) { c.Network.Kind = "u" },
+		"there is no schedu": func(c *Rotation) { c.Train.Schedule = "x" },
 	})
 	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
-	if _, err := classify.Open(t.Context(), traintest.Direct(t), puzzles, name, defaults(), nil,
+	if _, err := classify.Open(t.Context(), traintest.Direct(t), puzzles, "rotation", newRotation(), nil,
 		pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}
 }
 
 // A step's arithmetic, of encoder and head, is what PyTorch counts, and is recorded.
-func TestFLOPs(t *testing.T) {
-	c := tiny(t)
+func TestRotationFLOPs(t *testing.T) {
+	c := tinyRotation(t)
 	c.Network.Levels, c.Crop, c.Features, c.Batch, c.Train.Steps = 4, [3]int{32, 32, 32}, 24, 3, 2
 	if err := c.Resolve(traintest.Prepared{How: volume.DefaultPreparation()}); err != nil {
 		t.Fatal(err)

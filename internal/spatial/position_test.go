@@ -1,4 +1,4 @@
-package position
+package spatial
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-func tiny(t testing.TB) *Config {
+func tinyPosition(t testing.TB) *Position {
 	t.Helper()
-	c := defaults()
+	c := newPosition()
 	c.Network = classifytest.Tiny()
 	c.Crop, c.Patch = [3]int{24, 21, 18}, [3]int{6, 6, 4}
 	c.Features, c.Hidden, c.Batch = 16, 32, 4
@@ -21,18 +21,18 @@ func tiny(t testing.TB) *Config {
 	return c
 }
 
-func TestPretrainingLearns(t *testing.T) {
-	c := tiny(t)
+func TestPositionIsLearnt(t *testing.T) {
+	c := tinyPosition(t)
 	c.Batch, c.Features, c.Hidden, c.Train.Steps, c.Train.LR = 16, 32, 64, 100, 0.03
 	classifytest.Learns(t, c, traintest.Phantoms(t, 14, [3]int{26, 22, 20}), 4)
 }
 
-func TestGradients(t *testing.T) {
-	classifytest.Gradients(t, tiny(t), traintest.Phantoms(t, 2, [3]int{26, 22, 20}))
+func TestPositionGradients(t *testing.T) {
+	classifytest.Gradients(t, tinyPosition(t), traintest.Phantoms(t, 2, [3]int{26, 22, 20}))
 }
 
-func TestRunsAreRepeatable(t *testing.T) {
-	c, store := tiny(t), traintest.Phantoms(t, 4, [3]int{26, 22, 20})
+func TestPositionRunsAreRepeatable(t *testing.T) {
+	c, store := tinyPosition(t), traintest.Phantoms(t, 4, [3]int{26, 22, 20})
 	c.Train.Steps, c.Intensity = 4, 0.2
 	classifytest.TwoRanks(t, c, store)
 	classifytest.Resumes(t, c, store)
@@ -43,7 +43,7 @@ func TestRunsAreRepeatable(t *testing.T) {
 // in training, in the middle afterwards; so the gap between them cannot be relied on.
 func TestPatchesLieAsTheClassSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{27, 24, 20})
-	c := tiny(t)
+	c := tinyPosition(t)
 	task, err := c.Task(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -102,16 +102,16 @@ func TestPatchesLieAsTheClassSays(t *testing.T) {
 	}
 }
 
-func TestMistakesAreNamed(t *testing.T) {
-	classifytest.Mistakes(t, func() *Config { return tiny(t) }, map[string]func(*Config){
-		"larger than a cell":      func(c *Config) { c.Patch = [3]int{10, 6, 4} },
-		"multiples of 2":          func(c *Config) { c.Patch = [3]int{5, 6, 4} },
-		"crop larger":             func(c *Config) { c.Crop, c.Patch = [3]int{4, 24, 24}, [3]int{} },
-		"hidden is 0":             func(c *Config) { c.Hidden = 0 },
-		"intensity is 1":          func(c *Config) { c.Intensity = 1 },
-		"batch is 0":              func(c *Config) { c.Batch = 0 },
-		"validate_cases is -1":    func(c *Config) { c.ValidateCases = -1 },
-		"max_air is -1":           func(c *Config) { c.MaxAir = -1 },
-		"there is no schedule \"": func(c *Config) { c.Train.Schedule = "x" },
+func TestPositionMistakesAreNamed(t *testing.T) {
+	classifytest.Mistakes(t, func() *Position { return tinyPosition(t) }, map[string]func(*Position){
+		"larger than a cell":      func(c *Position) { c.Patch = [3]int{10, 6, 4} },
+		"multiples of 2":          func(c *Position) { c.Patch = [3]int{5, 6, 4} },
+		"crop larger":             func(c *Position) { c.Crop, c.Patch = [3]int{4, 24, 24}, [3]int{} },
+		"hidden is 0":             func(c *Position) { c.Hidden = 0 },
+		"intensity is 1":          func(c *Position) { c.Intensity = 1 },
+		"batch is 0":              func(c *Position) { c.Batch = 0 },
+		"validate_cases is -1":    func(c *Position) { c.ValidateCases = -1 },
+		"max_air is -1":           func(c *Position) { c.MaxAir = -1 },
+		"there is no schedule \"": func(c *Position) { c.Train.Schedule = "x" },
 	})
 }

@@ -1,10 +1,9 @@
-// Package rotation is a pretext task: a crop is turned by right angles, and the network says which
-// rotation it was (in two dimensions Gidaris et al. 2018; in three Taleb et al., 3D Self-Supervised
-// Methods for Medical Imaging, NeurIPS 2020, section 3.4, whose ten rotations are the default).
+// Package spatial is two pretext tasks on scans whose answer is a class: by which right angles a
+// crop was turned, and where one patch lies, seen from another.
 //
-// Start at [Config]. The package registers itself as a pretext task; there is nothing to call.
-// Training and evaluation are package classify's.
-package rotation
+// Start at [Rotation], which is the smallest task of all. Both register themselves as pretext
+// tasks; there is nothing to call. Training and evaluation are package classify's.
+package spatial
 
 import (
 	"context"
@@ -20,25 +19,25 @@ import (
 	"github.com/voxsaw/voxsaw/sample"
 )
 
-// name is what the task is called, and its checkpoints.
-const name = "rotation"
-
 func init() {
 	classify.Register(pretext.Task{
-		Name: name, Short: "say by which right angles a crop was turned", Items: "crops",
+		Name: "rotation", Short: "say by which right angles a crop was turned", Items: "crops",
 		Title: "Rotations of unseen cases", Score: "rotations of held-out cases told",
-	}, func() (classify.Config, *int) { return defaults(), nil })
+	}, func() (classify.Config, *int) { return newRotation(), nil })
 }
 
-// Config is all there is to say about a run but its data. The crop is a cube.
-type Config struct {
+// Rotation is all there is to say about a run but its data: a crop, which is a cube, is turned by
+// right angles, and the network says which rotation it was (in two dimensions Gidaris et al. 2018;
+// in three Taleb et al., 3D Self-Supervised Methods for Medical Imaging, NeurIPS 2020, section 3.4,
+// whose ten rotations are the default).
+type Rotation struct {
 	classify.Settings `yaml:",inline"`
 
 	Rotations int `yaml:"rotations" help:"10: by 90, 180 and 270 degrees about each axis, or not at all; 24: all rotations of a cube"`
 }
 
-func defaults() *Config {
-	c := &Config{
+func newRotation() *Rotation {
+	c := &Rotation{
 		Settings:  classify.DefaultSettings(64, 4),
 		Rotations: 10,
 	}
@@ -47,7 +46,7 @@ func defaults() *Config {
 }
 
 // Resolve implements [pretext.Config].
-func (c *Config) Resolve(of sample.Store) error {
+func (c *Rotation) Resolve(of sample.Store) error {
 	if _, err := c.Prepare(of); err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (c *Config) Resolve(of sample.Store) error {
 }
 
 // Check implements [pretext.Model].
-func (c *Config) Check() error {
+func (c *Rotation) Check() error {
 	b, err := c.Settings.Check()
 	if err != nil {
 		return err
@@ -74,13 +73,13 @@ func (c *Config) Check() error {
 }
 
 // Pretrain implements [pretext.Config].
-func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
+func (c *Rotation) Pretrain(ctx context.Context, dev voxsaw.Device, data sample.Data,
 	o voxsaw.RunOptions) (voxsaw.Summary, error) {
 	return classify.Pretrain(ctx, dev, c, data, o, train.Group{})
 }
 
 // Task implements [classify.Config]: the whole crop is the patch.
-func (c *Config) Task(context.Context) (classify.Task, error) {
+func (c *Rotation) Task(context.Context) (classify.Task, error) {
 	list := rot90.Single()
 	if c.Rotations == 24 {
 		list = rot90.All()
@@ -94,7 +93,18 @@ func (c *Config) Task(context.Context) (classify.Task, error) {
 		return err
 	}
 	return classify.Task{
-		Name: name, Patches: 1, Patch: c.Crop,
+		Name: "rotation", Patches: 1, Patch: c.Crop,
 		Targets: []classify.Target{{Name: "class", Classes: len(list), Weight: 1}}, Cut: cut, Picture: c.picture,
 	}, nil
+}
+
+// picture shows the middle slice of the crop, turned in every way. What the network takes for
+// another rotation has a red frame.
+func (c *Rotation) picture(e *classify.Evaluator, of sample.Sample) (pretext.Picture, error) {
+	shown, right, err := e.Classes(of, c.Crop)
+	return pretext.Picture{
+		Image: shown,
+		Caption: fmt.Sprintf("The crop in the middle of case %s, turned in all %d ways, the first not at all: %d are "+
+			"told right. A red frame marks the others.", of.Name(), c.Rotations, right),
+	}, err
 }
