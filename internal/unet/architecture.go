@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // This file: a network as nnU-Net's plans.json has it since version 2.4, the section
@@ -203,7 +205,7 @@ func Axes(values [][]int, flat bool) ([][3]int, error) {
 			v = append([]int{1}, v...)
 		}
 		if len(v) != 3 {
-			return nil, fmt.Errorf("stage %d has the values %v", stage, values[stage])
+			return nil, fmt.Errorf("stage %d has the values %s", stage, numbers.List(values[stage]))
 		}
 		all[stage] = [3]int(v)
 	}
