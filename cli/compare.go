@@ -272,6 +272,7 @@ func (o compareOptions) choose(s *experiment.Scored) (left []string, err error) 
 	if len(there) == 0 {
 		return nil, withHint(fmt.Errorf("no scores to compare"), "the files hold a header and nothing else")
 	}
+	s.Names = slices.Clone(there)
 	if s.Baseline == "" {
 		s.Baseline = experiment.DefaultBaseline(there)
 	}

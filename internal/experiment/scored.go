@@ -20,8 +20,11 @@ type Scored struct {
 	Runs     []eval.Trial
 	Curves   []eval.LearningCurve // DSC in percent; may be none
 	Baseline string               // the initialisation that the others are compared with
-	About    string               // what else is known of the runs, for the report; may be empty
-	Notes    []string             // what is to be known beside their scores; may be none
+	// Names are the initialisations of the plan, or of all files, some of which may have no run
+	// here: each keeps its colour. When nil, those of the runs.
+	Names []string
+	About string   // what else is known of the runs, for the report; may be empty
+	Notes []string // what is to be known beside their scores; may be none
 	// Published are scores of others to show beside these; none without scores.
 	Published table.Published
 }
@@ -33,7 +36,12 @@ func (r *Result) Scored() Scored {
 		about = "The networks are those after the last step of fine-tuning, which did not look at test cases; " +
 			"what some had learnt from before is said below."
 	}
-	return Scored{Runs: r.Runs, Baseline: r.baseline(), Published: r.Plan.published(), About: about, Notes: r.Notes}
+	var names []string
+	for _, i := range r.Plan.Inits {
+		names = append(names, i.Name)
+	}
+	return Scored{Runs: r.Runs, Baseline: r.baseline(), Names: names, Published: r.Plan.published(),
+		About: about, Notes: r.Notes}
 }
 
 // published are the scores that the plan has of others.
@@ -167,7 +175,7 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text(about + s.About),
-		report.Folds{FoldTable: folds, Others: others, Published: s.Published},
+		report.Folds{FoldTable: folds, Others: others, Published: s.Published, Names: s.Names},
 	}}
 	for _, note := range s.Notes {
 		section.Blocks = append(section.Blocks, report.Text(note+"."))
@@ -201,7 +209,8 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 	}
 	if ranking, err := eval.RankRuns(runs, o); err == nil && len(ranking.Methods) > 2 {
 		section.Blocks = append(section.Blocks,
-			report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
+			report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking, Names: s.Names,
+				Baseline: s.Baseline}})
 	}
 	return section
 }
@@ -391,7 +400,7 @@ func (s Scored) perLabel(fractions []float64) report.Section {
 		t.Notes = append(t.Notes, unlearntNotes(of)...)
 		if len(t.Rows) > 0 {
 			section.Blocks = append(section.Blocks, report.Table{Table: t},
-				report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Baseline)})
+				report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Names, s.Baseline)})
 		}
 	}
 	return section
@@ -403,7 +412,10 @@ func (s Scored) learning(fractions []float64) report.Section {
 	var charts report.Charts
 	for _, fraction := range fractions {
 		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step",
-			Points: true, Names: s.Initialisations(), Baseline: s.Baseline}
+			Points: true, Names: s.Names, Baseline: s.Baseline}
+		if s.Names == nil {
+			chart.Names = s.Initialisations()
+		}
 		for _, init := range s.Initialisations() {
 			own := slices.DeleteFunc(slices.Clone(s.Curves),
 				func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })

@@ -50,8 +50,8 @@ func LabelBoxes(scores []eval.Score, m eval.Metric) Boxes {
 
 // RunBoxes are box plots of a metric over the test cases of an experiment's runs on one share of
 // the training cases: one for each label and initialisation. A case tested by several runs is the
-// mean of its finite values.
-func RunBoxes(runs []eval.Trial, fraction float64, m eval.Metric, baseline string) Boxes {
+// mean of its finite values. names are what the page compares, as of a [Chart].
+func RunBoxes(runs []eval.Trial, fraction float64, m eval.Metric, names []string, baseline string) Boxes {
 	column := table.MetricColumn(m, false)
 	b := Boxes{Title: fmt.Sprintf("%s of every test case, %s of the training cases", column.Title,
 		table.Percent(fraction)), X: column.Title, Range: unit(m)}
@@ -71,14 +71,11 @@ func RunBoxes(runs []eval.Trial, fraction float64, m eval.Metric, baseline strin
 		}
 	}
 	slices.Sort(labels)
-	color := 1 // grey is the baseline's
-	if slices.Contains(initialisations, baseline) {
-		color = 0
-	}
+	of := colours(names, initialisations, baseline)
 	for _, label := range slices.Compact(labels) {
-		for n, name := range initialisations {
+		for _, name := range initialisations {
 			if row := runBox(runs, fraction, m, label, name); len(row.Values) > 0 {
-				row.Color = color + n
+				row.Color = of[name]
 				b.Rows = append(b.Rows, row)
 			}
 		}

@@ -92,9 +92,10 @@ func (c Chart) inks() (names []string, ink map[string]string, legend bool) {
 	if all == nil {
 		all = names
 	}
-	ink, of := map[string]string{}, inks(all, c.Baseline)
-	for n, name := range all {
-		ink[name] = of(n)
+	ink = map[string]string{}
+	of := colours(all, nil, c.Baseline)
+	for _, name := range all {
+		ink[name] = inkOf(of[name])
 	}
 	return names, ink, len(all) > 1
 }

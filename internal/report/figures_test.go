@@ -75,9 +75,9 @@ func TestFiguresStayOnThePaper(t *testing.T) {
 			{Name: "a", Estimate: 3, Interval: eval.Interval{Low: -200, High: 5}, Values: []float64{1, nan, 1e6},
 				Class: "open"}, {Name: long, Estimate: nan, Interval: none, Remark: long},
 			{Name: "b", Estimate: -4, Interval: none}}},
-		"two ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2}, Blocks: 2, Critical: 5,
-			Test: eval.Test{P: nan}}},
-		"ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", long, "c", "d", "e"},
+		"two ranks": Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2},
+			Blocks: 2, Critical: 5, Test: eval.Test{P: nan}}},
+		"ranks": Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"a", long, "c", "d", "e"},
 			Mean: []float64{1, 5, 2.2, 2.9, 3.9}, Blocks: 9, Critical: 1}},
 	} {
 		onPaper(t, name, f.svg())
@@ -91,7 +91,8 @@ func TestFiguresStayOnThePaper(t *testing.T) {
 // Four methods at 1, 2.2, 2.9 and 3.9: with a critical difference of 1, the second and third are
 // one group, the third and fourth another.
 func TestRanksThatCannotBeToldApart(t *testing.T) {
-	r := Ranks{"t", eval.Ranking{Methods: []string{"d", "a", "c", "b"}, Mean: []float64{3.9, 1, 2.9, 2.2}, Critical: 1}}
+	r := Ranks{Title: "t", Ranking: eval.Ranking{Methods: []string{"d", "a", "c", "b"},
+		Mean: []float64{3.9, 1, 2.9, 2.2}, Critical: 1}}
 	if got := r.groups([]int{1, 3, 2, 0}); !slices.Equal(got, [][2]int{{1, 2}, {2, 3}}) {
 		t.Errorf("groups %v", got)
 	}
@@ -140,6 +141,43 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 		if err := f.html(&b); err != nil || strings.Contains(b.String(), `class="down"`) ||
 			strings.Contains(b.String(), `class="up"`) {
 			t.Errorf("%s: one pair of runs is coloured: %s", name, b.String())
+		}
+	}
+}
+
+// Each initialisation keeps the colour of its place among all that a page compares where one of
+// them is left out, or has no run yet; the baseline is grey.
+func TestColoursAreThoseOfThePlan(t *testing.T) {
+	plan := []string{"a", "scratch", "b", "c"}
+	var runs []eval.Trial
+	for seed := range uint64(2) {
+		for n, name := range []string{"scratch", "c"} {
+			runs = append(runs, eval.Trial{Initialisation: name, Fraction: 1, Seed: seed,
+				Scores: []eval.Score{{Case: "c", Label: 1, DSC: 0.5 + 0.1*float64(n)}}})
+		}
+	}
+	table, err := eval.Folds(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranking, err := eval.RankRuns(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart := Chart{Names: plan, Baseline: "scratch", Series: []Series{{Name: "scratch", X: []float64{1, 2},
+		Y: []float64{1, 2}}, {Name: "c", X: []float64{1, 2}, Y: []float64{2, 3}}}}
+	for name, drawing := range map[string]string{
+		"folds": Folds{FoldTable: table, Names: plan}.svg(),
+		"boxes": RunBoxes(runs, 1, eval.Metrics[0], plan, "scratch").svg(),
+		"ranks": Ranks{Ranking: ranking, Names: plan, Baseline: "scratch"}.svg(),
+		"chart": chart.svg(),
+	} {
+		used := map[string]bool{}
+		for _, ink := range regexp.MustCompile(`\bc[0-8]\b`).FindAllString(drawing, -1) {
+			used[ink] = true
+		}
+		if !used["c0"] || !used["c3"] || len(used) != 2 {
+			t.Errorf("%s: the colours %v, want that of the baseline and the third", name, used)
 		}
 	}
 }
@@ -193,8 +231,8 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	page := Scores(hostile, hostile, scores, []string{hostile})
 	page.Sections = append(page.Sections, Section{hostile, []Block{
 		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds},
-		Figures{Differences(folds), RunBoxes(runs, 1, dsc, "scratch"),
-			Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
+		Figures{Differences(folds), RunBoxes(runs, 1, dsc, nil, "scratch"),
+			Ranks{Title: hostile, Ranking: eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
 		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}},
 			Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}},
 				{Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},

@@ -18,6 +18,9 @@ type Folds struct {
 	Others []eval.FoldTable
 	// Published are scores of others, which stand in grey below ours; may be none.
 	Published table.Published
+	// Names are what the page compares, as of a [Chart], of which the table may have a part. When
+	// nil, the initialisations of the table.
+	Names []string
 }
 
 // column says how the metric is called and rounded.
@@ -238,18 +241,17 @@ func direction(m eval.Metric, c eval.Comparison) string {
 	return "open"
 }
 
-// inks gives the baseline grey and the others the palette.
-func inks(initialisations []string, baseline string) func(int) string {
-	next, classes := 1, make([]string, len(initialisations))
-	for n, name := range initialisations {
-		if name == baseline {
-			classes[n] = inkOf(0)
-			continue
+// colours are those of the palette, by name: grey (0) for the baseline, and for each of the others
+// the colour of its place among all that a page compares, whichever of them are shown.
+func colours(all, shown []string, baseline string) map[string]int {
+	next, of := 1, map[string]int{baseline: 0}
+	for _, name := range slices.Concat(all, shown) {
+		if _, known := of[name]; !known {
+			of[name] = next
+			next++
 		}
-		classes[n] = inkOf(next)
-		next++
 	}
-	return func(n int) string { return classes[n] }
+	return of
 }
 
 // svg draws mean and standard deviation of every initialisation, side by side at each fraction, on
@@ -271,7 +273,8 @@ func (f Folds) svg() string {
 	x := axis{0, float64(len(f.Fractions)), plotLeft, plotRight}
 	s := newSVG(chartWidth, top+plotHeight+belowPlot-8, f.chartTitle())
 	s.verticalAxis(y, plotLeft, plotRight)
-	ink := inks(f.Initialisations, f.Baseline)
+	of := colours(f.Names, f.Initialisations, f.Baseline)
+	ink := func(n int) string { return inkOf(of[f.Initialisations[n]]) }
 	apart := min(0.7/float64(max(len(f.Initialisations), 1)), 0.14)
 	at := func(row, n int) float64 {
 		return x.at(float64(row) + 0.5 + apart*(float64(n)-float64(len(f.Initialisations)-1)/2))

@@ -14,6 +14,10 @@ import (
 type Ranks struct {
 	Title string
 	eval.Ranking
+	// Names are what the page compares, as of a [Chart]; when nil, the methods, of which the first
+	// is the baseline.
+	Names    []string
+	Baseline string
 }
 
 func (r Ranks) caption() string { return r.Title }
@@ -48,6 +52,11 @@ func (r Ranks) svg() string {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Mean[a], r.Mean[b]) })
 	groups := r.groups(order)
+	baseline := r.Baseline
+	if r.Names == nil {
+		baseline = r.Methods[0]
+	}
+	of := colours(r.Names, r.Methods, baseline)
 	x := axis{1, float64(max(len(order), 2)), ranksLeft, ranksRight}
 	below := ranksTop + 14 + 9*float64(len(groups))
 	half := (len(order) + 1) / 2
@@ -67,7 +76,7 @@ func (r Ranks) svg() string {
 		if n >= half {
 			y, side, anchor = below+ranksRow*float64(len(order)-1-n)+8, x.end+16, fromStart
 		}
-		ink := inkOf(m) // the first method is the baseline
+		ink := inkOf(of[r.Methods[m]])
 		s.ink(ink, fmt.Sprintf("M%.1f %.1fV%.1fH%.1f", at, ranksTop, y, side), 1.4, 1)
 		s.dot(ink, at, ranksTop, 3.5, 1, fmt.Sprintf("%s: mean rank %.2f", r.Methods[m], r.Mean[m]))
 		name := fmt.Sprintf("%s (%.2f)", shorten(r.Methods[m], 128), r.Mean[m])

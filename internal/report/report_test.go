@@ -58,8 +58,8 @@ func sample(t *testing.T) Report {
 			"Result",
 			[]Block{
 				Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
-				Figures{Differences(folds), Ranks{"Ranks", ranking},
-					RunBoxes(runs, 0.1, metric, "scratch")},
+				Figures{Differences(folds), Ranks{Title: "Ranks", Ranking: ranking},
+					RunBoxes(runs, 0.1, metric, nil, "scratch")},
 				Text("one\n\ntwo <b>"),
 			},
 		},
