@@ -157,7 +157,8 @@ func TestCurvesOfOneDraw(t *testing.T) {
 		}
 	}
 	puzzle := CompareCurves(curves, "scratch")[1]
-	if puzzle.Gain.N != 2 || math.Abs(puzzle.Gain.Mean-3.5) > 1e-9 || puzzle.Runs != 3 || puzzle.Last.N != 2 {
+	if puzzle.Gain.N != 2 || math.Abs(puzzle.Gain.Mean-3.5) > 1e-9 || puzzle.Runs != 3 || puzzle.Last.N != 2 ||
+		!puzzle.Shared {
 		t.Errorf("%+v", puzzle)
 	}
 }

@@ -23,6 +23,7 @@ type CurveRow struct {
 	Initialisation string
 	Fraction       float64
 	Runs           int
+	Shared         bool   // some runs share a draw of the labelled cases, and are averaged first
 	Last, Area     Spread // over the runs: the last value, and the mean height of the curve
 	// Steps to 95 % of the last value of the baseline's run of the same fold and seed, over the
 	// runs; its Infinite are those that never get there.
@@ -95,6 +96,7 @@ func curveRow(own, all []LearningCurve, baseline string, u units) CurveRow {
 			gains = append(gains, c.height(from, to)-base.height(from, to))
 		}
 	}
+	r.Shared = len(u.averageOf(keys, last)) < len(keys)
 	r.Last, r.Area = Summarise(u.averageOf(keys, last)), Summarise(u.averageOf(keys, area))
 	r.Steps = Summarise(u.averageOf(paired, steps))
 	gains = u.averageOf(paired[:len(gains)], gains)

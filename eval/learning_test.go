@@ -44,6 +44,10 @@ func TestCompareCurves(t *testing.T) {
 	// 45 at 150, 55 at 250 and, between two points, 40 at 100 and 58.75 at 300: its mean height
 	// there is (42.5*50 + 50*100 + 56.875*50) / 200 = 49.84375, and scratch's 40. A run that ends
 	// where the other begins has no step in common with it.
+	unscored := CompareCurves([]LearningCurve{curve("scratch", 1, 1, 2, math.NaN())}, "scratch")[0]
+	if unscored.Shared {
+		t.Errorf("a curve without a last value is taken for one of a shared draw: %+v", unscored)
+	}
 	longer := curve("longer", 1, 35, 45, 55, 70)
 	longer.Steps = []float64{50, 150, 250, 450}
 	short := curve("short", 1, 30, 35)

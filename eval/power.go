@@ -141,8 +141,8 @@ func SDLimit(sd float64, n int, confidence float64) float64 {
 type Pilot struct {
 	Initialisation string
 	Fraction       float64
-	Runs           int     // pairs of runs
-	Gain           Spread  // over them, or over folds and draws where seeds share a draw
+	Shared         bool    // some seeds share a draw of the labelled cases
+	Gain           Spread  // over the pairs of runs, or over folds and draws where seeds share one
 	Limit          float64 // upper limit of the standard deviation, by [SDLimit] at 80 %
 	// Replicates needed at the standard deviation that was seen, and at its limit.
 	Replicates, ReplicatesAtLimit int
@@ -198,7 +198,7 @@ func pilot(runs []Trial, name string, difference float64, f FoldOptions, o Power
 	var gains []float64
 	for _, pair := range pairs {
 		gains = append(gains, pair.Mean())
-		p.Runs += pair.Runs
+		p.Shared = p.Shared || pair.Runs > 1
 	}
 	if p.Gain = Summarise(gains); p.Gain.N < 2 {
 		return p, fmt.Errorf("%w: it needs at least two pairs of runs that share fold and seed with %s, "+

@@ -36,6 +36,10 @@ func (r *Result) Scored() Scored {
 		about = "The networks are those after the last step of fine-tuning, which did not look at test cases; " +
 			"what some had learnt from before is said below."
 	}
+	if r.Plan.Subsets == subsetsShared && len(r.Plan.Seeds) > 1 {
+		about += " All seeds of a fold have the same labelled cases (subsets: shared): intervals and p tell of " +
+			"training again on these, not of other labelled cases."
+	}
 	var names []string
 	for _, i := range r.Plan.Inits {
 		names = append(names, i.Name)

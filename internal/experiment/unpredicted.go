@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,12 +14,52 @@ import (
 )
 
 // Warnings say which labels nobody drew in some test cases, which are not scored there, how many
-// scores have no DSC, which labels runs predicted nowhere, and whether predictions were
-// post-processed in unlike ways.
+// scores have no DSC, which labels runs predicted nowhere, which initialisations have other runs
+// than the others, and whether predictions were post-processed in unlike ways.
 func (s Scored) Warnings() []string {
-	all := slices.Concat(s.undrawn(), s.undefined(), s.unpredicted())
+	all := slices.Concat(s.undrawn(), s.undefined(), s.unpredicted(), s.uneven())
 	if note := s.unlike(); note != "" {
 		all = append(all, note)
+	}
+	return all
+}
+
+// uneven says where initialisations have runs of other folds and seeds, as in a study that is not
+// finished: their means are then over other patients, or other draws.
+func (s Scored) uneven() (all []string) {
+	type replicate struct {
+		fold int
+		seed uint64
+	}
+	runs := map[float64]map[string]map[replicate]bool{}
+	for _, r := range s.Runs {
+		if runs[r.Fraction] == nil {
+			runs[r.Fraction] = map[string]map[replicate]bool{}
+		}
+		if runs[r.Fraction][r.Initialisation] == nil {
+			runs[r.Fraction][r.Initialisation] = map[replicate]bool{}
+		}
+		runs[r.Fraction][r.Initialisation][replicate{r.Fold, r.Seed}] = true
+	}
+	for _, fraction := range slices.Sorted(maps.Keys(runs)) {
+		var counts []string
+		alike, first := true, map[replicate]bool(nil)
+		for _, name := range s.Initialisations() {
+			of := runs[fraction][name]
+			if of == nil {
+				continue
+			}
+			if first == nil {
+				first = of
+			}
+			alike = alike && maps.Equal(first, of)
+			counts = append(counts, fmt.Sprintf("%s %d", name, len(of)))
+		}
+		if !alike {
+			all = append(all, fmt.Sprintf("%s of the training cases: initialisations have runs of unlike folds and "+
+				"seeds (%s): the mean of each, over all labels and of a structure, is over its own runs; compare by "+
+				"the differences, which are over pairs of runs", table.Percent(fraction), table.List(counts, 0)))
+		}
 	}
 	return all
 }

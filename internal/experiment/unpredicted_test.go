@@ -65,6 +65,36 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 	}
 }
 
+// An initialisation with other runs than the others has a mean of its own runs: that is said.
+func TestUnlikeRuns(t *testing.T) {
+	run := func(initialisation string, fold int, seed uint64) eval.Trial {
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Fold: fold, Seed: seed}
+	}
+	s := Scored{Runs: []eval.Trial{run("scratch", 1, 1), run("hard", 1, 1), run("scratch", 2, 1), run("hard", 2, 1)}}
+	if got := s.uneven(); got != nil {
+		t.Errorf("%q", got)
+	}
+	s.Runs[3].Seed = 2 // as many, and others
+	got := s.uneven()
+	if len(got) != 1 || !strings.HasPrefix(got[0],
+		"10 % of the training cases: initialisations have runs of unlike folds and seeds (scratch 2 and hard 2)") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Seeds that share their labelled cases repeat the training alone: a report says so.
+func TestSharedSubsetsAreTold(t *testing.T) {
+	const told = "training again on these, not of other labelled cases"
+	r := Result{Plan: DefaultPlan()}
+	if about := r.Scored().About; !strings.Contains(about, told) {
+		t.Errorf("%q", about)
+	}
+	r.Plan.Subsets = subsetsOwn
+	if about := r.Scored().About; strings.Contains(about, told) {
+		t.Errorf("%q", about)
+	}
+}
+
 // A score without a number, as another program's table may have one, is in no mean, and that is
 // said; where there is nothing to measure, it is not.
 func TestScoresWithoutNumber(t *testing.T) {

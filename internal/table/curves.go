@@ -38,7 +38,7 @@ func CurveRows(rows []eval.CurveRow, baseline string) Table {
 			Interval(r.Interval, 2), P(r.Test.P), P(r.Holm), r.Steps,
 		})
 	}
-	shared := slices.ContainsFunc(rows, func(r eval.CurveRow) bool { return r.Runs > r.Last.N })
+	shared := slices.ContainsFunc(rows, func(r eval.CurveRow) bool { return r.Shared })
 	t.Notes = []string{
 		fmt.Sprintf("Mean height: the area below the curve, divided by its own steps. Difference: of the mean "+
 			"heights to %s over the steps that both curves have, over %s; interval and p: two-sided paired t-test "+

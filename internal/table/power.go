@@ -19,7 +19,7 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 	for _, p := range pilots {
 		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates,
 			p.ReplicatesAtLimit})
-		shared = shared || p.Runs > p.Gain.N
+		shared = shared || p.Shared
 		over := "all such pairs of runs"
 		if shared {
 			over = ofPairs(shared) + ", which are a replicate"
