@@ -34,6 +34,9 @@ type finetuneOptions struct {
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
 	Memory         gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+
+	// by which the weights of Init have learnt, or the network is planned; nil: none
+	like *nnunet.Plan
 }
 
 func newFinetune() *cobra.Command {
@@ -208,6 +211,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 			return err
 		}
 		cropOfPlan(cmd, plan, &o.Crop)
+		o.like = cmp.Or(plan, o.like)
 	}
 	if o.Load != "" && o.Init == "" {
 		return withHint(usagef("--load %s without a checkpoint to load from", o.Load),
@@ -225,6 +229,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	sayNote(cmd.ErrOrStderr(), cache.Outdated())
+	sayUnlike(cmd.ErrOrStderr(), o.like, cache)
 	ids, training, held, err := o.choose(cmd, cache)
 	if err != nil {
 		return err

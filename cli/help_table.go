@@ -164,6 +164,7 @@ var shorts = []short{
 	{"solve puzzles of all cases", "", "cases that the checkpoint was trained on, too"},
 	{"checkpoint of voxsaw 2d pretrain, the", "RUN", "run of 2d pretrain, PyTorch's safetensors, or random"},
 	{"checkpoints of voxsaw finetune", "RUN,...", "runs of finetune that label the scans"},
+	{"run of voxsaw finetune (its", "RUN,...", "run of finetune; several are averaged"},
 	{"a structure is ignored", "", "teachers' least DSC of a structure that counts"},
 	{"how many students", "", "students, each of which joins the next one's teachers"},
 	{"a scan is left out whose", "", "least DSC of a scan's label maps of two rounds"},

@@ -14,7 +14,7 @@ import (
 )
 
 type nextOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several, or all in a folder that is no run's, are averaged, and how little they agree counts"`
+	Checkpoint []string          `yaml:"checkpoint" help:"run of voxsaw finetune (its best checkpoint), or one checkpoint; several, or all in a folder that is no run's, are averaged, and how little they agree counts"`
 	Drawn      bool              `yaml:"drawn" help:"rank the labels that people drew instead: which to look at again; with --checkpoint by what the network draws, too"`
 	Out        string            `yaml:"out" help:"new folder for the tables, and for pictures and label maps of the first cases"`
 	Count      int               `yaml:"count" help:"how many cases get a picture and a label map" range:"[0,)"`

@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
@@ -8,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/unet"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // planned puts the network of nnU-Net's plans in the place of their name, which plans or the kind
@@ -30,6 +35,30 @@ func planned(n *voxsaw.Network, plans string) (*nnunet.Plan, error) {
 func cropOfPlan(cmd *cobra.Command, p *nnunet.Plan, crop *[3]int) {
 	if p != nil && !givenNow(cmd, cmd.Flags().Lookup("crop")) {
 		*crop = p.PatchSize()
+	}
+}
+
+// sayUnlike tells in what cases were prepared in another way than nnU-Net's plan says, by which a
+// network's weights have learnt, or will be used.
+func sayUnlike(w io.Writer, p *nnunet.Plan, store *prepared.Store) {
+	if p == nil {
+		return
+	}
+	now := store.Preparation()
+	want, err := p.Preparation(now)
+	if err != nil {
+		sayNote(w, fmt.Sprintf("WARNING: nnU-Net's plans prepare scans in a way of which there is none here: %v", err))
+		return
+	}
+	var unlike []string
+	for _, d := range now.Differences(want) {
+		if d.Key != "masks" && d.Key != "relabel" { // of no plan
+			unlike = append(unlike, fmt.Sprintf("%s %s, in the plans %s", d.Key, d.New, d.Old))
+		}
+	}
+	if len(unlike) > 0 {
+		sayNote(w, fmt.Sprintf("WARNING: cases were not prepared by nnU-Net's plans, so that its networks see them in "+
+			"another way: %s. voxsaw prepare SCANS --plans plans.json prepares them so", strings.Join(unlike, "; ")))
 	}
 }
 
@@ -72,5 +101,6 @@ func (o *finetuneOptions) startNNUNet(cmd *cobra.Command) error {
 	}
 	o.Network.Kind, o.Network.Architecture = unet.Kind, string(m.Network.Architecture())
 	cropOfPlan(cmd, m.Plan, &o.Crop)
+	o.like = m.Plan
 	return nil
 }

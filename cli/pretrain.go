@@ -101,9 +101,11 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 			return err
 		}
 	}
-	if _, err := planned(settings.Common().Network, ""); err != nil {
+	plan, err := planned(settings.Common().Network, "")
+	if err != nil {
 		return err
 	}
+	sayUnlike(cmd.ErrOrStderr(), plan, store)
 	batch := newAutoBatch(settings.Common().Batch, task.Items, settings.Common().Train.Accumulate)
 	if err := settings.Resolve(store); err != nil {
 		return config.Mistaken(err)

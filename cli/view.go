@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -78,6 +80,10 @@ func runView(cmd *cobra.Command, o viewOptions, path string) error {
 	err = viewer.Serve(cmd.Context(), o.Port, site, func(address string) {
 		_, failed = fmt.Fprintln(cmd.OutOrStdout(), address)
 		say(cmd.ErrOrStderr(), "%s to be seen at this address, on this machine alone; Ctrl-C ends it", shown)
+		if at, err := url.Parse(address); err == nil && os.Getenv("SSH_CONNECTION") != "" {
+			say(cmd.ErrOrStderr(), "on the machine that you have come from: ssh -N -L %[1]s:127.0.0.1:%[1]s and the "+
+				"name of this machine, and the same address there", at.Port())
+		}
 	})
 	return cmp.Or(err, failed)
 }

@@ -80,7 +80,7 @@ func Serve(ctx context.Context, port int, site Site, tell func(address string)) 
 	}
 	token := rand.Text()
 	host := listener.Addr().String()
-	server := &http.Server{Handler: handler(host, token, site), ReadHeaderTimeout: 10 * time.Second,
+	server := &http.Server{Handler: handler(token, site), ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
@@ -91,8 +91,18 @@ func Serve(ctx context.Context, port int, site Site, tell func(address string)) 
 	return nil
 }
 
-// handler answers requests for a host, which is address and port, below a token.
-func handler(host, token string, site Site) http.Handler {
+// isHere says whether a host that a browser asks for is this machine, by a name that nobody else
+// can have, on whatever port: an SSH tunnel may have another one at its near end. A page of a
+// stranger's whose name has come to mean 127.0.0.1 asks for that name.
+func isHere(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "127.0.0.1" || host == "localhost"
+}
+
+// handler answers requests below a token.
+func handler(token string, site Site) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "+
@@ -108,7 +118,7 @@ func handler(host, token string, site Site) http.Handler {
 		switch {
 		case r.Method != http.MethodGet:
 			http.Error(w, "this page is read only", http.StatusMethodNotAllowed)
-		case r.Host != host, origin != "" && origin != "http://"+host, from == "cross-site", from == "same-site",
+		case !isHere(r.Host), origin != "" && origin != "http://"+r.Host, from == "cross-site", from == "same-site",
 			subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
 			http.Error(w, "nothing here: open the address that voxsaw view has printed", http.StatusForbidden)
 		case !below: // the page's own links begin behind the slash, which somebody has not copied

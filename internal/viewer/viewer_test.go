@@ -31,7 +31,7 @@ func site() (Site, *volume.LabelMap) {
 func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 	s, _ := site()
 	const host = "127.0.0.1:4000"
-	h := handler(host, "SECRET", s)
+	h := handler("SECRET", s)
 	ask := func(method, path string, change func(*http.Request)) int {
 		r := httptest.NewRequest(method, "http://"+host+path, nil)
 		if change != nil {
@@ -61,11 +61,21 @@ func TestOnlyItsOwnPageIsAnswered(t *testing.T) {
 				"cross-site"),
 			"another port's page": header("Sec-Fetch-Site", "same-site"),
 			"another name":        func(r *http.Request) { r.Host = "elsewhere.example:4000" },
+			"a name like its own": func(r *http.Request) { r.Host = "localhost.elsewhere.example:4000" },
 			"another token":       func(r *http.Request) { r.URL.Path = strings.Replace(path, "SECRET", "SECREU", 1) },
 			"no token":            func(r *http.Request) { r.URL.Path = strings.TrimPrefix(path, "/SECRET") },
 		} {
 			if code := ask(http.MethodGet, path, change); code != http.StatusForbidden {
 				t.Errorf("%s, %s: %d", path, what, code)
+			}
+		}
+		for _, near := range []string{"localhost:4000", "127.0.0.1:8080", "localhost"} {
+			// as of a tunnel
+			if code := ask(http.MethodGet, path, func(r *http.Request) {
+				r.Host = near
+				r.Header.Set("Origin", "http://"+near)
+			}); code != http.StatusOK {
+				t.Errorf("%s, as %s: %d", path, near, code)
 			}
 		}
 		if code := ask(http.MethodPost, path, nil); code != http.StatusMethodNotAllowed {
@@ -85,7 +95,7 @@ func TestTheLastSlashMayBeMissing(t *testing.T) {
 	s, _ := site()
 	server := httptest.NewServer(nil)
 	defer server.Close()
-	server.Config.Handler = handler(server.Listener.Addr().String(), "SECRET", s)
+	server.Config.Handler = handler("SECRET", s)
 	for path, want := range map[string]int{"/SECRET": http.StatusOK, "/SECREU": http.StatusForbidden,
 		"/": http.StatusForbidden, "": http.StatusForbidden} {
 		answer, err := http.Get(server.URL + path)
@@ -115,7 +125,7 @@ func TestWhatCannotBeShownIsTold(t *testing.T) {
 	var told []string
 	s.Failed = func(name string, err error) { told = append(told, name+": "+err.Error()) }
 	s.Cases[0].Scan = func() (*volume.Volume, error) { return nil, errors.New("a.nii.gz: is truncated") }
-	h := handler("127.0.0.1:4000", "SECRET", s)
+	h := handler("SECRET", s)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4000/SECRET/0/scan.nii", nil))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "is truncated") {
