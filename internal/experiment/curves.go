@@ -1,15 +1,11 @@
 package experiment
 
 import (
-	"bytes"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/steplog"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -36,25 +32,15 @@ func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 
 // readCurve reads the DSC of a run's validations.
 func readCurve(path string) (steps, values []float64, err error) {
-	text, err := smallfile.Read(path, smallfile.Log)
+	l, err := steplog.Read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(lines) == 0 || !slices.Contains(lines[0], "dsc") {
+	if l.Values["dsc"] == nil {
 		return nil, nil, fmt.Errorf("%s has no column dsc", path)
 	}
-	column := slices.Index(lines[0], "dsc")
-	for n, line := range lines[1:] {
-		step, errStep := strconv.ParseFloat(line[0], 64)
-		dsc, err := strconv.ParseFloat(line[column], 64)
-		if err := errors.Join(errStep, err); err != nil {
-			return nil, nil, fmt.Errorf("%s, line %d: %w", path, n+2, err)
-		}
-		steps, values = append(steps, step), append(values, 100*dsc)
+	for n, dsc := range l.Values["dsc"] {
+		steps, values = append(steps, l.Values["step"][n]), append(values, 100*dsc)
 	}
 	return steps, values, nil
 }

@@ -1,20 +1,16 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/steplog"
 )
 
 // Training is a training's folder and how to call it.
@@ -143,37 +139,11 @@ type log struct {
 }
 
 func readLog(path, name string) (log, error) {
-	text, err := smallfile.Read(path, smallfile.Log)
+	l, err := steplog.Read(path)
 	if err != nil {
 		return log{}, fmt.Errorf("reading the curves of %s: %w", name, err)
 	}
-	if last := bytes.LastIndexByte(text, '\n'); last >= 0 { // behind it a line is written now
-		text = text[:last+1]
-	}
-	l := log{name: name, values: map[string][]float64{}}
-	r := csv.NewReader(bytes.NewReader(text))
-	r.FieldsPerRecord = -1 // a line that was cut short is the end of what is known
-	for line := 1; ; line++ {
-		record, err := r.Read()
-		if err == io.EOF || line > 1 && len(record) != len(l.columns) {
-			return l, nil
-		}
-		if err != nil {
-			return log{}, fmt.Errorf("reading the curves of %s: %s: %w", name, path, err)
-		}
-		if line == 1 {
-			l.columns = slices.Clone(record)
-			continue
-		}
-		for n, text := range record {
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return log{}, fmt.Errorf("reading the curves of %s: %s, line %d: %s %q is not a number", name, path,
-					line, l.columns[n], text)
-			}
-			l.values[l.columns[n]] = append(l.values[l.columns[n]], v)
-		}
-	}
+	return log{name: name, columns: l.Columns, values: l.Values}, nil
 }
 
 func title(column string) string {

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +118,7 @@ func ReadStatus(folder string) (Status, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	s.Logged, s.Time = t.step, t.sum("seconds")
+	s.Logged, s.Time = t.step, time.Duration(t.seconds*float64(time.Second))
 	return s, nil
 }
 
@@ -732,7 +731,7 @@ func CountValidations(folder string) (int, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	return max(bytes.Count(t.kept, []byte("\n"))-1, 0), err // but for the head
+	return t.rows, err
 }
 
 // lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is

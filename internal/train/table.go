@@ -1,22 +1,21 @@
 package train
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
-	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/steplog"
 )
 
 // A table is a CSV file that grows by a line at a time and whose first column is the step. A
@@ -30,57 +29,83 @@ type table struct {
 	last    string // the last line that was kept
 	// steps that were kept and have others missing between them, in a table of every step
 	gaps    [][2]int
-	step    int    // of the last line that was kept
-	kept    []byte // what was read and kept
-	dropped bool   // whether there was more
-	size    int64  // bytes in the file
-	pending []byte // lines that are not in the file yet
+	step    int     // of the last line that was kept
+	rows    int     // that were kept, without the names
+	seconds float64 // that they took, where they say so
+	dropped bool    // whether there was more
+	size    int64   // bytes in the file, or of it that were kept
+	pending []byte  // lines that are not in the file yet
 }
 
 // openTable opens or makes a table and drops the lines of later steps than the given one, and a
 // last line that was cut short.
 func openTable(path string, step int) (*table, error) {
 	t, err := readTable(path, step)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = atomicfile.WriteBytes(path, nil) // not just made, so that a power cut leaves its name
+	case err == nil && t.dropped:
+		err = t.cut()
+	}
+	if err != nil {
 		return nil, err
 	}
-	if t.dropped || err != nil { // a new file, too, so that a power cut leaves its name
-		if err := atomicfile.WriteBytes(path, t.kept); err != nil {
-			return nil, err
-		}
-	}
-	t.size, t.kept = int64(len(t.kept)), nil
 	t.file, err = os.OpenFile(path, os.O_WRONLY, 0)
 	return t, err
+}
+
+// cut leaves what was kept alone in the file.
+func (t *table) cut() error {
+	f, err := os.Open(t.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // Windows replaces no file that is open
+	err = atomicfile.Write(t.path, func(w io.Writer) error {
+		_, err := io.CopyN(w, f, t.size)
+		return errors.Join(err, f.Close())
+	})
+	return err
 }
 
 // readTable reads the lines of a table up to a step. Where there is no file the table is empty, and
 // the error says so.
 func readTable(path string, step int) (*table, error) {
 	t := &table{path: path}
-	data, err := smallfile.Read(path, smallfile.Log)
-	for line := range bytes.Lines(data) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
-		}
-		text := strings.TrimSpace(string(line))
+	seconds := -1 // their column
+	err := steplog.Lines(path, func(line string) bool {
+		text := strings.TrimSpace(line)
 		if t.columns == nil {
 			t.columns = strings.Split(text, ",")
+			seconds = slices.Index(t.columns, "seconds")
 		} else {
 			first, _, _ := strings.Cut(text, ",")
 			n, err := strconv.Atoi(first)
 			if err != nil || n > step {
-				break
+				return false
 			}
 			if n != t.step+1 {
 				t.gaps = append(t.gaps, [2]int{t.step, n})
 			}
-			t.last, t.step = text, n
+			t.last, t.step, t.rows = text, n, t.rows+1
+			if cells := strings.Split(text, ","); seconds >= 0 && seconds < len(cells) {
+				if v, err := strconv.ParseFloat(cells[seconds], 64); err == nil {
+					t.seconds += v
+				}
+			}
 		}
-		t.kept = append(t.kept, line...)
+		t.size += int64(len(line))
+		return true
+	})
+	if err != nil {
+		return t, err
 	}
-	t.dropped = len(data) != len(t.kept)
-	return t, err
+	info, err := os.Stat(path)
+	if err != nil {
+		return t, err
+	}
+	t.dropped = info.Size() != t.size
+	return t, nil
 }
 
 // validation is the last line that was kept, as validation.csv has it.
@@ -106,19 +131,6 @@ func (t *table) row() []voxsaw.Metric {
 		row = append(row, voxsaw.Metric{Name: t.columns[i+1], Value: v})
 	}
 	return row
-}
-
-// sum adds up a column of seconds in the lines that were kept.
-func (t *table) sum(column string) time.Duration {
-	at, total := slices.Index(t.columns, column), 0.0
-	for line := range bytes.Lines(t.kept) {
-		if cells := strings.Split(strings.TrimSpace(string(line)), ","); at >= 0 && at < len(cells) {
-			if v, err := strconv.ParseFloat(cells[at], 64); err == nil { // not the head
-				total += v
-			}
-		}
-	}
-	return time.Duration(total * float64(time.Second))
 }
 
 // missing lists the steps up to the given one that a table of every step lacks: "11 to 20".
