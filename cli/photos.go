@@ -511,6 +511,9 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		return err
 	}
 	defer evaluator.Close()
+	for _, note := range evaluator.Notes() {
+		say(cmd.ErrOrStderr(), "%s", note)
+	}
 	data := puzzle2d.Split(store)
 	chosen := data.Validate
 	if o.All || len(chosen) == 0 {

@@ -22,7 +22,8 @@ import (
 type teller struct {
 	*classify.Evaluator
 	Classification
-	path string
+	path  string
+	notes []string
 }
 
 // openTeller prepares a teller with the weights of a checkpoint.
@@ -38,9 +39,15 @@ func openTeller(dev voxsaw.Device, path, task string, o pretext.OpenOptions) (*t
 	if err != nil {
 		return nil, err
 	}
+	if o.Rounds > 1 || o.Items > 0 {
+		e.notes = []string{"each photograph is looked at once: there are neither rounds nor shuffles"}
+	}
 	e.Evaluator, err = classify.NewEvaluator(d, e.work(), params, o, nil, nil)
 	return e, err
 }
+
+// Notes implements [pretext.Evaluator].
+func (e *teller) Notes() []string { return e.notes }
 
 // choose leaves out the photographs of no class where classes are told.
 func (e *teller) choose(of []sample.Sample) ([]sample.Sample, error) {
@@ -61,6 +68,7 @@ func (e *teller) choose(of []sample.Sample) ([]sample.Sample, error) {
 
 // Evaluate tells photographs as the validation does.
 func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
+	all := len(photographs)
 	photographs, err := e.choose(photographs)
 	if err != nil {
 		return pretext.Evaluation{}, err
@@ -68,6 +76,10 @@ func (e *teller) Evaluate(ctx context.Context, photographs []sample.Sample) (pre
 	told, err := e.Evaluator.Evaluate(ctx, photographs)
 	if err == nil {
 		told.Record = map[string]any{"photos": told.Cases, "right": told.Final()[0], "chance": told.Chance[0]}
+	}
+	if left := all - len(photographs); left > 0 {
+		told.Notes = append(told.Notes, fmt.Sprintf("Not looked at, having no class: %d of %s.", left,
+			numbers.Count(all, "photograph")))
 	}
 	return told, err
 }

@@ -1,6 +1,7 @@
 package puzzle2d
 
 import (
+	"fmt"
 	"image"
 	"math"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -155,5 +157,94 @@ func TestLookShowsPuzzles(t *testing.T) {
 	if _, _, _, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(out, "best.safetensors.none"),
 		pretext.OpenOptions{}); err == nil {
 		t.Error("a checkpoint that is not there")
+	}
+}
+
+// Who looks at photographs with a trained network is told which wishes do nothing, and which
+// photographs have no class to compare an answer with: nothing is trained on then.
+func TestLookTells(t *testing.T) {
+	dir, dev := t.TempDir(), open(t)
+	for k, folder := range []string{"train/dark", "train/light", "train/dark", "train/light", "val", "val"} {
+		writePNG(t, filepath.Join(dir, "photos", folder, fmt.Sprintf("%02d.png", k)), photograph(120, 120, uint8(40*k)))
+	}
+	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := photos.DefaultOptions()
+	o.Size = [2]int{120, 120}
+	if _, err := photos.Prepare(t.Context(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
+		t.Fatal(err)
+	}
+	store, err := photos.Open(filepath.Join(dir, "prepared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	data := Split(store)
+	if len(data.Validate) != 2 || len(data.Train) != 4 {
+		t.Fatalf("%d to train on, %d held out; want 4 and 2", len(data.Train), len(data.Validate))
+	}
+	c := DefaultClassification(Labels)
+	c.Network, c.Crop, c.Batch, c.Mirror, c.Train = small().Network, 96, 4, false, small().Train
+	c.Train.Steps, c.Train.ValidateEvery = 1, 0
+	if c, err = c.Resolve(store); err != nil {
+		t.Fatal(err)
+	}
+	labels := filepath.Join(dir, "labels")
+	if _, err := TrainClassifier(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: labels}); err != nil {
+		t.Fatal(err)
+	}
+	p := small()
+	p.Train.Steps, p.Train.ValidateEvery = 1, 0
+	if p, err = p.Resolve(store); err != nil {
+		t.Fatal(err)
+	}
+	puzzles := filepath.Join(dir, "puzzles")
+	if _, err := Pretrain(t.Context(), dev, p, data, voxsaw.RunOptions{Folder: puzzles}); err != nil {
+		t.Fatal(err)
+	}
+	for _, wish := range []struct {
+		run    string
+		wishes pretext.OpenOptions
+		told   string
+	}{
+		{labels, pretext.OpenOptions{}, ""},
+		{labels, pretext.OpenOptions{Rounds: 1}, ""},
+		{labels, pretext.OpenOptions{Rounds: 2}, "neither rounds nor shuffles"},
+		{labels, pretext.OpenOptions{Items: 2}, "neither rounds nor shuffles"},
+		{puzzles, pretext.OpenOptions{}, ""},
+		{puzzles, pretext.OpenOptions{Items: 2}, ""},
+		{puzzles, pretext.OpenOptions{Rounds: 2}, "the same answer every round"},
+		{puzzles, pretext.OpenOptions{Unary: true}, ""},
+		{puzzles, pretext.OpenOptions{Rounds: 2, Only: 10}, "given at once"},
+	} {
+		_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(wish.run, "last.safetensors"), wish.wishes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(e.Notes(), "\n")
+		e.Close()
+		if (notes != "") != (wish.told != "") || !strings.Contains(notes, wish.told) {
+			t.Errorf("%s with %+v: notes %q, want %q", filepath.Base(wish.run), wish.wishes, notes, wish.told)
+		}
+	}
+	_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(labels, "last.safetensors"),
+		pretext.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	held, err := sample.Open(store, append(data.Validate, data.Train[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Evaluate(t.Context(), held[:2]); err == nil || strings.Contains(err.Error(), "train") ||
+		!strings.Contains(err.Error(), "none of the 2 photographs has a class") {
+		t.Errorf("two photographs without a class: error %v", err)
+	}
+	told, err := e.Evaluate(t.Context(), held)
+	if err != nil || told.Cases != 1 || len(told.Notes) != 1 || !strings.Contains(told.Notes[0], "2 of 3 photographs") {
+		t.Errorf("one photograph of three with a class: %d cases, notes %q, error %v", told.Cases, told.Notes, err)
 	}
 }

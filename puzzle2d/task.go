@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/sample"
 )
@@ -94,7 +95,8 @@ func (s *settings[C]) Pretrain(ctx context.Context, dev voxsaw.Device, data samp
 // evaluator is a [Player] on the list of pretext tasks.
 type evaluator struct {
 	*Player
-	played *Evaluation // the last one
+	options pretext.OpenOptions
+	played  *Evaluation // the last one
 }
 
 func openPuzzles(ctx context.Context, dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator,
@@ -104,10 +106,12 @@ func openPuzzles(ctx context.Context, dev voxsaw.Device, path string, o pretext.
 	if err != nil {
 		return nil, err
 	}
-	return &evaluator{Player: p}, nil
+	return &evaluator{Player: p, options: o}, nil
 }
 
-func (*evaluator) Notes() []string { return nil }
+func (e *evaluator) Notes() []string {
+	return jigsaw.UnusedToPlay(e.config.Puzzle, e.options.Rounds, e.options.Only)
+}
 
 func (e *evaluator) Evaluate(ctx context.Context, photographs []sample.Sample) (pretext.Evaluation, error) {
 	played, err := e.Player.Evaluate(ctx, photographs)

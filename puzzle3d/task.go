@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/restoration"
 	"github.com/voxsaw/voxsaw/sample"
@@ -107,15 +108,7 @@ func (e *evaluator) Close() {
 
 // Notes implements [pretext.Evaluator].
 func (e *evaluator) Notes() []string {
-	switch {
-	case e.options.Only > 0 && e.options.Rounds > 1:
-		return []string{"an answer among some orders is given at once: one round is played"}
-	case e.options.Rounds > 1 && e.config.Head == Symmetric:
-		return []string{"the symmetric head gives the same answer every round: one is played"}
-	case e.options.Rounds > 1 && e.config.Head == KWay:
-		return []string{"the K-way head gives one answer: one round is played"}
-	}
-	return nil
+	return jigsaw.UnusedToPlay(e.config.Puzzle, e.options.Rounds, e.options.Only)
 }
 
 // Evaluate implements [pretext.Evaluator].

@@ -64,3 +64,18 @@ func Unused(p, usual voxsaw.Puzzle) (notes []string) {
 	}
 	return notes
 }
+
+// UnusedToPlay says where it makes no difference that who plays with a trained network wishes so
+// many rounds at most: only is the number of orders to choose among, 0: all.
+func UnusedToPlay(p voxsaw.Puzzle, rounds, only int) []string {
+	switch {
+	case rounds <= 1:
+	case only > 0:
+		return []string{"an answer among some orders is given at once: one round is played"}
+	case p.Head == Symmetric:
+		return []string{"the symmetric head gives the same answer every round: one is played"}
+	case p.Head == KWay:
+		return []string{"the K-way head gives one answer: one round is played"}
+	}
+	return nil
+}
