@@ -129,16 +129,49 @@ try {
   const scans = await readdir(join(demo, "scans/imagesTr"));
   const read = await page.evaluate(() => window.nv.volumes[0].id);
   const browserItself = await page.context().newCDPSession(page);
-  for (const type of ["dragEnter", "dragOver", "drop"]) {
-    await browserItself.send("Input.dispatchDragEvent", { type, x: 700, y: 400,
-      data: { items: [], files: [join(demo, "scans/imagesTr", scans[0])], dragOperationsMask: 1 } });
-  }
+  const drop = async (...files) => {
+    for (const type of ["dragEnter", "dragOver", "drop"]) {
+      await browserItself.send("Input.dispatchDragEvent", { type, x: 700, y: 400,
+        data: { items: [], files, dragOperationsMask: 1 } });
+    }
+  };
+  const state = (text) => page.waitForFunction((part) => document.querySelector("#state").textContent.includes(part), text);
+  const shownBefore = await page.evaluate(() => document.body.dataset.shown);
+  await drop(...scans.slice(0, 2).map((name) => join(demo, "scans/imagesTr", name)));
+  await state("2 files were dropped");
+  await drop(join(demo, "scans/imagesTr"));
+  await state("a folder cannot be dropped");
+  assert.equal(await page.evaluate(() => document.body.dataset.shown), shownBefore, "what cannot be dropped takes the case away");
+  await drop(join(demo, "scans/imagesTr", scans[0]));
   await page.waitForFunction((id) => window.nv.volumes.length === 1 && window.nv.volumes[0].id !== id, read);
   assert.deepEqual(await greys(), [-160, 240], "dropped CT is not in the window of abdominal CT");
   const left = await page.evaluate(() => [document.querySelectorAll("tr.shown").length,
     document.querySelectorAll("#key button").length, document.body.dataset.shown || "",
     document.querySelector("#title").textContent]);
   assert.deepEqual(left, [0, 0, "", "dropped: " + scans[0]], "a dropped scan stands under the name of a case");
+  const text = join(work, "notes.txt");
+  await writeFile(text, "no scan");
+  await drop(text);
+  await state("notes.txt cannot be shown");
+  assert.equal(await page.evaluate(() => nv.volumes.length), 0, "another picture stays where a dropped file is no scan");
+  // Who goes on to a case while a dropped scan is read gets the case.
+  await page.evaluate(() => {
+    const load = niivue.NVImage.loadFromFile;
+    niivue.NVImage.loadFromFile = async (what) => {
+      const v = await load.call(niivue.NVImage, what);
+      show(1);
+      await new Promise((done) => setTimeout(done, 500));
+      niivue.NVImage.loadFromFile = load;
+      return v;
+    };
+  });
+  await drop(join(demo, "scans/imagesTr", scans[0]));
+  await page.waitForSelector("body[data-shown]");
+  await page.waitForTimeout(1000);
+  assert.deepEqual(await page.evaluate(() => [document.body.dataset.shown, nv.volumes[0].name,
+    document.querySelector("tr.shown").cells[0].textContent, document.querySelector("#title").textContent]),
+  await page.evaluate(() => [site.cases[1].name, "scan", site.cases[1].name, site.title]),
+  "a dropped scan is shown under the name of a case that was chosen meanwhile");
   assert.ok(asked.every((url) => (url + "/").startsWith(address) || /^(data|blob):/.test(url)), `asked for ${asked}`);
 
   // Labels without names have the same colours as those with names: the first is orange in the prediction. The

@@ -19,21 +19,45 @@ nv.onImageLoaded = (v) => {
 };
 window.nv = nv; // for who looks on from the browser's console
 
-// A scan that is dropped is nobody's case: none is marked, nor named, nor has its label maps over it.
-const dropFiles = nv.handleFilesDrop.bind(nv);
+// What is dropped is a scan, Shift or not (a label map over another scan would not be drawn), and one: slices show one.
 nv.handleFilesDrop = async (items) => {
-  if (reading) return say("a case is being read: drop the scan again once it is shown");
-  const [file] = [...items].map((item) => item.getAsFile()).filter(Boolean);
+  const files = [...items].map((item) => item.getAsFile()).filter(Boolean); // now: there are none once this returns
+  if ([...items].some((item) => item.webkitGetAsEntry()?.isDirectory)) {
+    return say("a folder cannot be dropped: start voxsaw view on it");
+  }
+  const ends = (end) => files.find((file) => file.name.toLowerCase().endsWith(end));
+  const pair = files.length === 2 && ends(".hdr") && ends(".img"); // header and voxels of one scan
+  if (files.length > 1 && !pair) return say(`${files.length} files were dropped, and one scan is shown: drop one alone`);
+  const [file, voxels] = pair ? [ends(".hdr"), ends(".img")] : files;
+  if (file) drop(file, voxels);
+};
+
+// drop shows a scan that is nobody's case: none is marked, nor named, nor has its label maps over it.
+function drop(file, voxels) {
+  const mine = ++loading;
   shown = -1;
   for (const row of $("cases").rows) row.classList.remove("shown");
   $("key").replaceChildren();
   $("key").hidden = true;
   for (const id of ["prediction", "reference"]) $(id).disabled = true;
   delete document.body.dataset.shown;
-  $("title").textContent = "dropped: " + (file ? file.name : "a folder");
-  say($("title").textContent);
-  return dropFiles(items, false, false); // as a scan, Shift or not: a label map over another scan would not be drawn
-};
+  curves(false);
+  $("title").textContent = "dropped: " + file.name;
+  say("reading " + file.name + " ...");
+  queue = queue.then(async () => {
+    if (mine !== loading) return;
+    try {
+      const v = await niivue.NVImage.loadFromFile({ file, urlImgData: voxels, limitFrames4D: nv.opts.limitFrames4D });
+      if (mine !== loading) return; // another one is wanted by now
+      nv.volumes = [];
+      nv.addVolume(v);
+      nv.drawScene();
+      say($("title").textContent);
+    } catch (err) {
+      if (mine === loading) failed(file.name, err);
+    }
+  });
+}
 nv.handleUrlDrop = async () => say("only files of this machine can be dropped");
 
 // NiiVue tells of a file that is not given out by the answer's number alone; its text says why.
@@ -44,7 +68,7 @@ window.fetch = async (...what) => {
   return answer;
 };
 
-let site, shown = -1, loading = 0, reading = 0;
+let site, shown = -1, loading = 0;
 let queue = Promise.resolve(); // of cases that are being read: NiiVue mixes the volumes of two
 
 const pressed = (id) => $(id).getAttribute("aria-pressed") === "true";
@@ -226,7 +250,6 @@ function show(n) {
 async function read(n, mine) {
   const c = site.cases[n];
   const scan = { url: `${n}/scan.nii`, name: "scan.nii", colormap: "gray" };
-  reading++;
   try {
     const volumes = [scan];
     for (const id of ["prediction", "reference"]) { // the outline on top
@@ -246,15 +269,17 @@ async function read(n, mine) {
     say(c.name + (c.text ? ": " + c.text : ""));
     document.body.dataset.shown = c.name;
   } catch (err) {
-    if (mine !== loading) return;
-    nv.volumes = []; // no other case's picture stays under this name
-    nv.updateGLVolume();
-    nv.drawScene();
-    delete document.body.dataset.shown;
-    say(`${c.name} cannot be shown: ${err.message || err}`);
-  } finally {
-    reading--;
+    if (mine === loading) failed(c.name, err);
   }
+}
+
+// failed says why there is no picture; no other case's stays under this name.
+function failed(name, err) {
+  nv.volumes = [];
+  nv.updateGLVolume();
+  nv.drawScene();
+  delete document.body.dataset.shown;
+  say(`${name} cannot be shown: ${err.message || err}`);
 }
 
 function curves(on) {
