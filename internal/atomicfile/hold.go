@@ -12,9 +12,12 @@ import (
 var errHeld = errors.New("held")
 
 // A HeldError says that another process has a folder.
-type HeldError struct{ message string }
+type HeldError struct {
+	Dir     string // as the message calls it
+	message string // of %s
+}
 
-func (e *HeldError) Error() string { return e.message }
+func (e *HeldError) Error() string { return fmt.Sprintf(e.message, e.Dir) }
 
 // lockName is the file that is locked instead of its folder where several machines may have it. It
 // stays there, empty.
@@ -99,7 +102,7 @@ func hold(dir string, exclusive bool, message string) (release func(), err error
 	switch err := lock(f, exclusive); {
 	case errors.Is(err, errHeld):
 		f.Close()
-		return nil, &HeldError{fmt.Sprintf(message, dir)}
+		return nil, &HeldError{dir, message}
 	case err != nil:
 		f.Close()
 		return func() {}, nil

@@ -101,7 +101,8 @@ func alone(path string, here *sync.Mutex) (done func(), err error) {
 		case errors.Is(err, errHeld):
 			f.Close()
 			here.Unlock()
-			return nil, &HeldError{filepath.Dir(path) + " is in use by another run, which does not let go of " + path}
+			return nil, &HeldError{filepath.Dir(path), "%s is in use by another run, which does not let go of " +
+				strings.ReplaceAll(path, "%", "%%")}
 		case err != nil: // the file system has no locks
 		case !isStill(path, f): // who had it has removed it
 			f.Close()

@@ -122,6 +122,9 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	}
 	release, err := atomicfile.Hold(stateFolder(j.Out))
 	if err != nil {
+		if held := new(atomicfile.HeldError); errors.As(err, &held) {
+			held.Dir = j.Out // the folder that was named
+		}
 		return nil, err
 	}
 	defer release()
@@ -803,6 +806,9 @@ func (j *Job) scores() (scores []Score, folds int, err error) {
 			name := "all"
 			if m.Name != "dsc" {
 				name = strings.ReplaceAll(strings.TrimPrefix(m.Name, "dsc_"), "_", " ")
+				if _, err := strconv.Atoi(name); err == nil { // it has none
+					name = "label " + name
+				}
 			}
 			k, there := at[name]
 			if !there {

@@ -169,7 +169,7 @@ func (v *verbs) work(args []string) {
 			"rules": ["a class is undrawn where one of its labels is"]}`)
 		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
-		v.write(train.Validations(out), "step,score,dsc,dsc_liver\n700,0.5,0.5,0."+strconv.Itoa(len(out))+"\n")
+		v.write(train.Validations(out), "step,score,dsc,dsc_liver,dsc_2\n700,0.5,0.5,0."+strconv.Itoa(len(out))+",0.5\n")
 	case "next", "report":
 		v.write(filepath.Join(out, "made"), "")
 	}
@@ -275,7 +275,8 @@ func TestGoesOn(t *testing.T) {
 					len(members) != trainings {
 					t.Errorf("%s, cut %d: %d members of %d: %v", test.name, cut, len(members), trainings, err)
 				}
-				if len(r.Scores) != 2 || r.Scores[0].DSC != 0.5 || r.Scores[1].Structure != "liver" {
+				if len(r.Scores) != 3 || r.Scores[0].DSC != 0.5 || r.Scores[1].Structure != "liver" ||
+					r.Scores[2].Structure != "label 2" {
 					t.Errorf("%s, cut %d: %v", test.name, cut, r.Scores)
 				}
 				// What is done is not done again.
@@ -285,6 +286,24 @@ func TestGoesOn(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Who starts a job in the folder of one that runs is told of that folder.
+func TestOneJobAtATime(t *testing.T) {
+	v := &verbs{t: t, store: cases(t, 6), steps: planning.Most}
+	t.Chdir(t.TempDir())
+	var second error
+	v.before = func([]string) {
+		if second == nil {
+			_, second = (&verbs{t: t}).job("job", func(string, ...any) {}).Run(t.Context())
+		}
+	}
+	if _, err := v.job("job", func(string, ...any) {}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if second == nil || !strings.HasPrefix(second.Error(), "job is in use by another run") {
+		t.Errorf("the second job: %v", second)
 	}
 }
 

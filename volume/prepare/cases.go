@@ -66,6 +66,9 @@ func (p *preparer) run(ctx context.Context, cases []dataset.Case) (*Summary, err
 			}
 			report(r)
 			if r.Err != nil && (p.options.Strict || atomicfile.OfMachine(r.Err)) {
+				if r.named {
+					return r.Err
+				}
 				return fmt.Errorf("case %s: %w", c.ID, r.Err)
 			}
 			return nil
@@ -127,6 +130,7 @@ func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 		in.Notes = append(in.Notes, note)
 	}
 	r.Record, r.Err = p.writer.Add(in)
+	r.named = r.Err != nil
 	return r
 }
 

@@ -75,7 +75,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	lift := limit(t, syscall.RLIMIT_FSIZE, 0)
 	summary, err := Run(t.Context(), d, dir, other, one, nil)
 	lift()
-	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 ||
+	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 || strings.Count(err.Error(), "case p1:") != 1 ||
 		!strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
 		t.Errorf("failed: %d cases, %v", len(summary.Failed), err)
 	}

@@ -22,6 +22,7 @@ type Result struct {
 	Kept   bool                  // an earlier run had prepared it
 	Record prepared.Record       // where it is among the prepared cases
 	Err    error                 // with Kept: what the earlier run prepared stays
+	named  bool                  // Err names the case
 	flips  *dataset.FlipEvidence // nil where the case was not read
 }
 
