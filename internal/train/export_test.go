@@ -48,3 +48,9 @@ func SendDuringBackward(params Params, g Group, order []string, computed []strin
 	}
 	return sums, nil
 }
+
+// SpreadState gives all ranks the weights of rank 0.
+func SpreadState(params Params, g Group) error { return spreadState(g, params, nil, nil) }
+
+// SameWeights makes sure that all ranks have the same weights.
+func SameWeights(params Params, g Group) error { return g.sameWeights(params, "here") }

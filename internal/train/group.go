@@ -290,14 +290,17 @@ func (g Group) sameWeights(params Params, when string) error {
 	}
 	digest := sha256.New()
 	var values []float32
+	var err error
 	for _, name := range params.Names() {
-		var err error
 		if values, err = params.ReadInto(name, values); err != nil {
-			return err
+			break
 		}
 		if len(values) > 0 {
 			digest.Write(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
 		}
+	}
+	if err = g.Agree(err); err != nil { // of all ranks: the others would wait
+		return err
 	}
 	return g.same(map[string]string{"weights " + when: fmt.Sprintf("digest %.16x", digest.Sum(nil))})
 }

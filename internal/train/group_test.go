@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
@@ -143,5 +145,66 @@ func TestSumInBF16(t *testing.T) {
 	}
 	if exact > n/2 {
 		t.Errorf("%d of %d sums are exact: nothing was rounded", exact, n)
+	}
+}
+
+// broken is parameters of which a rank cannot read, or write, the second one.
+type broken struct {
+	*nn.Params
+	reads, writes bool
+}
+
+var errBroken = errors.New("the device is gone")
+
+func (b broken) ReadInto(name string, into []float32) ([]float32, error) {
+	if b.reads && name == b.Names()[1] {
+		return nil, errBroken
+	}
+	return b.Params.ReadInto(name, into)
+}
+
+func (b broken) Write(name string, values []float32) error {
+	if b.writes && name == b.Names()[1] {
+		return errBroken
+	}
+	return b.Params.Write(name, values)
+}
+
+// A device that fails while weights are handed on, or compared, fails on all ranks: none waits.
+func TestDeviceFailsWhileWeightsAreSpread(t *testing.T) {
+	for name, c := range map[string]struct {
+		rank          int
+		reads, writes bool
+		do            func(train.Params, train.Group) error
+	}{
+		"reading on rank 0": {0, true, false, train.SpreadState}, "writing on rank 0": {0, false, true, train.SpreadState},
+		"writing on rank 1": {1, false, true, train.SpreadState}, "nowhere": {-1, true, true, train.SpreadState},
+		"comparing on rank 1": {1, true, false, train.SameWeights},
+	} {
+		params := []*nn.Params{layers(t), layers(t)}
+		errs := make([]error, 2)
+		ended := make(chan bool)
+		go func() {
+			onRanks(2, func(g train.Group) {
+				mine := train.Params(params[g.Rank])
+				if g.Rank == c.rank {
+					mine = broken{params[g.Rank], c.reads, c.writes}
+				}
+				errs[g.Rank] = c.do(mine, g)
+			})
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: a rank waits for ever", name)
+		}
+		for rank, err := range errs {
+			switch elsewhere := new(train.ElsewhereError); {
+			case c.rank < 0 && err != nil, rank == c.rank && !errors.Is(err, errBroken),
+				c.rank >= 0 && rank != c.rank && !errors.As(err, elsewhere):
+				t.Errorf("%s: rank %d has error %v", name, rank, err)
+			}
+		}
 	}
 }

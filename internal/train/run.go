@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,7 +256,7 @@ func (l *loop) spread(fresh bool) error {
 	}
 	l.startStep, l.saved = l.now.Step, l.now
 	if l.now.Step > 0 {
-		if err := l.spreadState(); err != nil {
+		if err := spreadState(l.group, l.params, l.tensors(), l.targets()); err != nil {
 			return fmt.Errorf("handing the run's state to all ranks: %w", err)
 		}
 	}
@@ -265,35 +266,40 @@ func (l *loop) spread(fresh bool) error {
 	return l.group.sameWeights(l.params, atTheStart)
 }
 
-// spreadState replaces weights and the state of the optimiser by rank 0's.
-func (l *loop) spreadState() error {
+// spreadState replaces weights and the state of the optimiser, whose parts and targets are the
+// same, by rank 0's. A rank whose device fails goes on with the others to the end, so that none
+// waits for it.
+func spreadState(g Group, params Params, parts []checkpoint.Tensor, targets []checkpoint.Target) error {
 	var values []float32
-	for _, name := range l.params.Names() {
-		var err error
-		if values, err = l.params.ReadInto(name, values); err != nil {
+	var failed error
+	spread := func(shape device.Shape, read func([]float32) ([]float32, error), write func([]float32) error) error {
+		n := shape.Elements()
+		if g.Rank == 0 && failed == nil {
+			values, failed = read(values)
+		}
+		values = slices.Grow(values[:0], n)[:n] // what was read
+		if err := g.broadcast(values); err != nil {
 			return err
 		}
-		if err := l.group.broadcast(values); err != nil {
-			return err
+		if failed == nil {
+			failed = write(values)
 		}
-		if err := l.params.Write(name, values); err != nil {
+		return nil
+	}
+	for _, name := range params.Names() {
+		err := spread(params.Shape(name),
+			func(into []float32) ([]float32, error) { return params.ReadInto(name, into) },
+			func(values []float32) error { return params.Write(name, values) })
+		if err != nil {
 			return err
 		}
 	}
-	parts := l.tensors()
-	for i, to := range l.targets() {
-		var err error
-		if values, err = parts[i].Values(values); err != nil {
-			return err
-		}
-		if err := l.group.broadcast(values); err != nil {
-			return err
-		}
-		if err := to.Set(values); err != nil {
+	for i, to := range targets {
+		if err := spread(to.Shape, parts[i].Values, to.Set); err != nil {
 			return err
 		}
 	}
-	return nil
+	return g.Agree(failed)
 }
 
 // open takes the folder, or takes up the run that it holds.
