@@ -234,6 +234,25 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
+	stderr := cmd.ErrOrStderr()
+	data := sample.Data{Store: cache, Train: training, Validate: held}
+	if o.Config.Unlabelled {
+		_, unlabelled := cache.ForTraining()
+		if data.Unlabelled = o.Cases.Patients.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
+			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
+				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; "+
+					"or leave --unlabelled out")
+		}
+	}
+	if o.Targets == "" && o.LabelledLast > 0 {
+		return withHint(usagef("--labelled-last counts steps without the label maps of teachers, and there are none"),
+			"add --targets FOLDER, or leave --labelled-last out")
+	}
+	if o.Targets != "" {
+		if data.Unlabelled, err = o.target(training, held); err != nil {
+			return err
+		}
+	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
@@ -254,25 +273,6 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
 	if o.Config, err = o.Config.Resolve(cache); err != nil {
 		return &config.Mistake{Err: err, From: run.sizesOf}
-	}
-	stderr := cmd.ErrOrStderr()
-	data := sample.Data{Store: cache, Train: training, Validate: held}
-	if o.Config.Unlabelled {
-		_, unlabelled := cache.ForTraining()
-		if data.Unlabelled = o.Cases.Patients.WithoutLabels(unlabelled, training, held); len(data.Unlabelled) == 0 {
-			return withHint(usagef("--unlabelled: there is no scan without labels to learn from in %s", o.Data),
-				"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder; "+
-					"or leave --unlabelled out")
-		}
-	}
-	if o.Targets == "" && o.LabelledLast > 0 {
-		return withHint(usagef("--labelled-last counts steps without the label maps of teachers, and there are none"),
-			"add --targets FOLDER, or leave --labelled-last out")
-	}
-	if o.Targets != "" {
-		if data.Unlabelled, err = o.target(training, held); err != nil {
-			return err
-		}
 	}
 	summary, err := run.train(cmd, trainingRun{
 		verb: "finetune", items: "crops", batch: batch, settings: &o, training: &o.Config.Train,

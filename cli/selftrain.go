@@ -76,7 +76,7 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 	if err != nil {
 		return err
 	}
-	if err := o.initKnown(cmd); err != nil {
+	if err := o.known(cmd, teachers); err != nil {
 		return err
 	}
 	if err := o.sameTeachers(cmd, run); err != nil {
@@ -122,24 +122,42 @@ func runSelftrain(cmd *cobra.Command, o *selftrainOptions, run *runFlags, defaul
 	return nil
 }
 
-// initKnown refuses, before the first round, to begin students that are to be teachers with weights
-// of which nobody knows what they have learnt from, where cases are held out.
-func (o selftrainOptions) initKnown(cmd *cobra.Command) error {
-	if o.Rounds < 2 || o.Init == "" {
-		return nil
+// scans are those that teachers label, and who is trained on and held out beside.
+func (o selftrainOptions) scans(cmd *cobra.Command, store *prepared.Store) (scans, training, held []string,
+	err error) {
+	if _, training, held, err = o.choose(cmd, store); err != nil {
+		return nil, nil, nil, err
 	}
-	d, err := checkpoint.Read(o.Init)
-	if err != nil || d.Lost == "" {
-		return nil // whoever begins with them says what is wrong
+	_, plain := store.ForTraining()
+	if scans = o.Cases.Patients.WithoutLabels(plain, training, held); len(scans) == 0 {
+		err = withHint(usagef("there is no scan without labels to learn from in %s", o.Data),
+			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder")
 	}
+	return scans, training, held, err
+}
+
+// known refuses, before anything is timed, teachers that may not label the scans, and to begin
+// students that are to be teachers with weights of which nobody knows what they have learnt from,
+// where cases are held out.
+func (o selftrainOptions) known(cmd *cobra.Command, teachers []string) error {
 	store, err := openCache(o.Data)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	_, _, held, err := o.choose(cmd, store)
-	if err != nil || len(held) == 0 {
+	_, _, held, err := o.scans(cmd, store)
+	if err != nil {
 		return err
+	}
+	if err := segment.MayTeach(teachers, store, held); err != nil {
+		return err
+	}
+	if o.Rounds < 2 || o.Init == "" || len(held) == 0 {
+		return nil
+	}
+	d, err := checkpoint.Read(o.Init)
+	if err != nil || d.Lost == "" {
+		return nil // whoever begins with them says what is wrong
 	}
 	return withHint(usagef("--init %s: %s: nobody can say whether held-out cases are among them, and the student of "+
 		"the first round could not be a teacher in the second", o.Init, d.Lost),
@@ -266,15 +284,9 @@ func (o *selftrainOptions) teach(cmd *cobra.Command, teachers []string, folder, 
 		return err
 	}
 	defer store.Close()
-	_, training, held, err := o.choose(cmd, store)
+	scans, training, held, err := o.scans(cmd, store)
 	if err != nil {
 		return err
-	}
-	_, plain := store.ForTraining()
-	scans := o.Cases.Patients.WithoutLabels(plain, training, held)
-	if len(scans) == 0 {
-		return withHint(usagef("there is no scan without labels to learn from in %s", o.Data),
-			"voxsaw prepare FOLDER FOLDER puts labelled and unlabelled scans into one folder")
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/segment"
@@ -56,10 +57,9 @@ func TestStudentsDeviceIsLookedAt(t *testing.T) {
 	}
 }
 
-// Students that are to be teachers do not begin with weights of which nobody knows what they have
-// learnt from: that is said before the first round, and where nothing is held out it does not
-// matter.
-func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
+// weights writes a checkpoint of a network without any use.
+func weights(t *testing.T, path string, d checkpoint.Description) {
+	t.Helper()
 	opened, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,37 +76,112 @@ func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
 	if err := params.Declare(g); err != nil {
 		t.Fatal(err)
 	}
+	if err := checkpoint.Write(path, d, params); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// teacherOf writes a checkpoint of a fine-tuning of these scans of a folder, which were prepared in a
+// way.
+func teacherOf(t *testing.T, path, data string, p volume.Preparation, scans ...string) {
+	t.Helper()
+	store, err := prepared.Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c := segment.DefaultConfig()
+	c.Network.Channels, c.Network.Levels, c.Crop = 2, 1, [3]int{16, 16, 16}
+	if c, err = c.Resolve(store); err != nil {
+		t.Fatal(err)
+	}
+	c.Preparation = p
+	text, err := config.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights(t, path, checkpoint.Description{Kind: checkpoint.Segmentation, Settings: string(text),
+		Learnt: checkpoint.Learnt{Scans: checkpoint.ScansOf(scans, make([]string, len(scans)), true)}})
+}
+
+// Teachers that may not label the scans are refused before anything is timed: those that know
+// labels of held-out cases, that look at scans of another preparation, that are no segmentation;
+// and so is a folder in which all scans have labels.
+func TestTeachersAreLookedAtBefore(t *testing.T) {
+	dir := t.TempDir()
+	o := selftrainOptions{finetuneOptions: finetuneOptions{Cases: dataset.DefaultSelection(),
+		Data: filepath.Join(dir, "prepared")}, Rounds: 1}
+	o.Cases.Fold = 1
+	preparedPhantoms(t, o.Data, "e")
+	store, err := prepared.Open(o.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, training, held, err := o.choose(newSelftrain(), store)
+	if err != nil || len(held) == 0 || len(training) == 0 {
+		t.Fatalf("%q, %q, %v", training, held, err)
+	}
+	how := store.Preparation()
+	store.Close()
+	of := func(name string) string { return filepath.Join(dir, name+".safetensors") }
+	teacherOf(t, of("good"), o.Data, how, training[0])
+	teacherOf(t, of("knows"), o.Data, how, held[0])
+	weights(t, of("puzzles"), checkpoint.Description{Kind: "jigsaw"})
+	how.Window = [2]float64{-100, 100}
+	teacherOf(t, of("other"), o.Data, how, training[0])
+	for teacher, want := range map[string]string{"good": "", "knows": "teachers have learnt from the labels of cases",
+		"puzzles": "as voxsaw finetune makes it", "other": "prepared in another way"} {
+		err := o.known(newSelftrain(), []string{of(teacher)})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("teacher %s: %v, want %q", teacher, err, want)
+		}
+	}
+	o.Data = filepath.Join(dir, "labelled")
+	preparedPhantoms(t, o.Data)
+	if err := o.known(newSelftrain(), []string{of("good")}); err == nil ||
+		!strings.Contains(err.Error(), "there is no scan without labels") {
+		t.Errorf("scans with labels alone: %v", err)
+	}
+}
+
+// Students that are to be teachers do not begin with weights of which nobody knows what they have
+// learnt from: that is said before the first round, and where nothing is held out it does not
+// matter.
+func TestLostListOfFirstWeightsIsFoundBefore(t *testing.T) {
 	dir := t.TempDir()
 	o := selftrainOptions{finetuneOptions: finetuneOptions{Cases: dataset.DefaultSelection(),
 		Data: filepath.Join(dir, "prepared"), Init: filepath.Join(dir, "lost.safetensors")}, Rounds: 2}
 	learnt := checkpoint.Learnt{Lost: "the list of teacher.safetensors is gone"}
-	if err := checkpoint.Write(o.Init, checkpoint.Description{Kind: "jigsaw", Learnt: learnt}, params); err != nil {
-		t.Fatal(err)
-	}
-	preparedPhantoms(t, o.Data)
+	weights(t, o.Init, checkpoint.Description{Kind: "jigsaw", Learnt: learnt})
+	preparedPhantoms(t, o.Data, "e")
+	teacher := filepath.Join(dir, "teacher.safetensors")
+	teacherOf(t, teacher, o.Data, volume.DefaultPreparation())
 	o.Cases.Fold = 1
-	if err := o.initKnown(newSelftrain()); err == nil || !strings.Contains(err.Error(), learnt.Lost) {
+	if err := o.known(newSelftrain(), []string{teacher}); err == nil || !strings.Contains(err.Error(), learnt.Lost) {
 		t.Errorf("two rounds: %v", err)
 	}
 	o.Rounds = 1
-	if err := o.initKnown(newSelftrain()); err != nil {
+	if err := o.known(newSelftrain(), []string{teacher}); err != nil {
 		t.Errorf("one round: %v", err)
 	}
 }
 
-// preparedPhantoms prepares four made-up patients into a folder.
-func preparedPhantoms(t *testing.T, dir string) {
+// preparedPhantoms prepares four made-up patients into a folder, and others without labels.
+func preparedPhantoms(t *testing.T, dir string, plain ...string) {
 	t.Helper()
 	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range 4 {
+	for n, id := range append([]string{"a", "b", "c", "d"}, plain...) {
 		v, l, err := phantom.New(uint64(n), phantom.Options{Shape: [3]int{20, 20, 20}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Add(prepared.Input{ID: string(rune('a' + n)), Image: v, Labels: l}); err != nil {
+		if n >= 4 {
+			l = nil
+		}
+		if _, err := w.Add(prepared.Input{ID: id, Image: v, Labels: l}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,12 +195,14 @@ func preparedPhantoms(t *testing.T, dir string) {
 func TestLabelledLastIsLookedAtBefore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prepared")
 	preparedPhantoms(t, dir)
+	defer func(hours float64) { defaultHours = hours }(defaultHours)
+	defaultHours = 0.001 // a twentieth of which a plan times each of a few networks
 	for _, c := range []struct {
 		flags []string
 		hours float64
 	}{
 		{[]string{"crop", "16x16x16", "steps", "100"}, 0},
-		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.01"}, 0.01},
+		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.003"}, 0.003},
 		{nil, 0},
 	} {
 		cmd := newSelftrain()

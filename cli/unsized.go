@@ -56,7 +56,7 @@ func unsized(cmd *cobra.Command) bool {
 }
 
 // defaultHours is the time that is planned for where nobody says one.
-const defaultHours = 1
+var defaultHours = 1.0
 
 // learns makes a fingerprint that of a training on these labels alone; none: all.
 func learns(f *planning.Fingerprint, labels []string) (err error) {
@@ -234,7 +234,7 @@ func (o *crossvalOptions) plan(cmd *cobra.Command, f *studyFlags) error {
 			return err
 		}
 		say(cmd.ErrOrStderr(),
-			"no sizes were given, so they are planned, each training for %d h: %s of puzzles; %s, %s; %s will say why",
+			"no sizes were given, so they are planned, each training for %g h: %s of puzzles; %s, %s; %s will say why",
 			defaultHours, numbers.Count(p.Pretrain, "step"), sizesOf(p.Finetune), numbers.Count(p.Steps, "step"), path)
 	}
 	f.planned = text

@@ -170,6 +170,52 @@ func CheckTeachers(c Config, init string, store *prepared.Store, o TargetOptions
 	return err
 }
 
+// MayTeach says, before they work for hours, whether the networks of some checkpoints may label
+// scans of a store, where these cases are held out.
+func MayTeach(checkpoints []string, store *prepared.Store, held []string) error {
+	var first Config
+	for n, path := range checkpoints {
+		c, err := readConfig(path)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			first = c
+		} else if err := first.agrees(c); err != nil {
+			return fmt.Errorf("%s and %s cannot be averaged: %w", checkpoints[0], path, err)
+		}
+	}
+	if err := first.mayTeach(store); err != nil {
+		return err
+	}
+	learnt, err := learntOf(checkpoints)
+	if err != nil {
+		return err
+	}
+	return checkTeachers(learnt, store, held)
+}
+
+// learntOf is what the networks of some checkpoints have learnt from.
+func learntOf(checkpoints []string) (learnt checkpoint.Learnt, err error) {
+	for _, path := range checkpoints {
+		d, err := checkpoint.Read(path)
+		if err != nil {
+			return learnt, err
+		}
+		learnt = learnt.After(d)
+	}
+	return learnt, nil
+}
+
+// mayTeach says whether networks of these settings may label scans of a store.
+func (c Config) mayTeach(store *prepared.Store) error {
+	if learnt, here := c.Preparation, store.Preparation(); learnt != here {
+		return fmt.Errorf("the cases were prepared in another way than those that the teachers were trained on "+
+			"(%s): prepare the scans as these were, or take other teachers", config.Unlike(&here, &learnt))
+	}
+	return c.fewClasses()
+}
+
 func (c Config) fewClasses() error {
 	if n := c.Network.Classes; n > mostClasses {
 		return fmt.Errorf("the teachers tell apart %d classes, and %d are kept at most", n, mostClasses)
@@ -179,14 +225,12 @@ func (c Config) fewClasses() error {
 
 // targetsRecord is what the targets are of.
 func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r targetsRecord, err error) {
-	switch learnt, here := p.Preparation(), store.Preparation(); {
-	case learnt != here:
-		return r, fmt.Errorf("the cases were prepared in another way than those that the teachers were trained on "+
-			"(%s): prepare the scans as these were, or take other teachers", config.Unlike(&here, &learnt))
+	if err := p.config.mayTeach(store); err != nil {
+		return r, err
+	}
+	switch {
 	case len(o.Scans) == 0:
 		return r, errors.New("there are no scans without labels to learn from")
-	case p.config.fewClasses() != nil:
-		return r, p.config.fewClasses()
 	case !(o.Agreement >= 0 && o.Agreement <= 1) || !(o.Same >= 0 && o.Same <= 1):
 		return r, fmt.Errorf("an agreement of %v and a likeness of %v: must be from 0 to 1", o.Agreement, o.Same)
 	}
@@ -206,13 +250,13 @@ func (p *Predictor) targetsRecord(store *prepared.Store, o TargetOptions) (r tar
 		}
 		windows += p.windows.Windows(scan.Shape)
 	}
-	var learnt checkpoint.Learnt
-	for _, l := range p.lessons {
-		d, err := checkpoint.Read(l.path)
-		if err != nil {
-			return r, err
-		}
-		learnt = learnt.After(d)
+	paths := make([]string, len(p.lessons))
+	for n, l := range p.lessons {
+		paths[n] = l.path
+	}
+	learnt, err := learntOf(paths)
+	if err != nil {
+		return r, err
 	}
 	if err := checkTeachers(learnt, store, o.Held); err != nil {
 		return r, err
