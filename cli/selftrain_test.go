@@ -81,8 +81,7 @@ func weights(t *testing.T, path string, d checkpoint.Description) {
 	}
 }
 
-// teacherOf writes a checkpoint of a fine-tuning of these scans of a folder, which were prepared in a
-// way.
+// teacherOf writes a checkpoint of a fine-tuning of these scans of a folder, prepared in a way.
 func teacherOf(t *testing.T, path, data string, p volume.Preparation, scans ...string) {
 	t.Helper()
 	store, err := prepared.Open(data)
@@ -196,13 +195,13 @@ func TestLabelledLastIsLookedAtBefore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prepared")
 	preparedPhantoms(t, dir)
 	defer func(hours float64) { defaultHours = hours }(defaultHours)
-	defaultHours = 0.001 // a twentieth of which a plan times each of a few networks
+	defaultHours = 0.005 // a twentieth of which a plan times each of a few networks
 	for _, c := range []struct {
 		flags []string
 		hours float64
 	}{
 		{[]string{"crop", "16x16x16", "steps", "100"}, 0},
-		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.003"}, 0.003},
+		{[]string{"crop", "16x16x16", "channels", "2", "levels", "1", "hours", "0.01"}, 0.01},
 		{nil, 0},
 	} {
 		cmd := newSelftrain()

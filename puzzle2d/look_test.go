@@ -219,7 +219,8 @@ func TestLookTells(t *testing.T) {
 		{puzzles, pretext.OpenOptions{Unary: true}, ""},
 		{puzzles, pretext.OpenOptions{Rounds: 2, Only: 10}, "given at once"},
 	} {
-		_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(wish.run, "last.safetensors"), wish.wishes)
+		_, _, e, err := pretext.Photographs.Open(t.Context(), dev, filepath.Join(wish.run, "last.safetensors"),
+			wish.wishes)
 		if err != nil {
 			t.Fatal(err)
 		}

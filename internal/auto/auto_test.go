@@ -169,7 +169,8 @@ func (v *verbs) work(args []string) {
 			"rules": ["a class is undrawn where one of its labels is"]}`)
 		v.write(filepath.Join(out, "metrics.csv"), fmt.Sprintf("step,seconds\n700,%g\n", v.share*v.last.Seconds()))
 		v.write(train.Last(out), "weights of "+out)
-		v.write(train.Validations(out), "step,score,dsc,dsc_liver,dsc_2\n700,0.5,0.5,0."+strconv.Itoa(len(out))+",0.5\n")
+		v.write(train.Validations(out), "step,score,dsc,dsc_liver,dsc_2\n700,0.5,0.5,0."+strconv.Itoa(len(out))+
+			",0.5\n")
 	case "next", "report":
 		v.write(filepath.Join(out, "made"), "")
 	}

@@ -177,8 +177,10 @@ func TestDeviceFailsWhileWeightsAreSpread(t *testing.T) {
 		reads, writes bool
 		do            func(train.Params, train.Group) error
 	}{
-		"reading on rank 0": {0, true, false, train.SpreadState}, "writing on rank 0": {0, false, true, train.SpreadState},
-		"writing on rank 1": {1, false, true, train.SpreadState}, "nowhere": {-1, true, true, train.SpreadState},
+		"reading on rank 0":   {0, true, false, train.SpreadState},
+		"writing on rank 0":   {0, false, true, train.SpreadState},
+		"writing on rank 1":   {1, false, true, train.SpreadState},
+		"nowhere":             {-1, true, true, train.SpreadState},
 		"comparing on rank 1": {1, true, false, train.SameWeights},
 	} {
 		params := []*nn.Params{layers(t), layers(t)}
