@@ -121,8 +121,11 @@ func startFrom(stderr io.Writer, path string, run runFlags) (string, error) {
 }
 
 // within says whether a file lies in a folder, whatever the two are called.
-func within(file, folder string) bool {
-	a, errA := os.Stat(filepath.Dir(file))
-	b, errB := os.Stat(folder)
-	return errA == nil && errB == nil && os.SameFile(a, b)
+func within(file, folder string) bool { return isSame(filepath.Dir(file), folder) }
+
+// isSame says whether two paths are of one file, or of one folder, that is there.
+func isSame(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/triage"
 	"github.com/voxsaw/voxsaw/segment"
 )
@@ -77,22 +76,9 @@ func runNext(cmd *cobra.Command, o nextOptions, data string) error {
 			say(stderr, "%s", note)
 		}
 	}
-	var progress terminal.Progress
-	ranking, err := triage.Rank(cmd.Context(), store, triage.Options{Drawn: o.Drawn, Network: network,
-		Begin: func(id string, of int) {
-			if progress == nil {
-				progress = terminal.NewProgress(stderr, "next", of)
-			} else {
-				progress.Add(1)
-			}
-			progress.Describe(id)
-		}})
-	if progress != nil {
-		if err == nil {
-			progress.Add(1) // the last one is begun, and ends
-		}
-		progress.Finish()
-	}
+	begin, end := oneByOne(stderr, "next")
+	ranking, err := triage.Rank(cmd.Context(), store, triage.Options{Drawn: o.Drawn, Network: network, Begin: begin})
+	end(err)
 	const again = "the same command begins anew"
 	if errors.Is(err, context.Canceled) {
 		return withHint(err, again)

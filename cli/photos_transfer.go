@@ -509,10 +509,8 @@ func checkConvertOut(from, out string) error {
 	if out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FILE")
 	}
-	if a, err := os.Stat(from); err == nil {
-		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
-			return usagef("%s is the file itself, which would be lost", out)
-		}
+	if isSame(from, out) {
+		return usagef("%s is the file itself, which would be lost", out)
 	}
 	if there, err := os.Lstat(out); err == nil && !there.IsDir() {
 		return withHint(usagef("%s is there already, and would be written over", out),

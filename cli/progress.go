@@ -136,3 +136,26 @@ func (t *trainProgress) finish() {
 		t.bar.Finish()
 	}
 }
+
+// oneByOne shows the progress of cases that begin one after another; how many there are is known
+// with the first. end is told whether the last one has ended, too.
+func oneByOne(w io.Writer, name string) (begin func(id string, of int), end func(error)) {
+	var bar terminal.Progress
+	begin = func(id string, of int) {
+		if bar == nil {
+			bar = terminal.NewProgress(w, name, of)
+		} else {
+			bar.Add(1)
+		}
+		bar.Describe(id)
+	}
+	return begin, func(err error) {
+		if bar == nil {
+			return
+		}
+		if err == nil {
+			bar.Add(1)
+		}
+		bar.Finish()
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,10 @@ date while they train. voxsaw crossval and demo write pages of their own, and so
 }
 
 func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
-	for _, path := range folders {
+	for n, path := range folders {
+		if before := slices.IndexFunc(folders[:n], func(one string) bool { return isSame(one, path) }); before >= 0 {
+			return usagef("%s and %s are the same run, which would be compared with itself", folders[before], path)
+		}
 		if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
 			return withHint(usagef("%s is a file, and a page is made of the folder of a run", path), "voxsaw report %s",
 				hint.Word(filepath.Dir(path)))

@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
@@ -310,22 +309,10 @@ func askTeachers(ctx context.Context, stderr io.Writer, dev voxsaw.Device, teach
 		return nil, err
 	}
 	defer network.Close()
-	var progress terminal.Progress
-	o.Begin = func(id string, of int) {
-		if progress == nil {
-			progress = terminal.NewProgress(stderr, "label", of)
-		} else {
-			progress.Add(1)
-		}
-		progress.Describe(id)
-	}
+	begin, end := oneByOne(stderr, "label")
+	o.Begin = begin
 	targets, err := network.MakeTargets(ctx, store, folder, o)
-	if progress != nil {
-		if err == nil {
-			progress.Add(1)
-		}
-		progress.Finish()
-	}
+	end(err)
 	if err != nil && ctx.Err() != nil {
 		err = withHint(err, "the same command goes on from there")
 	}

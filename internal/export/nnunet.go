@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,6 +117,9 @@ func NNUNet(ctx context.Context, d *dataset.Dataset, dir string, o Options,
 	e := &exporter{dataset: d, dir: dir, options: o, regions: regions, numbers: map[uint16]bool{},
 		names: map[uint16]string{}, undrawn: map[uint16][]string{}}
 	if err := e.name(); err != nil {
+		return nil, err
+	}
+	if err := e.checkRegions(); err != nil {
 		return nil, err
 	}
 	release, err := e.hold()
@@ -379,6 +383,11 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 				fmt.Sprintf("WARNING: %s is in no case to learn from: nnU-Net cannot learn it", name))
 		}
 	}
+	s.Channels = e.options.Channels
+	description, err := e.describe(s, used)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range e.dataset.Cases {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -400,11 +409,6 @@ func (e *exporter) finish(ctx context.Context) (*Summary, error) {
 				"where nnU-Net will take it for background: %s",
 				s.Labels[number[old]], len(e.undrawn[old]), len(e.order), strings.Join(e.undrawn[old], ", ")))
 		}
-	}
-	s.Channels = e.options.Channels
-	description, err := e.describe(s, used)
-	if err != nil {
-		return nil, err
 	}
 	if err := e.split(s); err != nil {
 		return nil, err
@@ -449,8 +453,7 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 		for _, word := range r.labels {
 			n, known := used[word]
 			if !known || n == 0 || ignored(word) {
-				return nil, fmt.Errorf("region %s: there is no label %q: they are %s", r.name, word,
-					strings.Join(slices.Sorted(maps.Values(s.Labels)), ", "))
+				return nil, noLabel(r, word, slices.Sorted(maps.Values(s.Labels)))
 			}
 			set = append(set, int(n))
 		}
@@ -474,6 +477,30 @@ func (e *exporter) describe(s *Summary, used map[string]uint16) ([]byte, error) 
 	}
 	text, err := json.MarshalIndent(about, "", "  ")
 	return append(text, '\n'), err
+}
+
+// numbered is a name that the program gives a label: one without a name, or a second one of a name.
+var numbered = regexp.MustCompile(`_\d+$`)
+
+// checkRegions refuses, before any scan is read, labels of regions that there are not, where the
+// data set names its labels. Where it does not, files may.
+func (e *exporter) checkRegions() error {
+	known := slices.Concat(slices.Sorted(maps.Values(e.dataset.LabelNames)), e.dataset.Structures)
+	if len(known) == 0 {
+		return nil
+	}
+	for _, r := range e.regions {
+		for _, word := range r.labels {
+			if !slices.Contains(known, word) && !numbered.MatchString(word) {
+				return noLabel(r, word, known)
+			}
+		}
+	}
+	return nil
+}
+
+func noLabel(r region, word string, labels []string) error {
+	return fmt.Errorf("region %s: there is no label %q: they are %s", r.name, word, strings.Join(labels, ", "))
 }
 
 // A region is what nnU-Net learns instead of labels.

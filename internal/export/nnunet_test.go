@@ -261,6 +261,11 @@ func TestRegions(t *testing.T) {
 			t.Errorf("%q: %v, want %s", regions, err, want)
 		}
 	}
+	o.Regions = []string{"all=liver+heart"}
+	if _, err := NNUNet(context.Background(), detect(t, root), filepath.Join(t.TempDir(), "x"), o,
+		func(id string, _ []string) { t.Errorf("%s is read before --regions is looked at", id) }); err == nil {
+		t.Error("a label that there is not")
+	}
 	o.Regions = []string{"whole=liver+spleen", "core=spleen"}
 	out := filepath.Join(t.TempDir(), "x")
 	if _, err := NNUNet(context.Background(), detect(t, root), out, o, nil); err != nil {
