@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,6 +62,11 @@ func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {
 			printErr = printFinding(stdout, f)
 		}
 	})
+	if isCases := func(f verify.Finding) bool { return f.Kind == verify.PreparedCases }; err == nil && part.Of > 0 &&
+		!slices.ContainsFunc(findings, isCases) {
+		say(cmd.ErrOrStderr(), "--part %s did nothing: there are no prepared cases here, and all else is read whole",
+			o.Part)
+	}
 	if o.JSON && (err == nil || len(findings) > 0) {
 		printErr = printJSON(stdout, findings)
 	}

@@ -583,6 +583,10 @@ func (e *exporter) split(s *Summary) error {
 		s.Notes = append(s.Notes, "no splits_final.json: folds want two patients with labels at least")
 		return nil
 	}
+	if s.Folds < e.options.Folds {
+		s.Notes = append(s.Notes, fmt.Sprintf("splits_final.json has %d folds, not %d: a patient with labels in each",
+			s.Folds, e.options.Folds))
+	}
 	folds, err := dataset.Folds(dataset.FoldsShuffled, e.order, patients, s.Folds, e.options.Seed)
 	if err != nil {
 		return err

@@ -85,6 +85,9 @@ func TestNNUNet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !slices.Contains(s.Notes, "splits_final.json has 4 folds, not 5: a patient with labels in each") {
+		t.Errorf("fewer folds than were asked for: notes %q", s.Notes)
+	}
 	if s.Labelled != 4 || s.Unlabelled != 1 || s.Folds != 4 || told != 5 {
 		t.Errorf("%+v, told %d times", s, told)
 	}
