@@ -479,6 +479,7 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	all, err := b.together(own, watch)
 	sayMet(all.Learnt, watch)
 	if err == nil && group.Rank == 0 {
+		b.sayEmpty(all, watch)
 		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal(all))
 	}
 	if err != nil {
@@ -764,7 +765,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err != nil {
 		return err
 	}
-	measured := quality.Case{ID: c.ID, Structures: quality.Measure(labels)}
+	measured := measure(c.ID, labels, p)
 	if maps != nil {
 		made.Agreement, measured.Agreement = maps.Agreement, maps.Agreement
 	}

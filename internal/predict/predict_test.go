@@ -23,6 +23,7 @@ import (
 type simple struct {
 	name   string
 	before func() error // it predicts
+	blind  bool         // finds nothing
 }
 
 func (m simple) Provenance() segment.Provenance {
@@ -44,7 +45,9 @@ func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.
 		}
 	}
 	l := &volume.LabelMap{Grid: channels[0].Grid, Labels: make([]uint16, channels[0].Len())}
-	l.Labels[0] = 1
+	if !m.blind {
+		l.Labels[0] = 1
+	}
 	if o.Agreement {
 		return l, &segment.Maps{Agreement: map[uint16]float64{1: 0.75}}, nil
 	}
@@ -118,6 +121,25 @@ func TestTableOfTwoBatches(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(out, name)); err == nil {
 			t.Errorf("%s tells of label maps that were written over", name)
 		}
+	}
+}
+
+// A label map with nothing in it is told of, and has its rows in the table; so has one that was
+// there already, and one beside which there is no table is told of.
+func TestEmptyLabelMapsAreTold(t *testing.T) {
+	dir := t.TempDir()
+	out, scan := filepath.Join(dir, "labels"), filepath.Join(dir, "a1.nii.gz")
+	scansIn(t, dir, "a1.nii.gz")
+	const empty = "WARNING: nothing was found in 1 of 1 scan, whose label maps are empty: a1"
+	for _, to := range []string{out, out, filepath.Join(dir, "one.nii.gz")} {
+		l, err := run(t, context.Background(), simple{name: "m", blind: true}, Options{Out: to}, scan)
+		if err != nil || !l.told(empty) {
+			t.Errorf("%s: %q, %v", to, l.notes, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, quality.File))
+	if err != nil || !strings.Contains(string(text), "\na1,1,liver,0,0,0,0,") {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 
@@ -234,7 +256,7 @@ func TestFailedScansKeepEarlierLabelMaps(t *testing.T) {
 	if _, err := run(t, context.Background(), simple{name: "m"}, Options{Out: out}, scans); err != nil {
 		t.Fatal(err)
 	}
-	_, err := run(t, context.Background(), simple{"other", second}, Options{Out: out, Force: true}, scans)
+	_, err := run(t, context.Background(), simple{name: "other", before: second}, Options{Out: out, Force: true}, scans)
 	var failed *FailedError
 	if !errors.As(err, &failed) || len(failed.Unwrap()) != 1 || !strings.Contains(failed.Unwrap()[0].Error(),
 		"a bad scan (the label map in "+filepath.Join(out, "a2.nii.gz")+" is of an earlier run)") {

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -101,6 +102,27 @@ func (b *Batch) sayOthers(watch Observer) {
 	}
 }
 
+// measure measures a label map that p made.
+func measure(id string, l *volume.LabelMap, p Model) quality.Case {
+	c := quality.Case{ID: id, Structures: quality.Measure(l)}
+	c.Absent = quality.Absent(c.Structures, p.Labels(), p.LabelNames())
+	return c
+}
+
+// sayEmpty warns of label maps with nothing in them.
+func (b *Batch) sayEmpty(all outcome, watch Observer) {
+	var empty []string
+	for _, n := range slices.Sorted(maps.Keys(all.Cases)) {
+		if c := all.Cases[n]; len(c.Structures) == 0 {
+			empty = append(empty, c.ID)
+		}
+	}
+	if len(empty) > 0 {
+		watch.Note(fmt.Sprintf("WARNING: nothing was found in %d of %s, whose label maps are empty: %s", len(empty),
+			numbers.Count(len(all.Cases), "scan"), safetext.List(empty)))
+	}
+}
+
 // measureAgain measures a label map that was there already.
 func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	path := b.targets[n]
@@ -113,7 +135,7 @@ func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 		return
 	}
 	l.Names = p.LabelNames() // as when it was made: the segments of a SEG object must have some
-	c := quality.Case{ID: b.scans[n].ID, Structures: quality.Measure(l)}
+	c := measure(b.scans[n].ID, l, p)
 	if made, ok := readProvenance(path); ok {
 		c.Agreement = made.Agreement
 		if at := slices.IndexFunc(b.before, func(old quality.Case) bool { return old.ID == c.ID }); made.Elsewhere {

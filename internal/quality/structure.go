@@ -54,6 +54,9 @@ type Case struct {
 	ID         string
 	Structures []Structure // by their labels, ascending
 	Undrawn    []string    // keys of structures that nobody drew: their absence says nothing
+	// structures that a network can draw and that have no voxel here: label and name alone, by
+	// their labels, ascending
+	Absent []Structure
 
 	// of labels that several networks or mirror images predicted: the mean DSC of pairs
 	Agreement map[uint16]float64
@@ -123,6 +126,17 @@ func Measure(l *volume.LabelMap) []Structure {
 	}
 	slices.SortFunc(measured, func(x, y Structure) int { return int(x.Label) - int(y.Label) })
 	return measured
+}
+
+// Absent lists, of the labels that a network can draw, those that a label map does not have, in
+// ascending order.
+func Absent(l []Structure, labels []uint16, names map[uint16]string) (absent []Structure) {
+	for _, label := range slices.Sorted(slices.Values(labels)) {
+		if !slices.ContainsFunc(l, func(s Structure) bool { return s.Label == label }) {
+			absent = append(absent, named(label, names))
+		}
+	}
+	return absent
 }
 
 // MeasurePrepared measures labels on the grid of a prepared case. Where a part of the scan was

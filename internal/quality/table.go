@@ -27,8 +27,11 @@ var columns = []table.Column{
 	{Key: "dsc_low"}, {Key: "dsc_high"}, {Key: "flag", Title: "what is unusual"},
 }
 
+// notFound is what is unusual about a structure that a network can draw and has not.
+const notFound = "not found"
+
 // Table lists the structures of cases, each held against the set, one in a row; and what is
-// missing. estimate may be nil.
+// missing, with 0 voxels where a network could have drawn it. estimate may be nil.
 func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 	t := table.Table{Columns: columns}
 	for _, c := range cases {
@@ -61,6 +64,16 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 				one.Components, one.Largest, one.Cut, s.VolumeZ(one), s.HeightZ(one), agreement, truth, dsc, low, high,
 				about(one.Key())})
 		}
+		for _, one := range c.Absent {
+			row := make([]any, len(columns))
+			row[0], row[1], row[2] = c.ID, int(one.Label), one.Name
+			row[3], row[4], row[5], row[6] = 0, 0.0, 0.0, 0 // voxels, volume, height and components
+			row[len(row)-1] = notFound
+			if more := about(one.Key()); more != "" {
+				row[len(row)-1] = notFound + "; " + more
+			}
+			t.Rows = append(t.Rows, row)
+		}
 		for len(found) > 0 { // what is not there
 			row := make([]any, len(columns))
 			row[0], row[2] = c.ID, found[0].Key
@@ -80,13 +93,18 @@ func IsTable(content []byte) bool {
 
 // ReadTable reads the cases back, but for where their structures lie.
 func ReadTable(r io.Reader) ([]Case, error) {
-	rows, err := table.Read(r, "quality of label maps", "case", "label", "structure", "volume_ml", "height_mm",
-		"components",
-		"largest_share", "edges", "agreement", "dsc")
+	rows, err := table.Read(r, "quality of label maps", "case", "label", "structure", "voxels", "volume_ml",
+		"height_mm", "components", "largest_share", "edges", "agreement", "dsc")
 	if err != nil {
 		return nil, err
 	}
 	var cases []Case
+	of := func(id string) *Case {
+		if n := len(cases); n == 0 || cases[n-1].ID != id {
+			cases = append(cases, Case{ID: id, Agreement: map[uint16]float64{}, DSC: map[uint16]float64{}})
+		}
+		return &cases[len(cases)-1]
+	}
 	for line, row := range rows {
 		if row["label"] == "" { // what is missing
 			continue
@@ -99,6 +117,12 @@ func ReadTable(r io.Reader) ([]Case, error) {
 			}
 			return x
 		}
+		if row["voxels"] == "0" && row["volume_ml"] == "0" { // nothing was found
+			c := of(row["case"])
+			c.Absent = append(c.Absent,
+				Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"]})
+			continue
+		}
 		const much = 1e9
 		one := Structure{Label: uint16(number("label", math.MaxUint16)), Name: row["structure"],
 			Volume: number("volume_ml", much), Height: number("height_mm", much),
@@ -107,10 +131,7 @@ func ReadTable(r io.Reader) ([]Case, error) {
 		if one.Volume == 0 {
 			err = cmp.Or(err, fmt.Errorf("row %d: a structure without voxels", line+1))
 		}
-		if n := len(cases); n == 0 || cases[n-1].ID != row["case"] {
-			cases = append(cases, Case{ID: row["case"], Agreement: map[uint16]float64{}, DSC: map[uint16]float64{}})
-		}
-		c := &cases[len(cases)-1]
+		c := of(row["case"])
 		c.Structures = append(c.Structures, one)
 		if row["agreement"] != "" {
 			c.Agreement[one.Label] = number("agreement", 1)

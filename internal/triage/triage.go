@@ -196,6 +196,7 @@ func (r *Ranking) predicted(ctx context.Context, id string) (q quality.Case, err
 		return q, err
 	}
 	q = quality.MeasurePrepared(c.Record, l)
+	q.Absent = quality.Absent(q.Structures, network.Labels(), network.LabelNames())
 	if !r.options.Drawn && network.CanAgree() == nil {
 		if q.Agreement, err = network.Agreement(ctx, c); err != nil {
 			return q, fmt.Errorf("case %s: %w", id, err)
