@@ -21,16 +21,21 @@ type ModalityError struct{ message string }
 func (e *ModalityError) Error() string { return e.message }
 
 // CheckModality refuses a scan, which was read, that is another than the modality: as it is stated,
-// or else by its values. A name that says otherwise than the values is not believed.
+// or else by its values. A name that says otherwise than the values is not believed. A CT whose
+// values lie 1024 above Hounsfield units is none, whoever states it.
 func (c Case) CheckModality(v *volume.Volume, modality string) error {
-	known := c.Modality()
+	known, like := c.Modality(), likenessOf(v)
+	if like == likeShiftedCT && modality == volume.ModalityCT && (!known.Stated || known.Name == modality) {
+		low, high := valuesOf(v)
+		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, as a CT whose rescale by -1024 was left out "+
+			"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
+	}
 	if known.Stated {
 		if known.Name == modality {
 			return nil
 		}
 		return &ModalityError{fmt.Sprintf("is %s by its %s, not %s", known.Name, known.By, modality)}
 	}
-	like := likenessOf(v)
 	if !like.fits(modality) {
 		return &ModalityError{fmt.Sprintf("is not %s by its values: they are %s", modality, like)}
 	}

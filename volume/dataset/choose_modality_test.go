@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
@@ -66,5 +67,25 @@ func TestLikenessOfValues(t *testing.T) {
 		if got := likenessOf(scans[name]); got != want {
 			t.Errorf("%s: like %d, want %d", name, got, want)
 		}
+	}
+}
+
+// A CT that is stored 1024 above Hounsfield units is not the CT that networks know, and what is
+// wrong with it is said.
+func TestShiftedCTIsRefused(t *testing.T) {
+	scans := datasettest.Likenesses(t)
+	for _, name := range []string{"CT from 0 up", "CT from 0 up, by 1000"} {
+		err := Case{Image: "a.nii.gz"}.CheckModality(scans[name], "CT")
+		if err == nil || !strings.Contains(err.Error(), "has values from 0 to ") ||
+			!strings.Contains(err.Error(), "a CT whose rescale by -1024 was left out") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := (Case{Image: "a_t1w_0000.nii.gz"}).CheckModality(scans[name], "MR"); err == nil ||
+			strings.Contains(err.Error(), "rescale") {
+			t.Errorf("%s for MR: %v", name, err)
+		}
+	}
+	if err := (Case{Image: "a.nii.gz"}).CheckModality(scans["CT"], "CT"); err != nil {
+		t.Error(err)
 	}
 }

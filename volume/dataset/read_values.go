@@ -38,7 +38,7 @@ func doubtsAbout(v *volume.Volume) (doubts []string) {
 		doubts = append(doubts,
 			fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) "+
 				"to 1000 and more (bone): give the scan as it was before it was scaled or shifted; "+
-				"--modality says what it is if it is no CT", low, high))
+				"if it is no CT, the --modality of voxsaw prepare says what it is", low, high))
 	}
 	return doubts
 }
