@@ -234,35 +234,41 @@ func TestMicroBatchesEqualTheBatch(t *testing.T) {
 	}
 }
 
-// Two ranks leave the weights of one, of puzzles with missing patches on several grids.
+// Two ranks leave the weights of one, and both tell its validation, of puzzles with missing patches
+// on several grids.
 func TestTwoRanksEqualOne(t *testing.T) {
 	data := Split(prepare(t, 8, 192, 128))
 	c := small()
 	c.Network = Network{Backbone: "alexnet", Width: 0.0625}
 	c.Grids, c.Cell, c.Patch, c.Missing, c.Identical, c.Train.Steps = []string{"2x2", "2x3"}, 64, 64, 0.25, true, 6
-	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
-		_, err := Pretrain(t.Context(), dev, c, data, o)
-		return err
+	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		return Pretrain(t.Context(), dev, c, data, o)
 	})
+	data.Validate = slices.Repeat(data.Validate, 3) // more than go through the network at once
 	k := DefaultClassification(Rotation)
-	k.Network, k.Train, k.Crop, k.Batch = c.Network, c.Train, 128, 4
-	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) error {
-		_, err := TrainClassifier(t.Context(), dev, k, data, o)
-		return err
+	k.Network, k.Train, k.Crop, k.Batch, k.Train.ValidateEvery = c.Network, c.Train, 128, 4, 3
+	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		return TrainClassifier(t.Context(), dev, k, data, o)
 	})
 }
 
 // twoRanks compares a run of two ranks with that of one.
-func twoRanks(t *testing.T, training func(voxsaw.Device, voxsaw.RunOptions) error) {
+func twoRanks(t *testing.T, training func(voxsaw.Device, voxsaw.RunOptions) (voxsaw.Summary, error)) {
 	t.Helper()
 	out, ranks := t.TempDir(), traintest.Of(2)
 	alone, together := filepath.Join(out, "alone"), filepath.Join(out, "together")
-	if err := training(open(t), voxsaw.RunOptions{Folder: alone}); err != nil {
+	want, err := training(open(t), voxsaw.RunOptions{Folder: alone})
+	if err != nil {
 		t.Fatal(err)
 	}
 	devices := []voxsaw.Device{open(t), open(t)}
 	traintest.Both(t, func(rank int, _ train.Group) error {
-		return training(devices[rank], voxsaw.RunOptions{Folder: []string{together, ""}[rank], Ranks: ranks[rank]})
+		got, err := training(devices[rank], voxsaw.RunOptions{Folder: []string{together, ""}[rank], Ranks: ranks[rank]})
+		w, g := want.Validation, got.Validation
+		if err == nil && (g.Score != w.Score || math.Abs(g.Metrics[0].Value-w.Metrics[0].Value) > 1e-5) {
+			t.Errorf("rank %d: %v %v, of one rank %v %v", rank, g.Score, g.Metrics, w.Score, w.Metrics)
+		}
+		return err
 	})
 	traintest.Close(t, filepath.Join(alone, "last.safetensors"), filepath.Join(together, "last.safetensors"), 1e-6)
 }
