@@ -45,7 +45,9 @@ func sayUnlike(w io.Writer, p *nnunet.Plan, store *prepared.Store) {
 		return
 	}
 	now := store.Preparation()
-	want, err := p.Preparation(now)
+	of := now
+	of.Foreground = [4]float64{} // the plans have their own
+	want, err := p.Preparation(of)
 	if err != nil {
 		sayNote(w, fmt.Sprintf("WARNING: nnU-Net's plans prepare scans in a way of which there is none here: %v", err))
 		return
@@ -92,6 +94,10 @@ func (o *finetuneOptions) startNNUNet(cmd *cobra.Command) error {
 	m, err := nnunet.Open(path, nil)
 	if err != nil {
 		return withHint(err, "--plans plans.json says what network it is of")
+	}
+	if m.Flat {
+		return withHint(usagef("%s is a 2D network, which predicts here, but is not trained", path),
+			"go on with a 3d_fullres or 3d_lowres of nnU-Net's")
 	}
 	if o.Init = m.First(); o.Init != path {
 		say(cmd.ErrOrStderr(), "%s: taking %s", path, o.Init)

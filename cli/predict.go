@@ -36,7 +36,7 @@ type predictOptions struct {
 
 	Probabilities bool   `yaml:"probabilities" help:"write NAME_probabilities.nii.gz, too: float32, a volume for each class, background first"`
 	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
-	Agreement     bool   `yaml:"agreement" help:"write into quality.csv how alike the label maps are that each checkpoint makes alone, or with --mirror those with and without mirror images; takes as long again, but with models of nnU-Net, whose folds are compared"`
+	Agreement     bool   `yaml:"agreement" help:"write into quality.csv how alike the label maps are that each checkpoint makes alone, or with --mirror those with and without mirror images; takes as long again, but with models of nnU-Net"`
 	Calibration   string `yaml:"calibration" help:"calibration.csv of voxsaw next: quality.csv then has an estimate of DSC, by label maps of the same checkpoints whose DSC is known"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
@@ -281,9 +281,11 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	case results && o.Inference.Mirror != "":
 		return nil, usagef("--mirror %s: windows of TotalSegmentator's models are never mirrored", o.Inference.Mirror)
 	case results && (o.Probabilities || o.Agreement):
-		return nil, usagef("--probabilities and --agreement are not there for TotalSegmentator's models")
+		return nil, withHint(usagef("--probabilities and --agreement are not there for TotalSegmentator's models"),
+			"leave them out; or predict with one of its models by itself")
 	case o.Logits || o.MapsOn == mapsOnPrepared:
-		return nil, usagef("of nnU-Net's models no logits are written, and probabilities on the scan's voxels alone")
+		return nil, withHint(usagef("of nnU-Net's models no logits are written, and probabilities on the scan's "+
+			"voxels alone"), "leave --logits and --maps-on out")
 	}
 	if results {
 		set, err := totalseg.Open(o.Checkpoint[0], o.Task, o.Folds)

@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ const (
 
 // A gain is what the largest component alone does to the mean Dice coefficient of a class.
 type gain struct {
-	cases int // validation cases that the class counts in
+	cases int // validation cases in which the class is there
 	mean  float64
 	drawn int // cases, of training and validation, in which people drew the class
 	one   int // those of them in which it is one component
@@ -56,8 +55,6 @@ func (g gain) against() string {
 	switch {
 	case g.cases < fewestValidated:
 		return fmt.Sprintf("%s, and fewer than %d say too little", g.points(), fewestValidated)
-	case g.mean < leastGain:
-		return fmt.Sprintf("%s, less than %g", g.points(), 100*leastGain)
 	case g.drawn < fewestDrawn:
 		return fmt.Sprintf("%s, but drawn in %s, and fewer than %d say too little", g.points(),
 			numbers.Count(g.drawn, "case"), fewestDrawn)
@@ -66,17 +63,18 @@ func (g gain) against() string {
 }
 
 // decide chooses the labels of which predictions keep the largest component, given the mean Dice
-// coefficients of all components and of the largest alone. What is said of others, which that would
-// have raised, too, is for a person.
-func (l *learner) decide(ctx context.Context, whole, largest diceMeans) (refused string, err error) {
+// coefficients of all components and of the largest alone, and in how many validation cases each
+// class is there: others, in which it was only predicted, decide nothing. What is said of others,
+// which that would have raised, too, is for a person.
+func (l *learner) decide(ctx context.Context, whole, largest diceMeans, there []int) (refused string, err error) {
 	l.decided, l.because = nil, nil
 	if l.config.MeasureOnly {
 		return "", nil
 	}
 	var against []string
 	for class := 1; class <= len(l.classes); class++ {
-		g := gain{cases: int(whole.count[class]), mean: largest.mean(class) - whole.mean(class)}
-		if math.IsNaN(g.mean) || g.mean <= 0 {
+		g := gain{cases: there[class], mean: largest.mean(class) - whole.mean(class)}
+		if !(g.mean >= leastGain) { // or not known
 			continue
 		}
 		if g.promising() {
@@ -95,8 +93,7 @@ func (l *learner) decide(ctx context.Context, whole, largest diceMeans) (refused
 	if against == nil {
 		return "", nil
 	}
-	return fmt.Sprintf("predictions keep all components: %s (voxsaw predict --components largest keeps the "+
-		"largest of each label)", strings.Join(against, "; ")), nil
+	return "predictions keep all components: " + strings.Join(against, "; "), nil
 }
 
 // lookAtDrawn counts, once, in how many of the cases of training and validation each class was

@@ -287,7 +287,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc", Value: math.NaN()}}}
 	classes := 0.0
 	v.Unscored = true
-	refused, err := l.decide(ctx, whole, largest)
+	refused, err := l.decide(ctx, whole, largest, there)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

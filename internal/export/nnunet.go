@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/outdir"
 	"github.com/voxsaw/voxsaw/volume"
@@ -290,9 +291,9 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 		return nil, err
 	}
 	notes = append(notes, others...)
-	if len(more) == 0 && len(e.options.Channels) == 1 {
+	if len(more) == 0 && len(e.options.Channels) == 1 && !e.dataset.SaysModality() {
 		if err := c.CheckModality(v, e.options.Channels[0]); err != nil {
-			return nil, err
+			return nil, hint.Addf(err, "--modality %s takes all scans as they are", e.options.Channels[0])
 		}
 	}
 	if len(more)+1 != len(e.options.Channels) {

@@ -27,9 +27,6 @@ var columns = []table.Column{
 	{Key: "dsc_low"}, {Key: "dsc_high"}, {Key: "flag", Title: "what is unusual"},
 }
 
-// notFound is what is unusual about a structure that a network can draw and has not.
-const notFound = "not found"
-
 // Table lists the structures of cases, each held against the set, one in a row; and what is
 // missing, with 0 voxels where a network could have drawn it. estimate may be nil.
 func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
@@ -68,9 +65,12 @@ func Table(cases []Case, s *Set, estimate *Estimator) table.Table {
 			row := make([]any, len(columns))
 			row[0], row[1], row[2] = c.ID, int(one.Label), one.Name
 			row[3], row[4], row[5], row[6] = 0, 0.0, 0.0, 0 // voxels, volume, height and components
-			row[len(row)-1] = notFound
-			if more := about(one.Key()); more != "" {
-				row[len(row)-1] = notFound + "; " + more
+			row[len(row)-1] = about(one.Key())
+			if x, known := c.Agreement[one.Label]; known {
+				row[11] = x
+			}
+			if x, known := c.DSC[one.Label]; known {
+				row[12] = 100 * x
 			}
 			t.Rows = append(t.Rows, row)
 		}
