@@ -241,19 +241,22 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	c := small()
 	c.Network = Network{Backbone: "alexnet", Width: 0.0625}
 	c.Grids, c.Cell, c.Patch, c.Missing, c.Identical, c.Train.Steps = []string{"2x2", "2x3"}, 64, 64, 0.25, true, 6
-	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	// weights that differ in their last digit arrange patches that are nearly alike in another way
+	const nearTies = true
+	twoRanks(t, nearTies, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return Pretrain(t.Context(), dev, c, data, o)
 	})
 	data.Validate = slices.Repeat(data.Validate, 3) // more than go through the network at once
 	k := DefaultClassification(Rotation)
 	k.Network, k.Train, k.Crop, k.Batch, k.Train.ValidateEvery = c.Network, c.Train, 128, 4, 3
-	twoRanks(t, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	twoRanks(t, !nearTies, func(dev voxsaw.Device, o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return TrainClassifier(t.Context(), dev, k, data, o)
 	})
 }
 
-// twoRanks compares a run of two ranks with that of one.
-func twoRanks(t *testing.T, training func(voxsaw.Device, voxsaw.RunOptions) (voxsaw.Summary, error)) {
+// twoRanks compares a run of two ranks with that of one: weights, loss of the held-out photographs
+// and, unless near ties decide on it, their score.
+func twoRanks(t *testing.T, nearTies bool, training func(voxsaw.Device, voxsaw.RunOptions) (voxsaw.Summary, error)) {
 	t.Helper()
 	out, ranks := t.TempDir(), traintest.Of(2)
 	alone, together := filepath.Join(out, "alone"), filepath.Join(out, "together")
@@ -265,7 +268,7 @@ func twoRanks(t *testing.T, training func(voxsaw.Device, voxsaw.RunOptions) (vox
 	traintest.Both(t, func(rank int, _ train.Group) error {
 		got, err := training(devices[rank], voxsaw.RunOptions{Folder: []string{together, ""}[rank], Ranks: ranks[rank]})
 		w, g := want.Validation, got.Validation
-		if err == nil && (g.Score != w.Score || math.Abs(g.Metrics[0].Value-w.Metrics[0].Value) > 1e-5) {
+		if err == nil && (g.Score != w.Score && !nearTies || math.Abs(g.Metrics[0].Value-w.Metrics[0].Value) > 1e-5) {
 			t.Errorf("rank %d: %v %v, of one rank %v %v", rank, g.Score, g.Metrics, w.Score, w.Metrics)
 		}
 		return err
