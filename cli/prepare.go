@@ -298,6 +298,9 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *prepare
 	if len(d.Unused) > 0 {
 		say(w, "seen and NOT used: %s of labels: %s", numbers.Count(len(d.Unused), "file"), list(d.Unused))
 	}
+	if d.AllLost() && !o.Dataset.Unlabelled {
+		say(w, "WARNING: no case has labels, though there are some: the lines above say why each is not used")
+	}
 	for _, note := range s.Notes {
 		say(w, "%s", note)
 	}

@@ -119,6 +119,14 @@ func (d *Dataset) leaveOut(labels, format string, args ...any) {
 	d.note(format, args...)
 }
 
+// NotTaken are the files of labels that were seen and that no case has, without this program's own
+// predictions.
+func (d *Dataset) NotTaken() []string {
+	return slices.DeleteFunc(slices.Clone(d.Unused), func(path string) bool {
+		return slices.Contains(d.predicted, path)
+	})
+}
+
 // withoutScan notes a file of labels whose name is that of no scan.
 func (d *Dataset) withoutScan(labels string) {
 	d.leaveOut(labels,

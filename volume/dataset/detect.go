@@ -248,6 +248,9 @@ func (d *Dataset) hasLabels() bool {
 	return slices.ContainsFunc(d.Cases, func(c Case) bool { return c.Labels != "" })
 }
 
+// AllLost reports whether there are labels, of which no case has any.
+func (d *Dataset) AllLost() bool { return !d.hasLabels() && len(d.NotTaken()) > 0 }
+
 // readers read the published layouts.
 var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD,
 	LayoutNNUNet: readNNUNet}

@@ -7,15 +7,18 @@ import (
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: the series of a study that are the channels of one scan, such as a CT and its PET.
 
 // channelSeries finds the series of a study that is each channel; nil where it has none of them.
-// Why says which they are. A channel that lacks is an error.
-func channelSeries(study []*dicom.Series, names []string) (channels []*dicom.Series, why string, err error) {
+// Why says which they are. Of several that may be the first one, those that labels refer to go
+// before the others. A channel that lacks is an error.
+func channelSeries(study []*dicom.Series, names []string, drawn map[*dicom.Series][]format.Object) (
+	channels []*dicom.Series, why string, err error) {
 	var missing, taken []string
-	for _, name := range names {
+	for n, name := range names {
 		var fitting []*dicom.Series
 		for _, s := range study {
 			if isChannel(s, name) && !s.Localizer && !s.Projection() && s.Shape[2] > 1 {
@@ -25,6 +28,9 @@ func channelSeries(study []*dicom.Series, names []string) (channels []*dicom.Ser
 		if len(fitting) == 0 {
 			missing = append(missing, name)
 			continue
+		}
+		if n == 0 {
+			fitting = drawnOf(fitting, drawn)
 		}
 		s, err := channelAmong(fitting, name)
 		if err != nil {

@@ -3,6 +3,7 @@ package dataset
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ type seriesCase struct {
 }
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
-// where none is named the one that package dicom's Choose takes. Series that cannot be read are
+// where none is named the one that package dicom's Choose takes, of those that labels refer to if
+// there are any and labels are wanted. Series that cannot be read are
 // among them: preparing them says why. Notes say what was chosen of several; others, what was
 // passed over. The SEG object or structure set of each, or the one of several that is wanted, is
 // its labels; those that keep leaves out are not looked at.
@@ -43,11 +45,16 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 	}
 	objects, passed := openObjects(passed)
 	objects = keep(objects)
+	drawn, notes := objectsOn(all, objects)
+	preferred := drawn
+	if o.Unlabelled {
+		preferred = nil
+	}
 	others = passedOver(passed)
 	for _, study := range studies(all) {
 		var chosen []*dicom.Series
 		if o.Channels != nil {
-			channels, why, err := channelSeries(study, o.Channels)
+			channels, why, err := channelSeries(study, o.Channels, preferred)
 			folder := commonFolder(studyFiles(study))
 			switch {
 			case err != nil:
@@ -80,7 +87,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 		case len(chosen) == 0 && wanted != "" && wanted != SeriesAll:
 			notes = append(notes, fmt.Sprintf("%s: passed over, because there is no series %s", folder, wanted))
 		case len(chosen) > 1 && wanted != SeriesAll:
-			s, why, err := dicom.Choose(chosen, wanted)
+			s, why, err := chooseDrawn(chosen, wanted, preferred)
 			if err != nil {
 				if wanted == "" {
 					notes = append(notes,
@@ -116,7 +123,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 		}
 	}
 	nameSuffixes(found)
-	notes = append(notes, pairObjects(found, objects, all, segmentation)...)
+	notes = append(notes, pairObjects(found, drawn, all, segmentation)...)
 	return found, notes, others, nil
 }
 
@@ -255,18 +262,26 @@ func openObjects(passed []dicom.Passed) (objects []format.Object, others []dicom
 	return objects, others
 }
 
+// chooseDrawn is package dicom's Choose. Where nobody asks for a series, those that labels refer to
+// go before the others.
+func chooseDrawn(series []*dicom.Series, wanted string, drawn map[*dicom.Series][]format.Object) (
+	*dicom.Series, string, error) {
+	labelled := drawnOf(series, drawn)
+	if wanted != "" || len(labelled) == len(series) {
+		return dicom.Choose(series, wanted)
+	}
+	if len(labelled) == 1 {
+		return labelled[0], fmt.Sprintf("the one of %d series that labels refer to", len(series)), nil
+	}
+	s, why, err := dicom.Choose(labelled, "")
+	return s, fmt.Sprintf("%s that labels refer to, of %d", why, len(series)), err
+}
+
 // pairObjects gives series their labels: the SEG object or structure set that was drawn on it, or
 // the one of several that is wanted. Notes say which was not taken, and why.
-func pairObjects(found []seriesCase, objects []format.Object, all []*dicom.Series, wanted string) (notes []string) {
-	drawn := map[*dicom.Series][]format.Object{}
-	for _, o := range objects {
-		if s := o.Find(all); s != nil {
-			drawn[s] = append(drawn[s], o)
-		} else {
-			notes = append(notes,
-				fmt.Sprintf("%s: passed over %s: %s", o.Path, o, o.NotFound(all)))
-		}
-	}
+func pairObjects(found []seriesCase, drawn map[*dicom.Series][]format.Object, all []*dicom.Series, wanted string) (
+	notes []string) {
+	drawn = maps.Clone(drawn)
 	for n := range found {
 		c := &found[n]
 		candidates := drawn[c.series]

@@ -115,6 +115,11 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry, o ReadOptio
 			seen[id] = *e
 		}
 	}
+	for _, path := range d.NotTaken() {
+		if e := find.entry(path, ""); e != nil && !slices.Contains(d.masks, path) {
+			e.problem("no case has these labels: a note says why")
+		}
+	}
 	notes = slices.Concat(notes, []string{d.String()}, d.Notes)
 	if note := seen.Note(); note != "" {
 		notes = append(notes, note)

@@ -125,6 +125,7 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 		}
 	}
 	err = finish(d)
+	d.leaveOutObjects(p.objects)
 	d.addStructures(p.structures.seen)
 	return d, d.explainNone(p, len(others) > 0 || len(d.PassedOver) > 0), err
 }
@@ -134,15 +135,35 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 	if from.noSeries {
 		return nil
 	}
-	series, notes, passed, err := listSeries(folder, o,
-		func(all []format.Object) []format.Object { return d.dropPredictedObjects(all, o) })
+	series, notes, passed, err := listSeries(folder, o, func(all []format.Object) []format.Object {
+		p.objects = d.dropPredictedObjects(all, o)
+		return p.objects
+	})
 	if err != nil {
 		return err
 	}
 	elsewhere := func(text string) bool { return isBelow(text, from.without) }
+	p.objects = slices.DeleteFunc(slices.Clone(p.objects), func(one format.Object) bool { return elsewhere(one.Path) })
 	series = slices.DeleteFunc(series, func(s seriesCase) bool { return elsewhere(s.folder) })
 	d.Notes, d.PassedOver = slices.DeleteFunc(notes, elsewhere), slices.DeleteFunc(passed, elsewhere)
 	return p.addSeries(series)
+}
+
+// leaveOutObjects counts the SEG objects and structure sets that no case has as labels: notes have
+// said why.
+func (d *Dataset) leaveOutObjects(objects []format.Object) {
+	used := map[string]bool{}
+	for _, c := range d.Cases {
+		used[c.Labels] = true
+		for _, m := range c.Masks {
+			used[m.Path] = true
+		}
+	}
+	for _, o := range objects {
+		if !used[o.Path] {
+			d.Unused = append(d.Unused, o.Path)
+		}
+	}
 }
 
 // readSingle makes a data set of one file.

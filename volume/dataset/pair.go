@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/format"
 )
 
 // This file: what may become a case, the scans and the labels of a tree by what their names share.
@@ -32,6 +33,7 @@ type pairing struct {
 	lookups    []string             // tables of BIDS with the names of labels
 	bidsOf     map[string]*bidsName // what the names of files of labels say
 	bidsFound  []bidsFile           // labels by their values
+	objects    []format.Object      // SEG objects and structure sets
 }
 
 // isJoined says whether a scan has its channels, or is refused because it has not.
