@@ -15,7 +15,7 @@ type Mask struct {
 	Name string // of the structure
 	// Label is its number in the label map. [Detect] gives one number to a name in all cases.
 	Label uint16
-	at    int // place among the structures of a set
+	at    int // place among the structures of a set, or the label in its SEG object
 }
 
 // A Case is a scan and, where there are any, its labels.
@@ -62,19 +62,21 @@ type Case struct {
 	labels, undrawn []uint16
 	// where the evidence of flips goes, if it is wanted; zero where none was looked for
 	seenFlips *FlipEvidence
-	refused   error // why no scan of the folder could be chosen
+	// the SEG objects whose segments are its masks, where they are several
+	objects []*dicom.Segmentation
+	refused error // why no scan of the folder could be chosen
 }
 
 // withoutLabels takes a case's labels away.
 func (c *Case) withoutLabels() {
-	c.Labels, c.Masks, c.segmentation, c.structures = "", nil, nil, nil
+	c.Labels, c.Masks, c.segmentation, c.structures, c.objects = "", nil, nil, nil, nil
 }
 
 // setMasks gives a case its masks, in the order of their names.
 func (c *Case) setMasks(masks []Mask) {
 	c.Masks = slices.SortedStableFunc(slices.Values(masks),
 		func(a, b Mask) int { return numbers.CompareNatural(a.Name, b.Name) })
-	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
+	c.Labels, c.segmentation, c.structures, c.objects = c.Masks[0].Path, nil, nil, nil
 	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
 		c.Labels = folder
 	}

@@ -72,6 +72,8 @@ type Options struct {
 	Channels []string `yaml:"-"`
 
 	seen *seen // nil: nothing was looked at before
+	// absolute paths of labels that pairs name
+	given map[string]bool
 	// labels of a subject of BIDS count for each of its contrasts, whose predictions they may be
 	// compared with
 	everyContrast bool

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
 )
@@ -22,7 +23,8 @@ const SeriesAll = "all"
 type seriesCase struct {
 	folder string // the deepest one that holds all its files
 	series *dicom.Series
-	labels format.Object // of the series; no path for none
+	labels format.Object   // of the series; no path for none
+	joined []format.Object // SEG objects that are its labels together
 	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
 	suffix  string
 	refused error           // why there is no series
@@ -38,7 +40,7 @@ type seriesCase struct {
 func listSeries(root string, o Options, keep func([]format.Object) []format.Object) (found []seriesCase, notes,
 	others []string,
 	err error) {
-	wanted, segmentation := o.Series, o.Segmentation
+	wanted := o.Series
 	all, passed, err := o.seen.scanDICOM(root)
 	if err != nil {
 		return nil, nil, nil, err
@@ -123,7 +125,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 		}
 	}
 	nameSuffixes(found)
-	notes = append(notes, pairObjects(found, drawn, all, segmentation)...)
+	notes = append(notes, pairObjects(found, drawn, all, o)...)
 	return found, notes, others, nil
 }
 
@@ -279,9 +281,13 @@ func chooseDrawn(series []*dicom.Series, wanted string, drawn map[*dicom.Series]
 
 // pairObjects gives series their labels: the SEG object or structure set that was drawn on it, or
 // the one of several that is wanted. Notes say which was not taken, and why.
-func pairObjects(found []seriesCase, drawn map[*dicom.Series][]format.Object, all []*dicom.Series, wanted string) (
+func pairObjects(found []seriesCase, drawn map[*dicom.Series][]format.Object, all []*dicom.Series, o Options) (
 	notes []string) {
-	drawn = maps.Clone(drawn)
+	drawn, wanted := maps.Clone(drawn), o.Segmentation
+	for s := range drawn { // what --pairs names has its scan from there
+		drawn[s] = slices.DeleteFunc(slices.Clone(drawn[s]),
+			func(one format.Object) bool { return o.given[absoluteOf(one.Path)] })
+	}
 	for n := range found {
 		c := &found[n]
 		candidates := drawn[c.series]
@@ -298,10 +304,18 @@ func pairObjects(found []seriesCase, drawn map[*dicom.Series][]format.Object, al
 		case len(candidates) == 1:
 			c.labels = candidates[0]
 		case len(candidates) > 1:
+			names, competing := structuresOf(candidates)
+			if competing == "" {
+				c.joined = candidates
+				notes = append(notes, fmt.Sprintf("%s: its labels are %s with other structures each, put together: %s",
+					c.folder, countKinds(candidates), safetext.List(names)))
+				continue
+			}
 			notes = append(notes,
-				fmt.Sprintf("%s: used without labels, because it has %s: --segmentation "+
-					"chooses one by number, UID or file name:%s",
-					c.folder, countKinds(candidates), listObjects(candidates)))
+				fmt.Sprintf("%s: used without labels, because it has %s, and %s: --segmentation "+
+					"chooses one by number, UID or file name; --pairs with the columns scan, labels and name takes "+
+					"structures of several:%s",
+					c.folder, countKinds(candidates), competing, listObjects(candidates)))
 		}
 	}
 	for _, s := range all { // in their order

@@ -135,6 +135,10 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 	if from.noSeries {
 		return nil
 	}
+	o.given = map[string]bool{}
+	for _, one := range from.pairs {
+		o.given[absoluteOf(one.labels)] = true
+	}
 	series, notes, passed, err := listSeries(folder, o, func(all []format.Object) []format.Object {
 		p.objects = d.dropPredictedObjects(all, o)
 		return p.objects
@@ -154,13 +158,13 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 func (d *Dataset) leaveOutObjects(objects []format.Object) {
 	used := map[string]bool{}
 	for _, c := range d.Cases {
-		used[c.Labels] = true
+		used[absoluteOf(c.Labels)] = true
 		for _, m := range c.Masks {
-			used[m.Path] = true
+			used[absoluteOf(m.Path)] = true
 		}
 	}
 	for _, o := range objects {
-		if !used[o.Path] {
+		if !used[absoluteOf(o.Path)] {
 			d.Unused = append(d.Unused, o.Path)
 		}
 	}

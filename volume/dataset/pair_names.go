@@ -35,6 +35,9 @@ func (d *Dataset) pair(p *pairing) {
 					d.note("%s", note)
 				}
 			}
+			if scan.series != nil && scan.series.joined != nil {
+				c.setObjects(scan.series.joined, &p.structures)
+			}
 			switch found := p.labels[key]; {
 			case len(found) == 0 && p.parts[key] != nil:
 				c.setMasks(p.parts[key])

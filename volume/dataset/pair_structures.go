@@ -77,3 +77,20 @@ func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string
 	}
 	return ""
 }
+
+// setObjects gives a case the segments of several SEG objects as its masks: those that are wanted.
+func (c *Case) setObjects(objects []format.Object, choice *chosenStructures) {
+	var masks []Mask
+	for _, o := range objects {
+		for _, s := range o.Segmentation.Segments {
+			masks = append(masks, Mask{Path: o.Path, Name: s.Name, at: int(s.Label)})
+		}
+	}
+	if masks = choice.choose(masks); len(masks) == 0 {
+		return
+	}
+	c.setMasks(masks)
+	for _, o := range objects {
+		c.objects = append(c.objects, o.Segmentation)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -138,6 +139,9 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	}
 	if c.structures != nil {
 		return c.readStructures(o)
+	}
+	if c.objects != nil {
+		return c.readObjects(o)
 	}
 	if c.Labels != "" && c.Masks == nil && !format.IsName(c.Labels) {
 		return c.readSegmentation(o)
@@ -313,6 +317,47 @@ func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMa
 		notes = append(notes, level+filepath.Base(c.Labels)+": "+note)
 	}))
 	return v, l, notes, err
+}
+
+// readObjects reads a case whose labels are segments of several SEG objects, and puts these
+// together as masks are.
+func (c Case) readObjects(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	v, s, notes, err := c.readImage(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if s == nil {
+		return nil, nil, nil, fmt.Errorf("%s is no DICOM series, on which SEG objects lie", c.Image)
+	}
+	all := layers{scan: &v.Grid, rule: o.Overlap}
+	for _, g := range c.objects {
+		of := slices.DeleteFunc(slices.Clone(c.Masks), func(m Mask) bool { return m.Path != g.Path })
+		if len(of) == 0 {
+			continue
+		}
+		segments, err := g.ReadOn(s, o.dicom(func(note string) {
+			notes = append(notes, filepath.Base(g.Path)+": "+note)
+		}))
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, m := range of {
+			one := &volume.LabelMap{Grid: segments.Grid, Labels: make([]uint16, segments.Len())}
+			for n, label := range segments.Labels {
+				if int(label) == m.at {
+					one.Labels[n] = 1
+				}
+			}
+			if err := all.add(m, one); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+	}
+	l, more, err := all.done(o)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
+	}
+	return v, l, append(notes, more...), nil
 }
 
 // readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a

@@ -291,7 +291,8 @@ func TestStructureSetsAreCounted(t *testing.T) {
 	d := detect(t, root)
 	if len(d.Cases) != 1 || d.Cases[0].Labels != "" ||
 		!datasettest.Noted(d.Notes,
-			"used without labels, because it has 2 RT structure sets: --segmentation chooses one") {
+			"used without labels, because it has 2 RT structure sets, and structure sets are not put together "+
+				"with others: --segmentation chooses one") {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
 	if d, err = Detect(root, Options{Segmentation: "nothing"}); err != nil ||
