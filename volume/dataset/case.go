@@ -56,6 +56,10 @@ type Case struct {
 	ownNamed             bool                // its file of labels names them itself
 	labelVolumes         int                 // of one label each in its labels; 0: none
 	site                 string              // its folder below the data set's, or the data set's
+	// of its labels, as its files number them: nil for masks, and where nothing names them
+	names map[uint16]string
+	// what these numbers become, where names decide; nil: they stay
+	renumber map[uint16]uint16
 	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
 	drawn []uint16
 	// all labels that cases of the data set have, and those that nobody drew in this one

@@ -78,7 +78,7 @@ func References(folder string, o Options) []Reference {
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
-		if c.Masks != nil || c.structures != nil || c.ByIndex || hasVolumes(c.Labels) {
+		if c.Masks != nil || c.structures != nil || c.renumber != nil || c.ByIndex || hasVolumes(c.Labels) {
 			r.parts = c
 		}
 		found = append(found, r)

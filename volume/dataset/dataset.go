@@ -51,6 +51,12 @@ type Dataset struct {
 	Structures []string
 	// labels that files of cases give different names
 	contradictions []string
+	// names of labels that dataset.json and tables list, not those of cases' files
+	listed map[uint16]string
+	// labels that two folders give different names
+	clashes []string
+	// why numbers do not mean the same in all cases, though somebody says so
+	permuted string
 	// files that look like scans by their names and like labels by their values: no cases
 	masks []string
 	// predictions of this program, which are not used

@@ -135,6 +135,7 @@ var passesOfOne = []pass{
 var passesOfAll = []pass{
 	Dataset.joinLoose,    // files that are channels of one scan and were given by themselves
 	Dataset.joinPatients, // by DICOM studies, and who has several cases
+	Dataset.agreeNumbers, // of labels, where all have names
 	Dataset.shareNames,   // of labels, where somebody says that numbers mean the same
 	Dataset.numberMasks,  // a number for each structure that has a file of its own
 	Dataset.findUndrawn,  // what others have and a case lacks
@@ -202,11 +203,15 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	for _, label := range slices.Sorted(maps.Keys(names)) {
 		name := names[label]
 		if other, known := d.LabelNames[label]; known && safetext.Fold(other) != safetext.Fold(name) {
-			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree",
-				label, other, d.Root, name, o.Root)
+			d.clashes = append(d.clashes, fmt.Sprintf(
+				"label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree",
+				label, other, d.Root, name, o.Root))
 		} else if !known {
 			d.nameLabel(label, name)
 		}
+	}
+	if len(names) > 0 {
+		d.list(o.listed)
 	}
 	if d.Root != "" && !slices.Equal(d.Channels, o.Channels) {
 		return fmt.Errorf("cases of %s have channels %s and those of %s %s: prepare them one by one", d.Root,
@@ -226,6 +231,22 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	d.Root += o.Root
 	d.addNotes(o)
 	return nil
+}
+
+// list takes over names of labels that are listed, but for those that are there or whose numbers
+// are taken.
+func (d *Dataset) list(names map[uint16]string) {
+	all, known := map[uint16]string{}, map[string]bool{}
+	maps.Copy(all, d.listed)
+	for _, name := range d.listed {
+		known[safetext.Fold(name)] = true
+	}
+	for label, name := range names {
+		if all[label] == "" && !known[safetext.Fold(name)] {
+			all[label] = name
+		}
+	}
+	d.listed = all
 }
 
 func channelText(names []string) string {

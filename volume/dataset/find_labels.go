@@ -45,12 +45,15 @@ func (d Dataset) nameLabelsOfFiles(o Options) (Dataset, error) {
 	named := d.LabelNames
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
-	d.LabelNames = maps.Clone(named)
+	d.LabelNames, d.listed = maps.Clone(named), named
 	return d.each(func(c *Case) {
 		names := c.ownNames(o.seen)
 		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && len(named) == 0
 		c.ownNamed, c.labelVolumes = names != nil, c.countLabelVolumes(o.seen)
 		c.setDrawn(names, named)
+		if c.names = names; names == nil && c.Labels != "" && c.Masks == nil {
+			c.names = named
+		}
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]
 			switch {
@@ -87,6 +90,12 @@ const (
 // numbers alone beside labels with names: a number would be learnt as one organ in all cases, and
 // nothing says that it is.
 func (d *Dataset) CheckNames() error {
+	if d.permuted != "" {
+		return &NamesError{
+			d.permuted + ": a number would be learnt as several structures, though --same-labels says that it is one",
+			"without --same-labels the names decide; or rename what has a wrong name",
+		}
+	}
 	if all := d.contradictions; len(all) > 0 {
 		const most = 3
 		text := strings.Join(all[:min(len(all), most)], "; ")
@@ -95,7 +104,7 @@ func (d *Dataset) CheckNames() error {
 		}
 		return &NamesError{
 			text + ": a number would be learnt as one structure in all cases",
-			"make the numbers agree; or " + sameLabels + "; " + apart,
+			"make the names agree, or the numbers differ; or " + sameLabels + "; " + apart,
 		}
 	}
 	var numbered, named []Case

@@ -131,9 +131,53 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
 // scan's voxels where they go by index. Labels are called by the given names, unless their file has
-// names itself. Labels that [Detect] found no names for, though others have some, get none.
+// names itself. Labels that [Detect] found no names for, though others have some, get none. Where
+// names decide which number a label has in the data set, it gets that.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string,
 	err error) {
+	if c.renumber == nil {
+		return c.readAsStored(o, names)
+	}
+	if v, l, notes, err = c.readAsStored(o, c.names); err != nil || l == nil {
+		return v, l, notes, err
+	}
+	if l, err = c.renumbered(l); err != nil {
+		return nil, nil, nil, err
+	}
+	return v, l, notes, nil
+}
+
+// renumbered gives labels the numbers that the data set has for their names.
+func (c Case) renumbered(l *volume.LabelMap) (*volume.LabelMap, error) {
+	after := *l
+	after.Labels, after.Names = make([]uint16, len(l.Labels)), map[uint16]string{}
+	for n, label := range l.Labels {
+		if label == 0 {
+			continue
+		}
+		if after.Labels[n] = c.renumber[label]; after.Labels[n] == 0 {
+			return nil, &volume.FormatError{Path: c.Labels, Problem: fmt.Sprintf(
+				"has voxels of label %d and no name for it, and labels go by their names here: name it, or leave "+
+					"the case out", label)}
+		}
+	}
+	for label, name := range c.names {
+		after.Names[c.renumber[label]] = name
+	}
+	for _, list := range []*[]uint16{&after.Undrawn, &after.Emptied} {
+		changed := make([]uint16, 0, len(*list))
+		for _, label := range *list {
+			changed = append(changed, c.renumber[label])
+		}
+		slices.Sort(changed)
+		*list = changed
+	}
+	return &after, nil
+}
+
+// readAsStored is [Case.Read] with the numbers that the files have.
+func (c Case) readAsStored(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap,
+	notes []string, err error) {
 	if c.unnamed {
 		names = nil
 	}

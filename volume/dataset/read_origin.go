@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -31,6 +33,12 @@ func (c Case) origin(how ReadOptions) (paths []string, origin string, err error)
 	origin = fmt.Sprintf(originOfImage+" by index %v,%s %s", c.Series, c.Volume, c.ByIndex, channels, how.origin())
 	for _, m := range c.Masks {
 		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
+	}
+	for n, label := range slices.Sorted(maps.Keys(c.renumber)) {
+		if n == 0 {
+			origin += ", numbered"
+		}
+		origin += fmt.Sprintf(" %d:%d", label, c.renumber[label])
 	}
 	return paths, origin, err
 }
