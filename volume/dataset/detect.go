@@ -262,6 +262,7 @@ func (d *Dataset) addNotes(o *Dataset) {
 	d.addStructures(o.Structures)
 	d.contradictions = append(d.contradictions, o.contradictions...)
 	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
+	d.predicted = append(d.predicted, o.predicted...)
 	for label := range o.regions {
 		d.addRegion(label)
 	}

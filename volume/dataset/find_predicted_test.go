@@ -103,6 +103,11 @@ func TestPredictedObjectsAreNoLabels(t *testing.T) {
 						t.Errorf("%s of %s, drawn ones beside it: %v, asked for: %v; labels are %q, not %q", kind,
 							by.program, beside, asked, got, want)
 					}
+					// only where two were drawn, of which none is chosen
+					if lost := beside && isLabel; d.AllLost() != lost {
+						t.Errorf("%s of %s, drawn ones beside it: %v, asked for: %v; all are lost: %v", kind,
+							by.program, beside, asked, d.AllLost())
+					}
 					if unused := slices.Contains(d.Unused, path); unused != (!isLabel || beside) {
 						t.Errorf("%s of %s, asked for: %v; among the unused: %v", kind, by.program, asked, unused)
 					}
