@@ -198,7 +198,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 		names = nil
 	}
 	if !d.hasLabels() {
-		d.LabelNames = nil
+		d.LabelNames, d.listed = nil, nil
 	}
 	for _, label := range slices.Sorted(maps.Keys(names)) {
 		name := names[label]

@@ -92,6 +92,23 @@ func TestNumbersGoByNames(t *testing.T) {
 	if d, err = DetectAll([]string{in("set"), in("foreign")}, Options{}); err == nil {
 		t.Errorf("pancreas and lung of one number: %v", d.LabelNames)
 	}
+	// what a folder without labels lists decides nothing, whichever comes first
+	write("unlabelled", `{"background": 0, "pancreas": 1, "left kidney": 2, "stomach": 3}`, 1, 2, 3)
+	if err := os.RemoveAll(in("unlabelled", "labels")); err != nil {
+		t.Fatal(err)
+	}
+	for _, folders := range [][]string{{in("unlabelled"), in("set")}, {in("set"), in("unlabelled")}} {
+		for _, same := range []bool{false, true} {
+			d, err := DetectAll(folders, Options{SameLabels: same})
+			if err == nil {
+				err = d.CheckNames()
+			}
+			if err != nil || len(d.Cases) != 2 || !maps.Equal(d.LabelNames, want) || slices.ContainsFunc(d.Cases,
+				func(c Case) bool { return c.renumber != nil }) {
+				t.Errorf("%v, same labels: %v: %v, %+v", folders, same, err, d)
+			}
+		}
+	}
 	// a number without a name is not taken for that of another
 	if d, err = DetectAll([]string{in("set"), in("hidden")}, Options{}); err != nil {
 		t.Fatal(err)
