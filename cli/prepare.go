@@ -167,6 +167,7 @@ func unusualLabels(ctx context.Context, dir string) []string {
 // sayFound says what the data set is, and what is odd about it.
 func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 	say(stderr, "%s", d)
+	sayNote(stderr, d.Told)
 	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+hint.Words(roots...))
 }
 

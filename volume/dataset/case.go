@@ -35,8 +35,8 @@ type Case struct {
 	Masks  []Mask // the files of such labels, or the structures of the set
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
-	// Patient names the patient of a case, if other cases are of the same patient as far as folders
-	// and studies tell; "" otherwise. See [Patients].
+	// Patient is what the cases of one patient have in common: a word that says how that is known,
+	// and a digest or a name of folders; "" where nothing tells. See [Patients].
 	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.

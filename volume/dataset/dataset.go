@@ -42,7 +42,9 @@ type Dataset struct {
 	// Channels names those of each case, where a case has several
 	Channels   []string
 	LabelNames map[uint16]string
-	Notes      []string // what disagrees, what is missing
+	// how many patients the cases are of, and how that is known, in a line; "" where nobody asked
+	Told  string
+	Notes []string // what disagrees, what is missing
 	// what else lies there: DICOM files that are no images, localizers, damaged files
 	PassedOver []string
 	// files of labels that were seen and that no case has

@@ -51,9 +51,12 @@ type Options struct {
 	//
 	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
 	LabelsPredicted bool `yaml:"labels_predicted"`
-	// take each case for another patient; otherwise those of one DICOM study, or of one folder of
-	// several, are kept in one fold
+	// take each case for another patient; otherwise those of one PatientID (DICOM), of one sub-
+	// (BIDS), of one folder of several or of one DICOM study are kept in one fold
 	PatientPerCase bool `yaml:"patient_per_case"`
+	// which cases are of one patient, whatever else tells: a CSV file with the columns case and
+	// patient, a line for each case; of the patients' names only digests are kept
+	Patients string `yaml:"patients"`
 	// take the images only
 	Unlabelled bool `yaml:"unlabelled"`
 	// where labels of some cases are only numbers, or have other names than those of others: a
@@ -128,13 +131,13 @@ var passesOfOne = []pass{
 	Dataset.stateModalities,   // what names and dataset.json say of it
 	Dataset.nameLabelsOfFiles, // what files of labels call them, and what was drawn
 	Dataset.stateSites,        // the folder below the data set's
-	Dataset.findPatients,      // by folders, and by what is published
+	Dataset.findPatients,      // by names of BIDS, by folders, and by what is published
 }
 
 // passesOfAll follow once the folders are put together.
 var passesOfAll = []pass{
 	Dataset.joinLoose,    // files that are channels of one scan and were given by themselves
-	Dataset.joinPatients, // by DICOM studies, and who has several cases
+	Dataset.joinPatients, // by a table, PatientID or DICOM studies, and how many there are
 	Dataset.agreeNumbers, // of labels, where all have names
 	Dataset.shareNames,   // of labels, where somebody says that numbers mean the same
 	Dataset.numberMasks,  // a number for each structure that has a file of its own

@@ -40,7 +40,7 @@ func readPairs(text string, roots []string) (pairs []pair, err error) {
 		}
 		return pairs, nil
 	}
-	rows, err := pairTable(text, "scan", "labels", "name")
+	rows, err := readTable(text, "scan", "labels", "name")
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 		}
 		return pairs, nil
 	}
-	rows, err := pairTable(text, "prediction", "reference", "")
+	rows, err := readTable(text, "prediction", "reference", "")
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +105,11 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 	return pairs, nil
 }
 
-// pairTable reads a table with two columns that every line fills, and perhaps a third.
-func pairTable(path, first, second, third string) ([]map[string]string, error) {
+// readTable reads a table with two columns that every line fills, and perhaps a third.
+func readTable(path, first, second, third string) ([]map[string]string, error) {
 	text, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
-		return nil, fmt.Errorf("pairs: %w", err)
+		return nil, err
 	}
 	rows, header, err := table(text, separators...)
 	if err != nil {

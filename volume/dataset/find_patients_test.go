@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -265,5 +266,153 @@ func TestRepeatsOfNIH(t *testing.T) {
 				t.Errorf("%s, %s: %q", how, name, doubts)
 			}
 		}
+	}
+}
+
+// patientsIn lists the cases of each patient who has several, and how patients are told.
+func patientsIn(t *testing.T, root string, o Options) (groups []string, d *Dataset) {
+	t.Helper()
+	d, err := Detect(root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string][]string{}
+	for _, c := range d.Cases {
+		if c.Patient != "" {
+			of[c.Patient] = append(of[c.Patient], c.ID)
+		}
+	}
+	for _, ids := range of {
+		if len(ids) > 1 {
+			groups = append(groups, strings.Join(ids, " "))
+		}
+	}
+	slices.Sort(groups)
+	return groups, d
+}
+
+// Studies of one PatientID are of one patient, whatever their folders say; a digest of it alone is
+// kept. A dummy joins nothing in silence.
+func TestPatientsByID(t *testing.T) {
+	v, _ := datasettest.Axial(t, 1)
+	for name, c := range map[string]struct {
+		ids  []string // folder=ID, folder=ID/issuer or folder=ID@study
+		want []string
+		told string
+	}{
+		"follow-ups": {[]string{"a=P1", "b=P2", "c=P1", "d=P2", "e=P3"}, []string{"a c", "b d"},
+			"5 cases count as 3 patients: 5 by PatientID (DICOM)"},
+		"folders of several patients": {[]string{"dicom/a=P1", "dicom/b=P2", "more/c=P3", "more/d=P1"},
+			[]string{"dicom_a more_d"}, "4 cases count as 3 patients: 4 by PatientID (DICOM)"},
+		"folders without identifiers": {[]string{"dicom/a=P1", "dicom/b=P2", "none/c=", "none/d=", "more/e=P3"}, nil,
+			"5 cases count as 5 patients: 3 by PatientID (DICOM); nothing is known of 2"},
+		"issuers":        {[]string{"a=P1/X", "b=P1/Y", "c=P1/X"}, []string{"a c"}, "3 cases count as 2 patients"},
+		"of one dummy":   {[]string{"a=ANON", "b=ANON", "c=ANON"}, nil, "nothing says which of 3 cases"},
+		"of one ID":      {[]string{"a=X7", "b=X7", "c=X7"}, nil, "nothing says which of 3 cases"},
+		"of two studies": {[]string{"a=X7", "b=X7"}, []string{"a b"}, "2 cases count as 1 patient"},
+		"none":           {[]string{"a=", "b="}, nil, "nothing says which of 2 cases"},
+		"most of one": {[]string{"a=X7", "b=X7", "c=X7", "d=X7", "e=P1"}, []string{"a b c d"},
+			"5 cases count as 2 patients"},
+		"some of none": {[]string{"a=P1", "b=P1", "c=", "d=0"}, []string{"a b"},
+			"4 cases count as 3 patients: 2 by PatientID (DICOM); nothing is known of 2"},
+		"one of a folder says it": {[]string{"p1/a=P1", "p1/b=", "p2/c=P2", "p2/d=P2"},
+			[]string{"p1_a p1_b", "p2_c p2_d"}, "4 by PatientID"},
+		"of one dummy and study": {[]string{"x/a=X7@9", "y/b=X7@9", "z/c=X7@9"}, nil, "nothing says"},
+	} {
+		root := t.TempDir()
+		for n, text := range c.ids {
+			folder, id, _ := strings.Cut(text, "=")
+			id, study, _ := strings.Cut(id, "@")
+			id, issuer, _ := strings.Cut(id, "/")
+			if study == "" {
+				study = fmt.Sprint(n)
+			}
+			more := datasettest.Element(0x0010, 0x0020, "LO", id)
+			if issuer != "" {
+				more += datasettest.Element(0x0010, 0x0021, "LO", issuer)
+			}
+			datasettest.WriteTold(t, filepath.Join(root, folder), fmt.Sprint("1.2.3.", n), "1.2.4."+study, 1, "CT", v,
+				nil, more)
+		}
+		got, d := patientsIn(t, root, Options{Series: SeriesAll})
+		if !slices.Equal(got, c.want) || !strings.Contains(d.Told, c.told) {
+			t.Errorf("%s: %q, want %q; %s", name, got, c.want, d.Told)
+		}
+		warned := name == "of one ID" || name == "most of one" || name == "of one dummy and study"
+		if datasettest.Noted(d.Notes, "have one PatientID") != warned {
+			t.Errorf("%s: notes %q", name, d.Notes)
+		}
+		for _, one := range d.Cases {
+			if strings.Contains(one.Patient, "P1") || strings.Contains(one.Patient, "X7") {
+				t.Errorf("%s: the identifier is in %s", name, one.Patient)
+			}
+		}
+	}
+}
+
+// sub- of BIDS names the patient, as a folder or in the name of a file.
+func TestPatientsBySubject(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		below string
+		want  []string
+	}{
+		"flat": {[]string{"sub-01_ses-1_ct.nii.gz", "sub-01_ses-2_ct.nii.gz", "sub-02_ses-1_ct.nii.gz"}, "",
+			[]string{"sub-01_ses-1_ct sub-01_ses-2_ct"}},
+		"folders, other names": {[]string{"x/sub-01/a/1.nii.gz", "x/sub-01/b/2.nii.gz", "x/sub-02/c/3.nii.gz",
+			"x/sub-03/d/4.nii.gz", "x/sub-03/d/5.nii.gz", "x/sub-03/d/6.nii.gz"}, "",
+			[]string{"x_sub-01_a_1 x_sub-01_b_2", "x_sub-03_d_4 x_sub-03_d_5 x_sub-03_d_6"}},
+		"nnU-Net": {[]string{"imagesTr/sub-01_a_0000.nii.gz", "imagesTr/sub-01_b_0000.nii.gz",
+			"imagesTr/sub-02_0000.nii.gz", "labelsTr/sub-01_a.nii.gz"}, "", []string{"sub-01_a sub-01_b"}},
+		"one for all": {[]string{"sub-study/1.nii.gz", "sub-study/2.nii.gz", "sub-study/3.nii.gz"}, "", nil},
+		"no subject":  {[]string{"sub-x y/1.nii.gz", "sub-x y/2.nii.gz", "subject-1.nii.gz"}, "", nil},
+	} {
+		text := map[string]string{}
+		for _, file := range c.files {
+			text[file] = ""
+		}
+		if got, d := patientsIn(t, tree(t, text), Options{}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q; %s", name, got, c.want, d.Told)
+		}
+	}
+	root := tree(t, map[string]string{"sub-01/ses-1/a.nii.gz": "", "sub-01/ses-2/b.nii.gz": "", "sub-02/c.nii.gz": ""})
+	d, err := DetectAll([]string{filepath.Join(root, "sub-01", "ses-1"), filepath.Join(root, "sub-01", "ses-2"),
+		filepath.Join(root, "sub-02")}, Options{})
+	if err != nil || len(d.Cases) != 3 || d.Cases[0].Patient == "" || d.Cases[0].Patient != d.Cases[1].Patient ||
+		d.Cases[2].Patient == d.Cases[0].Patient {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A table of patients outranks everything, and names each case.
+func TestPatientsByTable(t *testing.T) {
+	root := tree(t, map[string]string{"p1/a.nii.gz": "", "p1/b.nii.gz": "", "p2/c.nii.gz": ""})
+	path := filepath.Join(t.TempDir(), "patients.csv")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("case;patient\np1_a;Smith\np1_b;Jones\np2_c;Smith\nother;Miller\n")
+	got, d := patientsIn(t, root, Options{Patients: path})
+	if !slices.Equal(got, []string{"p1_a p2_c"}) || !strings.Contains(d.Told,
+		"2 patients: 3 by the table of --patients") ||
+		strings.Contains(d.Cases[0].Patient, "Smith") {
+		t.Errorf("%q, %s, %s", got, d.Told, d.Cases[0].Patient)
+	}
+	for text, want := range map[string]string{
+		"case,patient\np1_a,1\n":                "names no patient of 2 of 3 cases: p1_b, p2_c",
+		"case,patient\np1_a,1\np1_a,2\n":        "case p1_a has two patients",
+		"scan,patient\np1_a,1\n":                "must name the columns (case,patient)",
+		"case,patient\np1_a,1\np1_b,\np2_c,1\n": "line 3: needs case and patient",
+	} {
+		write(text)
+		if _, err := Detect(root, Options{Patients: path}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := Detect(root, Options{Patients: path, PatientPerCase: true}); err == nil {
+		t.Error("a table and --patient-per-case are taken together")
 	}
 }

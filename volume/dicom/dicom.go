@@ -14,10 +14,10 @@
 // Label maps are SEG objects: [OpenSegmentation] reads one, [Segmentation.ReadOn] puts it onto the
 // series that it refers to, [WriteSegmentation] writes one.
 //
-// Nothing about the patient (name, identifier, birth date) enters the program, and none of it can
-// reach a log: only elements that matter for the image are ever looked at. What says whose a SEG
-// object is goes from file to file as bytes. Free text is read where nothing else says what a
-// series is ([Series]: Description, Protocol, Kernel).
+// Nothing about the patient (name, identifier, birth date) can reach a log or a record: only
+// elements that matter for the image are ever looked at, and PatientID, of which a digest alone is
+// kept ([Series]: Patient). What says whose a SEG object is goes from file to file as bytes. Free
+// text is read where nothing else says what a series is ([Series]: Description, Protocol, Kernel).
 //
 // It leaves out colour images, the network, and writing images. Below it lie internal/element (the
 // encoding of files), pixels (stored values, codecs), stack (where slices lie), grouping (which
@@ -37,8 +37,11 @@ type Series struct {
 	// a digest of what stands there, where that is no UID
 	UID string
 	// StudyInstanceUID; "" where the images name several
-	Study  string
-	Number string // SeriesNumber, as it stands
+	Study string
+	// Patient is a digest of PatientID and IssuerOfPatientID, 16 hexadecimal digits; "" where the
+	// images name several, none, or a dummy such as ANON or 0
+	Patient string
+	Number  string // SeriesNumber, as it stands
 	// 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
 	Part     int
 	Modality string // CT, MR, ...; of images that do not say it, that of their SOP class

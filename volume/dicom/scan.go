@@ -304,6 +304,9 @@ func newSeries(v grouping.Volume) *Series {
 	if studies := uidsOf(all, func(im *stack.Image) string { return im.Study }); len(studies) == 1 {
 		s.Study = element.UID(studies[0]) // of several, none is the series'
 	}
+	if patients := uidsOf(all, func(im *stack.Image) string { return im.Patient }); len(patients) == 1 {
+		s.Patient = patients[0]
+	}
 	s.stack = &stack.Stack{Slices: all, Number: s.Number, Tilt: stack.TiltOf(all)}
 	if first.Image.Modality != "" {
 		s.Modality = element.CodeString(first.Image.Modality)

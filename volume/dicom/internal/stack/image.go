@@ -28,6 +28,7 @@ type Image struct {
 	Class       string // SOPClassUID
 	SOP, Series string
 	Study       string
+	Patient     string // digest of PatientID, see patientDigest; "" where that says nothing
 	FrameOfRef  string // FrameOfReferenceUID
 	Instance    int    // InstanceNumber, 0 where there is none
 	Modality    string
@@ -43,7 +44,8 @@ type Image struct {
 
 // This file: what one file says about its images.
 //
-//   - Only wanted elements are looked at: no name or number of a patient is among them.
+//   - Only wanted elements are looked at: no name of a patient is among them. Of PatientID a digest
+//     is made at once.
 //   - What the functional groups of an enhanced image say about a frame is laid side by side, as if
 //     it were a data set of its own.
 
@@ -80,6 +82,7 @@ func ReadImage(path string) (*Image, error) {
 	seen, units := 0, []string(nil)
 	doubt := func(text string) { im.Texts = text }
 	decode := element.Undeclared(doubt)
+	id, issuer := "", ""
 	_, err = w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
 		seen++
 		if IsSEG(file.Class) && e.Tag >= tag.SharedFunctionalGroupsSequence {
@@ -98,6 +101,12 @@ func ReadImage(path string) (*Image, error) {
 			im.Description = label(w, e, decode)
 		case tag.ProtocolName:
 			im.Protocol = label(w, e, decode)
+		case tag.PatientID:
+			id = label(w, e, decode)
+			return nil
+		case tag.IssuerOfPatientID:
+			issuer = label(w, e, decode)
+			return nil
 		case tag.RealWorldValueMappingSequence:
 			units = unitCodes(w, e, 0)
 			return nil
@@ -126,6 +135,7 @@ func ReadImage(path string) (*Image, error) {
 		}
 		return nil, element.InFile(path, err)
 	}
+	im.Patient = patientDigest(id, issuer)
 	im.Shared.RealWorld = cmp.Or(im.Shared.RealWorld, strings.Join(units, `\`))
 	return im, element.InFile(path, im.fill(top))
 }
