@@ -35,12 +35,13 @@ type Case struct {
 	Masks  []Mask // the files of such labels, or the structures of the set
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
-	// Patient is what the cases of one patient have in common: a word that says how that is known,
-	// and a digest or a name of folders; "" where nothing tells. See [Patients].
+	// Patient is what the cases of one patient have in common, a word and a digest or a name of
+	// folders; "" where the patient has one case, or is not known. See [Patients].
 	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.
 	ByIndex bool
+	subject string // of BIDS, by its path
 	scan    string // of BIDS, of which it is one contrast: its subject, session and run
 	// its name without and with that of its data set's folder
 	name, nameWithFolder string

@@ -120,6 +120,9 @@ func readTable(path, first, second, third string) ([]map[string]string, error) {
 		columns += " or " + columns + "," + third
 	}
 	if !slices.Contains(header, first) || !slices.Contains(header, second) {
+		if second == "patient" { // the line may be a patient's, by name
+			return nil, fmt.Errorf("%s: its first line must name the columns (%s), and does not", path, columns)
+		}
 		return nil, fmt.Errorf("%s: its first line must name the columns (%s), and is %s", path, columns,
 			strings.Join(header, ","))
 	}

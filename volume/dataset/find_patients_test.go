@@ -317,6 +317,15 @@ func TestPatientsByID(t *testing.T) {
 			"4 cases count as 3 patients: 2 by PatientID (DICOM); nothing is known of 2"},
 		"one of a folder says it": {[]string{"p1/a=P1", "p1/b=", "p2/c=P2", "p2/d=P2"},
 			[]string{"p1_a p1_b", "p2_c p2_d"}, "4 by PatientID"},
+		// studies and subjects are not torn
+		"some series of a study": {[]string{"x/a=P1@1", "y/b=@1", "z/c=P2@2", "w/d=P1@3"}, []string{"w_d x_a y_b"},
+			"4 cases count as 2 patients: 4 by PatientID (DICOM)"},
+		"a study of several IDs": {[]string{"a=P1@1", "b=P2@1", "c=P3@2", "d=P2@3"}, []string{"a b d"},
+			"4 cases count as 2 patients"},
+		"a subject of several IDs": {[]string{"sub-01/a=P1", "sub-01/b=P2", "sub-02/c=P3"},
+			[]string{"sub-01_a sub-01_b"}, "3 cases count as 2 patients"},
+		"most of those that have one": {[]string{"a=X7", "b=X7", "c=X7", "d=P1", "e=", "f="}, []string{"a b c"},
+			"6 cases count as 4 patients"},
 		"of one dummy and study": {[]string{"x/a=X7@9", "y/b=X7@9", "z/c=X7@9"}, nil, "nothing says"},
 	} {
 		root := t.TempDir()
@@ -338,14 +347,58 @@ func TestPatientsByID(t *testing.T) {
 		if !slices.Equal(got, c.want) || !strings.Contains(d.Told, c.told) {
 			t.Errorf("%s: %q, want %q; %s", name, got, c.want, d.Told)
 		}
-		warned := name == "of one ID" || name == "most of one" || name == "of one dummy and study"
+		warned := name == "of one ID" || strings.HasPrefix(name, "most of") || name == "of one dummy and study"
 		if datasettest.Noted(d.Notes, "have one PatientID") != warned {
 			t.Errorf("%s: notes %q", name, d.Notes)
 		}
+		differ := strings.Contains(name, "several") || name == "folders without identifiers"
+		if datasettest.Noted(d.Notes, "PatientIDs differ") != differ {
+			t.Errorf("%s: notes %q", name, d.Notes)
+		}
 		for _, one := range d.Cases {
+			if one.Patient != "" && !slices.ContainsFunc(got, func(ids string) bool {
+				return slices.Contains(strings.Fields(ids), one.ID)
+			}) {
+				t.Errorf("%s: %s, the only case of a patient, has one: %s", name, one.ID, one.Patient)
+			}
 			if strings.Contains(one.Patient, "P1") || strings.Contains(one.Patient, "X7") {
 				t.Errorf("%s: the identifier is in %s", name, one.Patient)
 			}
+		}
+	}
+}
+
+// Where identifiers say what folders and studies said to earlier versions, patients are called what
+// they were: fingerprints of prepared cases stay.
+func TestNamesOfPatientsStay(t *testing.T) {
+	v, _ := datasettest.Axial(t, 1)
+	for layout, want := range map[string][]string{
+		"a=1@P b=2@Q c=3@R": {"", "", ""},
+		// as sha256sum has it: printf 1.2.4.1 | sha256sum
+		"a=1@P b=1@P c=2@Q":                     {"study 330553de1f7fae240b", "study 330553de1f7fae240b", ""},
+		"p1/a=1@P p1/b=2@P p2/c=3@Q p2/d=4@Q":   {"folder p1", "folder p1", "folder p2", "folder p2"},
+		"sub-1/a=1@P sub-1/b=2@Q sub-2/c=30@RS": {"folder sub-1", "folder sub-1", ""},
+	} {
+		var named [2][]string
+		for with := range named {
+			root := t.TempDir()
+			for n, text := range strings.Fields(layout) {
+				folder, study, _ := strings.Cut(text, "=")
+				study, id, _ := strings.Cut(study, "@")
+				more := ""
+				if with == 1 {
+					more = datasettest.Element(0x0010, 0x0020, "LO", "P-"+id)
+				}
+				datasettest.WriteTold(t, filepath.Join(root, folder), fmt.Sprint("1.2.3.", n), "1.2.4."+study, 1, "CT",
+					v, nil, more)
+			}
+			_, d := patientsIn(t, root, Options{Series: SeriesAll})
+			for _, c := range d.Cases {
+				named[with] = append(named[with], c.Patient)
+			}
+		}
+		if !slices.Equal(named[0], want) || !slices.Equal(named[1], want) {
+			t.Errorf("%s: without identifiers %q, with them %q, want %q", layout, named[0], named[1], want)
 		}
 	}
 }
@@ -382,6 +435,31 @@ func TestPatientsBySubject(t *testing.T) {
 		d.Cases[2].Patient == d.Cases[0].Patient {
 		t.Errorf("%+v, %v", d, err)
 	}
+	// several folders below one are no sessions of a patient where that is so of all; two sites may
+	// have a subject of one number
+	root = tree(t, map[string]string{"sub-study/A/a.nii.gz": "", "sub-study/B/b.nii.gz": "",
+		"siteA/sub-01/ses-1/c.nii.gz": "", "siteA/sub-01/ses-2/e.nii.gz": "", "siteB/sub-01/ses-1/d.nii.gz": ""})
+	for folders, want := range map[string]string{"sub-study/A sub-study/B": "",
+		"siteA/sub-01/ses-1 siteB/sub-01/ses-1": "", "siteA/sub-01 siteB/sub-01": "c e",
+		"siteB/sub-01/ses-1 siteA/sub-01/ses-1 siteA/sub-01/ses-2": "c e"} {
+		var roots []string
+		for _, folder := range strings.Fields(folders) {
+			roots = append(roots, filepath.Join(root, filepath.FromSlash(folder)))
+		}
+		d, err := DetectAll(roots, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range d.Cases {
+			if c.Patient != "" {
+				got = append(got, c.ID[len(c.ID)-1:])
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: together %q, want %s", folders, got, want)
+		}
+	}
 }
 
 // A table of patients outranks everything, and names each case.
@@ -411,6 +489,10 @@ func TestPatientsByTable(t *testing.T) {
 		if _, err := Detect(root, Options{Patients: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+	write("p1_a,Smith\np1_b,Jones\n")
+	if _, err := Detect(root, Options{Patients: path}); err == nil || strings.Contains(err.Error(), "smith") {
+		t.Errorf("the first line of a table, which may name a patient: %v", err)
 	}
 	if _, err := Detect(root, Options{Patients: path, PatientPerCase: true}); err == nil {
 		t.Error("a table and --patient-per-case are taken together")

@@ -15,8 +15,8 @@ type Record struct {
 	ID string `json:"id"`
 	// "test" for cases that the data set itself holds back, such as MSD's imagesTs
 	Group string `json:"group,omitempty"`
-	// what the cases of one patient have in common, such as a digest of PatientID; "" where nothing
-	// is known of the patient
+	// what the cases of one patient have in common, such as a digest of PatientID; "" where the
+	// patient has one case, or is not known
 	Patient string `json:"patient,omitempty"`
 	volume.Grid
 	Spacing  [3]float64  `json:"spacing"`
