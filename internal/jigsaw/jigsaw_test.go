@@ -316,7 +316,7 @@ func equalsNaive(t *testing.T, dev device.Device, c Config, e Backbone, b *Batch
 			difference = max(difference, math.Abs(float64(g[i]-want[i])))
 			size = max(size, math.Abs(float64(want[i])))
 		}
-		if difference > 2e-4*size+2e-7 {
+		if difference > 2e-4*size+5e-7 { // biases before a norm have no gradient but rounding
 			t.Errorf("%s: gradient of %s differs by %v of %v", what, name, difference, size)
 		}
 	}

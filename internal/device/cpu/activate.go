@@ -203,7 +203,7 @@ type activateMoments activate
 
 const (
 	momentsHead = 64 * block
-	momentsRun  = 64 * block // of a short sum
+	momentsRun  = 32 * block // of a short sum
 )
 
 // sumMoments is runMoments in short sums.
