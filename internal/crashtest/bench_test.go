@@ -58,6 +58,7 @@ func work(t *testing.T) *bench {
 	b := &bench{dir: dir, program: program(t, filepath.Join(dir, "voxsaw"))}
 	makeScans(t, b.at("scans"))
 	makePhotos(t, b.at("photos"))
+	copyScan(t, "../../testdata/nnunet/flat/scan_0000.nii.gz", b.at("flat"))
 	b.stories = b.allStories(t)
 	for n := range b.stories {
 		s := &b.stories[n]
@@ -100,6 +101,19 @@ func makeScans(t *testing.T, dir string) {
 			nifti.WriteLabels(filepath.Join(dir, "labelsTr", name), organs)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// copyScan writes a scan that nnU-Net's small model can look at, as two of that name.
+func copyScan(t *testing.T, from, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "a_0000.nii.gz"), data, 0o666),
+		os.WriteFile(filepath.Join(dir, "b_0000.nii.gz"), data, 0o666)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -148,6 +162,10 @@ func (b *bench) allStories(t *testing.T) []story {
 	prepared, photos := b.at("prepare", "out"), b.at("2d prepare", "out")
 	transfer := fmt.Sprintf("photos: %q\ntransfer:\n  - {name: own, data: %q, per_class: 4, C: [10], draws: "+
 		"1, mix: true, normalise: true, side: 48}\n", photos, photos)
+	flat, err := filepath.Abs("../../testdata/nnunet/flat")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []story{
 		{name: "prepare", verified: true, args: []string{"prepare", b.at("scans"), "--out", "out"}},
 		{name: "finetune", verified: true, resume: "--resume", args: []string{"finetune", "--data", prepared,
@@ -158,6 +176,8 @@ func (b *bench) allStories(t *testing.T) []story {
 			config("study.yaml", study+indented(finetune)), "--out", "out"}},
 		{name: "predict", args: []string{"predict", b.at("scans", "imagesTr"), "--checkpoint",
 			b.at("finetune", "out", "last.safetensors"), "--out", "out"}},
+		{name: "predict nnunet", args: []string{"predict", b.at("flat"), "--checkpoint", flat, "--agreement", "--force",
+			"--probabilities", "--out", "out"}},
 		{name: "evaluate", args: []string{"evaluate", b.at("predict", "out"), b.at("scans", "labelsTr"), "--out",
 			"out"}},
 		{name: "next", args: []string{"next", prepared, "--drawn", "--count", "2", "--out", "out"}},
@@ -180,10 +200,9 @@ func (b *bench) shortStories() []story {
 	if *kills >= 50 {
 		return b.stories
 	}
-	return slices.DeleteFunc(
-		slices.Clone(b.stories),
-		func(s story) bool { return s.name == "crossval" || s.name == "2d compare" },
-	)
+	return slices.DeleteFunc(slices.Clone(b.stories), func(s story) bool {
+		return slices.Contains([]string{"crossval", "2d compare", "predict nnunet"}, s.name)
+	})
 }
 
 // command runs the program in a folder. The number of threads decides the last bits.
