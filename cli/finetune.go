@@ -318,9 +318,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)",
 			summary.Validation.Score, summary.Best, summary.BestStep))
 	}
-	if d, err := checkpoint.Read(train.Last(run.out)); err == nil && d.Largest != "" {
+	if kept, err := o.Config.DescribeLargest(train.Last(run.out)); err == nil && kept != "" {
 		lines = append(lines, fmt.Sprintf("predictions keep the largest connected component alone of %s "+
-			"(voxsaw predict --components all keeps all)", o.Config.DescribeLargest(d.Largest, d.LargestBecause)))
+			"(voxsaw predict --components all keeps all)", kept))
 	}
 	lines = append(lines, summary.Validation.Decisions...)
 	for _, note := range summary.Validation.Notes {

@@ -110,13 +110,15 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	if o.Mode == voxsaw.ModeResume && o.Folder != "" {
 		l.earlierNames = c.loggedEarlier(train.Validations(o.Folder))
 	}
-	l.observer, _ = o.Observer.(CaseObserver)
+	if l.observer, _ = o.Observer.(CaseObserver); o.Observer != nil {
+		l.note = o.Observer.Note
+	}
 	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate,
 			Unlabelled: data.Unlabelled, Init: init, Fingerprint: data.Store.Fingerprint(), Learnt: learnt,
-			Rules: []string{wholeRule},
+			Rules: []string{wholeRule}, Scores: c.scores(data),
 		},
 		Options: c.Train, Groups: c.groups(), ByShare: c.byShare(), Idle: c.Idle(),
 		Open: func() (notes []string, err error) {
@@ -134,6 +136,15 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, of sample.Data, 
 	}
 	summary, err = job.Run(ctx, dev, o, group)
 	return summary, loaded, err
+}
+
+// scores says what a validation scores that chooses the best weights, where earlier versions scored
+// otherwise. What only measures is scored as it always was.
+func (c Config) scores(data labelled) string {
+	if c.MeasureOnly || len(data.Validate) == 0 {
+		return ""
+	}
+	return "the DSC of what predictions keep"
 }
 
 // EstimateMemory is the memory that [Finetune] would need, and trains nothing.

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file: of which labels predictions keep the largest connected component alone, where nobody
@@ -67,7 +69,7 @@ func (g gain) against() string {
 // class is there: others, in which it was only predicted, decide nothing. What is said of others,
 // which that would have raised, too, is for a person.
 func (l *learner) decide(ctx context.Context, whole, largest diceMeans, there []int) (refused string, err error) {
-	l.decided, l.because = nil, nil
+	l.decided = nil
 	if l.config.MeasureOnly {
 		return "", nil
 	}
@@ -78,13 +80,12 @@ func (l *learner) decide(ctx context.Context, whole, largest diceMeans, there []
 			continue
 		}
 		if g.promising() {
-			if err := l.lookAtDrawn(ctx); err != nil {
+			if g.drawn, g.one, err = l.drawnInOne(ctx, class); err != nil {
 				return "", err
 			}
-			g.drawn, g.one = l.drawn[class], l.one[class]
 		}
 		if label := l.config.Labels[class-1]; g.holds() {
-			l.decided, l.because = append(l.decided, label), append(l.because, g.because())
+			l.decided = append(l.decided, checkpoint.Kept{Label: label, Because: g.because()})
 		} else {
 			against = append(against, fmt.Sprintf("of %s the largest alone gives %s", l.config.DescribeLabels(label),
 				g.against()))
@@ -96,22 +97,91 @@ func (l *learner) decide(ctx context.Context, whole, largest diceMeans, there []
 	return "predictions keep all components: " + strings.Join(against, "; "), nil
 }
 
-// lookAtDrawn counts, once, in how many of the cases of training and validation each class was
-// drawn, and in one component. Several ranks share the cases out.
-func (l *learner) lookAtDrawn(ctx context.Context) error {
+// keeps says whether predictions keep the largest component alone of a class, from 0.
+func (l *learner) keeps(class int) bool {
+	return slices.ContainsFunc(l.decided,
+		func(k checkpoint.Kept) bool { return k.Label == l.config.Labels[class] })
+}
+
+// drawnInOne counts the cases of training and validation in which a class was drawn, and in one
+// component. Where the records of cases say that they are too few, no labels are read.
+func (l *learner) drawnInOne(ctx context.Context, class int) (drawn, one int, err error) {
+	l.countDrawn()
+	if l.drawn[class] < fewestDrawn {
+		return l.drawn[class], 0, nil
+	}
+	if l.one == nil {
+		if err := l.countComponents(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
+	return l.drawn[class], l.one[class], nil
+}
+
+// countDrawn counts, once, in how many cases each class was drawn, as their records say.
+func (l *learner) countDrawn() {
 	if l.drawn != nil {
-		return nil
+		return
 	}
-	cases := append([]string{}, l.train...)
+	l.drawn = make([]int, len(l.classes)+1)
+	for _, r := range l.shown() {
+		nothing := incomparable(l.classes, r)
+		for n, labels := range l.classes {
+			if !slices.Contains(nothing, n+1) &&
+				slices.ContainsFunc(labels, func(label uint16) bool { return r.LabelCounts[label] > 0 }) {
+				l.drawn[n+1]++
+			}
+		}
+	}
+}
+
+// shown are the records of the cases of training and validation.
+func (l *learner) shown() (all []prepared.Record) {
+	for _, id := range l.train {
+		if r, found := l.store.Record(id); found {
+			all = append(all, r)
+		}
+	}
 	for _, c := range l.held {
-		cases = append(cases, c.ID)
+		all = append(all, c.Record)
 	}
-	all, err := train.Divide(train.Unwatched(ctx), l.bench.Group, len(cases),
+	return all
+}
+
+// componentBytes is what counting the components of a drawn label map takes for each voxel: two
+// bytes of the label, and 16 for each run of voxels, of which labels that people drew have fewer
+// than one for four.
+const componentBytes = 2 + 16/4
+
+// drawnBytes is the memory that it takes to count the components of the largest case; 0 where no
+// validation can ask for that.
+func (l *learner) drawnBytes() (bytes int64) {
+	if l.config.MeasureOnly || len(l.held) < fewestValidated {
+		return 0
+	}
+	if l.countDrawn(); slices.Max(l.drawn) < fewestDrawn {
+		return 0
+	}
+	for _, r := range l.shown() {
+		bytes = max(bytes, componentBytes*int64(r.Grid.Len()))
+	}
+	return bytes
+}
+
+// countComponents counts, once, in how many of the cases of training and validation each class is
+// one component. Several ranks share the cases out.
+func (l *learner) countComponents(ctx context.Context) error {
+	cases := l.shown()
+	if l.note != nil {
+		l.note(fmt.Sprintf("the labels of all %s are looked at, once: which structures were drawn in one component",
+			numbers.Count(len(cases), "case")))
+	}
+	all, err := train.Divide(ctx, l.bench.Group, len(cases),
 		func(ctx context.Context, i int) (map[uint16]int, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			c, err := l.store.Open(cases[i])
+			c, err := l.store.Open(cases[i].ID)
 			if err != nil {
 				return nil, err
 			}
@@ -131,14 +201,11 @@ func (l *learner) lookAtDrawn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.drawn, l.one = make([]int, len(l.classes)+1), make([]int, len(l.classes)+1)
+	l.one = make([]int, len(l.classes)+1)
 	for _, found := range all {
 		for class, n := range found {
-			if int(class) <= len(l.classes) {
-				l.drawn[class]++
-				if n == 1 {
-					l.one[class]++
-				}
+			if int(class) <= len(l.classes) && n == 1 {
+				l.one[class]++
 			}
 		}
 	}
@@ -146,29 +213,21 @@ func (l *learner) lookAtDrawn(ctx context.Context) error {
 }
 
 // Largest implements [train.Postprocessor].
-func (l *learner) Largest() (labels, because string) {
-	return strings.Join(l.decided, ","), strings.Join(l.because, "; ")
+func (l *learner) Largest() []checkpoint.Kept { return l.decided }
+
+// DescribeLargest names the labels of which a checkpoint says that predictions keep the largest
+// component alone, and why; "" where there is none.
+func (c Config) DescribeLargest(path string) (string, error) {
+	d, err := checkpoint.Read(path)
+	return c.describeKept(d.Kept()), err
 }
 
-// reasonOf is why predictions keep the largest component alone of a label, given what a checkpoint
-// says of all such labels; "" where it says nothing of this one.
-func reasonOf(largest, because, label string) string {
-	reasons := strings.Split(because, "; ")
-	at := slices.Index(strings.Split(largest, ","), label)
-	if at < 0 || at >= len(reasons) {
-		return ""
-	}
-	return reasons[at]
-}
-
-// DescribeLargest names the labels of which predictions keep the largest component alone, and says
-// why, both as a checkpoint has them.
-func (c Config) DescribeLargest(largest, because string) string {
+func (c Config) describeKept(labels []checkpoint.Kept) string {
 	var all []string
-	for label := range strings.SplitSeq(largest, ",") {
-		name := c.DescribeLabels(label)
-		if why := reasonOf(largest, because, label); why != "" {
-			name += " (" + why + ")"
+	for _, k := range labels {
+		name := c.DescribeLabels(k.Label)
+		if k.Because != "" {
+			name += " (" + k.Because + ")"
 		}
 		all = append(all, name)
 	}

@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,10 +32,19 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 		cases = append(cases, fmt.Sprintf("case%02d", n))
 	}
 	learnt, held := cases[:16], cases[16:]
+	ear := &listening{}
 	summary, _, err := Finetune(t.Context(), dev, c, sample.Data{Store: cache, Train: learnt, Validate: held}, "",
-		voxsaw.RunOptions{Folder: path, Loaders: 1})
+		voxsaw.RunOptions{Folder: path, Loaders: 1, Observer: ear})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(ear.notes, "\n"), "the labels of all 21 cases are looked at, once"); n != 1 ||
+		!slices.Contains(ear.items, 21) {
+		t.Errorf("told %d times that all labels are looked at, and of %v items", n, ear.items)
+	}
+	if record, err := os.ReadFile(filepath.Join(path, "run.json")); err != nil ||
+		!strings.Contains(string(record), `"scores": "the DSC of what predictions keep"`) {
+		t.Errorf("the run does not say what its validations score: %s, %v", record, err)
 	}
 	last := filepath.Join(path, "last.safetensors")
 	var said []string
@@ -155,6 +165,55 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	}
 }
 
+// listening keeps what is told of a run.
+type listening struct {
+	notes []string
+	items []int // of each validation, or of other work within one
+}
+
+func (*listening) Started(int, int)                       {}
+func (*listening) Stepped(voxsaw.Progress)                {}
+func (*listening) Validated(int, voxsaw.Validation, bool) {}
+func (*listening) Saved(string, int)                      {}
+func (l *listening) Note(text string)                     { l.notes = append(l.notes, text) }
+func (l *listening) Validating(_, done, of int)           { l.items = append(l.items, of) }
+
+// Labels are looked at only where enough cases may speak for the rule, and their memory is counted.
+func TestLabelsAreLookedAtWhereTheyDecide(t *testing.T) {
+	shape := [3]int{24, 20, 16}
+	cache, dev := phantoms(t, 21, shape), testDevice(t)
+	c := tiny()
+	c.Crop = [3]int{8, 8, 8}
+	c = resolved(t, c, cache)
+	for _, test := range []struct {
+		cases, held int
+		measure     bool
+		want        int64
+	}{{21, 5, false, 6 * 24 * 20 * 16}, {21, 4, false, 0}, {19, 5, false, 0}, {21, 5, true, 0}} {
+		var cases []string
+		for n := range test.cases {
+			cases = append(cases, fmt.Sprintf("case%02d", n))
+		}
+		c.MeasureOnly = test.measure
+		data := sample.Data{Store: cache, Train: cases[test.held:], Validate: cases[:test.held]}
+		l, err := compiled(t, dev, c, data, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.drawnBytes(); got != test.want || l.validationBytes() < got {
+			t.Errorf("%+v: %d bytes", test, got)
+		}
+		for class := 1; class <= len(l.classes); class++ {
+			drawn, one, err := l.drawnInOne(t.Context(), class)
+			if read := l.one != nil; err != nil || read != (test.cases >= fewestDrawn) || drawn != test.cases ||
+				read && one == 0 && c.Labels[class-1] == "2" {
+				t.Errorf("%+v: label %s is drawn in %d, in one component in %d: %v", test, c.Labels[class-1], drawn,
+					one, err)
+			}
+		}
+	}
+}
+
 // What is deleted may be a lesion: it takes enough cases, a gain, and labels in one piece.
 func TestLargestNeedsCasesGainAndDrawnLabels(t *testing.T) {
 	for _, c := range []struct {
@@ -193,10 +252,9 @@ func TestSeveralLesionsAreKept(t *testing.T) {
 		largest.add([]float64{1, 0.92, 0.96})
 	}
 	refused, err := l.decide(t.Context(), whole, largest, []int{0, 8, 8})
-	labels, because := l.Largest()
-	if err != nil || labels != "1" || because != "+2.00 points of DSC on 8 validation cases, "+
-		"drawn in one component in 40 of 40 cases" {
-		t.Errorf("largest of %q, because %q, %v", labels, because, err)
+	if got, want := l.Largest(), []checkpoint.Kept{{Label: "1", Because: "+2.00 points of DSC on 8 validation cases, " +
+		"drawn in one component in 40 of 40 cases"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v, %v", got, want, err)
 	}
 	if want := "predictions keep all components: of metastasis the largest alone gives +1.00 points of DSC on 8 " +
 		"validation cases, drawn in one component in 4 of 40 cases"; refused != want {
@@ -212,12 +270,13 @@ func TestSeveralLesionsAreKept(t *testing.T) {
 func TestEarlierDecisionsWarn(t *testing.T) {
 	p := &Predictor{config: Config{Labels: []string{"2", "4"}, Names: []string{"liver", "spleen"}}}
 	now := checkpoint.Progress{Largest: "2,4", LargestBecause: "+1 on 8; +2 on 9"}
-	p.decisions = []checkpoint.Progress{now, now}
+	p.decisions = [][]checkpoint.Kept{now.Kept(), now.Kept()}
 	if got, want := p.largestNote([]string{"4"}), "only the largest connected component is kept of spleen "+
 		"(+2 on 9 / +2 on 9) (--components all keeps all)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	p.decisions[1].LargestBecause = ""
+	now.LargestBecause = "" // as an earlier version has it
+	p.decisions[1] = now.Kept()
 	want := "WARNING: only the largest connected component of liver, spleen is kept, as an earlier version decided, " +
 		"on an unknown number of validation cases"
 	if got := p.largestNote([]string{"2", "4"}); !strings.HasPrefix(got, want) {

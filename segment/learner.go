@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/quality"
@@ -28,15 +29,15 @@ type learner struct {
 	graph    *nn.Graph
 	losses   *backbone.Supervision
 	program  *nn.Program
-	windows  *sliding.Inferer // nil where nothing is held out
-	teacher  *teacher         // nil where no unlabelled scans are learnt from
-	decided  []string         // labels of which the last validation kept the largest component
-	because  []string         // why, of each
-	observer CaseObserver     // nil: nobody looks
+	windows  *sliding.Inferer  // nil where nothing is held out
+	teacher  *teacher          // nil where no unlabelled scans are learnt from
+	decided  []checkpoint.Kept // labels of which the last validation kept the largest component
+	observer CaseObserver      // nil: nobody looks
+	note     func(string)      // tells a person of what takes time; nil: nobody listens
 	// of metrics, which a run that an earlier version began has in its log
 	earlierNames bool
 	// cases of training and validation in which each class was drawn, and in one component; nil:
-	// not looked at so far
+	// not counted so far
 	drawn, one []int
 }
 
@@ -155,6 +156,7 @@ func (l *learner) Close() {
 // validationBytes is the memory that validation takes beside the network: that of the case that
 // takes most.
 func (l *learner) validationBytes() (bytes int64) {
+	bytes = l.drawnBytes()
 	for _, c := range l.held {
 		bytes = max(bytes, l.config.windows().BytesOf(l.bench.Device, l.network, c.Shape))
 	}
@@ -300,7 +302,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	}
 	for class := 1; class <= n; class++ {
 		mean := whole.mean(class)
-		if slices.Contains(l.decided, l.config.Labels[class-1]) {
+		if l.keeps(class - 1) {
 			mean = largest.mean(class) // as predictions have it
 		}
 		if l.unlearnt[class] {

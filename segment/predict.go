@@ -116,8 +116,8 @@ type Predictor struct {
 	made    Provenance
 	lessons []lesson // a checkpoint each
 	largest []bool   // classes of which the largest component is kept; nil: none
-	// what the checkpoints say of the labels of which validation kept the largest component
-	decisions []checkpoint.Progress
+	// of each checkpoint that has a vote, the labels of which validation kept the largest component
+	decisions [][]checkpoint.Kept
 }
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of a run's folder it takes the best one, or
@@ -245,9 +245,9 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 			continue
 		}
 		voters++
-		p.decisions = append(p.decisions, d.Progress)
-		for label := range strings.SplitSeq(d.Largest, ",") {
-			if class := slices.Index(p.config.Labels, label); class >= 0 {
+		p.decisions = append(p.decisions, d.Kept())
+		for _, kept := range d.Kept() {
+			if class := slices.Index(p.config.Labels, kept.Label); class >= 0 {
 				votes[class+1]++
 			}
 		}
@@ -346,23 +346,23 @@ func (p *Predictor) Notes() (notes []string) {
 
 // largestNote says of which labels the largest component is kept, and why.
 func (p *Predictor) largestNote(of []string) string {
-	labels := strings.Join(of, ",")
-	var reasons []string
+	var all []checkpoint.Kept
 	for _, label := range of {
-		var each []string
-		for _, d := range p.decisions {
-			why := reasonOf(d.Largest, d.LargestBecause, label)
-			if why == "" {
+		var reasons []string
+		for _, decided := range p.decisions {
+			at := slices.IndexFunc(decided, func(k checkpoint.Kept) bool { return k.Label == label })
+			if at < 0 || decided[at].Because == "" {
 				return fmt.Sprintf("WARNING: only the largest connected component of %s is kept, as an earlier "+
 					"version decided, on an unknown number of validation cases: where there are several lesions, "+
-					"say, all but one are deleted (--components all keeps all)", p.config.DescribeLabels(labels))
+					"say, all but one are deleted (--components all keeps all)",
+					p.config.DescribeLabels(strings.Join(of, ",")))
 			}
-			each = append(each, why)
+			reasons = append(reasons, decided[at].Because)
 		}
-		reasons = append(reasons, strings.Join(each, " / "))
+		all = append(all, checkpoint.Kept{Label: label, Because: strings.Join(reasons, " / ")})
 	}
 	return fmt.Sprintf("only the largest connected component is kept of %s (--components all keeps all)",
-		p.config.DescribeLargest(labels, strings.Join(reasons, "; ")))
+		p.config.describeKept(all))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.

@@ -83,6 +83,39 @@ type Progress struct {
 	LargestBecause string
 }
 
+// Kept is a label of which predictions are to keep the largest connected component alone.
+type Kept struct {
+	Label   string // as the settings have it, such as "2", or "4+5" of one class
+	Because string // for a person; "" where an earlier version decided, which did not say
+}
+
+const betweenReasons = "; "
+
+// Kept are the labels that Largest names.
+func (p Progress) Kept() (all []Kept) {
+	if p.Largest == "" {
+		return nil
+	}
+	reasons := strings.Split(p.LargestBecause, betweenReasons)
+	for n, label := range strings.Split(p.Largest, ",") {
+		k := Kept{Label: label}
+		if n < len(reasons) {
+			k.Because = reasons[n]
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// Keep sets Largest and LargestBecause.
+func (p *Progress) Keep(all []Kept) {
+	var labels, reasons []string
+	for _, k := range all {
+		labels, reasons = append(labels, k.Label), append(reasons, k.Because)
+	}
+	p.Largest, p.LargestBecause = strings.Join(labels, ","), strings.Join(reasons, betweenReasons)
+}
+
 // header is the description as it lies in the file, but for the longer texts.
 type header struct {
 	Format      int      `yaml:"format"`

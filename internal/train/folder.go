@@ -32,7 +32,7 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
-//	best-before.safetensors, what an earlier version took for the best where nothing can be scored
+//	best-before.safetensors, what an earlier version took for the best, by scores of another kind
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //	report.html        the page on the training, where its command writes it
@@ -64,6 +64,8 @@ type Folder struct {
 	// file
 	validatedOn, unlabelled []string
 	rules                   []string // that the run goes by
+	// how validations are scored, see [Identity]: now, and when the best so far was chosen
+	scores, scored string
 }
 
 const (
@@ -138,6 +140,8 @@ type record struct {
 	StepFLOPs float64 `json:"flops_per_step,omitempty"`
 	// Rules are the identity's, as the version that began the run knew them.
 	Rules []string `json:"rules,omitempty"`
+	// Scores is the identity's, by which the best was chosen; empty: that of earlier versions.
+	Scores string `json:"scores,omitempty"`
 	// RelativeTo is the absolute folder that relative paths in config.yaml begin in: the working
 	// directory of the process that trained last. Empty in runs of older versions.
 	RelativeTo string `json:"relative_to,omitempty"`
@@ -159,6 +163,9 @@ type Identity struct {
 	// Rules name what this version does in another way than earlier ones, whose runs do not name
 	// it: see [Follows].
 	Rules []string
+	// Scores says for a person what a validation scores, where earlier versions scored otherwise:
+	// a run that one of them began chooses its best weights anew.
+	Scores string
 }
 
 // Follows says whether the run in a folder was begun by a rule of [Identity]; begun is false
@@ -204,7 +211,10 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 	if err != nil {
 		return nil, err
 	}
-	f.validatedOn, f.unlabelled, f.rules = id.ValidatedOn, id.Unlabelled, id.Rules
+	f.validatedOn, f.unlabelled, f.rules, f.scores = id.ValidatedOn, id.Unlabelled, id.Rules, id.Scores
+	if f.unclaimed {
+		f.scored = f.scores
+	}
 	return f, nil
 }
 
@@ -227,7 +237,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 			return nil, err
 		}
 		f.unclaimed, f.finished, f.engines, f.ranks = false, old.Finished && f.steps == 0, old.Engines, old.Ranks
-		f.reached, f.best = old.Step, old.BestStep
+		f.reached, f.best, f.scored = old.Step, old.BestStep, old.Scores
 	}
 	return f, nil
 }
@@ -781,7 +791,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
-		RelativeTo: safetext.Pack(working), Rules: f.rules,
+		RelativeTo: safetext.Pack(working), Rules: f.rules, Scores: f.scored,
 	}, "", "  ")
 	if err != nil {
 		return err

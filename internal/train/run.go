@@ -86,7 +86,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			err := l.validate(ctx, func() (voxsaw.Validation, error) {
 				v, err := task.Validate(l.watched(ctx, step), step)
 				if p, ok := any(task).(Postprocessor); ok && err == nil {
-					l.now.Largest, l.now.LargestBecause = p.Largest()
+					l.now.Keep(p.Largest())
 				}
 				return v, err
 			})
@@ -346,7 +346,32 @@ func (l *loop) open() error {
 		l.observer.Note(fmt.Sprintf("%s has a gap: it ends at step %d, and step %d was validated", l.validation.path,
 			l.validation.step, l.now.Validated))
 	}
-	return nil
+	return l.oneScore()
+}
+
+// oneScore begins the choice of the best weights anew where scores of another kind chose them, and
+// saves that at once: whenever the process ends, scores of two kinds are not compared. A run that
+// is not validated any more keeps what it has.
+func (l *loop) oneScore() error {
+	f := l.folder
+	if f.scored == f.scores || l.now.Validated >= l.options.Steps {
+		return nil
+	}
+	if l.now.BestStep == 0 {
+		f.scored = f.scores
+		return f.record(l.now, false)
+	}
+	now := ""
+	if f.scores != "" {
+		now = ", which is now " + f.scores
+	}
+	if err := l.forgetBest(fmt.Sprintf("another version chose step %d as the best by another kind of score%s: the "+
+		"best is chosen anew, from the next validation on; %s has scores of both kinds", l.now.BestStep, now,
+		filepath.Join(f.path, validationFile))); err != nil {
+		return err
+	}
+	f.scored = f.scores
+	return l.save()
 }
 
 // extra are the buffers beside the parameters that a run needs to be resumed, by the prefix of
@@ -513,7 +538,8 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
 	if v.Unscored && l.now.BestStep > 0 { // of an earlier version, which scored in another way
-		if err := l.forgetBest(); err != nil {
+		if err := l.forgetBest(fmt.Sprintf("an earlier version took step %d for the best, and now nothing that is "+
+			"held out can be scored: the last weights are taken", l.now.BestStep)); err != nil {
 			return err
 		}
 	}
@@ -549,17 +575,15 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	return err
 }
 
-// forgetBest undoes that an earlier version took weights for the best where nothing can be scored.
-// They are kept under another name.
-func (l *loop) forgetBest() error {
+// forgetBest undoes that another version took weights for the best, and says why. They are kept
+// under another name.
+func (l *loop) forgetBest(why string) error {
 	if l.folder != nil {
 		aside, err := l.folder.putBestAside()
 		if err != nil {
 			return err
 		}
-		l.observer.Note(fmt.Sprintf("WARNING: an earlier version took step %d for the best, and now nothing that is "+
-			"held out can be scored: the last weights are taken. Those of step %d are kept in %s", l.now.BestStep,
-			l.now.BestStep, aside))
+		l.observer.Note(fmt.Sprintf("WARNING: %s. The weights of step %d are kept in %s", why, l.now.BestStep, aside))
 	}
 	l.now.Best, l.now.BestStep = 0, 0
 	return nil
@@ -724,10 +748,6 @@ func (l *loop) watched(ctx context.Context, step int) context.Context {
 	}
 	return context.WithValue(ctx, watchKey{}, func(done, of int) { o.Validating(step, done, of) })
 }
-
-// Unwatched is a context within a validation for other work, of which nobody is told how it gets
-// on.
-func Unwatched(ctx context.Context) context.Context { return context.WithValue(ctx, watchKey{}, nil) }
 
 // watcher is whom a context says to tell how many items are done, of how many.
 func watcher(ctx context.Context) func(done, of int) {

@@ -72,10 +72,10 @@ type Pupil interface {
 	Taught(swapped func(func() error) error)
 }
 
-// A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest and
-// LargestBecause of [checkpoint.Progress]. It is asked after each validation.
+// A Postprocessor is a [Task] whose validation also decides of which labels predictions keep the
+// largest component alone. It is asked after each validation.
 type Postprocessor interface {
-	Largest() (labels, because string)
+	Largest() []checkpoint.Kept
 }
 
 // A Result is what a step has to say. Every step names the same metrics in the same order.
