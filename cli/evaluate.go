@@ -38,6 +38,7 @@ type evaluateOptions struct {
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
 	Missing  string              `yaml:"missing" help:"references without a prediction: error; missed, which scores them as if nothing had been found (DSC 0, infinite distances); or left-out, for predictions of some cases alone" oneof:"error missed left-out"`
+	AnyScan  bool                `yaml:"any_scan" help:"compare label maps even if they say that they are of different scans: right where the files of a scan were written anew, such as compressed"`
 	Memory   gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. A case whose label maps, or the distances of a label, need more fails, and the others go on"`
 	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html: a box plot of every label, pictures of the cases with the lowest DSC"`
 	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
@@ -113,6 +114,11 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	if err := sameEvaluation(ranks, o, pairs); err != nil {
 		return err
+	}
+	if !o.AnyScan {
+		if err := pairs.CheckScans(); err != nil {
+			return err
+		}
 	}
 	if err := pairs.CompareDigests(); err != nil {
 		return err

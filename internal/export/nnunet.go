@@ -602,13 +602,20 @@ func (e *exporter) split(s *Summary) error {
 	return dataset.WriteSplits(filepath.Join(e.dir, splitsFile), folds)
 }
 
-// list writes which case was which scan.
+// list writes which case was which scan: of a DICOM series, also its UID and the first of its
+// files, as several may lie in one folder.
 func (e *exporter) list() error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	rows := [][]string{{"name", "case", "scan", "labels"}}
+	rows := [][]string{{"name", "case", "scan", "labels", "series", "first_file"}}
 	for _, c := range e.dataset.Cases {
-		rows = append(rows, []string{e.called[c.ID], c.ID, c.Image, c.Labels})
+		series, first := c.Series, c.Image
+		if c.IsDICOM() {
+			if s, err := c.DICOM(); err == nil && len(s.Files) > 0 {
+				series, first = s.UID, slices.Min(s.Files)
+			}
+		}
+		rows = append(rows, []string{e.called[c.ID], c.ID, c.Image, c.Labels, series, first})
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return err

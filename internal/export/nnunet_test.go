@@ -149,6 +149,7 @@ func TestNNUNet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names, err := os.ReadFile(filepath.Join(out, "names.csv")); err != nil ||
+		!strings.HasPrefix(string(names), "name,case,scan,labels,series,first_file\n") ||
 		!strings.Contains(string(names), "case_0005,Doe^John_4,") {
 		t.Errorf("names.csv: %s, %v", names, err)
 	}

@@ -122,6 +122,28 @@ func (f *Pairs) Settle(missing, predictions string) (note string, err error) {
 	return note, nil
 }
 
+// CheckScans refuses pairs whose label maps are of different scans, as far as they tell: names that
+// go by other files of a folder, or by the place in a list, may have passed to another scan.
+func (f *Pairs) CheckScans() error {
+	var names []string
+	first := ""
+	for _, p := range f.Both {
+		if p.Prediction.Path == "" {
+			continue
+		}
+		if why := p.Prediction.OfOtherScan(p.Reference); why != "" {
+			names, first = append(names, p.Name), cmp.Or(first, why)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return hint.Addf(fmt.Errorf("%s of different scans: %s: of %s, %s", numbers.Count(len(names), "pair"),
+		safetext.List(names), names[0], first),
+		"predict the scans of the references, or pair what belongs together by --pairs; --any-scan compares them all "+
+			"the same, where the files of a scan were written anew")
+}
+
 // PredictedReferences lists references that this program wrote.
 func (f *Pairs) PredictedReferences() []string {
 	var paths []string

@@ -41,6 +41,19 @@ func LearntFrom(path string) Learnt {
 	return stamp.Learnt
 }
 
+// ScanOf is the digest of the files of the scan that a label map says it is of,
+// [dataset.Case.Digest]; "" where it does not say so.
+func ScanOf(path string) string {
+	text, _ := Read(path)
+	var stamp struct {
+		Digest string `json:"scan_sha256"`
+	}
+	if json.Unmarshal(text, &stamp) != nil {
+		return ""
+	}
+	return stamp.Digest
+}
+
 // commentCode is NIFTI_ECODE_COMMENT: plain text.
 const commentCode = 6
 

@@ -1,9 +1,11 @@
 package dataset
 
 import (
+	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/format"
@@ -106,13 +108,14 @@ func (c Case) NumbersOnly() (site string) {
 	return ""
 }
 
-// sourcePaths are the files and folders that a case is read from.
+// sourcePaths are the files and folders that a case is read from, each once.
 func (c Case) sourcePaths() []string {
-	var paths []string
-	files := []string{c.Image}
-	for _, more := range c.More {
-		if !slices.Contains(files, more.Image) { // as volumes of one file are
-			files = append(files, more.Image)
+	var paths, files []string
+	for _, channel := range append([]Case{c}, c.More...) {
+		for _, file := range channel.ownFiles() { // several volumes of one file are channels, too
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
 		}
 	}
 	if c.Masks != nil {
@@ -127,6 +130,30 @@ func (c Case) sourcePaths() []string {
 		paths = append(paths, format.Files(path)...)
 	}
 	return paths
+}
+
+// ownFiles are the folder of a series, if nothing else lies in it, or else the files of the series;
+// of any other scan, its file.
+func (c Case) ownFiles() []string {
+	if c.series == nil || len(c.series.Files) == 0 {
+		return []string{c.Image}
+	}
+	own := map[string]bool{}
+	for _, file := range c.series.Files {
+		own[file] = true
+	}
+	alone := true
+	err := folders.Walk(c.Image, func(file string, entry fs.FileInfo, err error) error {
+		if err == nil && (entry.IsDir() || own[file]) {
+			return nil
+		}
+		alone = false
+		return fs.SkipAll
+	})
+	if err == nil && alone {
+		return []string{c.Image}
+	}
+	return slices.Sorted(slices.Values(c.series.Files))
 }
 
 // Sources are the absolute paths of the files and folders that a case is read from, the scan's

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -25,9 +26,11 @@ type seriesCase struct {
 	series *dicom.Series
 	labels format.Object   // of the series; no path for none
 	joined []format.Object // SEG objects that are its labels together
-	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
+	// suffix tells the series of one folder apart: "", or "_s3_35316aabfc" for series number 3 and
+	// a digest of its UID
 	suffix  string
 	refused error           // why there is no series
+	study   []*dicom.Series // where there is none
 	more    []*dicom.Series // further channels
 }
 
@@ -60,7 +63,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 			folder := commonFolder(studyFiles(study))
 			switch {
 			case err != nil:
-				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
+				found = append(found, seriesCase{folder: folder, refused: named(folder, err), study: study})
 			case channels == nil:
 				notes = append(notes, fmt.Sprintf("%s: passed over, because no series is a channel (%s)", folder,
 					strings.Join(o.Channels, ", ")))
@@ -96,7 +99,7 @@ func listSeries(root string, o Options, keep func([]format.Object) []format.Obje
 						fmt.Sprintf("%s: none of %d series is an axial CT: "+
 							"--series chooses one, --series all takes each", folder, len(chosen)))
 				}
-				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
+				found = append(found, seriesCase{folder: folder, refused: named(folder, err), study: study})
 				continue
 			}
 			if wanted == "" {
@@ -206,8 +209,9 @@ func studyFiles(study []*dicom.Series) (files []string) {
 	return files
 }
 
-// nameSuffixes tells the series of one folder apart, by number. File names are arbitrary: the
-// cases' names must not depend on them.
+// nameSuffixes tells the series of one folder apart, by number and UID. Neither file names nor what
+// else lies in the folder count: a name that went to another scan when a file comes or goes would
+// pair that scan with the labels of this one.
 func nameSuffixes(found []seriesCase) {
 	inFolder := map[string][]*seriesCase{}
 	for n := range found {
@@ -217,31 +221,49 @@ func nameSuffixes(found []seriesCase) {
 		if len(cases) == 1 {
 			continue
 		}
-		refused := 0
-		for _, c := range cases {
-			if c.series == nil { // studies whose folders lie among each other
-				refused++
-				c.suffix = fmt.Sprintf("_study%d", refused)
+		slices.SortStableFunc(cases, func(a, b *seriesCase) int {
+			if a.series == nil || b.series == nil {
+				return 0
 			}
-		}
-		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
-		slices.SortFunc(cases, func(a, b *seriesCase) int {
-			return cmp.Or(numbers.CompareNatural(a.series.Number, b.series.Number),
-				numbers.CompareNatural(a.series.UID, b.series.UID),
-				a.series.Part-b.series.Part)
+			return a.series.Part - b.series.Part
 		})
 		suffixes := map[string]int{}
 		for _, c := range cases {
-			c.suffix = "_s" + c.series.Number
-			if c.series.Part > 0 {
-				c.suffix += fmt.Sprintf("_%d", c.series.Part)
-			}
-			if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
+			c.suffix = c.ownSuffix()
+			if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // without UIDs, or both with one
 				c.suffix += "_" + letters(suffixes[c.suffix])
 			}
 		}
 	}
 }
+
+// ownSuffix is what the UIDs of a series, or of a study of which none was chosen, say.
+func (c *seriesCase) ownSuffix() string {
+	if c.series != nil {
+		uid := cmp.Or(c.series.UID, strings.TrimPrefix(c.series.Files[0], c.folder))
+		suffix := "_s" + c.series.Number + "_" + shortDigest(uid)
+		if c.series.Part > 0 {
+			suffix += fmt.Sprintf("_%d", c.series.Part)
+		}
+		return suffix
+	}
+	if len(c.study) == 0 { // single slices, with UIDs of their own
+		return "_slices"
+	}
+	// studies whose folders lie among each other; without a UID they are told apart by the series'
+	uids := []string{c.study[0].Study}
+	if uids[0] == "" {
+		uids = nil
+		for _, s := range c.study {
+			uids = append(uids, s.UID)
+		}
+		slices.Sort(uids)
+	}
+	return "_study_" + shortDigest(strings.Join(uids, "\n"))
+}
+
+// shortDigest tells texts apart in a name, without saying them.
+func shortDigest(text string) string { return fmt.Sprintf("%.5x", sha256.Sum256([]byte(text))) }
 
 // openObjects opens the SEG objects and structure sets among files that were passed over. Those
 // that cannot be opened stay there, with the reason, and so do copies.

@@ -53,8 +53,9 @@ func (c Case) LostImage(r prepared.Record, paths []string) string {
 	if len(r.Sources) == 0 {
 		return ""
 	}
-	if before := r.Sources[0].Path; before != paths[0] {
-		if thereStill(before) {
+	// another series may lie in the same folder
+	if before := r.Sources[0]; !before.Among(append(slices.Clone(paths), absoluteOf(c.Image))) {
+		if thereStill(before.Path) {
 			return "the image (from another file now)"
 		}
 		return ""
@@ -77,7 +78,7 @@ func (c Case) LostImage(r prepared.Record, paths []string) string {
 
 // isOtherSeries says whether a series that is still there is another one than the case's.
 func (c Case) isOtherSeries(before string) bool {
-	was, _, err := chooseSeries(c.Image, before)
+	was, _, err := chooseSeries(before, c.Image)
 	if err != nil {
 		return false // its files have changed
 	}

@@ -3,7 +3,9 @@ package dataset
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -25,7 +27,8 @@ func SeriesOf(r prepared.Record) (s *dicom.Series, how dicom.Options, err error)
 		return nil, how, nil
 	}
 	c := Case{Image: r.Sources[0].Path}
-	if _, err := os.Stat(c.Image); err != nil && !format.IsName(c.Image) {
+	stat, err := os.Stat(c.Image)
+	if err != nil && !format.IsName(c.Image) {
 		return nil, how, err
 	} else if err != nil || !c.IsDICOM() {
 		return nil, how, nil
@@ -36,7 +39,11 @@ func SeriesOf(r prepared.Record) (s *dicom.Series, how dicom.Options, err error)
 	if parts := originRead.FindStringSubmatch(r.Origin); parts != nil {
 		how.Tilt, how.Gaps = dicom.Tilt(parts[1]), dicom.Gaps(parts[2])
 	}
-	if c.series, _, err = c.findSeries(); err != nil {
+	paths := []string{c.Image}
+	if !stat.IsDir() && c.Series != "" { // one of the files of a series
+		paths = foldersOf(r.Sources)
+	}
+	if c.series, _, err = chooseSeries(c.Series, paths[0], paths[1:]...); err != nil {
 		return nil, how, err
 	}
 	if err := c.series.Referable(); err != nil {
@@ -59,4 +66,15 @@ func SeriesOf(r prepared.Record) (s *dicom.Series, how dicom.Options, err error)
 		}
 	}
 	return nil, how, fmt.Errorf("%s holds other voxels than were prepared: run voxsaw prepare again", c.Image)
+}
+
+// foldersOf are the folders that files lie in, the first one's first, but for those of voxels.
+func foldersOf(files []prepared.Source) (paths []string) {
+	for _, s := range files {
+		folder := filepath.Dir(s.Path)
+		if _, err := os.Stat(folder); err == nil && !format.IsName(s.Path) && !slices.Contains(paths, folder) {
+			paths = append(paths, folder)
+		}
+	}
+	return paths
 }

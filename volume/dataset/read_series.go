@@ -86,10 +86,11 @@ func listed(path string) string {
 }
 
 // scanDICOM looks at a file, or at the files of a folder but for those that are NIfTI, NRRD or
-// MetaImage by their names. A DICOMDIR stands for the folder that it lists.
-func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
+// MetaImage by their names, and at further ones. A DICOMDIR stands for the folder that it lists.
+func scanDICOM(path string, more ...string) ([]*dicom.Series, []dicom.Passed, error) {
 	path = listed(path)
-	return dicom.ScanOnly(func(file string) bool { return file == path || !format.IsName(file) }, path)
+	return dicom.ScanOnly(func(file string) bool { return file == path || !format.IsName(file) },
+		append([]string{path}, more...)...)
 }
 
 func describe(p dicom.Passed) string {
@@ -102,10 +103,10 @@ func describe(p dicom.Passed) string {
 	return cmp.Or(p.StandsIn, p.What)
 }
 
-// chooseSeries scans a file or folder for the wanted series, or takes what package dicom's Choose
-// takes.
-func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
-	all, passed, err := scanDICOM(path)
+// chooseSeries scans a file or folder, and further ones, for the wanted series, or takes what
+// package dicom's Choose takes.
+func chooseSeries(wanted, path string, more ...string) (*dicom.Series, string, error) {
+	all, passed, err := scanDICOM(path, more...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -151,7 +152,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 	case !c.IsDICOM():
 		return nil, "", fmt.Errorf("%s is not DICOM", c.Image)
 	}
-	s, why, err = chooseSeries(c.Image, c.Series)
+	s, why, err = chooseSeries(c.Series, c.Image)
 	if c.Series != "" {
 		why = ""
 	}

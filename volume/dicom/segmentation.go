@@ -24,6 +24,7 @@ type Segmentation struct {
 	Number   string // SeriesNumber, its own, "" if it has none
 	Segments []Segment
 	Frames   int
+	Series   []string // SeriesInstanceUIDs that it refers to, sorted
 	// Parameters are the AlgorithmParameters of a segment that says them; "" if none does.
 	Parameters string
 	object     *segmentation.Object
@@ -119,7 +120,7 @@ func OpenSegmentation(path string) (*Segmentation, error) {
 		return nil, err
 	}
 	g := &Segmentation{Path: path, Kind: object.Kind, UID: object.UID, Number: object.Number, Frames: object.Frames,
-		Parameters: object.Parameters, object: object}
+		Series: object.Refers(), Parameters: object.Parameters, object: object}
 	for _, s := range object.Segments {
 		g.Segments = append(g.Segments, Segment{Label: s.Label, Name: s.Name})
 	}

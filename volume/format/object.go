@@ -186,6 +186,21 @@ func (o Object) Without() string {
 	return "is a DICOM SEG object, which holds no empty slices"
 }
 
+// Refers is the SeriesInstanceUID of the series that the object was drawn on; "" where it names
+// none, or several.
+func (o Object) Refers() string {
+	var series []string
+	if o.Structures != nil {
+		series = o.Structures.Series
+	} else if o.Segmentation != nil {
+		series = o.Segmentation.Series
+	}
+	if len(series) != 1 {
+		return ""
+	}
+	return series[0]
+}
+
 // DrawnOn says on which series, for an error; "" where nothing is said.
 func (o Object) DrawnOn() string {
 	if o.Structures == nil || len(o.Structures.Series) == 0 {

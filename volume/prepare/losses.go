@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -86,11 +87,11 @@ func (l *losses) addLabels(c dataset.Case, r prepared.Record, paths []string, p 
 		l.add(lostStructures, r.ID)
 		return
 	}
-	if len(r.Sources) == 0 || r.Sources[0].Path != paths[0] {
+	if len(r.Sources) == 0 || !r.Sources[0].Among(paths) {
 		return // the scan is another file, and that is said
 	}
 	for _, s := range r.Sources[1:] {
-		if !slices.Contains(paths, s.Path) && isThere(s.Path) {
+		if !s.Among(paths) && isThere(s.Path) {
 			l.add("the labels (from other files now)", r.ID)
 			return
 		}
@@ -183,6 +184,13 @@ func (j job) checkOthers(w *prepared.Writer) error {
 	cases, err := pathsOf(j.set.Cases)
 	if err != nil {
 		return err
+	}
+	for _, c := range j.set.Cases { // another series of the folder is told by what it loses
+		folder, err := filepath.Abs(c.Image)
+		if err != nil {
+			return err
+		}
+		cases[c.ID] = append(cases[c.ID], folder)
 	}
 	others, err := w.Others(cases)
 	if err != nil || len(others) == 0 {

@@ -67,7 +67,7 @@ func TestSameScanByVoxels(t *testing.T) {
 		}
 		return strings.Join(s.Notes, "\n")
 	}
-	const want = "WARNING: the same scan under several names: copy = DICOM_s2; "
+	const want = "WARNING: the same scan under several names: copy = DICOM_s2_1ec4fab0d8; "
 	if got := same(dataset.Options{Series: dataset.SeriesAll}); !strings.Contains(strings.ReplaceAll(got, "patient_",
 		""), want) {
 		t.Errorf("%s", got)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/smallfile"
@@ -104,7 +103,7 @@ func sourcePaths(sources []Source) []string {
 func readElsewhere(sources []Source, paths []string) bool {
 	there := false
 	for _, s := range sources {
-		if slices.Contains(paths, s.Path) {
+		if s.Among(paths) {
 			return false
 		}
 		if _, err := os.Stat(s.Path); err == nil {

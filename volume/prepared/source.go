@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -83,6 +85,16 @@ func (s Source) Changed() (bool, error) {
 	}
 	sum, err := hashOf(s.Path)
 	return sum != s.Hash, err
+}
+
+// Among reports whether a source is one of the paths, or a folder that one of them lies in, or a
+// file in one that is a folder: a series is its folder only as long as nothing else lies there.
+func (s Source) Among(paths []string) bool {
+	below := func(path, folder string) bool {
+		rest, inside := strings.CutPrefix(path, folder)
+		return inside && (rest == "" || rest[0] == filepath.Separator)
+	}
+	return slices.ContainsFunc(paths, func(path string) bool { return below(path, s.Path) || below(s.Path, path) })
 }
 
 // unchanged reports whether the paths are those of the sources, with the same data behind them.

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ type Object struct {
 	listed   references      // images that it refers to besides
 	Placed   []segFrame
 }
+
+// Refers are the SeriesInstanceUIDs that the object refers to, sorted.
+func (g *Object) Refers() []string { return slices.Sorted(maps.Keys(g.series)) }
 
 // doubt notes what is odd about the object's texts, once.
 func (g *Object) doubt(text string) {
