@@ -109,6 +109,22 @@ func (p Preparation) Scheme() string { return cmp.Or(wordOf(p.Intensity, 0), CTW
 // of older versions were all of CT.
 func (p Preparation) ModalityName() string { return cmp.Or(wordOf(p.Modality, 0), ModalityCT) }
 
+// AboveHU says whether a CT is prepared as values that lie 1024 above Hounsfield units: by a window
+// that leaves out all soft tissue in HU, or by a foreground that no organ or tumour has in HU.
+func (p Preparation) AboveHU() bool {
+	const leastWindow, leastMean = 400, 600
+	if p.ModalityName() != ModalityCT {
+		return false
+	}
+	switch p.Scheme() {
+	case CTWindow:
+		return p.Window[0] >= leastWindow
+	case CTPercentiles:
+		return p.Foreground[2] >= leastMean
+	}
+	return false
+}
+
 // ForModality is the preparation of scans of a modality, with its usual scheme unless one is chosen
 // already. What older versions did to a CT is written as they wrote it.
 func (p Preparation) ForModality(modality string) Preparation {

@@ -292,7 +292,7 @@ func (e *exporter) write(c dataset.Case) (notes []string, err error) {
 	}
 	notes = append(notes, others...)
 	if len(more) == 0 && len(e.options.Channels) == 1 && !e.dataset.SaysModality() {
-		if err := c.CheckModality(v, e.options.Channels[0]); err != nil {
+		if err := c.CheckModality(v, e.options.Channels[0], false); err != nil {
 			return nil, hint.Addf(err, "--modality %s takes all scans as they are", e.options.Channels[0])
 		}
 	}

@@ -69,14 +69,12 @@ func (s *summing) read(d *dataset.Dataset, c dataset.Case, o dataset.ReadOptions
 	if err != nil {
 		return err
 	}
-	if !d.SaysModality() { // as where it is prepared
-		if err := c.CheckModality(v, s.how.ModalityName()); err != nil {
-			return err
-		}
-	}
 	more, _, err := c.ReadMore(v.Grid, o)
 	if err != nil {
 		return err
+	}
+	if err := d.CheckModality(c, s.how, append([]*volume.Volume{v}, more...)...); err != nil {
+		return err // as where it is prepared
 	}
 	if l != nil {
 		own := volume.Preparation{Axcodes: v.Axcodes()} // onto the voxels of the scan

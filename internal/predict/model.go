@@ -27,6 +27,8 @@ type Model interface {
 	CheckSpacing(g volume.Grid) error
 	// Modality is that of the scans that it was trained on; "" where nobody knows.
 	Modality() string
+	// AboveHU says that it was trained on CTs whose values lie 1024 above Hounsfield units.
+	AboveHU() bool
 	// LearntFrom says whether weights have learnt from a scan of that name and digest.
 	LearntFrom(name, digest string) (segment.Lesson, bool)
 	Predict(ctx context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap, *segment.Maps,
@@ -40,6 +42,9 @@ type own struct{ *segment.Predictor }
 
 // Modality implements [Model].
 func (p own) Modality() string { return p.Preparation().ModalityName() }
+
+// AboveHU implements [Model].
+func (p own) AboveHU() bool { return p.Preparation().Channel(0).AboveHU() }
 
 func (p own) Watch(progress func(done, total int), note func(text string)) {
 	p.Progress, p.Note = progress, note
@@ -95,6 +100,12 @@ func (p *foreign) Modality() string {
 		return dataset.ModalityOfChannel(channels[0])
 	}
 	return ""
+}
+
+// AboveHU goes by the foreground of the training cases, which plans.json has for CT.
+func (p *foreign) AboveHU() bool {
+	foreground := [4]float64{2: p.Plan.Channels[0].Mean}
+	return volume.Preparation{Intensity: volume.CTPercentiles, Foreground: foreground}.AboveHU()
 }
 
 // LearntFrom is not known of nnU-Net's checkpoints.

@@ -727,7 +727,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err != nil {
 		return err
 	}
-	if err := c.CheckModality(scan, p.Modality()); err != nil && p.Modality() != "" {
+	if err := c.CheckModality(scan, p.Modality(), p.AboveHU()); err != nil && p.Modality() != "" {
 		if !b.options.Force {
 			return fmt.Errorf("%w, which the network was trained on: --force segments it all the same", err)
 		}

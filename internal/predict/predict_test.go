@@ -17,13 +17,16 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
 // simple is a model that labels what is bright.
 type simple struct {
-	name   string
-	before func() error // it predicts
-	blind  bool         // finds nothing
+	modality string
+	above    bool // of Hounsfield units
+	name     string
+	before   func() error // it predicts
+	blind    bool         // finds nothing
 }
 
 func (m simple) Provenance() segment.Provenance {
@@ -34,7 +37,8 @@ func (simple) LabelNames() map[uint16]string                            { return
 func (simple) Watch(func(done, total int), func(string))                {}
 func (simple) Fits(volume.Grid, int, segment.MapOptions) error          { return nil }
 func (simple) CheckSpacing(volume.Grid) error                           { return nil }
-func (simple) Modality() string                                         { return "" }
+func (m simple) Modality() string                                       { return m.modality }
+func (m simple) AboveHU() bool                                          { return m.above }
 func (simple) LearntFrom(string, string) (how segment.Lesson, met bool) { return how, false }
 
 func (m simple) Predict(_ context.Context, channels []*volume.Volume, o segment.MapOptions) (*volume.LabelMap,
@@ -353,6 +357,32 @@ func TestOriginsInDICOM(t *testing.T) {
 			}
 			if got, ok := readProvenance(path); !ok || got.differs(o) != "" {
 				t.Errorf("%d, %s: %q became %q, %v", n, kind, words, got.Scan.Series, ok)
+			}
+		}
+	}
+}
+
+// A CT whose values lie 1024 above Hounsfield units is segmented by a network that was trained on
+// such ones, and by no other; so is a CT in Hounsfield units.
+func TestShiftedCTs(t *testing.T) {
+	ct, _, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shifted := &volume.Volume{Grid: ct.Grid, Int16: make([]int16, ct.Len())}
+	for i, hu := range ct.Int16 {
+		shifted.Int16[i] = max(hu, -1024) + 1024
+	}
+	for _, scan := range []*volume.Volume{ct, shifted} {
+		path := filepath.Join(t.TempDir(), "a.nii.gz")
+		if err := nifti.Write(path, scan); err != nil {
+			t.Fatal(err)
+		}
+		for _, above := range []bool{false, true} {
+			m := simple{name: "m", modality: volume.ModalityCT, above: above}
+			_, err := run(t, context.Background(), m, Options{Out: t.TempDir()}, path)
+			if (err == nil) != (above == (scan == shifted)) {
+				t.Errorf("trained above HU %v, scan above HU %v: %v", above, scan == shifted, err)
 			}
 		}
 	}

@@ -264,6 +264,9 @@ func (m *Model) CheckSpacing(volume.Grid) error { return nil }
 // Modality is what dataset.json calls the channel.
 func (m *Model) Modality() string { return dataset.ModalityOfChannel(m.Channels()[0]) }
 
+// AboveHU implements predict.Model: the tasks are trained on Hounsfield units.
+func (m *Model) AboveHU() bool { return false }
+
 // LearntFrom is not known of nnU-Net's checkpoints.
 func (m *Model) LearntFrom(string, string) (how segment.Lesson, found bool) { return how, false }
 

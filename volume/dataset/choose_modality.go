@@ -22,13 +22,14 @@ func (e *ModalityError) Error() string { return e.message }
 
 // CheckModality refuses a scan, which was read, that is another than the modality: as it is stated,
 // or else by its values. A name that says otherwise than the values is not believed. A CT whose
-// values lie 1024 above Hounsfield units is none, whoever states it.
-func (c Case) CheckModality(v *volume.Volume, modality string) error {
+// values lie 1024 above Hounsfield units is none, whoever states it, unless the CTs that it is to
+// be like are so, too: above, which is [volume.Preparation.AboveHU].
+func (c Case) CheckModality(v *volume.Volume, modality string, above bool) error {
 	known, like := c.Modality(), likenessOf(v)
-	if like == likeShiftedCT && modality == volume.ModalityCT && (!known.Stated || known.Name == modality) {
-		low, high := valuesOf(v)
-		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, as a CT whose rescale by -1024 was left out "+
-			"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
+	if modality == volume.ModalityCT && (!known.Stated || known.Name == modality) {
+		if err := checkOffset(v, like, above); err != nil {
+			return err
+		}
 	}
 	if known.Stated {
 		if known.Name == modality {
@@ -41,6 +42,48 @@ func (c Case) CheckModality(v *volume.Volume, modality string) error {
 	}
 	if known.Name != "" && known.Name != modality && like == likeNothing {
 		return &ModalityError{fmt.Sprintf("is %s by its %s, not %s", known.Name, known.By, modality)}
+	}
+	return nil
+}
+
+// checkOffset refuses a CT whose values lie 1024 above those of others, or below them.
+func checkOffset(v *volume.Volume, like likeness, above bool) error {
+	low, high := valuesOf(v)
+	switch {
+	case like == likeShiftedCT && !above:
+		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, as a CT whose rescale by -1024 was left out "+
+			"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
+	case like == likeCT && above:
+		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, in Hounsfield units: it is not the CT with "+
+			"values 1024 above them (add 1024)", low, high)}
+	}
+	return nil
+}
+
+// CheckModality is that of a case which was read, all channels, and is to be prepared so. Where
+// somebody says of what modality all scans are, that has the say; but whether the values of a CT
+// are Hounsfield units, they alone tell.
+func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volume.Volume) error {
+	if !d.said {
+		err := c.CheckModality(channels[0], p.ModalityName(), p.AboveHU())
+		if err != nil {
+			return fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
+		}
+		return nil
+	}
+	for n, v := range channels {
+		own := p.Channel(n)
+		if own.ModalityName() != volume.ModalityCT {
+			continue
+		}
+		if err := checkOffset(v, likenessOf(v), own.AboveHU()); err != nil {
+			image := c.Image
+			if n > 0 && n <= len(c.More) {
+				image = c.More[n-1].Image
+			}
+			return fmt.Errorf("%s %w. Where all of these scans are so, a --window of their values takes them "+
+				"(such as --window=899,1299), or --modality OT as scans of another kind", image, err)
+		}
 	}
 	return nil
 }

@@ -75,17 +75,25 @@ func TestLikenessOfValues(t *testing.T) {
 func TestShiftedCTIsRefused(t *testing.T) {
 	scans := datasettest.Likenesses(t)
 	for _, name := range []string{"CT from 0 up", "CT from 0 up, by 1000"} {
-		err := Case{Image: "a.nii.gz"}.CheckModality(scans[name], "CT")
+		err := Case{Image: "a.nii.gz"}.CheckModality(scans[name], "CT", false)
 		if err == nil || !strings.Contains(err.Error(), "has values from 0 to ") ||
 			!strings.Contains(err.Error(), "a CT whose rescale by -1024 was left out") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := (Case{Image: "a_t1w_0000.nii.gz"}).CheckModality(scans[name], "MR"); err == nil ||
+		if err := (Case{Image: "a_t1w_0000.nii.gz"}).CheckModality(scans[name], "MR", false); err == nil ||
 			strings.Contains(err.Error(), "rescale") {
 			t.Errorf("%s for MR: %v", name, err)
 		}
 	}
-	if err := (Case{Image: "a.nii.gz"}).CheckModality(scans["CT"], "CT"); err != nil {
+	if err := (Case{Image: "a.nii.gz"}).CheckModality(scans["CT"], "CT", false); err != nil {
+		t.Error(err)
+	}
+	// What is trained on such scans takes them, and no CT in Hounsfield units.
+	if err := (Case{Image: "a.nii.gz"}).CheckModality(scans["CT from 0 up"], "CT", true); err != nil {
+		t.Error(err)
+	}
+	if err := (Case{Image: "a.nii.gz"}).CheckModality(scans["CT"], "CT", true); err == nil ||
+		!strings.Contains(err.Error(), "in Hounsfield units: it is not the CT with values 1024 above them") {
 		t.Error(err)
 	}
 }

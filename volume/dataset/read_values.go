@@ -140,7 +140,7 @@ func likenessOf(v *volume.Volume) likeness {
 func (l likeness) fits(modality string) bool {
 	switch l {
 	case likeCT, likeShiftedCT:
-		return modality == volume.ModalityCT
+		return modality == volume.ModalityCT || modality == unknownModality
 	case unlikeCT:
 		return modality != volume.ModalityCT
 	}

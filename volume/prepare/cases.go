@@ -120,7 +120,8 @@ func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 		return r
 	}
 	in.More, in.Notes = more, append(in.Notes, notes...)
-	if r.Err = checkModality(p.set, c, in.Image, p.preparation); r.Err != nil {
+	r.Err = p.set.CheckModality(c, p.preparation, append([]*volume.Volume{in.Image}, more...)...)
+	if r.Err != nil {
 		return r
 	}
 	if r.Err = ctx.Err(); r.Err != nil {
@@ -132,18 +133,6 @@ func (p *preparer) prepare(ctx context.Context, c dataset.Case) (r Result) {
 	r.Record, r.Err = p.writer.Add(in)
 	r.named = r.Err != nil
 	return r
-}
-
-// checkModality refuses a scan whose values are not those of the modality, where nobody says it of
-// all scans.
-func checkModality(d *dataset.Dataset, c dataset.Case, v *volume.Volume, p volume.Preparation) error {
-	if d.SaysModality() {
-		return nil
-	}
-	if err := c.CheckModality(v, p.ModalityName()); err != nil {
-		return fmt.Errorf("%s %w: --modality says what all of these scans are", c.Image, err)
-	}
-	return nil
 }
 
 // sources are read once, though a folder may hold many cases.

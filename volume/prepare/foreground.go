@@ -173,8 +173,10 @@ func (h *histogram) addCase(d *dataset.Dataset, c dataset.Case, p volume.Prepara
 	if err != nil {
 		return err
 	}
-	if err := checkModality(d, c, v, p); err != nil {
-		return err
+	if !d.SaysModality() { // where somebody does, what is counted here decides
+		if err := d.CheckModality(c, p, v); err != nil {
+			return err
+		}
 	}
 	if s := v.Statistics(); s.Min == s.Max {
 		return &volume.BlankError{Value: s.Min}

@@ -143,8 +143,11 @@ func TestOddValuesAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := volume.DefaultPreparation()
-		if p.Modality = "CT"; kind == "MR" || kind == "PET, hot" {
+		switch p.Modality = "CT"; kind {
+		case "MR", "PET, hot":
 			p.Modality = "MR"
+		case "CT from 0 up":
+			p.Modality, p.Intensity = "OT", volume.CTWindow
 		}
 		var notes []string
 		_, err := Run(t.Context(), detect(t, root), out, p, Options{},
@@ -230,5 +233,50 @@ func TestForegroundIsNumpys(t *testing.T) {
 	if summary, err = Run(t.Context(), detect(t, root), t.TempDir(), p, Options{Workers: 1},
 		nil); err != nil || summary.Fingerprint != before {
 		t.Errorf("one after the other: %+v, %v", summary, err)
+	}
+}
+
+// A CT that lies 1024 above Hounsfield units is refused whoever says that it is a CT, unless the
+// window is one of such values; the other way round, too.
+func TestShiftedCTsOfASaidModality(t *testing.T) {
+	scans := datasettest.Likenesses(t)
+	shifted := volume.DefaultPreparation()
+	shifted.Modality, shifted.Window = volume.ModalityCT, [2]float64{899, 1299}
+	said := volume.DefaultPreparation()
+	said.Modality = volume.ModalityCT
+	for _, c := range []struct {
+		scan, channels string
+		how            volume.Preparation
+		want           string
+	}{
+		{"CT from 0 up", "", said, "a CT whose rescale by -1024 was left out"},
+		{"CT from 0 up", "", shifted, ""},
+		{"CT", "", shifted, "in Hounsfield units"},
+		{"CT", "", said, ""},
+		{"CT from 0 up", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), "rescale by -1024 was left out"},
+		{"CT", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), ""},
+	} {
+		root := t.TempDir()
+		files := []string{"a.nii.gz"}
+		if c.channels != "" {
+			files = []string{"imagesTr/a_0000.nii.gz", "imagesTr/a_0001.nii.gz"}
+			if err := os.WriteFile(filepath.Join(root, "dataset.json"),
+				[]byte(`{"channel_names": {`+c.channels+`}, "labels": {"background": 0, "organ": 1}}`), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, file := range files {
+			path, v := filepath.Join(root, file), scans[c.scan]
+			if n == 0 && len(files) > 1 {
+				v = scans["CT"]
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), nifti.Write(path, v)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Run(t.Context(), detect(t, root), t.TempDir(), c.how, Options{}, nil)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %s: %v, want %q", c.scan, c.channels, err, c.want)
+		}
 	}
 }
