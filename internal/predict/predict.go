@@ -640,7 +640,7 @@ func (e *StoppedError) Error() string {
 func (e *StoppedError) Unwrap() error { return e.cause }
 
 // writeMaps writes the network's numbers beside a label map: 4D files, a volume for each class.
-func (b *Batch) writeMaps(target string, m *segment.Maps, made origin) error {
+func (b *Batch) writeMaps(target string, m *segment.Maps, c dataset.Case, made origin) error {
 	if m == nil {
 		return nil
 	}
@@ -653,11 +653,23 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, made origin) error {
 		if values == nil {
 			continue
 		}
-		if err := nifti.WriteChannels(mapPath(target, kind), m.Grid, values, extensions); err != nil {
+		if err := nifti.WriteChannelsOn(mapPath(target, kind), m.Grid, values, headerOf(c), extensions); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// headerOf is the header of a scan that is a NIfTI file; nil for any other.
+func headerOf(c dataset.Case) *nifti.Header {
+	if !nifti.IsName(c.Image) {
+		return nil
+	}
+	h, err := nifti.ReadHeader(c.Image)
+	if err != nil {
+		return nil
+	}
+	return h
 }
 
 // checkSpacing refuses a scan whose voxels the network does not know, unless the options say that
@@ -772,14 +784,14 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if err := b.removeOutdated(target); err != nil {
 		return err
 	}
-	wrong := b.writeMaps(target, maps, made)
+	wrong := b.writeMaps(target, maps, c, made)
 	if wrong != nil { // which must not cost the label map
 		wrong = fmt.Errorf("%w (the label map is safe in %s)", wrong, target)
 	}
 	if series == nil {
 		extensions, err := made.extension()
 		if err == nil {
-			err = nifti.WriteLabelsWith(target, labels, extensions)
+			err = nifti.WriteLabelsOn(target, labels, headerOf(c), extensions)
 		}
 		if err == nil {
 			b.cases[n] = measured

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -385,5 +386,32 @@ func TestShiftedCTs(t *testing.T) {
 				t.Errorf("trained above HU %v, scan above HU %v: %v", above, scan == shifted, err)
 			}
 		}
+	}
+}
+
+// A label map says of its place what the scan says.
+func TestLabelMapsLieAsTheirScan(t *testing.T) {
+	var golden struct {
+		Cases []struct{ Scan []byte }
+	}
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "nifti_placing.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &golden)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := golden.Cases[1].Scan // its forms differ
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "a.nii"), filepath.Join(dir, "labels.nii")
+	if err := os.WriteFile(path, scan, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t, context.Background(), simple{name: "m"}, Options{Out: out}, path); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(out)
+	if err != nil || !bytes.Equal(written[252:328], scan[252:328]) {
+		t.Errorf("% x, the scan % x: %v", written[252:328], scan[252:328], err)
 	}
 }

@@ -34,6 +34,8 @@ type Header struct {
 	// bytes behind the voxels of a compressed file, once it has been read; nil: nobody has looked
 	behind *atomic.Int64
 	order  byteOrder // of header and voxels
+	// both forms as they stand; nil where they were repaired
+	placing *placing
 }
 
 // Extension is a piece of a header that other programs have put there.
@@ -323,7 +325,10 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	if err := (volume.Grid{Shape: h.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}).Check(); err != nil {
 		return nil, bad("has absurd extents: %v", err)
 	}
-	f.mend(h)
+	asItStands := f
+	if f.mend(h); f == asItStands {
+		h.placing = &placing{[4]float64(f.pixdim[:4]), f.qform, f.sform, f.quaternion, f.qoffset, f.srow, f.units}
+	}
 	h.Affine, h.AffineFrom, err = f.affine()
 	if err != nil {
 		return nil, &volume.FormatError{Path: path, Problem: h.AffineFrom, Err: err}

@@ -30,7 +30,7 @@ func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	datatype, fill := voxels(v)
-	return write(path, v.Grid, datatype, noIntent, extensions, fill)
+	return write(path, v.Grid, datatype, noIntent, extensions, nil, fill)
 }
 
 // Encode writes what [Write] does, uncompressed, to a writer.
@@ -39,7 +39,7 @@ func Encode(w io.Writer, v *volume.Volume) error {
 		return err
 	}
 	datatype, fill := voxels(v)
-	return writeTo(w, v.Grid, 1, datatype, noIntent, nil, fill)
+	return writeTo(w, v.Grid, 1, datatype, noIntent, nil, nil, fill)
 }
 
 // voxels is a volume as it lies in a file.
@@ -66,6 +66,13 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 
 // WriteLabelsWith is [WriteLabels] with extensions of the header.
 func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) error {
+	return WriteLabelsOn(path, l, nil, extensions)
+}
+
+// WriteLabelsOn is [WriteLabelsWith] for a label map of a scan, whose header is given or nil. Where
+// it lies on the scan's voxels, its qform and sform and their codes are the scan's: a program that
+// goes by either of them finds both in one place.
+func WriteLabelsOn(path string, l *volume.LabelMap, scan *Header, extensions []Extension) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -74,7 +81,7 @@ func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) er
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	datatype, fill := labels(l)
-	return write(path, l.Grid, datatype, gonii.NIFTI_INTENT_LABEL, extensions, fill)
+	return write(path, l.Grid, datatype, gonii.NIFTI_INTENT_LABEL, extensions, scan.placed(l.Grid), fill)
 }
 
 // EncodeLabels writes a label map like [Encode], without names.
@@ -83,7 +90,7 @@ func EncodeLabels(w io.Writer, l *volume.LabelMap) error {
 		return err
 	}
 	datatype, fill := labels(l)
-	return writeTo(w, l.Grid, 1, datatype, gonii.NIFTI_INTENT_LABEL, nil, fill)
+	return writeTo(w, l.Grid, 1, datatype, gonii.NIFTI_INTENT_LABEL, nil, nil, fill)
 }
 
 // labels is a label map as it lies in a file.
@@ -105,6 +112,11 @@ func labels(l *volume.LabelMap) (datatype int32, fill func(dst []byte, first int
 // WriteChannels writes several volumes on one grid as the volumes of a 4D file, in float32: channel
 // c of voxel (i, j, k) is element i + I (j + J (k + K c)). The path ends as [Write] has it.
 func WriteChannels(path string, g volume.Grid, values []float32, extensions []Extension) error {
+	return WriteChannelsOn(path, g, values, nil, extensions)
+}
+
+// WriteChannelsOn is [WriteChannels] for what belongs to the voxels of a scan, as [WriteLabelsOn].
+func WriteChannelsOn(path string, g volume.Grid, values []float32, scan *Header, extensions []Extension) error {
 	if err := g.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -113,24 +125,25 @@ func WriteChannels(path string, g volume.Grid, values []float32, extensions []Ex
 		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values),
 			numbers.Extents(g.Shape[:]))
 	}
-	return writeAll(path, g, channels, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
+	fill := func(dst []byte, first int) {
 		for n, x := range values[first : first+len(dst)/4] {
 			binary.LittleEndian.PutUint32(dst[4*n:], math.Float32bits(x))
 		}
-	})
+	}
+	return writeAll(path, g, channels, gonii.DT_FLOAT32, noIntent, extensions, scan.placed(g), fill)
 }
 
 const noIntent int16 = 0 // NIFTI_INTENT_NONE
 
 // write makes the file. Fill puts the voxels from number first on into dst.
 func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension,
-	fill func(dst []byte, first int)) error {
-	return writeAll(path, g, 1, datatype, intent, extensions, fill)
+	place *placing, fill func(dst []byte, first int)) error {
+	return writeAll(path, g, 1, datatype, intent, extensions, place, fill)
 }
 
 // writeAll makes a file of several volumes, or one.
 func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension,
-	fill func(dst []byte, first int)) error {
+	place *placing, fill func(dst []byte, first int)) error {
 	compressed := strings.HasSuffix(path, ".nii.gz")
 	if !compressed && !strings.HasSuffix(path, ".nii") {
 		return fmt.Errorf("writing %s: the name must end in .nii or .nii.gz", path)
@@ -138,7 +151,7 @@ func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent in
 	return atomicfile.Write(path, func(file io.Writer) error {
 		b := bufio.NewWriterSize(file, piece)
 		if !compressed {
-			if err := writeTo(b, g, volumes, datatype, intent, extensions, fill); err != nil {
+			if err := writeTo(b, g, volumes, datatype, intent, extensions, place, fill); err != nil {
 				return err
 			}
 			return b.Flush()
@@ -149,7 +162,7 @@ func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent in
 		if err != nil {
 			return err
 		}
-		err = writeTo(z, g, volumes, datatype, intent, extensions, fill)
+		err = writeTo(z, g, volumes, datatype, intent, extensions, place, fill)
 		// Closed in any case: it compresses in goroutines of its own.
 		if closed := z.Close(); err == nil {
 			err = closed
@@ -163,8 +176,8 @@ func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent in
 
 // writeTo writes the header and the voxels.
 func writeTo(w io.Writer, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension,
-	fill func(dst []byte, first int)) error {
-	if _, err := w.Write(header(g, volumes, datatype, intent, extensions)); err != nil {
+	place *placing, fill func(dst []byte, first int)) error {
+	if _, err := w.Write(header(g, volumes, datatype, intent, extensions, place)); err != nil {
 		return err
 	}
 	size := datatypes[datatype].size
@@ -179,16 +192,48 @@ func writeTo(w io.Writer, g volume.Grid, volumes int, datatype int32, intent int
 	return nil
 }
 
-// header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1,
-// or NIfTI-2 where an extent needs it.
-func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension) []byte {
+// A placing is what a header says of where voxels lie: both forms, their codes, and the voxel sizes
+// and the sign that belong to the qform.
+type placing struct {
+	pixdim       [4]float64
+	qform, sform int32
+	quaternion   [3]float64
+	qoffset      [3]float64
+	srow         [3][4]float64
+	units        int32
+}
+
+// placed is how a scan is placed, if its header was taken as it stands and the grid is the scan's;
+// nil otherwise.
+func (h *Header) placed(g volume.Grid) *placing {
+	const rounding = 1e-4 // mm
+	if h == nil || h.placing == nil || !h.Same(g, rounding) {
+		return nil
+	}
+	return h.placing
+}
+
+// placingOf puts the affine of a grid into both forms; a sheared one, which a qform cannot hold, is
+// in the sform alone.
+func placingOf(g volume.Grid) *placing {
 	const scanner = 1 // NIFTI_XFORM_SCANNER_ANAT
 	const mm = 2
-	spacing := g.Spacing()
-	quaternion, qfac := quaternion(g.Affine)
-	qform := int16(scanner)
+	s := g.Spacing()
+	bcd, qfac := quaternion(g.Affine)
+	p := &placing{pixdim: [4]float64{qfac, s[0], s[1], s[2]}, qform: scanner, sform: scanner, quaternion: bcd,
+		qoffset: [3]float64{g.Affine[0][3], g.Affine[1][3], g.Affine[2][3]}, srow: [3][4]float64{g.Affine[0], g.Affine[1], g.Affine[2]}, units: mm}
 	if g.Affine.Shear() > 1e-4 {
-		qform = 0
+		p.qform = 0
+	}
+	return p
+}
+
+// header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1,
+// or NIfTI-2 where an extent needs it. Without a placing, both forms are those of the grid.
+func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension,
+	place *placing) []byte {
+	if place == nil {
+		place = placingOf(g)
 	}
 	bitpix := int16(8 * datatypes[datatype].size)
 	var tail []byte
@@ -203,18 +248,20 @@ func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions
 		dimensions = 4
 	}
 	var out bytes.Buffer
+	p := place.pixdim
 	if max(g.Shape[0], g.Shape[1], g.Shape[2]) > math.MaxInt16 {
 		h := gonii.Nii2Header{
 			SizeofHdr: gonii.NII2HeaderSize, Magic: gonii.NIFTI_2_MAGIC_SINGLE, Datatype: int16(datatype),
 			Bitpix: bitpix,
 			Dim: [8]int64{int64(dimensions), int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), int64(volumes),
 				1, 1, 1},
-			Pixdim:    [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1},
+			Pixdim:    [8]float64{p[0], p[1], p[2], p[3], 1, 1, 1, 1},
 			VoxOffset: int64(gonii.NII2HeaderSize + 4 + len(tail)), SclSlope: 1,
-			QformCode: int32(qform), SformCode: scanner, QuaternB: quaternion[0], QuaternC: quaternion[1],
-			QuaternD: quaternion[2],
-			QoffsetX: g.Affine[0][3], QoffsetY: g.Affine[1][3], QoffsetZ: g.Affine[2][3],
-			SrowX: g.Affine[0], SrowY: g.Affine[1], SrowZ: g.Affine[2], XyztUnits: mm, IntentCode: int32(intent),
+			QformCode: place.qform, SformCode: place.sform, QuaternB: place.quaternion[0],
+			QuaternC: place.quaternion[1], QuaternD: place.quaternion[2],
+			QoffsetX: place.qoffset[0], QoffsetY: place.qoffset[1], QoffsetZ: place.qoffset[2],
+			SrowX: place.srow[0], SrowY: place.srow[1], SrowZ: place.srow[2], XyztUnits: place.units,
+			IntentCode: int32(intent),
 		}
 		copy(h.Descrip[:], "Voxsaw")
 		binary.Write(&out, binary.LittleEndian, &h) // into memory: cannot fail
@@ -222,18 +269,20 @@ func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions
 		row := func(r [4]float64) [4]float32 {
 			return [4]float32{float32(r[0]), float32(r[1]), float32(r[2]), float32(r[3])}
 		}
+		sizes := row(p)
 		h := gonii.Nii1Header{
 			SizeofHdr: gonii.NII1HeaderSize, Magic: gonii.NIFTI_1_MAGIC_SINGLE, Datatype: int16(datatype),
 			Bitpix: bitpix, Regular: 'r',
 			Dim: [8]int16{int16(dimensions), int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), int16(volumes),
 				1, 1, 1},
-			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1,
-				1}, VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
-			QformCode: qform, SformCode: scanner, QuaternB: float32(quaternion[0]), QuaternC: float32(quaternion[1]),
-			QuaternD: float32(quaternion[2]),
-			QoffsetX: float32(g.Affine[0][3]), QoffsetY: float32(g.Affine[1][3]), QoffsetZ: float32(g.Affine[2][3]),
-			SrowX: row(g.Affine[0]), SrowY: row(g.Affine[1]), SrowZ: row(g.Affine[2]), XyztUnits: mm,
-			IntentCode: intent,
+			Pixdim:    [8]float32{sizes[0], sizes[1], sizes[2], sizes[3], 1, 1, 1, 1},
+			VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
+			QformCode: int16(place.qform), SformCode: int16(place.sform), QuaternB: float32(place.quaternion[0]),
+			QuaternC: float32(place.quaternion[1]), QuaternD: float32(place.quaternion[2]),
+			QoffsetX: float32(place.qoffset[0]), QoffsetY: float32(place.qoffset[1]),
+			QoffsetZ: float32(place.qoffset[2]),
+			SrowX:    row(place.srow[0]), SrowY: row(place.srow[1]), SrowZ: row(place.srow[2]),
+			XyztUnits: uint8(place.units), IntentCode: intent,
 		}
 		copy(h.Descrip[:], "Voxsaw")
 		binary.Write(&out, binary.LittleEndian, &h) // into memory: cannot fail

@@ -116,7 +116,8 @@ func TestRefusedStudiesSideBySide(t *testing.T) {
 	}
 	write := func(study string) {
 		for n := range 2 {
-			datasettest.WriteStudy(t, filepath.Join(root, "mr"), fmt.Sprintf("%s.%d", study, n+1), study, n+1, "MR", v, nil)
+			uid := fmt.Sprintf("%s.%d", study, n+1)
+			datasettest.WriteStudy(t, filepath.Join(root, "mr"), uid, study, n+1, "MR", v, nil)
 		}
 	}
 	names := func() (found []string) {
