@@ -2,9 +2,10 @@
 // folders, the names and the oddities of what is fetched, with made-up patients and pictures in it.
 // Tests run on them what people run on the data sets themselves.
 //
-// Start at [NIH], [MSD], [ImageNet], [VOC2007] and [Caltech256]. The oddities are listed with each
-// function. [Scans], [Picture] and [OddPictures] make the least that the program can work on, in
-// several formats. Everything is a function of its arguments: two calls write the same bytes.
+// Start at [NIH], [MSD], [ImageNet] and [Caltech256]; Pascal VOC is package voctest's. The oddities
+// are listed with each function. [Scans], [Picture] and [OddPictures] make the least that the
+// program can work on, in several formats. Everything is a function of its arguments: two calls
+// write the same bytes.
 package miniature
 
 import (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/commandtest"
 	"github.com/voxsaw/voxsaw/internal/miniature"
+	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
 
 // shrunk writes a plan of configs with other words in it, each of which must be there.
@@ -208,7 +209,8 @@ func TestPaperTable1(t *testing.T) {
 		}
 	}
 	for _, err := range []error{miniature.ImageNet(filepath.Join(root, "ILSVRC2012"), 3, 3, 2),
-		miniature.VOC2007(root, 4),
+		voctest.Write(filepath.Join(root, "VOCdevkit", "VOC2007"),
+			voctest.Options{Train: 4, Val: 4, Test: 4, Side: 84}),
 		miniature.Caltech256(root, 3, 4)} {
 		if err != nil {
 			t.Fatal(err)
