@@ -153,9 +153,10 @@ var mayImport = map[string][]string{
 		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
 		"internal/sliding", "internal/train"},
 	// for tests alone
-	"internal/commandtest": {"internal/miniature", "internal/train", "internal/voc/voctest"},
-	"internal/miniature":   {"volume", "volume/nifti", "volume/phantom"},
-	"internal/quality":     {"volume", "volume/prepared", "internal/table"},
+	"internal/device/cpu/cputest": {"internal/device/cpu"},
+	"internal/commandtest":        {"internal/miniature", "internal/train", "internal/voc/voctest"},
+	"internal/miniature":          {"volume", "volume/nifti", "volume/phantom"},
+	"internal/quality":            {"volume", "volume/prepared", "internal/table"},
 
 	"puzzle2d/photos": {"sample", "internal/folders", "internal/localcopy", "internal/outdir", "internal/photo"},
 

@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 var goldens = []struct {
@@ -33,11 +34,7 @@ var goldens = []struct {
 // PyTorch's, on the same weights.
 func TestPyTorch(t *testing.T) {
 	for _, algorithm := range []string{"direct", "auto"} {
-		dev, err := cpu.New(cpu.Options{Conv: algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := cputest.New(t, cpu.Options{Conv: algorithm})
 		for _, c := range goldens {
 			tolerance := 1e-4
 			if algorithm == "auto" {

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -22,11 +23,7 @@ var small = voxsaw.Network{Preset: "monai", Channels: 1, Classes: 2, Dropout: -1
 
 func smallModel(t *testing.T, size [3]int) *Model {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
+	dev := cputest.New(t, cpu.Options{Threads: 2})
 	m, err := New(dev, small, size, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -99,11 +96,7 @@ func TestNamesOfMONAI(t *testing.T) {
 	if err := json.Unmarshal(data, &monai); err != nil {
 		t.Fatal(err)
 	}
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{Threads: 1})
 	for activation, names := range monai {
 		settings := small
 		settings.Activation, settings.Classes = activation, 3

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -115,15 +116,11 @@ func TestSizesThatCannotBe(t *testing.T) {
 
 // A network that cannot fit says so before it takes memory.
 func TestMemoryLimit(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{Threads: 1})
 	g := nn.NewGraph(nn.Eval, device.Float32)
 	c := mustResolve(t, voxsaw.Network{Channels: 2})
 	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))[0]
-	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits},
+	_, err := nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits},
 		MemoryLimit: 8 << 30})
 	var tooLarge *exec.MemoryError
 	if !errors.As(err, &tooLarge) {
@@ -133,11 +130,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // BenchmarkStep is what bench/peer_vnet.py measures, less the puzzle's head and the optimiser.
 func BenchmarkStep(b *testing.B) {
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(b, cpu.Options{})
 	whole := func(mode nn.Mode, settings voxsaw.Network) func() (*nn.Program, error) {
 		return func() (*nn.Program, error) {
 			n := mustResolve(b, settings)
@@ -193,11 +186,7 @@ func BenchmarkStep(b *testing.B) {
 
 // The arithmetic of a training step, and of its forward part, is what PyTorch counts.
 func TestFLOPs(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{})
 	n := mustResolve(t, voxsaw.Network{Channels: 8, Norm: "instance", Classes: 6})
 	g := nn.NewGraph(nn.Train, device.Float32)
 	logits := n.Decoder(g, n.Encoder(g, g.Input("x", 1, 1, 64, 64, 64)))[0]

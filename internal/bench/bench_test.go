@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
 // A program's kernels, its inputs and the optimiser are all there, once a step, and add up to no
 // more than the step.
 func TestProfile(t *testing.T) {
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{Threads: 1})
 	params := nn.NewParams(dev, 1)
 	g := nn.NewGraph(nn.Train, dev.Activations())
 	logits := g.Linear("b", g.Linear("a", g.Input("x", 64, 32), 32, true), 4, true)

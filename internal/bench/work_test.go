@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -22,12 +23,7 @@ import (
 
 func testDevice(t testing.TB) device.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return cputest.New(t, cpu.Options{Threads: 2})
 }
 
 var tiny = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "instance", Classes: 3}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 // feeder is a device with feeds, which upload what they deliver. It counts what they do.
@@ -44,11 +45,7 @@ func (w *way) Close() { w.d.open-- }
 // Values that were sent ahead are not sent again, others are, and the program computes with what
 // Set was given in either case.
 func TestAhead(t *testing.T) {
-	host, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	host := cputest.New(t, cpu.Options{})
 	dev := &feeder{Device: host}
 	p := NewParams(dev, 1)
 	defer p.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 // ledger is a CPU that counts the bytes that have been taken and not given back.
@@ -19,11 +20,7 @@ type ledger struct {
 
 func newLedger(t *testing.T) ledger {
 	t.Helper()
-	c, err := cpu.New(cpu.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	c := cputest.New(t, cpu.Options{Threads: 2})
 	return ledger{c, new(int64)}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 // own is a device with memory of its own, as a GPU.
@@ -21,11 +22,7 @@ func (own) Staging(device.Tensor) int64 { return 0 }
 // The limit of the host's memory is not that of a device which has its own, and the other way
 // round.
 func TestMemoryLimitsOfHostAndDevice(t *testing.T) {
-	host, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	host := cputest.New(t, cpu.Options{})
 	compile := func(dev device.Device, limit int64) error {
 		p := NewParams(dev, 1)
 		defer p.Close()

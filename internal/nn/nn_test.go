@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/exec"
 )
@@ -32,12 +33,7 @@ func small(g *Graph) (loss, logits *Node) {
 }
 
 func newCPU(t *testing.T) device.Device {
-	dev, err := cpu.New(cpu.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return cputest.New(t, cpu.Options{Threads: 2})
 }
 
 func compileSmall(t *testing.T, dev device.Device, o Options) (*Program, *Params) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/planning"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
@@ -20,11 +21,7 @@ import (
 
 func machine(t *testing.T, of *prepared.Store) *Machine {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
+	dev := cputest.New(t, cpu.Options{Threads: 1})
 	return Machine{Device: dev, Hours: 0.001, Store: of, Timing: func(string) {}}.On(t.Context())
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -21,12 +22,7 @@ func testdata(name string) string { return filepath.Join("..", "..", "testdata",
 
 func newCPU(t *testing.T, algorithm string) *cpu.CPU {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Conv: algorithm})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return cputest.New(t, cpu.Options{Conv: algorithm})
 }
 
 // fill is the formula of a parameter, as the script has it.

@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 var goldens = []struct {
@@ -28,11 +29,7 @@ var goldens = []struct {
 // after them are those of dynamic_network_architectures, on the same weights.
 func TestPyTorch(t *testing.T) {
 	for _, algorithm := range []string{"direct", "auto"} {
-		dev, err := cpu.New(cpu.Options{Conv: algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := cputest.New(t, cpu.Options{Conv: algorithm})
 		for _, c := range goldens {
 			t.Run(c.name+" "+algorithm, func(t *testing.T) {
 				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings),
@@ -50,11 +47,7 @@ func TestFastConvolutionsDifferByKinksAlone(t *testing.T) {
 		Classes: 3})
 	var gradients []map[string][]float32
 	for _, algorithm := range []string{"direct", "auto"} {
-		dev, err := cpu.New(cpu.Options{Conv: algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := cputest.New(t, cpu.Options{Conv: algorithm})
 		gradients = append(gradients, backbonetest.Gradients(t, dev, b, [5]int{2, 2, 16, 32, 16}))
 	}
 	for name, direct := range gradients[0] {

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
@@ -122,11 +123,7 @@ func TestStateDict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{})
 	x := backbonetest.Noise("x", 8*12*16)
 	u := mustResolve(t, voxsaw.Network{Channels: 2, Blocks: []int{1, 2}, Classes: 3})
 	for path, skipped := range map[string]int{path: 1,

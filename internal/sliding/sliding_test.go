@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	_ "github.com/voxsaw/voxsaw/internal/resenc" // networks of the windows
 	_ "github.com/voxsaw/voxsaw/vnet"
@@ -22,12 +23,7 @@ import (
 
 func testDevice(t testing.TB) device.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return cputest.New(t, cpu.Options{Threads: 2})
 }
 
 // phantomCase is a made-up patient.

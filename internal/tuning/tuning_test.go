@@ -11,16 +11,12 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 func testDevice(t *testing.T, choices map[string]string) *cpu.CPU {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2, Choices: choices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
+	return cputest.New(t, cpu.Options{Threads: 2, Choices: choices})
 }
 
 func small(bias bool) device.ConvSpec {

@@ -9,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
@@ -85,11 +86,7 @@ func TestSupervision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := cpu.New(cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev := cputest.New(t, cpu.Options{})
 	g := nn.NewGraph(nn.Train, dev.Activations())
 	size := [3]int{8, 8, 4}
 	logits := b.Decoder(g, b.Encoder(g, backbone.Input(g, "image", b, 1, size)))

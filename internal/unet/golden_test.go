@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/cputest"
 )
 
 // Logits, every gradient under deep supervision, the losses of five steps of SGD and the evaluation
@@ -24,11 +25,7 @@ func TestPyTorch(t *testing.T) {
 		Strides: [][3]int{{1, 1, 1}, {2, 2, 2}, {2, 2, 2}}, Blocks: []int{2, 2, 2}, DecoderConvs: []int{2, 2},
 		Epsilon: 1e-5, Slope: 0.1}
 	for _, algorithm := range []string{"direct", "auto"} {
-		dev, err := cpu.New(cpu.Options{Conv: algorithm})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Close()
+		dev := cputest.New(t, cpu.Options{Conv: algorithm})
 		for _, c := range []struct {
 			name     string
 			settings Settings
