@@ -80,6 +80,9 @@ type Device interface {
 	Elementwise
 	Matrices
 	Optimisers
+	PuzzleKernels
+	TokenKernels
+	ImageKernels
 }
 
 // Operands are listed as out <- in. An operand in [brackets] is there only where its condition
@@ -170,6 +173,23 @@ type Optimisers interface {
 	Average(n int) (Kernel, error)
 	// AddWeights is y <- a, b, of n elements. y may be a.
 	AddWeights(n int) (Kernel, error)
+}
+
+// PuzzleKernels are what only puzzles need.
+type PuzzleKernels interface {
+	// MeanOfOthers is y <- x (Groups*Rows, Columns): y[a] is the mean of x[b] over all b != a in
+	// a's group, 0 in a group of one row. It is its own gradient.
+	MeanOfOthers(GroupSpec) (Kernel, error)
+	// PairSum is y (Groups*Rows*Rows, Columns) <- a, b: y[g,i,j] = a[g,i] + b[g,j].
+	PairSum(GroupSpec) (Kernel, error)
+	// PairSumGrad is da, db <- dy.
+	PairSumGrad(GroupSpec) (Kernel, error)
+	// ColumnSumLoss is loss () <- u (Groups*Rows, Columns), w (Groups): the mean over groups,
+	// weighted by w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0
+	// if all w are 0.
+	ColumnSumLoss(GroupSpec) (Kernel, error)
+	// ColumnSumLossGrad is du <- u, w, dloss ().
+	ColumnSumLossGrad(GroupSpec) (Kernel, error)
 }
 
 // RowBlock is how many rows of weights are moved at once: see [Device].

@@ -1,17 +1,11 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
 
-// ErrNotYet is wrapped by the error of a device that lacks what a spec asks for.
-var ErrNotYet = errors.New("not on this device yet")
-
-// ImageKernels are what only networks on photographs need: [ImageKernelsOf] asks a device for them.
-// Pooling with Ceil belongs to the same networks; a device that lacks it refuses its specs with an
-// error that wraps ErrNotYet.
+// ImageKernels are what only networks on photographs need.
 type ImageKernels interface {
 	// LRN is y <- x: see LRNSpec.
 	LRN(LRNSpec) (Kernel, error)
@@ -32,16 +26,6 @@ type ImageKernels interface {
 	SmoothL1(SmoothL1Spec) (Kernel, error)
 	// SmoothL1Grad is dx <- x, target, weight, dloss ().
 	SmoothL1Grad(SmoothL1Spec) (Kernel, error)
-}
-
-// ImageKernelsOf is a device's kernels for photographs.
-func ImageKernelsOf(d Device) (ImageKernels, error) {
-	if k, ok := d.(ImageKernels); ok {
-		return k, nil
-	}
-	return nil,
-		fmt.Errorf("local response normalisation, region pooling and the losses of detection are %w (%s): use the CPU",
-			ErrNotYet, d.Name())
 }
 
 // LRNSpec is local response normalisation across channels (Krizhevsky et al. 2012, section 3.3, as

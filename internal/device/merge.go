@@ -1,9 +1,13 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
+
+// ErrNotYet is wrapped by the error of a device that lacks what is asked for.
+var ErrNotYet = errors.New("not on this device yet")
 
 // MergeKernels are what a loss over images in which not every class was drawn needs:
 // [MergeKernelsOf] asks a device for them.

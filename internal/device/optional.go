@@ -3,7 +3,7 @@ package device
 import "fmt"
 
 // What a device may offer beyond [Device]. A caller asks for it by a type assertion, or by the
-// functions of this file and of compose.go, and does the work another way where a device lacks it.
+// functions of this file, and does the work another way where a device lacks it.
 
 // A Recorder can record the kernels that a function starts, and run them again as one piece of
 // work, which saves the time of starting each: a CUDA graph.
@@ -235,30 +235,4 @@ func (s RestoreSpec) Check() error {
 			s.Sums, s.Classes, s.Lines, s.Planes)
 	}
 	return nil
-}
-
-// PuzzleKernels are what only puzzles need. [PuzzleKernelsOf] gives those of any device.
-type PuzzleKernels interface {
-	// MeanOfOthers is y <- x (Groups*Rows, Columns): y[a] is the mean of x[b] over all b != a in
-	// a's group, 0 in a group of one row. It is its own gradient.
-	MeanOfOthers(GroupSpec) (Kernel, error)
-	// PairSum is y (Groups*Rows*Rows, Columns) <- a, b: y[g,i,j] = a[g,i] + b[g,j].
-	PairSum(GroupSpec) (Kernel, error)
-	// PairSumGrad is da, db <- dy.
-	PairSumGrad(GroupSpec) (Kernel, error)
-	// ColumnSumLoss is loss () <- u (Groups*Rows, Columns), w (Groups): the mean over groups,
-	// weighted by w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0
-	// if all w are 0.
-	ColumnSumLoss(GroupSpec) (Kernel, error)
-	// ColumnSumLossGrad is du <- u, w, dloss ().
-	ColumnSumLossGrad(GroupSpec) (Kernel, error)
-}
-
-// PuzzleKernelsOf is a device's own kernels for puzzles, or, where it has none, ones that are
-// composed of its others.
-func PuzzleKernelsOf(d Device) PuzzleKernels {
-	if p, ok := d.(PuzzleKernels); ok {
-		return p
-	}
-	return composed{d}
 }

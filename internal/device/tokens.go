@@ -2,8 +2,7 @@ package device
 
 import "fmt"
 
-// TokenKernels are what a head over the tokens of patches needs: [TokenKernelsOf] asks a device for
-// them.
+// TokenKernels are what a head over the tokens of patches needs.
 type TokenKernels interface {
 	// Attention is y (Groups*Rows, Columns), p (Groups*Heads*Rows, Rows) <- q, k, v, all of y's
 	// shape: see AttentionSpec.
@@ -15,16 +14,6 @@ type TokenKernels interface {
 	ChoiceLoss(ChoiceSpec) (Kernel, error)
 	// ChoiceLossGrad is dlogits <- logits, right, stats, dloss ().
 	ChoiceLossGrad(ChoiceSpec) (Kernel, error)
-}
-
-// TokenKernelsOf is a device's kernels for heads over tokens.
-func TokenKernelsOf(d Device) (TokenKernels, error) {
-	if k, ok := d.(TokenKernels); ok {
-		return k, nil
-	}
-	return nil,
-		fmt.Errorf("attention, and a loss with several right answers, are %w (%s): use the CPU, or a head "+
-			"other than attention and identical: false", ErrNotYet, d.Name())
 }
 
 // AttentionSpec is scaled dot-product attention (Vaswani et al. 2017, section 3.2) within each of

@@ -67,19 +67,10 @@ func (g *Graph) SmoothL1(x, target, weight *Node, beta float32) *Node {
 	return g.apply(smoothL1{device.SmoothL1Spec{Rows: x.shape[0], Columns: x.shape[1], Beta: beta}}, x, target, weight)
 }
 
-// imageKernel makes a kernel that not every device has.
-func imageKernel(dev device.Device, make func(device.ImageKernels) (device.Kernel, error)) (device.Kernel, error) {
-	k, err := device.ImageKernelsOf(dev)
-	if err != nil {
-		return nil, err
-	}
-	return make(k)
-}
-
 func (o lrn) operands() []device.Shape { return []device.Shape{o.Shape} }
 func (o lrn) results() []result        { return []result{activation(o.Shape, o.Type)} }
 func (o lrn) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.LRN(o.LRNSpec) })
+	return dev.LRN(o.LRNSpec)
 }
 func (o lrn) String() string { return "lrn " + shapeString(o.Shape) }
 func (o lrn) wrt() []bool    { return all(1) }
@@ -90,7 +81,7 @@ func (o lrn) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 func (o lrnGrad) operands() []device.Shape { return []device.Shape{o.Shape, o.Shape} }
 func (o lrnGrad) results() []result        { return []result{activation(o.Shape, o.Type)} }
 func (o lrnGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.LRNGrad(o.LRNSpec) })
+	return dev.LRNGrad(o.LRNSpec)
 }
 func (o lrnGrad) String() string { return "lrnGrad " + shapeString(o.Shape) }
 
@@ -98,7 +89,7 @@ func (o roiPool) regions() device.Shape    { return device.Shape{o.Regions, 5} }
 func (o roiPool) operands() []device.Shape { return []device.Shape{o.Shape, o.regions()} }
 func (o roiPool) results() []result        { return []result{activation(o.OutShape(), o.Type)} }
 func (o roiPool) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.RoIPool(o.RoISpec) })
+	return dev.RoIPool(o.RoISpec)
 }
 func (o roiPool) wrt() []bool { return firstOnly(2) }
 func (o roiPool) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
@@ -110,7 +101,7 @@ func (o roiPoolGrad) operands() []device.Shape {
 }
 func (o roiPoolGrad) results() []result { return []result{activation(o.Shape, o.Type)} }
 func (o roiPoolGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.RoIPoolGrad(o.RoISpec) })
+	return dev.RoIPoolGrad(o.RoISpec)
 }
 
 func (o labelLoss) shape() device.Shape      { return device.Shape{o.rows, o.labels} }
@@ -119,7 +110,7 @@ func (o labelLoss) results() []result {
 	return []result{plain(device.Shape{}), plain(device.Shape{})}
 }
 func (o labelLoss) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.LabelLoss(o.shape()) })
+	return dev.LabelLoss(o.shape())
 }
 func (o labelLoss) String() string { return "labelLoss " + shapeString(o.shape()) }
 func (o labelLoss) wrt() []bool    { return firstOnly(2) }
@@ -134,10 +125,7 @@ func (o labelLossGrad) operands() []device.Shape {
 }
 func (o labelLossGrad) results() []result { return []result{plain(labelLoss(o).shape())} }
 func (o labelLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(
-		dev,
-		func(k device.ImageKernels) (device.Kernel, error) { return k.LabelLossGrad(labelLoss(o).shape()) },
-	)
+	return dev.LabelLossGrad(labelLoss(o).shape())
 }
 
 func (o smoothL1) shape() device.Shape { return device.Shape{o.Rows, o.Columns} }
@@ -146,7 +134,7 @@ func (o smoothL1) operands() []device.Shape {
 }
 func (o smoothL1) results() []result { return []result{plain(device.Shape{})} }
 func (o smoothL1) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(dev, func(k device.ImageKernels) (device.Kernel, error) { return k.SmoothL1(o.SmoothL1Spec) })
+	return dev.SmoothL1(o.SmoothL1Spec)
 }
 func (o smoothL1) String() string { return "smoothL1 " + shapeString(o.shape()) }
 func (o smoothL1) wrt() []bool    { return firstOnly(3) }
@@ -160,10 +148,7 @@ func (o smoothL1Grad) operands() []device.Shape {
 }
 func (o smoothL1Grad) results() []result { return []result{plain(smoothL1(o).shape())} }
 func (o smoothL1Grad) kernel(dev device.Device) (device.Kernel, error) {
-	return imageKernel(
-		dev,
-		func(k device.ImageKernels) (device.Kernel, error) { return k.SmoothL1Grad(o.SmoothL1Spec) },
-	)
+	return dev.SmoothL1Grad(o.SmoothL1Spec)
 }
 
 // A meanOfRank is a loss whose sums cannot be added up over ranks: see [Program.Reduce].

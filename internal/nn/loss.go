@@ -55,7 +55,7 @@ func (o columnSumLoss) operands() []device.Shape {
 }
 func (o columnSumLoss) results() []result { return []result{plain(device.Shape{})} }
 func (o columnSumLoss) kernel(dev device.Device) (device.Kernel, error) {
-	return device.PuzzleKernelsOf(dev).ColumnSumLoss(o.GroupSpec)
+	return dev.ColumnSumLoss(o.GroupSpec)
 }
 func (o columnSumLoss) wrt() []bool { return firstOnly(2) }
 func (o columnSumLoss) gradient(r *rule, in []*G.Node, _, dloss *G.Node) []*G.Node {
@@ -67,5 +67,5 @@ func (o columnSumLossGrad) operands() []device.Shape {
 }
 func (o columnSumLossGrad) results() []result { return []result{plain(rowsOf(o.GroupSpec))} }
 func (o columnSumLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return device.PuzzleKernelsOf(dev).ColumnSumLossGrad(o.GroupSpec)
+	return dev.ColumnSumLossGrad(o.GroupSpec)
 }

@@ -47,7 +47,7 @@ func (o scatterRows) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 func (o meanOfOthers) operands() []device.Shape { return []device.Shape{rowsOf(o.GroupSpec)} }
 func (o meanOfOthers) results() []result        { return []result{plain(rowsOf(o.GroupSpec))} }
 func (o meanOfOthers) kernel(dev device.Device) (device.Kernel, error) {
-	return device.PuzzleKernelsOf(dev).MeanOfOthers(o.GroupSpec)
+	return dev.MeanOfOthers(o.GroupSpec)
 }
 func (o meanOfOthers) wrt() []bool { return all(1) }
 func (o meanOfOthers) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -63,7 +63,7 @@ func (o pairSum) operands() []device.Shape {
 }
 func (o pairSum) results() []result { return []result{plain(pairsOf(o.GroupSpec))} }
 func (o pairSum) kernel(dev device.Device) (device.Kernel, error) {
-	return device.PuzzleKernelsOf(dev).PairSum(o.GroupSpec)
+	return dev.PairSum(o.GroupSpec)
 }
 func (o pairSum) wrt() []bool { return all(2) }
 func (o pairSum) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -76,5 +76,5 @@ func (o pairSumGrad) results() []result {
 	return []result{plain(rowsOf(o.GroupSpec)), plain(rowsOf(o.GroupSpec))}
 }
 func (o pairSumGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return device.PuzzleKernelsOf(dev).PairSumGrad(o.GroupSpec)
+	return dev.PairSumGrad(o.GroupSpec)
 }

@@ -69,15 +69,6 @@ func (g *Graph) LinearWith(x, w, b *Node) *Node {
 		w, b)
 }
 
-// tokenKernel makes a kernel that not every device has.
-func tokenKernel(dev device.Device, make func(device.TokenKernels) (device.Kernel, error)) (device.Kernel, error) {
-	k, err := device.TokenKernelsOf(dev)
-	if err != nil {
-		return nil, err
-	}
-	return make(k)
-}
-
 func (o attention) tokens() device.Shape { return device.Shape{o.Groups * o.Rows, o.Columns} }
 func (o attention) weights() device.Shape {
 	return device.Shape{o.Groups * o.Heads * o.Rows, o.Rows}
@@ -87,7 +78,7 @@ func (o attention) operands() []device.Shape {
 }
 func (o attention) results() []result { return []result{plain(o.tokens()), plain(o.weights())} }
 func (o attention) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(dev, func(k device.TokenKernels) (device.Kernel, error) { return k.Attention(o.AttentionSpec) })
+	return dev.Attention(o.AttentionSpec)
 }
 func (o attention) flops() float64 {
 	return 4 * float64(o.Groups) * float64(o.Rows) * float64(o.Rows) * float64(o.Columns)
@@ -110,10 +101,7 @@ func (o attentionGrad) results() []result {
 	return []result{d, d, d}
 }
 func (o attentionGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(
-		dev,
-		func(k device.TokenKernels) (device.Kernel, error) { return k.AttentionGrad(o.AttentionSpec) },
-	)
+	return dev.AttentionGrad(o.AttentionSpec)
 }
 func (o attentionGrad) flops() float64 { return 2 * attention(o).flops() }
 func (o attentionGrad) String() string {
@@ -126,7 +114,7 @@ func (o choiceLoss) results() []result {
 	return []result{plain(device.Shape{}), plain(device.Shape{o.Stats()})}
 }
 func (o choiceLoss) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(dev, func(k device.TokenKernels) (device.Kernel, error) { return k.ChoiceLoss(o.ChoiceSpec) })
+	return dev.ChoiceLoss(o.ChoiceSpec)
 }
 func (o choiceLoss) String() string { return "choiceLoss " + shapeString(o.shape()) }
 func (o choiceLoss) wrt() []bool    { return firstOnly(2) }
@@ -140,10 +128,7 @@ func (o choiceLossGrad) operands() []device.Shape {
 }
 func (o choiceLossGrad) results() []result { return []result{plain(choiceLoss(o).shape())} }
 func (o choiceLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return tokenKernel(
-		dev,
-		func(k device.TokenKernels) (device.Kernel, error) { return k.ChoiceLossGrad(o.ChoiceSpec) },
-	)
+	return dev.ChoiceLossGrad(o.ChoiceSpec)
 }
 func (o choiceLossGrad) String() string {
 	return "choiceLossGrad " + shapeString(choiceLoss(o).shape())

@@ -28,11 +28,9 @@ import (
 
 var (
 	_ device.Device        = (*CPU)(nil)
-	_ device.PuzzleKernels = (*CPU)(nil)
 	_ device.WeightStepper = (*CPU)(nil)
 	_ device.HostMemory    = (*CPU)(nil)
 	_ device.Chooser       = (*CPU)(nil)
-	_ device.ImageKernels  = (*CPU)(nil)
 	_ device.Normaliser    = (*CPU)(nil)
 )
 

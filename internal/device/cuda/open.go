@@ -341,7 +341,6 @@ var (
 	_ device.Device        = (*Device)(nil)
 	_ device.WeightStepper = (*Device)(nil)
 	_ device.MemoryMeter   = (*Device)(nil)
-	_ device.PuzzleKernels = (*Device)(nil)
 	_ device.Balancer      = (*Device)(nil)
 	_ device.Recorder      = (*Device)(nil)
 	_ device.Timer         = (*Device)(nil)

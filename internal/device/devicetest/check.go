@@ -216,7 +216,7 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 		}
 	}
 	_, naive := dev.(naive)
-	if n := allocations(t, dev, got); n > 0 && !naive && !device.IsComposed(got.kernel) {
+	if n := allocations(t, dev, got); n > 0 && !naive {
 		t.Errorf("a run allocates %v times", n)
 	}
 }
@@ -226,7 +226,7 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 func allocations(t *testing.T, dev device.Device, r run) (n float64) {
 	count := func() { n = testing.AllocsPerRun(4, r.run) }
 	recorder, ok := dev.(device.Recorder)
-	if !ok || device.IsComposed(r.kernel) {
+	if !ok {
 		count()
 		return n
 	}

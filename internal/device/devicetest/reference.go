@@ -20,7 +20,6 @@ type reference struct{}
 
 var (
 	_ device.Device        = reference{}
-	_ device.PuzzleKernels = reference{}
 	_ device.WeightStepper = reference{}
 	_ device.StepDecider   = reference{}
 	_ device.Blender       = reference{}

@@ -6,8 +6,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-var _ device.ImageKernels = reference{}
-
 // lrnScale is K + Alpha/Size sum of x^2 of the window of element i.
 func lrnScale(s device.LRNSpec, x values, i int) float64 {
 	v := s.Shape.Voxels()

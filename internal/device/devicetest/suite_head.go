@@ -190,7 +190,7 @@ func Rows(t *testing.T, dev device.Device) {
 			t,
 			dev,
 			tight,
-			func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) },
+			func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
 			[]operand{output(n, s.Columns)},
 			[]operand{x},
 		)
@@ -198,7 +198,7 @@ func Rows(t *testing.T, dev device.Device) {
 			t,
 			dev,
 			tight,
-			func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSum(s) },
+			func(d device.Device) (device.Kernel, error) { return d.PairSum(s) },
 			[]operand{output(n*s.Rows, s.Columns)},
 			[]operand{x, random(r, n, s.Columns)},
 		)
@@ -206,7 +206,7 @@ func Rows(t *testing.T, dev device.Device) {
 			t,
 			dev,
 			tight,
-			func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSumGrad(s) },
+			func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) },
 			[]operand{output(n, s.Columns), output(n, s.Columns)},
 			[]operand{pairs},
 		)
@@ -221,10 +221,10 @@ func Rows(t *testing.T, dev device.Device) {
 		some.data[0] = 0
 		for _, w := range []operand{none, whole(r, 1, 2, s.Groups), some} {
 			compare(t, dev, lossyTolerance,
-				func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLoss(s) },
+				func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) },
 				[]operand{output()}, []operand{x, w})
 			compare(t, dev, lossyTolerance,
-				func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLossGrad(s) },
+				func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) },
 				[]operand{output(n, s.Columns)}, []operand{x, w, random(r)})
 		}
 	}
@@ -239,16 +239,16 @@ func Rows(t *testing.T, dev device.Device) {
 			},
 		}.check(t)
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
+			backward: func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
 			out:      []operand{output(6, 4)}, in: []operand{random(r, 6, 4)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0])}, []values{dy}
 			},
 		}.check(t)
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSum(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSumGrad(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return d.PairSum(s) },
+			backward: func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) },
 			out:      []operand{output(18, 4)}, in: []operand{random(r, 6, 4), random(r, 6, 4)}, wrt: []int{0, 1},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0]), like(in[1])}, []values{dy}
@@ -256,10 +256,10 @@ func Rows(t *testing.T, dev device.Device) {
 		}.check(t)
 		differentiable{
 			forward: func(d device.Device) (device.Kernel, error) {
-				return device.PuzzleKernelsOf(d).ColumnSumLoss(s)
+				return d.ColumnSumLoss(s)
 			},
 			backward: func(d device.Device) (device.Kernel, error) {
-				return device.PuzzleKernelsOf(d).ColumnSumLossGrad(s)
+				return d.ColumnSumLossGrad(s)
 			},
 			out: []operand{output()}, in: []operand{random(r, 6, 4), positive(r, 2)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
@@ -269,7 +269,7 @@ func Rows(t *testing.T, dev device.Device) {
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.GatherRows(device.RowsSpec{}) })
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
-		return device.PuzzleKernelsOf(d).ColumnSumLoss(device.GroupSpec{Rows: -1})
+		return d.ColumnSumLoss(device.GroupSpec{Rows: -1})
 	})
 }
 

@@ -1,33 +1,19 @@
 package devicetest
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// Images checks what networks on photographs need. A device may lack it, if it says so.
+// Images checks what networks on photographs need.
 func Images(t *testing.T, dev device.Device) {
 	t.Run("Groups", func(t *testing.T) { groups(t, dev) })
 	t.Run("Ceil", func(t *testing.T) { ceil(t, dev) })
-	_, err := device.ImageKernelsOf(dev)
-	skipWithout(t, err)
 	t.Run("LRN", func(t *testing.T) { lrn(t, dev) })
 	t.Run("RoI", func(t *testing.T) { regions(t, dev) })
 	t.Run("Losses", func(t *testing.T) { imageLosses(t, dev) })
-}
-
-// skipWithout skips the rest of the test where a device says that it lacks what the rest needs.
-func skipWithout(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, device.ErrNotYet) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func groups(t *testing.T, dev device.Device) {
@@ -106,10 +92,6 @@ func ceil(t *testing.T, dev device.Device) {
 		// nothing to round
 		{Shape: device.Shape{1, 32, 1, 27, 27}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 0, 0}},
 	}
-	first := specs[0]
-	first.Ceil, first.Type = true, dev.Activations()
-	_, err := dev.Pool(first)
-	skipWithout(t, err)
 	for _, s := range specs {
 		for _, average := range []bool{false, true} {
 			s.Average, s.Ceil, s.Type = average, true, dev.Activations()
@@ -143,18 +125,10 @@ func ceil(t *testing.T, dev device.Device) {
 	}
 }
 
-func images(d device.Device) device.ImageKernels {
-	k, err := device.ImageKernelsOf(d)
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
-
 func lrn(t *testing.T, dev device.Device) {
 	check := func(s device.LRNSpec) {
-		forward := func(d device.Device) (device.Kernel, error) { return images(d).LRN(s) }
-		backward := func(d device.Device) (device.Kernel, error) { return images(d).LRNGrad(s) }
+		forward := func(d device.Device) (device.Kernel, error) { return d.LRN(s) }
+		backward := func(d device.Device) (device.Kernel, error) { return d.LRNGrad(s) }
 		r := newRand(2)
 		x, dy := random(r, s.Shape...), random(r, s.Shape...)
 		compare(t, dev, tight, forward, []operand{output(s.Shape...)}, []operand{x})
@@ -179,7 +153,7 @@ func lrn(t *testing.T, dev device.Device) {
 			t.Run(fmt.Sprint(s), func(*testing.T) { check(s) })
 		}
 	}
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return images(d).LRN(device.LRNSpec{}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.LRN(device.LRNSpec{}) })
 }
 
 func regions(t *testing.T, dev device.Device) {
@@ -193,8 +167,8 @@ func regions(t *testing.T, dev device.Device) {
 		1, -30, -9, 10, 10, // past the near ones
 		0, 300, 300, 310, 310, // outside
 	}}
-	forward := func(d device.Device) (device.Kernel, error) { return images(d).RoIPool(s) }
-	backward := func(d device.Device) (device.Kernel, error) { return images(d).RoIPoolGrad(s) }
+	forward := func(d device.Device) (device.Kernel, error) { return d.RoIPool(s) }
+	backward := func(d device.Device) (device.Kernel, error) { return d.RoIPoolGrad(s) }
 	r := newRand(3)
 	// whole numbers tie
 	for _, x := range []operand{random(r, s.Shape...), whole(r, 0, 3, s.Shape...)} {
@@ -210,7 +184,7 @@ func regions(t *testing.T, dev device.Device) {
 		},
 	}.check(t)
 	compare(t, dev, 0, forward, []operand{output(s.OutShape()...)}, []operand{random(r, s.Shape...), boxes})
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return images(d).RoIPool(device.RoISpec{}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.RoIPool(device.RoISpec{}) })
 }
 
 func imageLosses(t *testing.T, dev device.Device) {
@@ -221,8 +195,8 @@ func imageLosses(t *testing.T, dev device.Device) {
 			x.data[i] *= 20 // some beyond what exp takes in float32
 		}
 		target := whole(r, -1, 2, s...)
-		label := func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(s) }
-		labelGrad := func(d device.Device) (device.Kernel, error) { return images(d).LabelLossGrad(s) }
+		label := func(d device.Device) (device.Kernel, error) { return d.LabelLoss(s) }
+		labelGrad := func(d device.Device) (device.Kernel, error) { return d.LabelLossGrad(s) }
 		for _, target := range []operand{target, whole(r, 0, 2, s...)} {
 			compare(t, dev, tight, label, []operand{output(), output()}, []operand{x, target})
 			count := operand{shape: device.Shape{}, data: []float32{0}}
@@ -234,19 +208,19 @@ func imageLosses(t *testing.T, dev device.Device) {
 			compare(t, dev, tight, labelGrad, []operand{output(s...)}, []operand{x, target, count, dloss})
 		}
 		l1 := device.SmoothL1Spec{Rows: s[0], Columns: s[1], Beta: 1. / 9}
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(l1) },
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SmoothL1(l1) },
 			[]operand{output()}, []operand{random(r, s...), random(r, s...), positive(r, s...)})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1Grad(l1) },
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SmoothL1Grad(l1) },
 			[]operand{output(s...)}, []operand{random(r, s...), random(r, s...), positive(r, s...), dloss})
 	}
 	none := operand{shape: device.Shape{1, 2}, data: []float32{-1, -1}}
-	compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(none.shape) },
+	compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.LabelLoss(none.shape) },
 		[]operand{output(), output()}, []operand{random(r, 1, 2), none})
 
 	s := device.Shape{3, 4}
 	differentiable{
-		forward:  func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(s) },
-		backward: func(d device.Device) (device.Kernel, error) { return images(d).LabelLossGrad(s) },
+		forward:  func(d device.Device) (device.Kernel, error) { return d.LabelLoss(s) },
+		backward: func(d device.Device) (device.Kernel, error) { return d.LabelLossGrad(s) },
 		out:      []operand{output(), output()}, in: []operand{random(r, s...), whole(r, -1, 2, s...)}, wrt: []int{0},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[0])}, []values{in[0], in[1], append(values{}, out[1]...), dy}
@@ -254,14 +228,14 @@ func imageLosses(t *testing.T, dev device.Device) {
 	}.check(t)
 	l1 := device.SmoothL1Spec{Rows: 3, Columns: 4, Beta: 0.7}
 	differentiable{
-		forward:  func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(l1) },
-		backward: func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1Grad(l1) },
+		forward:  func(d device.Device) (device.Kernel, error) { return d.SmoothL1(l1) },
+		backward: func(d device.Device) (device.Kernel, error) { return d.SmoothL1Grad(l1) },
 		out:      []operand{output()}, in: []operand{random(r, s...), random(r, s...), positive(r, s...)},
 		wrt: []int{0},
 		gradients: func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[0])}, []values{in[0], in[1], in[2], dy}
 		},
 	}.check(t)
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return images(d).LabelLoss(device.Shape{3}) })
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return images(d).SmoothL1(device.SmoothL1Spec{}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.LabelLoss(device.Shape{3}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.SmoothL1(device.SmoothL1Spec{}) })
 }

@@ -179,7 +179,7 @@ func SameFiles(t testing.TB, a, b string, names ...string) {
 // 1e-3.
 func Equal(t *testing.T, a, b string, tolerance float64) {
 	t.Helper()
-	x, y := open(t, a), open(t, b)
+	x, y := Tensors(t, a), Tensors(t, b)
 	if len(x) != len(y) || len(x) == 0 {
 		t.Errorf("%d tensors in %s, %d in %s", len(x), a, len(y), b)
 	}
@@ -210,7 +210,7 @@ func Equal(t *testing.T, a, b string, tolerance float64) {
 // may be the tolerance times their own norm. What only resumed runs need is passed over.
 func Close(t *testing.T, a, b string, tolerance float64) {
 	t.Helper()
-	x, y := open(t, a), open(t, b)
+	x, y := Tensors(t, a), Tensors(t, b)
 	difference, size := 0.0, 0.0
 	for name, v := range x {
 		w := y[name]
@@ -234,7 +234,8 @@ func Close(t *testing.T, a, b string, tolerance float64) {
 	}
 }
 
-func open(t *testing.T, path string) map[string][]float32 {
+// Tensors reads a checkpoint, or another file of tensors, whole.
+func Tensors(t testing.TB, path string) map[string][]float32 {
 	t.Helper()
 	f, err := safetensors.Open(path)
 	if err != nil {
