@@ -85,9 +85,12 @@ func readStudies(args []string, spare func(paths []string) error) (s experiment.
 		return s, nil, err
 	}
 	for n, path := range paths {
-		runs, err := readRuns(path)
+		runs, note, err := readRuns(path)
 		if err != nil {
 			return s, nil, err
+		}
+		if note != "" {
+			s.Notes = append(s.Notes, note)
 		}
 		if err := s.Add(names[n], path, runs); err != nil {
 			return s, nil, err

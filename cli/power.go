@@ -11,6 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -58,9 +59,12 @@ func runPower(cmd *cobra.Command, o powerOptions, path string) error {
 	if _, err := eval.Replicates(o.Difference, 1, p); err != nil {
 		return config.Mistaken(err)
 	}
-	runs, err := readRuns(path)
+	runs, note, err := readRuns(path)
 	if err != nil {
 		return err
+	}
+	if note != "" {
+		say(cmd.ErrOrStderr(), "WARNING: %s", note)
 	}
 	if o.Fraction != 0 {
 		runs = slices.DeleteFunc(runs, func(r eval.Trial) bool { return r.Fraction != o.Fraction })
@@ -88,15 +92,19 @@ func runPower(cmd *cobra.Command, o powerOptions, path string) error {
 	return errors.Join(printTable(stdout, needed), printTable(stdout, found))
 }
 
-// readRuns reads the scores of an experiment's runs.
-func readRuns(path string) ([]eval.Trial, error) {
+// readRuns reads the scores of an experiment's runs. The note says what the file does not tell.
+func readRuns(path string) (runs []eval.Trial, note string, err error) {
 	text, err := readWritten(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	runs, err := table.ReadRuns(bytes.NewReader(text))
+	runs, drawn, err := table.ReadRuns(bytes.NewReader(text))
 	if err != nil {
-		return nil, withHint(fmt.Errorf("%s: %w", path, err), "give it the scores.csv in the folder of an experiment")
+		return nil, "", withHint(fmt.Errorf("%s: %w", path, err),
+			"give it the scores.csv in the folder of an experiment")
 	}
-	return runs, nil
+	if !drawn {
+		note = experiment.Undrawn(path, runs)
+	}
+	return runs, note, nil
 }

@@ -86,7 +86,7 @@ func openKBP(t *testing.T) []eval.Trial {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	runs, err := table.ReadRuns(f)
+	runs, _, err := table.ReadRuns(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func runsOf(t *testing.T, path string) []eval.Trial {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	runs, err := table.ReadRuns(f)
+	runs, _, err := table.ReadRuns(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,20 @@ package experiment
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
@@ -208,4 +214,48 @@ func casesOf(r eval.Trial) map[string]bool {
 
 func commas(labels []uint16) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(labels), " ", ", "), "[]")
+}
+
+// Undrawn says, of a file of scores that an earlier version wrote, or another program, what it does
+// not: which seeds share a draw of the labelled cases. Where the plan beside the file says that,
+// the runs are given their draws. "" where no fold has two seeds, so that it makes no difference.
+func Undrawn(path string, runs []eval.Trial) string {
+	type arm struct {
+		initialisation string
+		fold           int
+		fraction       float64
+	}
+	seeds, several := map[arm]uint64{}, false
+	for _, r := range runs {
+		a := arm{r.Initialisation, r.Fold, r.Fraction}
+		other, seen := seeds[a]
+		several = several || seen && other != r.Seed
+		seeds[a] = r.Seed
+	}
+	if !several {
+		return ""
+	}
+	const again = "voxsaw crossval with its plan and --finished writes the file with that column"
+	beside := PlanOf(filepath.Dir(path))
+	plan := Plan{Pretrain: Pretrain{pretext.Scans.Choice()}}
+	_, err := os.Stat(beside)
+	if err == nil && config.Gives(beside, "", "draws") {
+		err = config.Load(beside, &plan)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (no column draw): each "+
+			"counts as one of its own, and where seeds share one, intervals and p are too small. If its plan has "+
+			"draws, %s", path, again)
+	case err != nil:
+		return fmt.Sprintf("%s has no column draw, and the plan beside it cannot be read (%v): each seed counts as a "+
+			"draw of its own; %s", path, err, again)
+	case plan.Draws <= 0:
+		return ""
+	}
+	for n, r := range runs {
+		runs[n].Draw = plan.drawShared(r.Seed)
+	}
+	return fmt.Sprintf("%s does not say which seeds share a draw of the labelled cases (no column draw): taken from "+
+		"%s, draws: %d; %s", path, beside, plan.Draws, again)
 }

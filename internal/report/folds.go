@@ -94,10 +94,10 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(minus(text))) }
 	switch {
 	case math.IsNaN(c.Gain.Mean):
-		line(numbers.Count(c.Runs, "run"))
+		line(counted(c.Runs > c.Spread.N, c.Runs, c.Spread.N, "run", "runs"))
 	case math.IsNaN(c.Test.P):
 		line(f.difference(c.Comparison))
-		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))
+		line(counted(c.Comparison.Runs > len(c.Gains), c.Comparison.Runs, c.Gain.N, "pair of runs", "pairs of runs"))
 	default:
 		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class,
 			minus(f.difference(c.Comparison)), minus(table.Interval(c.Interval, digits)))
@@ -216,7 +216,18 @@ func (f Folds) test(c eval.Comparison) string {
 	if len(f.Initialisations) > 2 {
 		name, p = "Holm's p", c.Holm
 	}
-	return fmt.Sprintf("%s %s, %s", name, probability(p), numbers.Count(c.Gain.N, "pair"))
+	return fmt.Sprintf("%s %s, %s", name, probability(p), counted(c.Runs > len(c.Gains), c.Runs, c.Gain.N,
+		"pair", "pairs"))
+}
+
+// counted says of how many runs, or pairs of them, something is, and where seeds share draws, which
+// are averaged first, over how many folds and draws.
+func counted(shared bool, runs, replicates int, one, many string) string {
+	if !shared {
+		return numbers.Count(replicates, one, many)
+	}
+	return fmt.Sprintf("%s of %s", numbers.Count(runs, one, many),
+		numbers.Count(replicates, "fold and draw", "folds and draws"))
 }
 
 // probability writes p with its sign of equality.

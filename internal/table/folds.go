@@ -39,15 +39,15 @@ func Folds(f eval.FoldTable) Table {
 
 // Means is the table of all initialisations, a row for each and each share of the training cases.
 func Means(f eval.FoldTable) Table {
-	metric := MetricColumn(f.Metric, true)
-	t := Table{Title: "Mean " + metric.Title, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0},
-		{metric.Key, metric.Title, metric.Digits},
-	}}
+	metric, shared := MetricColumn(f.Metric, true), shares(f)
+	t := Table{Title: "Mean " + metric.Title, Columns: slices.Concat([]Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}}, counted("runs", "runs", shared),
+		[]Column{{metric.Key, metric.Title, metric.Digits}})}
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
 			if c.Spread.N > 0 {
-				t.Rows = append(t.Rows, []any{f.Initialisations[n], Percent(fraction), c.Runs, c.Spread})
+				t.Rows = append(t.Rows, slices.Concat([]any{f.Initialisations[n], Percent(fraction)},
+					counts(c.Runs, c.Spread.N, shared), []any{c.Spread}))
 			}
 		}
 	}
@@ -133,6 +133,24 @@ func shares(f eval.FoldTable) bool {
 
 func pairsShare(c eval.Comparison) bool { return c.Runs > len(c.Gains) }
 
+// counted are the columns that say of how many runs, or pairs of them, a mean is. Where seeds share
+// draws, standard deviations, intervals and p are over fewer than these: that number has a column
+// of its own.
+func counted(key, of string, shared bool) []Column {
+	if !shared {
+		return []Column{{key, key, 0}}
+	}
+	return []Column{{key, of, 0}, {"replicates", "folds and draws", 0}}
+}
+
+// counts are the cells of these columns.
+func counts(runs, replicates int, shared bool) []any {
+	if !shared {
+		return []any{replicates}
+	}
+	return []any{runs, replicates}
+}
+
 // FoldNotes say what the numbers of a fold table are.
 func FoldNotes(f eval.FoldTable) []string {
 	runs, pairs, shared := 0, 0, shares(f)
@@ -172,16 +190,18 @@ func FoldNotes(f eval.FoldTable) []string {
 	return notes
 }
 
+const pairsOfRuns = "pairs of runs"
+
 // Differences is the table of all comparisons with the baseline: a row for each initialisation and
 // share of the training cases.
 func Differences(f eval.FoldTable) Table {
-	metric := MetricColumn(f.Metric, true)
+	metric, shared := MetricColumn(f.Metric, true), shares(f)
 	holm := "p, Holm"
 	if len(f.Initialisations) < 3 {
 		holm = "" // one comparison needs no adjustment
 	}
-	t := Table{Title: metric.Title + ": difference to " + f.Baseline, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0},
+	t := Table{Title: metric.Title + ": difference to " + f.Baseline, Columns: slices.Concat([]Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}}, counted("pairs", pairsOfRuns, shared), []Column{
 		{"difference", "difference", metric.Digits},
 		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3},
 		{"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
@@ -189,23 +209,23 @@ func Differences(f eval.FoldTable) Table {
 		{"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
 		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0},
 		{"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
-	}}
+	})}
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
 			if f.Initialisations[n] == f.Baseline {
 				continue
 			}
-			t.Rows = append(t.Rows, []any{
-				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High,
-				Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
-				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits),
-				c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits), c.Cases.Higher, c.Cases.Lower,
-				fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
-			})
+			t.Rows = append(t.Rows, slices.Concat([]any{f.Initialisations[n], Percent(fraction)},
+				counts(c.Comparison.Runs, c.Gain.N, shared), []any{c.Gain, c.Interval.Low, c.Interval.High,
+					Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
+					c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits),
+					c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits), c.Cases.Higher, c.Cases.Lower,
+					fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
+				}))
 		}
 	}
 	t.Notes = []string{
-		"Intervals and p are over " + ofPairs(shares(f)) + ". 95 % interval, p: two-sided paired " +
+		"Intervals and p are over " + ofPairs(shared) + ". 95 % interval, p: two-sided paired " +
 			"t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. " +
 			"With few folds and pairs it is too narrow.",
@@ -218,7 +238,7 @@ func Differences(f eval.FoldTable) Table {
 	if holm != "" {
 		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
 	}
-	if shares(f) {
+	if shared {
 		t.Notes = append(t.Notes, SharedDraws+".")
 	}
 	t.Notes = append(t.Notes, lessIsBetter(f)...)
@@ -241,11 +261,13 @@ type Measure struct {
 // Measures is the table of all comparisons with the baseline by several measures: a row for each
 // measure, initialisation and share of the training cases that has pairs of runs.
 func Measures(list []Measure) Table {
-	t := Table{Title: "Difference by other measures", Columns: []Column{
-		{"measure", "measure", 0}, {"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0},
-		{"difference", "difference", 2},
-		{"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3},
-	}}
+	shared := slices.ContainsFunc(list, func(m Measure) bool { return shares(m.Folds) })
+	t := Table{Title: "Difference by other measures", Columns: slices.Concat([]Column{
+		{"measure", "measure", 0}, {"initialisation", "initialisation", 0}, {"data", "data", 0}},
+		counted("pairs", pairsOfRuns, shared), []Column{
+			{"difference", "difference", 2},
+			{"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3},
+		})}
 	for _, m := range list {
 		f := m.Folds
 		t.Title = "Difference to " + f.Baseline + " by other measures"
@@ -256,13 +278,13 @@ func Measures(list []Measure) Table {
 		for row, fraction := range f.Fractions {
 			for n, c := range f.Cells[row] {
 				if c.Gain.N > 0 {
-					t.Rows = append(t.Rows, []any{name, f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain,
-						c.Interval.Low, c.Interval.High, Interval(c.Interval, 2), P(c.Test.P)})
+					t.Rows = append(t.Rows, slices.Concat([]any{name, f.Initialisations[n], Percent(fraction)},
+						counts(c.Comparison.Runs, c.Gain.N, shared), []any{c.Gain, c.Interval.Low, c.Interval.High,
+							Interval(c.Interval, 2), P(c.Test.P)}))
 				}
 			}
 		}
 	}
-	shared := slices.ContainsFunc(list, func(m Measure) bool { return shares(m.Folds) })
 	t.Notes = []string{"Over " + ofPairs(shared) + ": two-sided paired t-test. p is adjusted for " +
 		"nothing: of twenty such rows without any effect one has a p below 0.05."}
 	if slices.ContainsFunc(list, func(m Measure) bool { return !m.Folds.Metric.Ratio }) {
@@ -315,14 +337,20 @@ func StudyChanges(studies []StudyChange, m eval.Metric) Table {
 // changes is the table of changes, but for what they are between.
 func changes(title string, list []eval.Change, m eval.Metric) Table {
 	metric := MetricColumn(m, true)
-	t := Table{Title: metric.Title + ": " + title, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"pairs", "pairs", 0}, {"change", "change", metric.Digits},
+	shared := slices.ContainsFunc(list, func(c eval.Change) bool { return pairsShare(c.Comparison) })
+	over := "the pairs"
+	if shared {
+		over = ofPairs(shared)
+	}
+	t := Table{Title: metric.Title + ": " + title, Columns: slices.Concat([]Column{
+		{"initialisation", "initialisation", 0}}, counted("pairs", pairsOfRuns, shared), []Column{
+		{"change", "change", metric.Digits},
 		{"low", "", metric.Digits}, {"high", "", metric.Digits},
 		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits},
 		{"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
-	}, Notes: []string{
-		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over the pairs; p is " +
-			"adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
+	}), Notes: []string{
+		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over " + over +
+			"; p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
 	}}
 	first, baseline := "", "" // of the first row of a difference
 	for _, c := range list {
@@ -333,12 +361,12 @@ func changes(title string, list []eval.Change, m eval.Metric) Table {
 				first, baseline = c.Initialisation, c.Baseline
 			}
 		}
-		t.Rows = append(t.Rows, []any{
-			name, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P),
+		t.Rows = append(t.Rows, slices.Concat([]any{name}, counts(c.Runs, c.Gain.N, shared), []any{
+			c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P),
 			c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits),
-		})
+		}))
 	}
-	if slices.ContainsFunc(list, func(c eval.Change) bool { return pairsShare(c.Comparison) }) {
+	if shared {
 		t.Notes = append(t.Notes, SharedDraws+".")
 	}
 	if first != "" {

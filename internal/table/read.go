@@ -41,28 +41,21 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 }
 
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
-// those that tell the runs apart, and before what their predictions keep. Where seeds may share a
-// draw of the labelled cases, a last column says which a run has.
+// those that tell the runs apart, and before what their predictions keep and, where seeds may share
+// one, the draw of the labelled cases that a run has.
 func Runs(runs []eval.Trial) Table {
 	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0},
 		{"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
-	t.Columns = append(t.Columns, Column{"components", "components", 0})
-	drawn := slices.ContainsFunc(runs, func(r eval.Trial) bool { return r.Draw > 0 })
-	if drawn {
-		t.Columns = append(t.Columns, Column{"draw", "draw", 0})
-	}
+	t.Columns = append(t.Columns, Column{"components", "components", 0}, Column{"draw", "draw", 0})
 	for _, r := range runs {
 		for _, row := range PerCase(r.Scores).Rows {
 			cells := append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...)
-			cells = append(cells, r.Components)
-			switch {
-			case r.Draw > 0:
-				cells = append(cells, strconv.FormatUint(r.Draw, 10))
-			case drawn:
-				cells = append(cells, nil) // its seed's own
+			draw := any(nil) // its seed's own
+			if r.Draw > 0 {
+				draw = strconv.FormatUint(r.Draw, 10)
 			}
-			t.Rows = append(t.Rows, cells)
+			t.Rows = append(t.Rows, append(cells, r.Components, draw))
 		}
 	}
 	return t
@@ -73,16 +66,24 @@ const longestName = 100
 
 // ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
-// metrics that it lacks are NaN, and nothing is known of the components that are kept. Without a
-// column draw, or a number in it, each seed has a draw of the labelled cases of its own.
-func ReadRuns(r io.Reader) ([]eval.Trial, error) {
+// metrics that it lacks are NaN, and nothing is known of the components that are kept. Where the
+// column draw is empty, a seed has a draw of the labelled cases of its own; drawn says whether
+// there is such a column, which earlier versions did not write.
+func ReadRuns(r io.Reader) (runs []eval.Trial, drawn bool, err error) {
 	f, err := readCSV(r, "scores of runs")
+	if err == nil {
+		err = f.want("initialisation", "fold", "fraction", "seed", "case", "label", "dsc")
+	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := f.want("initialisation", "fold", "fraction", "seed", "case", "label", "dsc"); err != nil {
-		return nil, err
-	}
+	_, drawn = f.at["draw"]
+	runs, err = f.runs()
+	return runs, drawn, err
+}
+
+// runs are those of the rows.
+func (f *csvFile) runs() ([]eval.Trial, error) {
 	type key struct {
 		initialisation string
 		fold           int
