@@ -19,7 +19,7 @@ import (
 type crossvalOptions struct {
 	experiment.Plan `yaml:",inline"`
 	Machine         deviceOptions `yaml:"machine"`
-	Memory          gibibytes     `yaml:"memory" help:"limit for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory          gibibytes     `yaml:"memory" help:"limit for the networks, 32 MiB and 3 % of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newCrossval() *cobra.Command {

@@ -33,7 +33,7 @@ type finetuneOptions struct {
 	Plans          string            `yaml:"plans,omitempty" help:"plans.json of nnU-Net, whose network is trained on crops of its patch size; plans.json:3d_lowres chooses a configuration"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
-	Memory         gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory         gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB and 3 % of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 
 	// by which the weights of Init have learnt, or the network is planned; nil: none
 	like *nnunet.Plan

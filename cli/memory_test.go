@@ -42,7 +42,7 @@ func TestPlannedMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	defer memory.Limit(0)
-	for limit, planned := range map[string]int64{"1GiB": 1<<30 - 32<<20, "200MiB": 168 << 20, "40MiB": 30 << 20} {
+	for limit, planned := range map[string]int64{"1GiB": 960 << 20, "320MiB": 278 << 20, "40MiB": 30 << 20} {
 		var g gibibytes
 		if err := g.Set(limit); err != nil {
 			t.Fatal(err)

@@ -267,7 +267,7 @@ type photoPretrainOptions struct {
 	Task    config.OneOf  `yaml:",inline"`
 	Data    string        `yaml:"data" help:"folder of prepared photographs; --task labels needs classes"`
 	Machine deviceOptions `yaml:"machine"`
-	Memory  gibibytes     `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory  gibibytes     `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB and 3 % of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newPhotoPretrain() *cobra.Command {

@@ -209,7 +209,7 @@ type photoFinetuneOptions struct {
 	Data    string        `yaml:"data" help:"folder of prepared photographs of Pascal VOC"`
 	TrainOn string        `yaml:"train_on" help:"sides that are trained on: trainval, or train, and val is validated on; test is for the end" oneof:"trainval train"`
 	Machine deviceOptions `yaml:"machine"`
-	Memory  gibibytes     `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory  gibibytes     `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB and 3 % of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func defaultPhotoFinetune() photoFinetuneOptions {
@@ -385,7 +385,7 @@ func precisionTable(p puzzle2d.Precision) table.Table {
 type photoCompareOptions struct {
 	photostudy.Plan `yaml:",inline"`
 	Machine         deviceOptions `yaml:"machine"`
-	Memory          gibibytes     `yaml:"memory,omitempty" help:"limit for the networks, 32 MiB of it for the program itself; prepared photographs, which are mapped, do not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory          gibibytes     `yaml:"memory,omitempty" help:"limit for the networks, 32 MiB and 3 % of it for the program itself; prepared photographs, which are mapped, do not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newPhotoCompare() *cobra.Command {

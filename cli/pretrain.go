@@ -21,7 +21,7 @@ type pretrainOptions struct {
 	Cases     dataset.Selection `yaml:"cases"`
 	TrainedOn []string          `yaml:"trained_on" flag:"-" help:"the cases that were trained on, from the data and the selection"`
 	Machine   deviceOptions     `yaml:"machine"`
-	Memory    gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory    gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB and 3 % of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newPretrain() *cobra.Command {

@@ -8,11 +8,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Own is what a process takes besides what it plans: itself, its threads, garbage.
-const Own = 32 << 20
+// Own is what a process takes besides what it plans: itself, its threads, garbage. Spare is the
+// share of a limit, one in so many bytes, that the garbage collector keeps free, 3 %: where a plan
+// reached into it, it would collect all the time, and let memory grow past the limit rather than
+// stop the program. Pages' tables are in it, too.
+const (
+	Own   = 32 << 20
+	Spare = 32
+)
 
 // Planned is how much of a limit may be planned with.
-func Planned(limit int64) int64 { return limit - min(Own, limit/4) }
+func Planned(limit int64) int64 { return limit - min(Own+limit/Spare, limit/4) }
 
 // An Error says that something needs more memory than is allowed, in bytes.
 type Error struct{ Need, Allowed int64 }

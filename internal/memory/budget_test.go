@@ -61,15 +61,15 @@ func TestBudget(t *testing.T) {
 // A limit is the process's, itself included; none is what the machine has.
 func TestLimit(t *testing.T) {
 	defer Limit(0)
-	Limit(300 << 20)
-	if got := Allowed(); got != 268<<20 {
-		t.Errorf("of 300 MiB, %d bytes are allowed", got)
+	Limit(320 << 20)
+	if got := Allowed(); got != 278<<20 {
+		t.Errorf("of 320 MiB, %d bytes are allowed", got)
 	}
-	if err := Check(268 << 20); err != nil {
+	if err := Check(278 << 20); err != nil {
 		t.Error(err)
 	}
 	if err := Check(1 << 30); err == nil ||
-		!strings.HasPrefix(err.Error(), "needs 1024 MiB of memory, and 268 MiB are allowed") {
+		!strings.HasPrefix(err.Error(), "needs 1024 MiB of memory, and 278 MiB are allowed") {
 		t.Error(err)
 	}
 	Limit(0)

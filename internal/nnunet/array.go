@@ -88,10 +88,17 @@ func permuted[T any](v [3]T, axes [3]int) (p [3]T) {
 
 // parallel calls f(0) ... f(n-1), in any order, on every core that Go may use.
 func parallel(n int, f func(item int)) {
+	workers(n, func() func(item int) { return f })
+}
+
+// workers is parallel where each core has an f of its own, with the memory that it works in: what
+// is made for every item is garbage, for which a limit of memory would have to leave room.
+func workers(n int, own func() (f func(item int))) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), n) {
 		wg.Go(func() {
+			f := own()
 			for item := int(next.Add(1)) - 1; item < n; item = int(next.Add(1)) - 1 {
 				f(item)
 			}

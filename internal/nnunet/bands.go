@@ -27,6 +27,14 @@ func bandsOf(rows taps, count int) (all []band) {
 	return all
 }
 
+// rowsOf is how many rows of logits the largest of bands has.
+func rowsOf(bands []band) (most int) {
+	for _, b := range bands {
+		most = max(most, b.logits[1]-b.logits[0])
+	}
+	return most
+}
+
 // reach lists the starts along axis 1 of the windows that reach into rows of the padded scan.
 func reach(padded, patch int, step float64, rows [2]int) (all []int) {
 	for _, j := range starts(padded, patch, step) {
@@ -88,10 +96,7 @@ func (p *Predictor) inferring(e extent, count int) int64 {
 		padded[a] = max(padded[a], n)
 		window *= int64(n)
 	}
-	heads, rows := int64(p.Heads()), 0
-	for _, b := range bandsOf(e.rows, count) {
-		rows = max(rows, b.logits[1]-b.logits[0])
-	}
+	heads, rows := int64(p.Heads()), rowsOf(bandsOf(e.rows, count))
 	_, depth := p.together(len(p.checkpoints))
 	sums := int64(depth) * int64(rows) * int64(padded[2])
 	// of logits: the newest, and two that decide

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,47 @@ func TestSparing(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// allocated is how many bytes have been made so far, garbage included.
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc)
+}
+
+// Bands follow one another in the memory of the first, and planes and rows too: what each made anew
+// would be garbage beside what is counted.
+func TestBandsTakeNoMore(t *testing.T) {
+	p, _ := predictor(t, filepath.Join("..", "..", "testdata", "nnunet", "thick"))
+	shape, own := [3]int{8, 256, 192}, [3]int{16, 512, 384}
+	f := &inference{Plan: p.Plan, channels: []array[float32]{newArray[float32](shape)}, mirror: p.mirror, step: 1,
+		members: 1, network: p.network, progress: func() {}}
+	orders := [3]int{1, 1, 1}
+	bands := bandsOf(rowTaps(shape, own, orders), 4)
+	labels := newArray[uint16](own)
+	work := f.newWorkspace(rowsOf(bands))
+	d := p.decide(p.Labels, shape, labels.view(), orders, rowsOf(bands))
+	var sums int64
+	for _, s := range work.all[0].heads {
+		sums += 2 * int64(len(s.values))
+	}
+	run := func(b band) {
+		d.begin(b)
+		if err := f.over(t.Context(), work, b.logits, d.plane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(bands[0])
+	before := allocated()
+	for _, b := range bands {
+		run(b)
+	}
+	made := allocated() - before
+	t.Logf("%d bytes beside sums of %d", made, sums)
+	if made > 2*sums {
+		t.Errorf("%d bands make %d bytes beside sums of %d", len(bands), made, sums)
 	}
 }
 

@@ -2,6 +2,7 @@ package nnunet
 
 import (
 	"math"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/half"
 )
@@ -38,21 +39,24 @@ func tapsTo(logits, part [3]int, axis int, orders [3]int) taps {
 // rowTaps are those of rows, by which bands are shared out.
 func rowTaps(logits, part [3]int, orders [3]int) taps { return tapsTo(logits, part, 1, orders) }
 
-// decide prepares for the rows of logits of a band, on a grid of a shape. labels are those of the
+// decide prepares for logits on a grid of a shape, of so many rows at once. labels are those of the
 // part, to be written.
-func (p *Plan) decide(l *Labels, logits [3]int, labels view[uint16], orders [3]int, b band) *decision {
-	d := &decision{Labels: l, shape: labels.shape, width: logits[2], band: b, labels: labels}
+func (p *Plan) decide(l *Labels, logits [3]int, labels view[uint16], orders [3]int, rows int) *decision {
+	d := &decision{Labels: l, shape: labels.shape, width: logits[2], labels: labels}
 	for a := range d.taps {
 		d.taps[a] = tapsTo(logits, d.shape, a, orders)
 	}
 	for n := range d.last {
 		d.last[n] = make([][]half.Float, l.Heads())
 		for h := range d.last[n] {
-			d.last[n][h] = make([]half.Float, (b.logits[1]-b.logits[0])*logits[2])
+			d.last[n][h] = make([]half.Float, rows*logits[2])
 		}
 	}
 	return d
 }
+
+// begin makes a decision one of a band.
+func (d *decision) begin(b band) { d.band, d.next = b, 0 }
 
 // plane takes the logits of the next plane, and decides what can be decided then.
 func (d *decision) plane(at int, logits [][]half.Float) {
@@ -72,55 +76,70 @@ func (d *decision) plane(at int, logits [][]half.Float) {
 
 // decide labels one plane of the part, made of planes that have come, the newest of which is at.
 func (d *decision) decide(plane, at int, index []int, weight []float64) {
-	across, row := d.taps[2], d.taps[1]
-	n := d.width
-	parallel(d.band.rows[1]-d.band.rows[0], func(j int) {
-		j += d.band.rows[0]
-		line := make([]float64, n)
-		best := make([]float32, d.shape[2])
-		labels := make([]uint16, d.shape[2])
-		var chances []view[float32]
-		for _, x := range d.chances {
-			x.first = x.index(plane, j, 0)
-			chances = append(chances, x)
-		}
-		for head := range d.Structures {
-			// along the planes, then the rows, then the columns: the order in which sums are
-			// rounded
-			clear(line)
-			for k := j * row.width; k < (j+1)*row.width; k++ {
-				first := (row.index[k] - d.band.logits[0]) * n
-				for c := range line {
-					var sum float64
-					for p, from := range index {
-						sum += weight[p] * float64(d.last[1-(at-from)][head][first+c].Float32())
-					}
-					line[c] += row.weight[k] * sum
-				}
-			}
-			label := d.Structures[head].Label
-			for c := range labels {
-				value := half.From64(across.at(c, line)).Float32()
-				if chances != nil {
-					chances[head].values[chances[head].first+c*chances[head].strides[2]] = value
-				}
-				switch {
-				case d.Regions: // each has a probability; later ones are written over earlier ones
-					if sigmoid(value) > 0.5 {
-						labels[c] = label
-					}
-				case head == 0 || value > best[c]: // the first of equals
-					best[c], labels[c] = value, label
-				}
-			}
-		}
-		to := d.labels.first + plane*d.labels.strides[0] + j*d.labels.strides[1]
-		for _, label := range labels {
-			d.labels.values[to] = label
-			to += d.labels.strides[2]
-		}
-		softmax(chances, best)
+	workers(d.band.rows[1]-d.band.rows[0], func() func(j int) {
+		r := &row{d, make([]float64, d.width), make([]float32, d.shape[2]), make([]uint16, d.shape[2]),
+			slices.Clone(d.chances)}
+		return func(j int) { r.decide(plane, d.band.rows[0]+j, at, index, weight) }
 	})
+}
+
+// A row is the memory of a core that decides on rows.
+type row struct {
+	*decision
+	line    []float64 // of logits
+	best    []float32
+	labels  []uint16
+	chances []view[float32]
+}
+
+// decide labels row j of a plane.
+func (r *row) decide(plane, j, at int, index []int, weight []float64) {
+	clear(r.labels)
+	for head, x := range r.decision.chances {
+		r.chances[head].first = x.index(plane, j, 0)
+	}
+	for head := range r.Structures {
+		r.interpolate(head, j, at, index, weight)
+		label := r.Structures[head].Label
+		for c := range r.labels {
+			value := half.From64(r.taps[2].at(c, r.line)).Float32()
+			if r.chances != nil {
+				to := r.chances[head]
+				to.values[to.first+c*to.strides[2]] = value
+			}
+			switch {
+			case r.Regions: // each has a probability; later ones are written over earlier ones
+				if sigmoid(value) > 0.5 {
+					r.labels[c] = label
+				}
+			case head == 0 || value > r.best[c]: // the first of equals
+				r.best[c], r.labels[c] = value, label
+			}
+		}
+	}
+	to := r.decision.labels.first + plane*r.decision.labels.strides[0] + j*r.decision.labels.strides[1]
+	for _, label := range r.labels {
+		r.decision.labels.values[to] = label
+		to += r.decision.labels.strides[2]
+	}
+	softmax(r.chances, r.best)
+}
+
+// interpolate makes a line of logits of a head along the planes, then the rows; the columns follow:
+// the order in which sums are rounded.
+func (r *row) interpolate(head, j, at int, index []int, weight []float64) {
+	clear(r.line)
+	rows := r.taps[1]
+	for k := j * rows.width; k < (j+1)*rows.width; k++ {
+		first := (rows.index[k] - r.band.logits[0]) * r.width
+		for c := range r.line {
+			var sum float64
+			for p, from := range index {
+				sum += weight[p] * float64(r.last[1-(at-from)][head][first+c].Float32())
+			}
+			r.line[c] += rows.weight[k] * sum
+		}
+	}
 }
 
 // softmax makes logits of heads, along the last axis, probabilities. highest are the highest ones.

@@ -288,10 +288,13 @@ func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) 
 			chances = append(chances, turned(t, one.view()).transposed(p.Forward).part(scan.box))
 		}
 	}
-	for _, b := range bandsOf(e.rows, count) {
-		d := p.decide(p.Labels, shape, part, orders, b)
-		d.chances = chances
-		err := f.over(ctx, b.logits, d.plane)
+	bands := bandsOf(e.rows, count)
+	work := f.newWorkspace(rowsOf(bands))
+	d := p.decide(p.Labels, shape, part, orders, rowsOf(bands))
+	d.chances = chances
+	for _, b := range bands {
+		d.begin(b)
+		err := f.over(ctx, work, b.logits, d.plane)
 		if errors.Is(err, errNotNumbers) || errors.Is(err, errInfinite) {
 			err = fmt.Errorf("%s: %w", p.Folder, err)
 		}

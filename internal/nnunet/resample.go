@@ -80,11 +80,16 @@ func coefficients(line []float64) {
 	}
 }
 
-// along resamples along one axis.
-func along[T float32 | float64](x view[T], axis, m, order int) array[float64] {
+// along resamples along one axis, into memory that is given where that is enough.
+func along[T float32 | float64](x view[T], axis, m, order int, into []float64) array[float64] {
 	n, shape := x.shape[axis], x.shape
 	shape[axis] = m
-	y := newArray[float64](shape)
+	y := array[float64]{shape, nil}
+	if all := shape[0] * shape[1] * shape[2]; all <= cap(into) {
+		y.values = into[:all]
+	} else {
+		y.values = make([]float64, all)
+	}
 	to := y.view()
 	t, pad := tapsOf(n, m, order), 0
 	if order == 3 {
@@ -95,20 +100,22 @@ func along[T float32 | float64](x view[T], axis, m, order int) array[float64] {
 	if a > b {
 		a, b = b, a
 	}
-	parallel(x.shape[a], func(i int) {
+	workers(x.shape[a], func() func(i int) {
 		line := make([]float64, n+2*pad)
-		for j := range x.shape[b] {
-			from := x.first + i*x.strides[a] + j*x.strides[b]
-			for k := range line {
-				line[k] = float64(x.values[from+x.strides[axis]*min(max(k-pad, 0), n-1)])
-			}
-			if order == 3 {
-				coefficients(line)
-			}
-			at := i*to.strides[a] + j*to.strides[b]
-			for k := range m {
-				y.values[at] = t.at(k, line)
-				at += to.strides[axis]
+		return func(i int) {
+			for j := range x.shape[b] {
+				from := x.first + i*x.strides[a] + j*x.strides[b]
+				for k := range line {
+					line[k] = float64(x.values[from+x.strides[axis]*min(max(k-pad, 0), n-1)])
+				}
+				if order == 3 {
+					coefficients(line)
+				}
+				at := i*to.strides[a] + j*to.strides[b]
+				for k := range m {
+					y.values[at] = t.at(k, line)
+					at += to.strides[axis]
+				}
 			}
 		}
 	})
@@ -206,9 +213,9 @@ func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]f
 		switch {
 		case axis == coarse:
 		case y.values == nil:
-			y = along(x, axis, m, orders[axis])
+			y = along(x, axis, m, orders[axis], nil)
 		default:
-			y = along(y.view(), axis, m, orders[axis])
+			y = along(y.view(), axis, m, orders[axis], nil)
 		}
 	}
 	for n := range x.shape[coarse] {
@@ -218,7 +225,7 @@ func (r resampling) resampled(x view[float32], shape [3]int, spacing, other [3]f
 		clip(y.view().part(to), float64(low), float64(high))
 	}
 	if y.shape[coarse] != shape[coarse] {
-		y = along(y.view(), coarse, shape[coarse], orders[coarse])
+		y = along(y.view(), coarse, shape[coarse], orders[coarse], nil)
 	}
 	out := newArray[float32](shape)
 	for i, v := range y.values {
@@ -235,23 +242,27 @@ const blockColumns = 16
 func onto(x view[float32], shape [3]int, order int, low, high float64) array[float32] {
 	n := x.shape[2]
 	between := newArray[float64]([3]int{shape[0], shape[1], n})
+	var first, second array[float64] // of a block, in the memory of the one before
 	for from := 0; from < n; from += blockColumns {
 		b := box{to: x.shape}
 		b.from[2], b.to[2] = from, min(from+blockColumns, n)
-		y := along(x.part(b), 0, shape[0], order)
-		y = along(y.view(), 1, shape[1], order)
-		width := y.shape[2]
+		first = along(x.part(b), 0, shape[0], order, first.values)
+		second = along(first.view(), 1, shape[1], order, second.values)
+		width := second.shape[2]
 		for line := range shape[0] * shape[1] {
-			copy(between.values[line*n+from:], y.values[line*width:][:width])
+			copy(between.values[line*n+from:], second.values[line*width:][:width])
 		}
 	}
 	out := newArray[float32](shape)
-	parallel(shape[0], func(i int) {
-		b := box{to: between.shape}
-		b.from[0], b.to[0] = i, i+1
-		y := along(between.view().part(b), 2, shape[2], order)
-		for k, v := range y.values {
-			out.values[i*len(y.values)+k] = float32(min(max(v, low), high))
+	workers(shape[0], func() func(i int) {
+		var y array[float64]
+		return func(i int) {
+			b := box{to: between.shape}
+			b.from[0], b.to[0] = i, i+1
+			y = along(between.view().part(b), 2, shape[2], order, y.values)
+			for k, v := range y.values {
+				out.values[i*len(y.values)+k] = float32(min(max(v, low), high))
+			}
 		}
 	})
 	return out

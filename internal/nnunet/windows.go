@@ -101,21 +101,38 @@ type sums struct {
 	rows   [2]int // of the padded scan
 }
 
-func newSums(heads int, depth int, rows [2]int, width int) *sums {
-	shape := [3]int{depth, rows[1] - rows[0], width}
-	s := &sums{heads: make([]array[half.Float], heads), weight: newArray[half.Float](shape), rows: rows}
+// newSums makes room for so many rows, which [sums.begin] chooses.
+func newSums(heads int, depth, rows, width int) *sums {
+	shape := [3]int{depth, rows, width}
+	s := &sums{heads: make([]array[half.Float], heads), weight: newArray[half.Float](shape)}
 	for h := range s.heads {
 		s.heads[h] = newArray[half.Float](shape)
 	}
 	return s
 }
 
+// begin makes sums those of other rows, which are no more than there is room for.
+func (s *sums) begin(rows [2]int) {
+	s.base, s.rows = 0, rows
+	resize := func(x *array[half.Float]) {
+		x.shape[1] = rows[1] - rows[0]
+		x.values = x.values[:x.shape[0]*x.shape[1]*x.shape[2]]
+		clear(x.values)
+	}
+	resize(&s.weight)
+	for h := range s.heads {
+		resize(&s.heads[h])
+	}
+}
+
 // forget makes a plane the first one: those before it are final and were taken.
 func (s *sums) forget(before int) {
 	plane := s.weight.shape[1] * s.weight.shape[2]
 	drop := min(before-s.base, s.weight.shape[0]) * plane
-	for _, x := range append([]array[half.Float]{s.weight}, s.heads...) {
-		clear(x.values[copy(x.values, x.values[drop:]):])
+	move := func(x array[half.Float]) { clear(x.values[copy(x.values, x.values[drop:]):]) }
+	move(s.weight)
+	for _, x := range s.heads {
+		move(x)
 	}
 	s.base = before
 }
@@ -161,47 +178,78 @@ func pad(shape, patch [3]int) (padded, before [3]int) {
 	return padded, before
 }
 
+// workspace is the memory of an inference, with room for the rows of any band: bands follow one
+// another in it.
+type workspace struct {
+	weights array[half.Float]
+	bell    []float32 // the weights
+	// of each member; then of windows without their mirror images, where these are wanted
+	all []*sums
+
+	x, turned, total, plain []float32      // windows, and what the network gives of them
+	logits, one             [][]half.Float // of a plane: their mean, and those of one of several
+}
+
+// newWorkspace takes the memory for so many rows of logits.
+func (f *inference) newWorkspace(rows int) *workspace {
+	shape, heads := f.channels[0].shape, f.network.heads
+	padded, _ := pad(shape, f.Patch)
+	w := &workspace{weights: gaussian(f.Patch)}
+	w.bell = make([]float32, len(w.weights.values))
+	for i, x := range w.weights.values {
+		w.bell[i] = x.Float32()
+	}
+	_, depth := f.together(f.members)
+	for range f.members {
+		w.all = append(w.all, newSums(heads, depth, rows, padded[2]))
+	}
+	voxels := len(w.bell)
+	w.x = make([]float32, len(f.channels)*voxels)
+	if len(f.mirror) > 1 {
+		w.total, w.turned = make([]float32, f.network.channels*voxels), make([]float32, len(w.x))
+	}
+	if f.aside() {
+		w.all = append(w.all, newSums(heads, depth, rows, padded[2]))
+		w.plain = make([]float32, len(w.total))
+	}
+	w.logits, w.one = make([][]half.Float, heads), make([][]half.Float, heads)
+	for h := range heads {
+		w.logits[h] = make([]half.Float, rows*shape[2])
+		if len(w.all) > 1 {
+			w.one[h] = make([]half.Float, rows*shape[2])
+		}
+	}
+	return w
+}
+
+// begin makes a workspace one of other rows.
+func (w *workspace) begin(rows [2]int, width int) {
+	for _, s := range w.all {
+		s.begin(rows)
+	}
+	for h := range w.logits {
+		w.logits[h] = w.logits[h][:(rows[1]-rows[0])*width]
+		if w.one[h] != nil {
+			w.one[h] = w.one[h][:len(w.logits[h])]
+		}
+	}
+}
+
+// aside says whether windows without their mirror images are summed, too.
+func (f *inference) aside() bool { return f.votes != nil && f.members == 1 }
+
 // over slides the network over rows of a prepared scan: the windows of a plane, or of a few slices,
 // with one fold after the other, then the next. Planes that no window reaches any more are handed
 // to emit in their order, these rows of them, averaged over the folds: the float16 sum, divided by
 // how many they are.
-func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, logits [][]half.Float)) error {
-	shape, heads := f.channels[0].shape, f.network.heads
+func (f *inference) over(ctx context.Context, w *workspace, rows [2]int,
+	emit func(plane int, logits [][]half.Float)) error {
+	shape := f.channels[0].shape
 	padded, before := pad(shape, f.Patch)
 	rows[0], rows[1] = rows[0]+before[1], rows[1]+before[1]
-	weights := gaussian(f.Patch)
-	bell := make([]float32, len(weights.values))
-	for i, w := range weights.values {
-		bell[i] = w.Float32()
-	}
-	together, depth := f.together(f.members)
-	members := make([]*sums, f.members)
-	for m := range members {
-		members[m] = newSums(heads, depth, rows, padded[2])
-	}
-	all := members
-	var aside *sums // of windows without their mirror images
-	if f.votes != nil && f.members == 1 {
-		aside = newSums(heads, depth, rows, padded[2])
-		all = append(all, aside)
-	}
-	voxels := len(bell)
-	x := make([]float32, len(f.channels)*voxels)
-	var total, turned, plain []float32
-	if len(f.mirror) > 1 {
-		total, turned = make([]float32, f.network.channels*voxels), make([]float32, len(x))
-	}
-	if aside != nil {
-		plain = make([]float32, len(total))
-	}
+	w.begin(rows, shape[2])
+	together, _ := f.together(f.members)
 	layers := f.layers(padded[0], f.step)
-	logits, one := make([][]half.Float, heads), make([][]half.Float, heads)
-	for h := range logits {
-		logits[h] = make([]half.Float, (rows[1]-rows[0])*shape[2])
-		if len(all) > 1 {
-			one[h] = make([]half.Float, len(logits[h]))
-		}
-	}
 	next := 0            // layer
 	var corners [][2]int // of the windows of a layer
 	for _, j := range reach(padded[1], f.Patch[1], f.step, rows) {
@@ -210,76 +258,24 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 		}
 	}
 	for group := range slices.Chunk(layers, together) {
-		for m, s := range members {
-			if len(members) > 1 {
-				if err := f.use(m); err != nil {
-					return err
-				}
-			}
-			for n := range len(group) * len(corners) {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				at := corners[n%len(corners)]
-				corner := [3]int{group[n/len(corners)], at[0], at[1]}
-				for c, channel := range f.channels {
-					cut(x[c*voxels:][:voxels], channel, corner, before, f.Patch)
-				}
-				values, err := mirrored(x, turned, total, plain, f.Patch, f.mirror, f.network.run)
-				if err != nil {
-					return err
-				}
-				add := func(s *sums, values []float32) error {
-					s.weigh(weights, corner)
-					return f.network.each(values, func(logits []float32, plane int) {
-						s.add(logits, bell, corner, f.Patch, plane)
-					})
-				}
-				if err = add(s, values); err == nil && aside != nil {
-					err = add(aside, plain)
-				}
-				if err != nil {
-					return err
-				}
-				f.progress()
-			}
+		if err := f.add(ctx, w, group, corners); err != nil {
+			return err
 		}
 		final := padded[0] // planes before it are final now
 		if next += len(group); next < len(layers) {
 			final = layers[next]
 		}
-		left, right := before[2], before[2]+shape[2]
 		for plane := max(group[0], before[0]); plane < min(final, before[0]+shape[0]); plane++ {
-			members[0].planes(plane, left, right, logits)
-			f.say(0, logits)
-			for m, s := range all[1:] {
-				s.planes(plane, left, right, one)
-				f.say(m+1, one)
-				if s == aside {
-					continue
-				}
-				for h := range logits {
-					for v, x := range one[h] {
-						logits[h][v] = half.From(logits[h][v].Float32() + x.Float32())
-					}
-				}
-			}
+			f.mean(w, plane, before[2], before[2]+shape[2])
 			if f.votes != nil {
 				f.votes.count(rows[0]-before[1], shape[2])
 			}
-			if count := float32(len(members)); count > 1 {
-				for h := range logits {
-					for v, x := range logits[h] {
-						logits[h][v] = half.From(x.Float32() / count)
-					}
-				}
-			}
-			if err := checkFinite(logits); err != nil {
+			if err := checkFinite(w.logits); err != nil {
 				return err
 			}
-			emit(plane-before[0], logits)
+			emit(plane-before[0], w.logits)
 		}
-		for _, s := range all {
+		for _, s := range w.all {
 			s.forget(final)
 		}
 	}
@@ -287,6 +283,76 @@ func (f *inference) over(ctx context.Context, rows [2]int, emit func(plane int, 
 		f.votes.done = rows[1] - before[1]
 	}
 	return nil
+}
+
+// add adds the windows of some layers to the sums, at the given corners in each, of one fold after
+// the other.
+func (f *inference) add(ctx context.Context, w *workspace, layers []int, corners [][2]int) error {
+	_, before := pad(f.channels[0].shape, f.Patch)
+	voxels := len(w.bell)
+	for m, s := range w.all[:f.members] {
+		if f.members > 1 {
+			if err := f.use(m); err != nil {
+				return err
+			}
+		}
+		for n := range len(layers) * len(corners) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			at := corners[n%len(corners)]
+			corner := [3]int{layers[n/len(corners)], at[0], at[1]}
+			for c, channel := range f.channels {
+				cut(w.x[c*voxels:][:voxels], channel, corner, before, f.Patch)
+			}
+			values, err := mirrored(w.x, w.turned, w.total, w.plain, f.Patch, f.mirror, f.network.run)
+			if err == nil {
+				err = f.weigh(w, s, values, corner)
+			}
+			if err == nil && f.aside() {
+				err = f.weigh(w, w.all[f.members], w.plain, corner)
+			}
+			if err != nil {
+				return err
+			}
+			f.progress()
+		}
+	}
+	return nil
+}
+
+// weigh adds what the network gives of a window to sums.
+func (f *inference) weigh(w *workspace, s *sums, values []float32, corner [3]int) error {
+	s.weigh(w.weights, corner)
+	return f.network.each(values, func(logits []float32, plane int) {
+		s.add(logits, w.bell, corner, f.Patch, plane)
+	})
+}
+
+// mean makes the final logits of a plane, from one column to before another: the mean over the
+// folds.
+func (f *inference) mean(w *workspace, plane, left, right int) {
+	w.all[0].planes(plane, left, right, w.logits)
+	f.say(0, w.logits)
+	for m, s := range w.all[1:] {
+		s.planes(plane, left, right, w.one)
+		f.say(m+1, w.one)
+		if m+1 == f.members { // without mirror images
+			continue
+		}
+		for h := range w.logits {
+			for v, x := range w.one[h] {
+				w.logits[h][v] = half.From(w.logits[h][v].Float32() + x.Float32())
+			}
+		}
+	}
+	if count := float32(f.members); count > 1 {
+		for h := range w.logits {
+			for v, x := range w.logits[h] {
+				w.logits[h][v] = half.From(x.Float32() / count)
+			}
+		}
+	}
 }
 
 // say has the logits of a plane counted as one of the opinions, where these are wanted.

@@ -1,6 +1,7 @@
 package sliding
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // Where the memory is too little for all sums, windows are computed for as few bands as fit, and
@@ -93,5 +95,37 @@ func TestBytesOfManyClasses(t *testing.T) {
 		}
 		s.Close()
 		params.Close()
+	}
+}
+
+// Windows are cut into memory that was used before: what is made for each would be garbage beside
+// what is counted.
+func TestCropsAreUsedAgain(t *testing.T) {
+	dev := testDevice(t)
+	network, err := backbone.Of(voxsaw.Network{Channels: 2, Levels: 1, Norm: "instance", Classes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(dev, nn.NewParams(dev, 5), network, Options{Size: [3]int{32, 32, 32}, Batch: 1, Overlap: 0.5},
+		nn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	shape := [3]int{32, 32, 800}
+	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{1, 1, 1})}}
+	v.Int16 = make([]int16, v.Len())
+	scan := Hold(v, v, volume.DefaultPreparation().Intensities(nil))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := s.Infer(t.Context(), scan, Ensemble{}, Wanted{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	crops := int64(s.Windows(shape)) * 4 * 32 * 32 * 32
+	if made := int64(after.TotalAlloc - before.TotalAlloc); made > s.Bytes(scan)+crops/4 {
+		t.Errorf("%d bytes were made, where %d are counted, in crops of %d", made, s.Bytes(scan), crops)
+	} else {
+		t.Logf("%d bytes were made, where %d are counted, in crops of %d", made, s.Bytes(scan), crops)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/voxsaw/voxsaw/internal/hint"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -79,6 +80,7 @@ type Inferer struct {
 	classes int
 	room    int64        // bytes for what Infer holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
+	spare   spare
 	mirrored
 }
 
@@ -228,6 +230,34 @@ func positions(n, size int, overlap float64) []int {
 type crops struct {
 	origins [][3]int
 	voxels  []float32
+}
+
+// spare is the memory of crops that are done with. What was made for every window, some megabytes,
+// would be garbage: a limit of memory would have to leave room for it.
+type spare struct {
+	mutex sync.Mutex
+	all   [][]float32
+}
+
+// take gives zeros.
+func (s *spare) take(n int) []float32 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if last := len(s.all) - 1; last >= 0 && len(s.all[last]) == n {
+		voxels := s.all[last]
+		s.all = s.all[:last]
+		clear(voxels)
+		return voxels
+	}
+	return make([]float32, n)
+}
+
+func (s *spare) put(voxels []float32) {
+	if voxels != nil {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.all = append(s.all, voxels)
+	}
 }
 
 // An Ensemble is several sets of parameters whose probabilities are averaged: Use(i) puts those of
@@ -567,7 +597,7 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
 		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))],
-			voxels: make([]float32, s.Batch*input)}
+			voxels: s.spare.take(s.Batch * input)}
 		for n, origin := range c.origins {
 			if err := src.Crop(c.voxels[n*input:(n+1)*input], origin, s.Size); err != nil {
 				return c, err
@@ -576,9 +606,11 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 		return c, nil
 	})
 	defer ahead.Close()
+	var c crops
 	for batch := range batches {
-		c, err := ahead.Next()
-		if err != nil {
+		s.spare.put(c.voxels) // of the batch before
+		var err error
+		if c, err = ahead.Next(); err != nil {
 			return err
 		}
 		if s.parts != nil {
@@ -611,6 +643,7 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 			done()
 		}
 	}
+	s.spare.put(c.voxels)
 	return nil
 }
 

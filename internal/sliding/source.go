@@ -65,11 +65,32 @@ func (h Held) Bytes() int64 { return h.bytes }
 func (h Held) Crop(dst []float32, origin, size [3]int) error {
 	n := len(dst) / len(h.channels)
 	for i, c := range h.channels {
-		crop, err := c.volume.Crop(origin, size, float32(c.how.Outside))
-		if err != nil {
-			return err
-		}
-		c.how.Normalise(dst[i*n:(i+1)*n], crop.Int16)
+		c.crop(dst[i*n:(i+1)*n], origin, size)
 	}
 	return nil
+}
+
+// crop is [Held.Crop] of one channel, row by row: no voxel is copied on the way.
+func (c heldChannel) crop(dst []float32, origin, size [3]int) {
+	shape := c.volume.Shape
+	from, to := min(max(-origin[0], 0), size[0]), max(min(size[0], shape[0]-origin[0]), 0)
+	var outside [1]float32
+	c.how.Normalise(outside[:], []int16{c.how.Outside})
+	for at := 0; at < len(dst); at += size[0] {
+		row := dst[at:][:size[0]]
+		j, k := origin[1]+at/size[0]%size[1], origin[2]+at/size[0]/size[1]
+		if j < 0 || j >= shape[1] || k < 0 || k >= shape[2] || from >= to {
+			fill(row, outside[0])
+			continue
+		}
+		fill(row[:from], outside[0])
+		fill(row[to:], outside[0])
+		c.how.Normalise(row[from:to], c.volume.Int16[c.volume.Index(origin[0]+from, j, k):][:to-from])
+	}
+}
+
+func fill(row []float32, value float32) {
+	for i := range row {
+		row[i] = value
+	}
 }
