@@ -45,6 +45,7 @@ type predictOptions struct {
 	Volume   int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
 	Masks    bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
 	Read     dataset.ReadOptions `yaml:"read"`
+	Part     string              `yaml:"part" help:"make the label maps of this part of the scans only, such as 3/16 for the third of 16: parts may be made at once, on many machines, into one folder; without --part the same command then tells of all in quality.csv"`
 	Force    bool                `yaml:"force" help:"write over label maps that are there already, and segment scans whose voxels, or whose modality, are none of those that the network was trained on"`
 	Machine  deviceOptions       `yaml:"machine"`
 	Memory   gibibytes           `yaml:"memory" help:"limit for the program, the network, the scan and the sums over it; mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
@@ -72,7 +73,8 @@ are weighted by a Gaussian. Label maps say which weights and settings made them,
 whose label map is there already are passed over, so that a batch can be taken up again; a label map of
 another scan, another model or other settings is not taken for this one's: nothing is done then, unless
 --force says so. quality.csv beside them tells volume, height and components of each structure, and which
-are unusual in this batch; predictions.html shows the most unusual ones.`,
+are unusual in this batch; predictions.html shows the most unusual ones. --part 3/16 makes the label maps
+of every sixteenth scan, on a machine of its own.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
 		cobra.MinimumNArgs(1),
 		o,
@@ -155,6 +157,10 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(usagef("%v says on which voxels probabilities and logits are, and neither is written", on),
 			"add --probabilities or --logits")
 	}
+	part, err := dataset.ParsePart(o.Part)
+	if err != nil {
+		return config.Mistaken(err)
+	}
 	channels := foreign.channels()
 	if foreign == nil {
 		if channels, err = channelsOf(o.Checkpoint[0]); err != nil {
@@ -168,8 +174,8 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
 		Channels: channels, Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Known: known,
-		Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast, Volume: o.Volume,
-			LabelsAsScans: o.Masks},
+		Part: part, Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Contrast: o.Contrast,
+			Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -225,11 +231,11 @@ func channelsOf(path string) ([]string, error) {
 	return how.ChannelNames(), nil
 }
 
-// foreignModel is a model of nnU-Net's, or those of a task of TotalSegmentator's; nil: the
+// foreignModel is models of nnU-Net's, or those of a task of TotalSegmentator's; nil: the
 // checkpoints are this program's.
 type foreignModel struct {
-	model *nnunet.Model
-	set   *totalseg.Set
+	models []*nnunet.Model // one, or several that are averaged
+	set    *totalseg.Set
 }
 
 // channels are the names of its channels.
@@ -240,7 +246,7 @@ func (m *foreignModel) channels() []string {
 	case m.set != nil:
 		return m.set.Channels()
 	}
-	return m.model.Labels.Channels
+	return m.models[0].Labels.Channels
 }
 
 // noMirroring switches off the mirror images of nnU-Net's models.
@@ -260,9 +266,14 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 	default:
 		return nil, nil
 	}
-	if len(o.Checkpoint) > 1 {
-		return nil, withHint(usagef("%s are several models, of which one is nnU-Net's", safetext.List(o.Checkpoint)),
-			"its folds are averaged by themselves: name its folder alone")
+	others := slices.DeleteFunc(slices.Clone(o.Checkpoint), nnunet.IsModel)
+	switch {
+	case results && len(o.Checkpoint) > 1:
+		return nil, withHint(usagef("%s are several models, of which one is a folder of TotalSegmentator's",
+			safetext.List(o.Checkpoint)), "name that folder alone")
+	case !results && len(others) > 0:
+		return nil, withHint(usagef("%s are models of nnU-Net's and others, whose probabilities are not averaged: %s",
+			safetext.List(o.Checkpoint), safetext.List(others)), "name models of one kind")
 	}
 	same := segment.DefaultInference()
 	same.Mirror = o.Inference.Mirror
@@ -298,11 +309,15 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 		}
 		return &foreignModel{set: set}, nil
 	}
-	m, err := nnunet.Open(o.Checkpoint[0], o.Folds)
-	if err != nil {
-		return nil, err
+	all := &foreignModel{}
+	for _, path := range o.Checkpoint {
+		m, err := nnunet.Open(path, o.Folds)
+		if err != nil {
+			return nil, err
+		}
+		all.models = append(all.models, m)
 	}
-	return &foreignModel{model: m}, nil
+	return all, nil
 }
 
 // open makes the model ready, and says what it is.
@@ -321,19 +336,12 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 			o.introduce(stderr, m.Notes(), m.Bytes())
 			return m, func() {}, nil
 		}
-		p, err := nnunet.NewPredictor(d, foreign.model, nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring,
-			Memory: o.Memory.planned(), Postprocess: o.Inference.Components == segment.ComponentsValidated,
-			Probabilities: o.Probabilities, Agreement: o.Agreement})
+		model, closeModel, err := o.openNNUNet(d, foreign.models, stderr)
 		var asked *nnunet.AskedError
 		if errors.As(err, &asked) {
 			err = withHint(&usageError{err}, "leave %s out", asked.Flag)
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		o.introduce(stderr, p.Notes(), p.Bytes())
-		model, err := predict.OfNNUNet(p)
-		return model, p.Close, err
+		return model, closeModel, err
 	}
 	o.Inference.Logits = o.Logits
 	p, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
@@ -356,6 +364,30 @@ func (o predictOptions) open(dev voxsaw.Device, foreign *foreignModel, stderr io
 		say(stderr, "%s", note)
 	}
 	return predict.Own(p), p.Close, nil
+}
+
+// openNNUNet makes a model of nnU-Net's ready, or several whose probabilities are averaged.
+func (o predictOptions) openNNUNet(dev device.Device, models []*nnunet.Model, stderr io.Writer) (predict.Model, func(),
+	error) {
+	how := nnunet.Options{NoMirroring: o.Inference.Mirror == noMirroring, Memory: o.Memory.planned(),
+		Postprocess:   o.Inference.Components == segment.ComponentsValidated,
+		Probabilities: o.Probabilities, Agreement: o.Agreement}
+	if len(models) > 1 {
+		e, err := nnunet.NewEnsemble(dev, models, how)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.introduce(stderr, e.Notes(), e.Bytes())
+		model, err := predict.EnsembleOfNNUNet(e)
+		return model, func() {}, err
+	}
+	p, err := nnunet.NewPredictor(dev, models[0], how)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.introduce(stderr, p.Notes(), p.Bytes())
+	model, err := predict.OfNNUNet(p)
+	return model, p.Close, err
 }
 
 func (o predictOptions) introduce(stderr io.Writer, notes []string, bytes int64) {

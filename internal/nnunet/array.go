@@ -78,6 +78,11 @@ func (b box) size() (s [3]int) {
 	return s
 }
 
+// has says whether an element lies in a box.
+func (b box) has(i, j, k int) bool {
+	return i >= b.from[0] && i < b.to[0] && j >= b.from[1] && j < b.to[1] && k >= b.from[2] && k < b.to[2]
+}
+
 // permuted takes the values of the axes that a transposition names.
 func permuted[T any](v [3]T, axes [3]int) (p [3]T) {
 	for a, from := range axes {

@@ -2,7 +2,6 @@ package nnunet
 
 import (
 	"math"
-	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/half"
 )
@@ -20,7 +19,7 @@ type decision struct {
 	width  int     // of a plane of logits
 	band   band
 	labels view[uint16]
-	// probabilities of each head in the part; nil: they are not wanted
+	// to which the probabilities of each head in the part are added; nil: they are not wanted
 	chances []view[float32]
 
 	last [2][][]half.Float // the two newest planes, the newest second
@@ -77,8 +76,10 @@ func (d *decision) plane(at int, logits [][]half.Float) {
 // decide labels one plane of the part, made of planes that have come, the newest of which is at.
 func (d *decision) decide(plane, at int, index []int, weight []float64) {
 	workers(d.band.rows[1]-d.band.rows[0], func() func(j int) {
-		r := &row{d, make([]float64, d.width), make([]float32, d.shape[2]), make([]uint16, d.shape[2]),
-			slices.Clone(d.chances)}
+		r := &row{d, make([]float64, d.width), make([]float32, d.shape[2]), make([]uint16, d.shape[2]), nil}
+		for range d.chances {
+			r.chances = append(r.chances, make([]float32, d.shape[2]))
+		}
 		return func(j int) { r.decide(plane, d.band.rows[0]+j, at, index, weight) }
 	})
 }
@@ -89,23 +90,19 @@ type row struct {
 	line    []float64 // of logits
 	best    []float32
 	labels  []uint16
-	chances []view[float32]
+	chances [][]float32 // of each head
 }
 
 // decide labels row j of a plane.
 func (r *row) decide(plane, j, at int, index []int, weight []float64) {
 	clear(r.labels)
-	for head, x := range r.decision.chances {
-		r.chances[head].first = x.index(plane, j, 0)
-	}
 	for head := range r.Structures {
 		r.interpolate(head, j, at, index, weight)
 		label := r.Structures[head].Label
 		for c := range r.labels {
 			value := half.From64(r.taps[2].at(c, r.line)).Float32()
 			if r.chances != nil {
-				to := r.chances[head]
-				to.values[to.first+c*to.strides[2]] = value
+				r.chances[head][c] = value
 			}
 			switch {
 			case r.Regions: // each has a probability; later ones are written over earlier ones
@@ -122,7 +119,30 @@ func (r *row) decide(plane, j, at int, index []int, weight []float64) {
 		r.decision.labels.values[to] = label
 		to += r.decision.labels.strides[2]
 	}
-	softmax(r.chances, r.best)
+	r.addChances(plane, j)
+}
+
+// addChances adds the probabilities of row j of a plane, whose logits are there.
+func (r *row) addChances(plane, j int) {
+	if r.chances == nil {
+		return
+	}
+	if r.Regions {
+		for _, line := range r.chances {
+			for c, x := range line {
+				line[c] = sigmoid(x)
+			}
+		}
+	} else {
+		softmax(r.chances, r.best)
+	}
+	for head, to := range r.decision.chances {
+		at := to.index(plane, j, 0)
+		for _, x := range r.chances[head] {
+			to.values[at] += x
+			at += to.strides[2]
+		}
+	}
 }
 
 // interpolate makes a line of logits of a head along the planes, then the rows; the columns follow:
@@ -142,24 +162,20 @@ func (r *row) interpolate(head, j, at int, index []int, weight []float64) {
 	}
 }
 
-// softmax makes logits of heads, along the last axis, probabilities. highest are the highest ones.
-func softmax(logits []view[float32], highest []float32) {
-	if len(logits) == 0 {
-		return
-	}
+// softmax makes logits of heads in a row probabilities. highest are the highest ones.
+func softmax(logits [][]float32, highest []float32) {
 	sums := make([]float32, len(highest))
-	each := func(change func(c int, x *float32)) {
-		for _, of := range logits {
-			for c := range highest {
-				change(c, &of.values[of.first+c*of.strides[2]])
-			}
+	for _, line := range logits {
+		for c, x := range line {
+			line[c] = float32(math.Exp(float64(x - highest[c])))
+			sums[c] += line[c]
 		}
 	}
-	each(func(c int, x *float32) {
-		*x = float32(math.Exp(float64(*x - highest[c])))
-		sums[c] += *x
-	})
-	each(func(c int, x *float32) { *x /= sums[c] })
+	for _, line := range logits {
+		for c := range line {
+			line[c] /= sums[c]
+		}
+	}
 }
 
 // sigmoid is computed in float32, as PyTorch does.

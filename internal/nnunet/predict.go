@@ -52,6 +52,7 @@ type Options struct {
 
 	// of the last layer's result that is made at once; 0: all, but where that takes much memory
 	partBytes int
+	ensemble  bool // of which the model is one: probabilities are asked for, of regions, too
 }
 
 // NewPredictor makes the network of a model and loads its weights.
@@ -77,7 +78,7 @@ func NewPredictor(dev device.Device, m *Model, o Options) (*Predictor, error) {
 			return nil, &AskedError{fmt.Sprintf("%s: %v", m.Folder, err), "--agreement"}
 		}
 	}
-	if o.Probabilities && m.Regions {
+	if o.Probabilities && m.Regions && !o.ensemble {
 		return nil, &AskedError{m.Folder + ": its regions may overlap, so that their probabilities are none of labels",
 			"--probabilities"}
 	}
@@ -222,6 +223,13 @@ func (p *Predictor) Predict(ctx context.Context, channels []*volume.Volume) (*vo
 
 // PredictMaps is [Predictor.Predict] that tells what the options ask for, too.
 func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *Maps, error) {
+	return p.predict(ctx, channels, nil)
+}
+
+// predict is [Predictor.PredictMaps] whose probabilities are added to those of other models; nil:
+// there are none.
+func (p *Predictor) predict(ctx context.Context, channels []*volume.Volume, sums []float32) (*volume.LabelMap, *Maps,
+	error) {
 	if err := p.check(channels); err != nil {
 		return nil, nil, err
 	}
@@ -246,6 +254,20 @@ func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) 
 		return nil, nil, err
 	}
 	labels := newArray[uint16]([3]int{grid.Shape[2], grid.Shape[1], grid.Shape[0]})
+	said := &Maps{Probabilities: sums}
+	if err := p.infer(ctx, grid, t, scan, labels, said); err != nil {
+		return nil, nil, err
+	}
+	if p.after != nil {
+		p.after.Apply(labels.values, grid.Shape)
+	}
+	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, said, nil
+}
+
+// infer slides windows over a prepared scan and decides on labels, and says what the options ask
+// for.
+func (p *Predictor) infer(ctx context.Context, grid volume.Grid, t turn, scan *prepared, labels array[uint16],
+	said *Maps) error {
 	part := turned(t, labels.view()).transposed(p.Forward).part(scan.box)
 	shape := scan.channels[0].shape
 	orders, _ := p.probabilities.orders(p.target(scan.spacing), scan.spacing)
@@ -256,7 +278,7 @@ func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) 
 	e.held += 2 * int64(len(labels.values))
 	count := len(bandsOf(e.rows, p.count(e, p.room())))
 	if err := p.fits(grid, p.Bytes()+p.inferring(e, count)); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if count > 1 && p.Note != nil {
 		p.Note(p.apart(e, count))
@@ -274,24 +296,10 @@ func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) 
 	if p.options.Agreement {
 		f.votes = newVotes(p.Labels, max(len(p.members), 2))
 	}
-	said := &Maps{}
-	var chances []view[float32]
-	if p.options.Probabilities {
-		said.Probabilities = make([]float32, p.Heads()*len(labels.values))
-		for head := range p.Heads() {
-			one := array[float32]{labels.shape, said.Probabilities[head*len(labels.values):][:len(labels.values)]}
-			for i := range one.values {
-				if head == 0 {
-					one.values[i] = 1
-				}
-			}
-			chances = append(chances, turned(t, one.view()).transposed(p.Forward).part(scan.box))
-		}
-	}
 	bands := bandsOf(e.rows, count)
 	work := f.newWorkspace(rowsOf(bands))
 	d := p.decide(p.Labels, shape, part, orders, rowsOf(bands))
-	d.chances = chances
+	d.chances = p.chances(said, t, labels.shape, scan.box)
 	for _, b := range bands {
 		d.begin(b)
 		err := f.over(ctx, work, b.logits, d.plane)
@@ -299,16 +307,44 @@ func (p *Predictor) PredictMaps(ctx context.Context, channels []*volume.Volume) 
 			err = fmt.Errorf("%s: %w", p.Folder, err)
 		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
 	if f.votes != nil {
 		said.Agreement = f.votes.agreement()
 	}
-	if p.after != nil {
-		p.after.Apply(labels.values, grid.Shape)
+	return nil
+}
+
+// chances are where in the part of a scan of a shape the probabilities of each head are added; nil
+// where they are not wanted. Outside of that box they are added here: there is background alone,
+// and no region.
+func (p *Predictor) chances(said *Maps, t turn, shape [3]int, b box) (all []view[float32]) {
+	if !p.options.Probabilities {
+		return nil
 	}
-	return &volume.LabelMap{Grid: grid, Labels: labels.values, Names: p.Names()}, said, nil
+	n := shape[0] * shape[1] * shape[2]
+	if said.Probabilities == nil {
+		said.Probabilities = make([]float32, p.Heads()*n)
+	}
+	for head := range p.Heads() {
+		one := array[float32]{shape, said.Probabilities[head*n:][:n]}
+		whole := turned(t, one.view()).transposed(p.Forward)
+		all = append(all, whole.part(b))
+		if head > 0 || p.Regions {
+			continue
+		}
+		parallel(whole.shape[0], func(i int) {
+			for j := range whole.shape[1] {
+				for k := range whole.shape[2] {
+					if !b.has(i, j, k) {
+						one.values[whole.index(i, j, k)]++
+					}
+				}
+			}
+		})
+	}
+	return all
 }
 
 // progress counts the windows of all folds.

@@ -57,23 +57,47 @@ func (p own) Predict(ctx context.Context, channels []*volume.Volume, o segment.M
 
 // OfNNUNet is a model that nnU-Net has trained.
 func OfNNUNet(p *nnunet.Predictor) (Model, error) {
-	digest, err := p.Digest()
+	made, err := foreignProvenance(p, p)
+	watch := func(progress func(done, total int), note func(text string)) { p.Progress, p.Note = progress, note }
+	return &foreign{p, p.Model, watch, made}, err
+}
+
+// EnsembleOfNNUNet is several models that nnU-Net has trained.
+func EnsembleOfNNUNet(e *nnunet.Ensemble) (Model, error) {
+	made, err := foreignProvenance(e, e.Members()[0])
+	watch := func(progress func(done, total int), note func(text string)) { e.Progress, e.Note = progress, note }
+	return &foreign{e, e.Model(), watch, made}, err
+}
+
+// foreignProvenance is the provenance of a predictor's label maps, whose windows are those of the
+// first model.
+func foreignProvenance(all foreignPredictor, first *nnunet.Predictor) (made segment.Provenance, err error) {
+	digest, err := all.Digest()
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	const digits = 32 // as those of this program's have
-	made := segment.Provenance{Model: digest[:digits], Window: p.Patch, Overlap: 0.5, Mirror: p.MirroredAxes()}
-	if kept := p.Kept(); kept != nil {
+	made = segment.Provenance{Model: digest[:digits], Window: first.Patch, Overlap: 0.5, Mirror: first.MirroredAxes()}
+	if kept := first.Kept(); kept != nil {
 		for _, step := range kept.Steps {
 			made.LargestOf = append(made.LargestOf, strings.Trim(strings.ReplaceAll(fmt.Sprint(step), " ", "+"), "[]"))
 		}
 	}
-	return &foreign{p, made}, nil
+	return made, nil
+}
+
+// foreignPredictor is what a model of nnU-Net does, or several together.
+type foreignPredictor interface {
+	Digest() (string, error)
+	Fits(g volume.Grid, voxelBytes int) error
+	PredictMaps(ctx context.Context, channels []*volume.Volume) (*volume.LabelMap, *nnunet.Maps, error)
 }
 
 type foreign struct {
-	*nnunet.Predictor
-	made segment.Provenance
+	predictor foreignPredictor
+	*nnunet.Model
+	watch func(progress func(done, total int), note func(text string))
+	made  segment.Provenance
 }
 
 func (p *foreign) Provenance() segment.Provenance { return p.made }
@@ -83,11 +107,11 @@ func (p *foreign) Labels() []uint16 { return p.Values() }
 func (p *foreign) LabelNames() map[uint16]string { return p.Names() }
 
 func (p *foreign) Watch(progress func(done, total int), note func(text string)) {
-	p.Progress, p.Note = progress, note
+	p.watch(progress, note)
 }
 
 func (p *foreign) Fits(g volume.Grid, voxelBytes int, _ segment.MapOptions) error {
-	return p.Predictor.Fits(g, voxelBytes)
+	return p.predictor.Fits(g, voxelBytes)
 }
 
 // CheckSpacing finds nothing: scans are resampled to the spacing of the plans.
@@ -96,7 +120,7 @@ func (p *foreign) CheckSpacing(volume.Grid) error { return nil }
 // Modality is what dataset.json calls the channel. Which channels of several a scan has, its files
 // say by their numbers.
 func (p *foreign) Modality() string {
-	if channels := p.Predictor.Labels.Channels; len(channels) == 1 {
+	if channels := p.Model.Labels.Channels; len(channels) == 1 {
 		return dataset.ModalityOfChannel(channels[0])
 	}
 	return ""
@@ -116,7 +140,7 @@ func (p *foreign) Predict(ctx context.Context, channels []*volume.Volume, o segm
 	if o.Logits || o.Prepared {
 		return nil, nil, errors.New("of nnU-Net's models no logits are written, and maps on the scan's voxels alone")
 	}
-	l, said, err := p.PredictMaps(ctx, channels)
+	l, said, err := p.predictor.PredictMaps(ctx, channels)
 	if err != nil {
 		return nil, nil, fmt.Errorf("as nnU-Net: %w", err)
 	}

@@ -54,7 +54,8 @@ type Options struct {
 	Maps  segment.MapOptions
 	Find  dataset.Options
 	Read  dataset.ReadOptions
-	Ranks voxsaw.Ranks // that share out the scans; nil: this process has all
+	Part  dataset.Part // of the scans, whose label maps are made; the zero value: all
+	Ranks voxsaw.Ranks // that share out the scans, or the part; nil: this process has all
 	// Channels names those of a scan that the model wants, where these are several.
 	Channels []string
 }
@@ -105,7 +106,7 @@ func New(paths []string, o Options) (*Batch, error) {
 	if err := cmp.Or(b.spareScans(), b.partFiles()); err != nil {
 		return nil, err
 	}
-	return b, b.keepApart(paths)
+	return b, cmp.Or(b.checkPart(), b.keepApart(paths))
 }
 
 // find lists the scans at the paths.
@@ -480,18 +481,23 @@ func (b *Batch) Run(ctx context.Context, p Model, watch Observer) error {
 	sayMet(all.Learnt, watch)
 	if err == nil && group.Rank == 0 {
 		b.sayEmpty(all, watch)
-		err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch), b.seal(all))
+		if b.whole() {
+			err = errors.Join(b.writeTable(all, watch), b.writePage(all, p, watch))
+		} else {
+			b.sayPart(watch)
+		}
+		err = errors.Join(err, b.seal(all))
 	}
 	if err != nil {
 		return err
 	}
 	if all.Stopped {
-		return &StoppedError{all.Done, len(b.scans), cmp.Or(ctx.Err(), context.Canceled)}
+		return &StoppedError{all.Done, b.total(), cmp.Or(ctx.Err(), context.Canceled)}
 	}
 	if len(all.Failed) == 0 {
 		return nil
 	}
-	failed := FailedError{Of: len(b.scans), Left: len(b.scans) - all.Done}
+	failed := FailedError{Of: b.total(), Left: b.total() - all.Done}
 	for _, f := range all.Failed {
 		failed.Names, failed.errs = append(failed.Names, b.scans[f.Scan].ID), append(failed.errs, f.err)
 	}
@@ -506,17 +512,17 @@ func (b *Batch) seal(all outcome) error {
 	}
 	var names []string
 	for n, target := range b.targets { // of one folder
-		if slices.ContainsFunc(all.Failed, func(f failure) bool { return f.Scan == n }) {
+		if !b.options.Part.Has(n) || slices.ContainsFunc(all.Failed, func(f failure) bool { return f.Scan == n }) {
 			continue
 		}
 		for _, path := range b.files(target) {
 			names = append(names, filepath.Base(path))
 		}
 	}
-	if path := b.table(); path != "" {
+	if path := b.table(); path != "" && b.whole() {
 		names = append(names, filepath.Base(path))
 	}
-	if b.page() != "" {
+	if b.page() != "" && b.whole() {
 		names = append(names, pageFile)
 	}
 	return atomicfile.Seal(filepath.Dir(b.targets[0]), names...)

@@ -210,7 +210,7 @@ func (b *Batch) checkOthers(ctx context.Context, own origin, watch Observer) err
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return &StoppedError{0, len(b.scans), err}
+			return &StoppedError{0, b.total(), err}
 		}
 		if err := b.checkOther(n, own, watch); err != nil {
 			return err

@@ -126,7 +126,7 @@ func (b *Batch) sayEmpty(all outcome, watch Observer) {
 // measureAgain measures a label map that was there already.
 func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	path := b.targets[n]
-	if b.table() == "" {
+	if b.table() == "" || !b.whole() {
 		return
 	}
 	l, err := b.scans[n].TakenFor(p.Modality()).ReadLabelMap(path, b.options.Read)

@@ -12,13 +12,53 @@ import (
 	"github.com/voxsaw/voxsaw/internal/quality"
 )
 
-// This file: a batch whose scans are shared out among ranks. Each rank segments its own and writes
-// their files; at the end all know what became of all.
+// This file: a batch whose scans are shared out. Parts know nothing of each other: each makes its
+// label maps, and the same batch without a part passes these over and tells of all. Of ranks, each
+// segments its own scans of the batch, or of the part, and writes their files; at the end all know
+// what became of all.
 
 // mine says whether this rank segments scan n.
 func (b *Batch) mine(n int) bool {
+	if !b.options.Part.Has(n) {
+		return false
+	}
 	r := b.options.Ranks
-	return r == nil || n%r.Size() == r.Rank()
+	return r == nil || n/max(b.options.Part.Of, 1)%r.Size() == r.Rank()
+}
+
+// whole says whether the batch is no part of another.
+func (b *Batch) whole() bool { return b.options.Part.Of == 0 }
+
+// total is how many scans there are for all ranks.
+func (b *Batch) total() int { return b.options.Part.Len(len(b.scans)) }
+
+// checkPart refuses what a part cannot do, since it writes nothing that tells of all scans.
+func (b *Batch) checkPart() error {
+	switch {
+	case b.whole():
+		return nil
+	case b.options.Known != nil:
+		return refuse("leave --calibration out; the same command without --part, once all parts are done, takes it",
+			"--part %s: --calibration is for quality.csv, which tells of all scans and no part writes", b.options.Part)
+	case b.options.Maps.Agreement && b.options.Format != NIfTI:
+		return refuse("leave --part or --agreement out",
+			"--part %s: files of --format %s have no room for --agreement, and quality.csv, which has, tells of all "+
+				"scans and no part writes", b.options.Part, b.options.Format)
+	}
+	return nil
+}
+
+// sayPart says what a part leaves out.
+func (b *Batch) sayPart(watch Observer) {
+	if b.table() == "" {
+		return
+	}
+	if b.total() == 0 {
+		watch.Note(fmt.Sprintf("nothing is in part %s: there are fewer scans than parts", b.options.Part))
+		return
+	}
+	watch.Note(fmt.Sprintf("part %s: %s and %s tell of all scans: the same command without --part writes them, once "+
+		"all parts are done", b.options.Part, quality.File, pageFile))
 }
 
 // An outcome is what one rank has done.

@@ -1,0 +1,163 @@
+package nnunet
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// ensemble opens models that predict together.
+func ensemble(t *testing.T, o Options, paths ...string) (*Ensemble, error) {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	var models []*Model
+	for _, path := range paths {
+		m, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	return NewEnsemble(dev, models, o)
+}
+
+// Probabilities are means of those of the models, and the highest decides; of one model twice they
+// are its own, of labels and of regions.
+func TestEnsemble(t *testing.T) {
+	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	var folds []string
+	for _, fold := range []string{"0", "1"} {
+		folds = append(folds, filepath.Join(thick, "fold_"+fold, checkpointNames[0]))
+	}
+	scan := func() *volume.Volume { return scanAt(t, filepath.Join(thick, "scan_0000.nii.gz")) }
+	e, err := ensemble(t, Options{Probabilities: true}, folds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, all := 0, 0
+	e.Progress = func(n, of int) { done, all = n, of }
+	l, maps, err := e.PredictMaps(t.Context(), []*volume.Volume{scan()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done != all || all == 0 {
+		t.Errorf("%d of %d windows", done, all)
+	}
+	_, first, _ := asked(t, folds[0], nil, Options{Probabilities: true}, scan())
+	_, second, _ := asked(t, folds[1], nil, Options{Probabilities: true}, scan())
+	differ := 0
+	for i, x := range maps.Probabilities {
+		if x != (first.Probabilities[i]+second.Probabilities[i])/2 {
+			t.Fatalf("probability %d is %v, of %v and %v", i, x, first.Probabilities[i], second.Probabilities[i])
+		}
+		if first.Probabilities[i] != second.Probabilities[i] {
+			differ++
+		}
+	}
+	if differ == 0 {
+		t.Error("the models say the same")
+	}
+	n := len(l.Labels)
+	for i, label := range l.Labels {
+		for head := range e.Model().Heads() {
+			if x := maps.Probabilities[head*n+i]; x > maps.Probabilities[int(label)*n+i] {
+				t.Fatalf("voxel %d has label %d, and %d has %v", i, label, head, x)
+			}
+		}
+	}
+	regions := filepath.Join("..", "..", "testdata", "nnunet", "regions")
+	for _, c := range []struct {
+		path     string
+		channels int
+	}{{folds[0], 1}, {regions, 2}} {
+		var scans []string
+		for channel := range c.channels {
+			scans = append(scans, filepath.Join(filepath.Dir(thick), map[int]string{1: "thick", 2: "regions"}[c.channels],
+				"scan_000"+string(rune('0'+channel))+".nii.gz"))
+		}
+		want, err := predictedBy(t, c.path, Options{}, scans...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := ensemble(t, Options{}, c.path, c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var channels []*volume.Volume
+		for _, path := range scans {
+			channels = append(channels, scanAt(t, path))
+		}
+		got, maps, err := e.PredictMaps(t.Context(), channels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Labels, want.Labels) || maps.Probabilities != nil {
+			t.Errorf("%s twice: %v voxels of labels, want %v", c.path, got.Counts(), want.Counts())
+		}
+	}
+}
+
+// What an ensemble takes is known before a scan is read: with a byte less one of its models does
+// not fit.
+func TestEnsembleFits(t *testing.T) {
+	thick := filepath.Join("..", "..", "testdata", "nnunet", "thick")
+	e, err := ensemble(t, Options{}, filepath.Join(thick, "fold_0", checkpointNames[0]), thick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := scanAt(t, filepath.Join(thick, "scan_0000.nii.gz")).Grid
+	low, high := int64(1), int64(math.MaxInt32)
+	for low < high {
+		if e.memory = (low + high) / 2; e.Fits(g, 2) == nil {
+			high = e.memory
+		} else {
+			low = e.memory + 1
+		}
+	}
+	for _, less := range []int64{0, 1} {
+		e.memory = low - less
+		_, _, err := e.PredictMaps(t.Context(), []*volume.Volume{scanAt(t, filepath.Join(thick, "scan_0000.nii.gz"))})
+		if (err != nil) != (less > 0) || err != nil && !strings.Contains(err.Error(), "raise --memory") {
+			t.Errorf("%d bytes too few: %v", less, err)
+		}
+	}
+	if voxels := int64(g.Len()); low < 4*3*voxels {
+		t.Errorf("%d bytes, of which the probabilities take %d", low, 4*3*voxels)
+	}
+}
+
+// Models of other labels are refused, and what several together do not tell.
+func TestEnsembleRefusals(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata", "nnunet")
+	thick, other := filepath.Join(golden, "thick"), filepath.Join(t.TempDir(), "other")
+	if err := errors.Join(os.CopyFS(other, os.DirFS(filepath.Join(golden, "flat"))), os.WriteFile(filepath.Join(other,
+		datasetName), []byte(`{"channel_names": {"0": "T1"}, "labels": {"background": 0, "organ": 1, "lesion": 2}}`),
+		0o666)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ensemble(t, Options{}, thick, filepath.Join(golden, "regions"))
+	if err == nil || !strings.Contains(err.Error(), "cannot be averaged: their labels differ: background (0), organ (1)") {
+		t.Error(err)
+	}
+	if _, err := ensemble(t, Options{}, thick, other); err == nil ||
+		!strings.Contains(err.Error(), "cannot be averaged: their channels differ") {
+		t.Error(err)
+	}
+	for flag, o := range map[string]Options{"--agreement": {Agreement: true}, "--components": {Postprocess: true}} {
+		var refused *AskedError
+		if _, err := ensemble(t, o, thick, thick); !errors.As(err, &refused) || refused.Flag != flag {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
