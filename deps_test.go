@@ -150,8 +150,8 @@ var mayImport = map[string][]string{
 	"puzzle3d": slices.Concat(guest, []string{"volume/prepared", "internal/patches", "internal/jigsaw",
 		"internal/puzzle", "internal/restoration", "internal/tiles"}),
 	"segment": {".", "eval", "sample", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all",
-		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/quality", "internal/seed",
-		"internal/sliding", "internal/train"},
+		"internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/nnunet",
+		"internal/quality", "internal/seed", "internal/sliding", "internal/train"},
 	// for tests alone
 	"internal/device/cpu/cputest": {"internal/device/cpu"},
 	"internal/commandtest":        {"internal/miniature", "internal/train", "internal/voc/voctest"},

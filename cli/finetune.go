@@ -53,8 +53,8 @@ told, what was not and why. --load encoder takes its encoder alone; a pretext ta
 decoder, too, gives both without it. A safetensors file of another program does not say what it is of:
 the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset
 monai --channels 16 for those of MONAI's VNet or of vnet.pytorch. A model of nnU-Net (its folder, or a
-.pth file) brings the network of its plans.json, and begins with a head for the labels of the data. The
-held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and best.safetensors
+.pth file) brings the network of its plans.json, and of its head the rows of labels that the data have, too,
+by name or number. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and best.safetensors
 are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Without any size, crops, network and steps are planned for the data and this machine, for --hours or one hour:

@@ -197,21 +197,21 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	if err != nil {
 		return voxsaw.Loaded{}, err
 	}
-	head, why, err := c.leftHead(path, network, params)
+	head, left, err := c.leftHead(path, network, params)
 	if err == nil {
 		err = c.sameChannels(path)
 	}
 	if err != nil {
 		return voxsaw.Loaded{}, fmt.Errorf("initial weights: %w", err)
 	}
-	leave := func(name string) string {
+	leave := func(name string) checkpoint.Left {
 		switch {
 		case c.Load == LoadEncoder && !isEncoder(name):
-			return "not of the encoder, which alone was asked for (load: encoder)"
+			return checkpoint.Left{Why: "not of the encoder, which alone was asked for (load: encoder)"}
 		case slices.Contains(head, name):
-			return why
+			return left
 		}
-		return ""
+		return checkpoint.Left{}
 	}
 	loaded, err := checkpoint.LoadPart(path, params, func(name string) string { return backbone.Rename(network, name) },
 		leave)
@@ -292,27 +292,28 @@ func (c Config) sameChannels(path string) error {
 
 // leftHead are the parameters that a run does not take over, because they say what other outputs
 // mean than its own, and why: those of a pretext task, or of a segmentation into other classes.
-// Those of another program's file may go on to mean what they mean, but for nnU-Net's.
-func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string, why string,
-	err error) {
+// Those of another program's file may go on to mean what they mean; of nnU-Net's, the rows of
+// classes that the run has, too.
+func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string,
+	left checkpoint.Left, err error) {
 	d, err := checkpoint.Read(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrForeign) && checkpoint.IsPyTorch(path):
-		why, err = "the last layer of nnU-Net's labels", nil
+		left, err = c.rowsOfNNUNet(path), nil
 	case errors.Is(err, checkpoint.ErrForeign):
-		return nil, "", nil
+		return nil, left, nil
 	case err != nil:
-		return nil, "", err
+		return nil, left, err
 	case d.Kind == checkpoint.Segmentation:
-		why, err = c.otherClasses(d)
+		left.Why, err = c.otherClasses(d)
 	default:
-		why = "the last layer of another task"
+		left.Why = "the last layer of another task"
 	}
-	if err != nil || why == "" {
-		return nil, "", err
+	if err != nil || left.Why == "" && left.Rows == nil {
+		return nil, left, err
 	}
 	names, err = outputsOf(network, params)
-	return names, why, err
+	return names, left, err
 }
 
 // outputsOf are the parameters that say what a network's outputs mean, at every resolution: those

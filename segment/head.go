@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
 	"github.com/voxsaw/voxsaw/internal/safetext"
 )
 
@@ -84,6 +85,38 @@ func (c Config) otherClasses(d checkpoint.Description) (string, error) {
 	}
 	return fmt.Sprintf("the head is not taken over, because its classes differ from number %d "+
 		"on: %s in the checkpoint, %s in the data", 1+first, listClasses(there[first:]), listClasses(here[first:])), nil
+}
+
+// rowsOfNNUNet says which rows of the last layer of nnU-Net's model are taken over: that of the
+// background and those of the run's classes, where it has some of these. The heads of regions are
+// none of classes: each has a probability of its own.
+func (c Config) rowsOfNNUNet(path string) checkpoint.Left {
+	whole := checkpoint.Left{Why: "the last layer of nnU-Net's labels"}
+	m, err := nnunet.Open(path, nil)
+	if err != nil || m.Regions || len(m.Structures) == 0 {
+		return whole // a file of weights alone does not say what they are of
+	}
+	here := c.classes()
+	rows, taken, fresh := []int{0}, []string{"background"}, []string{}
+	for _, want := range here {
+		row := slices.IndexFunc(m.Structures, func(s nnunet.Structure) bool {
+			return s.Label > 0 && want.is(class{labels: []uint16{s.Label}, names: []string{safetext.Fold(s.Name)}})
+		})
+		rows = append(rows, row)
+		if row < 0 {
+			fresh = append(fresh, want.shown)
+		} else {
+			taken = append(taken, want.shown)
+		}
+	}
+	switch {
+	case len(taken) == 1:
+		return whole
+	case len(fresh) == 0:
+		return checkpoint.Left{Rows: rows}
+	}
+	return checkpoint.Left{Rows: rows, Why: fmt.Sprintf("the rows of %s, which nnU-Net's model does not have "+
+		"(taken over: %s)", safetext.List(fresh), safetext.List(taken))}
 }
 
 // listClasses names classes for people, the first few of many.

@@ -12,6 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/nnunet"
+	"github.com/voxsaw/voxsaw/internal/pytorch"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -174,6 +176,80 @@ func TestHeadOfOtherClassesIsLeft(t *testing.T) {
 		loaded, err = initialise(wholeNetwork(t, dev, c.Network, describe(t, from)), c, params)
 		if err != nil || len(loaded.Skipped) > 0 || len(loaded.Missing) > 0 {
 			t.Errorf("%s, the same classes: %v, %v", network.Kind, loaded, err)
+		}
+	}
+}
+
+// Of nnU-Net's last layers the rows of classes that the run has, too, are taken over, by name or,
+// where there is none, by number; the others stay as they were.
+func TestRowsOfNNUNet(t *testing.T) {
+	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	m, err := nnunet.Open("../testdata/nnunet/thick", nil) // organ is 1, lesion 2
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pytorch.OpenWeights(m.First())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for said, x := range map[string]struct {
+		names []string // of labels 1 and 2
+		rows  []int
+	}{
+		"the rows of other, which nnU-Net's model does not have (taken over: background, LESION)": {[]string{"LESION",
+			"other"}, []int{0, 2, -1}},
+		"60 tensors loaded, 2 skipped": {[]string{"lesion", "organ"}, []int{0, 2, 1}},
+		"the rows of liver, which nnU-Net's model does not have (taken over: background, label 2)": {[]string{"liver",
+			"2"}, []int{0, -1, 2}},
+		"the last layer of nnU-Net's labels": {[]string{"liver", "spleen"}, []int{-1, -1, -1}},
+	} {
+		c := tiny()
+		c.Network, c.Crop, c.Labels = m.Network.Network(), [3]int{16, 16, 16}, []string{"1", "2"}
+		c = resolved(t, c, cache)
+		c.Names = x.names
+		learner, err := compiled(t, dev, c, sample.Data{Store: cache, Train: []string{"case00"}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := learner.bench.Params
+		before := map[string][]float32{}
+		for _, name := range params.Names() {
+			if before[name], err = params.Read(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loaded, err := initialise(m.First(), c, params)
+		if err != nil || !strings.Contains(loaded.String(), said) {
+			t.Errorf("%v, %v, want %q", loaded, err, said)
+		}
+		heads := 0
+		for _, name := range params.Names() {
+			if !strings.Contains(name, "seg_layers") {
+				continue
+			}
+			heads++
+			theirs, err := file.ReadInto(name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := params.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := len(after) / 3
+			for row, from := range x.rows {
+				want := before[name][row*size:][:size]
+				if from >= 0 {
+					want = theirs[from*size:][:size]
+				}
+				if !slices.Equal(after[row*size:][:size], want) {
+					t.Errorf("%v: row %d of %s is %v, want %v", x.names, row, name, after[row*size:][:size], want)
+				}
+			}
+		}
+		if heads == 0 {
+			t.Error("no head")
 		}
 	}
 }

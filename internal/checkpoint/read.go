@@ -163,12 +163,13 @@ func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 // the name that the network has for it. If several tensors map to one parameter, the one with the
 // same name wins, else the first.
 func LoadRenamed(path string, weights Weights, rename func(name string) string) (voxsaw.Loaded, error) {
-	return LoadPart(path, weights, rename, func(string) string { return "" })
+	return LoadPart(path, weights, rename, func(string) Left { return Left{} })
 }
 
 // LoadPart is [LoadRenamed] of a part of the network: leave says why a parameter keeps the value
 // that it has, and "" where it does not.
-func LoadPart(path string, weights Weights, rename, leave func(name string) string) (voxsaw.Loaded, error) {
+func LoadPart(path string, weights Weights, rename func(name string) string, leave func(name string) Left) (
+	voxsaw.Loaded, error) {
 	f, err := open(path)
 	if err != nil {
 		return voxsaw.Loaded{Path: path}, err
@@ -266,7 +267,7 @@ func open(path string) (tensors, error) {
 type loading struct {
 	file    tensors
 	weights Weights
-	leave   func(name string) (why string)
+	leave   func(name string) Left
 	known   map[string]bool // the network's parameters and states
 	found   map[string]bool // those that the file has
 	values  []float32       // of one tensor at a time
@@ -316,8 +317,8 @@ func (l *loading) load(name, to string) (err error) {
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "counts batches, which is not needed"})
 		return nil
 	}
-	why := l.leave(to)
-	if mean := l.meanBehind(to); !l.known[to] && why == "" && mean != "" && l.weights.Shape(mean).Equal(inFile) {
+	left := l.leave(to)
+	if mean := l.meanBehind(to); !l.known[to] && left.Why == "" && mean != "" && l.weights.Shape(mean).Equal(inFile) {
 		l.biases = append(l.biases, bias{name, mean})
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name,
 			Reason: "the running mean of the norm behind it is shifted instead"})
@@ -328,8 +329,11 @@ func (l *loading) load(name, to string) (err error) {
 		return nil
 	}
 	l.found[to] = true
-	if why != "" {
-		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: why})
+	if left.Rows != nil {
+		return l.loadRows(name, to, left)
+	}
+	if left.Why != "" {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: left.Why})
 		return nil
 	}
 	if !inNetwork.Equal(inFile) {
@@ -349,6 +353,48 @@ func (l *loading) load(name, to string) (err error) {
 		return fmt.Errorf("setting %q: %w", to, err)
 	}
 	l.Loaded.Loaded = append(l.Loaded.Loaded, to)
+	return nil
+}
+
+// Left says of a parameter of the network why it is not taken over; "" where it is.
+type Left struct {
+	Why string
+	// Rows are those of the file's tensor that are taken over all the same, one for each row of the
+	// parameter: -1 for a row that stays as it is. Why is of these. nil: none.
+	Rows []int
+}
+
+// loadRows sets some rows of a parameter from a tensor of the file whose rows are others.
+func (l *loading) loadRows(name, to string, left Left) (err error) {
+	inFile, inNetwork := l.file.Shape(name), []int(l.weights.Shape(to))
+	if len(inFile) == 0 || slices.Max(left.Rows) >= inFile[0] || inNetwork[0] != len(left.Rows) ||
+		!slices.Equal(inFile[1:], inNetwork[1:]) {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name,
+			Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", numbers.Extents(inFile),
+				numbers.Extents(inNetwork))})
+		return nil
+	}
+	if l.values, err = l.file.ReadInto(name, l.values); err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	values, err := l.weights.ReadInto(to, nil)
+	if err != nil {
+		return err
+	}
+	size := len(values) / len(left.Rows)
+	for row, from := range left.Rows {
+		if from >= 0 {
+			copy(values[row*size:][:size], l.values[from*size:])
+		}
+	}
+	if err := l.weights.Write(to, values); err != nil {
+		return fmt.Errorf("setting %q: %w", to, err)
+	}
+	if left.Why != "" {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: left.Why})
+	} else {
+		l.Loaded.Loaded = append(l.Loaded.Loaded, to)
+	}
 	return nil
 }
 
