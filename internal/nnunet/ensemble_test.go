@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // ensemble opens models that predict together.
@@ -104,6 +105,31 @@ func TestEnsemble(t *testing.T) {
 		}
 		if !slices.Equal(got.Labels, want.Labels) || maps.Probabilities != nil {
 			t.Errorf("%s twice: %v voxels of labels, want %v", c.path, got.Counts(), want.Counts())
+		}
+	}
+}
+
+// A 2D and a 3D model together give what nnU-Net's own functions of nnUNetv2_ensemble make of their
+// probabilities: no voxel is another one.
+func TestEnsembleOfNNUNet(t *testing.T) {
+	golden := filepath.Join("..", "..", "testdata")
+	flat := filepath.Join(golden, "nnunet", "flat")
+	want, err := nifti.ReadLabels(filepath.Join(golden, "nnunet_ensemble", "labels.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range [][]string{{flat, filepath.Join(golden, "nnunet", "thick")},
+		{filepath.Join(golden, "nnunet", "thick"), flat}} {
+		e, err := ensemble(t, Options{}, order...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := e.PredictMaps(t.Context(), []*volume.Volume{scanAt(t, filepath.Join(flat, "scan_0000.nii.gz"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Labels, want.Labels) || len(want.Counts()) != 3 {
+			t.Errorf("%v: %v voxels of labels, want %v", order, got.Counts(), want.Counts())
 		}
 	}
 }
