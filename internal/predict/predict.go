@@ -274,9 +274,13 @@ func (b *Batch) files(target string) (all []string) {
 	return append(all, target)
 }
 
-// complete reports whether all files of a scan are there, with all that they are to say.
-func (b *Batch) complete(target string) bool {
-	if made, _ := readProvenance(target); b.options.Maps.Agreement && made.Agreement == nil && !made.Elsewhere {
+// complete reports whether all files of a scan are there, with all that they are to say: an
+// agreement that a label map has no room for is in the table, unless the process that measured it
+// was killed before it wrote that.
+func (b *Batch) complete(n int) bool {
+	target := b.targets[n]
+	if made, _ := readProvenance(target); b.options.Maps.Agreement && made.Agreement == nil &&
+		!(made.Elsewhere && (b.table() == "" || b.agreedBefore(b.scans[n].ID) != nil)) {
 		return false
 	}
 	return !slices.ContainsFunc(b.files(target), func(path string) bool {
@@ -545,7 +549,7 @@ func (b *Batch) segment(ctx context.Context, p Model, made origin, watch Observe
 		}
 		// of a scan that cannot be read nobody knows whether it is this one: segmenting says why
 		digest, unread := "", error(nil)
-		if complete := !b.options.Force && b.complete(target); complete {
+		if complete := !b.options.Force && b.complete(n); complete {
 			digest, unread = b.digest(n)
 		}
 		if digest != "" && unread == nil {

@@ -194,13 +194,16 @@ func TestAgreementThatDoesNotFit(t *testing.T) {
 	b := &Batch{options: Options{Out: dir, Maps: segment.MapOptions{Agreement: true}}, targets: []string{target},
 		scans: []dataset.Case{{ID: "a", Image: target}}, cases: map[int]quality.Case{}}
 	var told listener
-	if !b.complete(target) {
-		t.Error("it would be predicted again and again")
+	if b.complete(0) {
+		t.Error("its agreement, which nothing has, is not made again")
 	}
 	if b.measureAgain(0, simple{}, &told); !told.told("has no room for its agreement") {
 		t.Errorf("%q", told.notes)
 	}
 	b.before = []quality.Case{{ID: "a", Agreement: map[uint16]float64{1: 0.5}}}
+	if !b.complete(0) {
+		t.Error("it would be predicted again and again")
+	}
 	if b.measureAgain(0, simple{}, &told); b.cases[0].Agreement[1] != 0.5 || len(told.notes) != 1 {
 		t.Errorf("%+v, %q", b.cases[0], told.notes)
 	}

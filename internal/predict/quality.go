@@ -138,16 +138,23 @@ func (b *Batch) measureAgain(n int, p Model, watch Observer) {
 	c := measure(b.scans[n].ID, l, p)
 	if made, ok := readProvenance(path); ok {
 		c.Agreement = made.Agreement
-		if at := slices.IndexFunc(b.before, func(old quality.Case) bool { return old.ID == c.ID }); made.Elsewhere {
-			if at >= 0 && len(b.before[at].Agreement) > 0 {
-				c.Agreement = b.before[at].Agreement
-			} else {
+		if made.Elsewhere {
+			if c.Agreement = b.agreedBefore(c.ID); c.Agreement == nil {
 				watch.Note(fmt.Sprintf("WARNING: %s has no room for its agreement, and %s does not have it: "+
 					"--force makes both again", path, b.table()))
 			}
 		}
 	}
 	b.cases[n] = c
+}
+
+// agreedBefore is the agreement that the table had of a label map when the batch began; nil: none.
+func (b *Batch) agreedBefore(id string) map[uint16]float64 {
+	at := slices.IndexFunc(b.before, func(old quality.Case) bool { return old.ID == id })
+	if at < 0 || len(b.before[at].Agreement) == 0 {
+		return nil
+	}
+	return b.before[at].Agreement
 }
 
 // keepAgreements writes the table of a batch that was cut short where nothing else has the
