@@ -34,21 +34,7 @@ func ofFormula(t *testing.T) *photos.Store {
 		}
 	}
 	writePNG(t, filepath.Join(dir, "photos", "a.png"), m)
-	set, err := photos.Find(filepath.Join(dir, "photos"), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := photos.DefaultOptions()
-	o.Size = [2]int{48, 40}
-	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
-		t.Fatal(err)
-	}
-	store, err := photos.Open(filepath.Join(dir, "prepared"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return storeOf(t, filepath.Join(dir, "photos"), 0, 48, 40)
 }
 
 // PyTorch's weights make PyTorch's features: from its file, and from the checkpoint that is made of

@@ -35,21 +35,7 @@ func vocOfSize(t *testing.T, size voctest.Options, change func(dir string)) (*ph
 	if change != nil {
 		change(root)
 	}
-	set, err := photos.Find(root, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := photos.DefaultOptions()
-	o.Size = [2]int{72, 64}
-	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
-		t.Fatal(err)
-	}
-	store, err := photos.Open(filepath.Join(dir, "prepared"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store, root
+	return storeOf(t, root, 0, 72, 64), root
 }
 
 func marked(t *testing.T, store *photos.Store, on string) Marked {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -167,20 +166,7 @@ func TestLookTells(t *testing.T) {
 	for k, folder := range []string{"train/dark", "train/light", "train/dark", "train/light", "val", "val"} {
 		writePNG(t, filepath.Join(dir, "photos", folder, fmt.Sprintf("%02d.png", k)), photograph(120, 120, uint8(40*k)))
 	}
-	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := photos.DefaultOptions()
-	o.Size = [2]int{120, 120}
-	if _, err := photos.Prepare(t.Context(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
-		t.Fatal(err)
-	}
-	store, err := photos.Open(filepath.Join(dir, "prepared"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storeOf(t, filepath.Join(dir, "photos"), 0.25, 120, 120)
 	data := Split(store)
 	if len(data.Validate) != 2 || len(data.Train) != 4 {
 		t.Fatalf("%d to train on, %d held out; want 4 and 2", len(data.Train), len(data.Validate))
@@ -188,7 +174,8 @@ func TestLookTells(t *testing.T) {
 	c := DefaultClassification(Labels)
 	c.Network, c.Crop, c.Batch, c.Mirror, c.Train = small().Network, 96, 4, false, small().Train
 	c.Train.Steps, c.Train.ValidateEvery = 1, 0
-	if c, err = c.Resolve(store); err != nil {
+	c, err := c.Resolve(store)
+	if err != nil {
 		t.Fatal(err)
 	}
 	labels := filepath.Join(dir, "labels")

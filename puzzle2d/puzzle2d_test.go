@@ -31,16 +31,22 @@ func prepare(t testing.TB, n, width, height int) *photos.Store {
 		writePNG(t, filepath.Join(dir, "photos", class, fmt.Sprintf("%02d.png", k)),
 			photograph(width, height, uint8(60+100*(k%2)+k)))
 	}
-	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
+	return storeOf(t, filepath.Join(dir, "photos"), 0.25, width, height)
+}
+
+// storeOf prepares the photographs of a folder, of which a share is held out, to a size.
+func storeOf(t testing.TB, folder string, holdOut float64, width, height int) *photos.Store {
+	t.Helper()
+	set, err := photos.Find(folder, holdOut, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := photos.DefaultOptions()
+	o, prepared := photos.DefaultOptions(), t.TempDir()
 	o.Size = [2]int{width, height}
-	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
+	if _, err := photos.Prepare(t.Context(), set, prepared, o, nil); err != nil {
 		t.Fatal(err)
 	}
-	store, err := photos.Open(filepath.Join(dir, "prepared"))
+	store, err := photos.Open(prepared)
 	if err != nil {
 		t.Fatal(err)
 	}

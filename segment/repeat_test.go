@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"maps"
 	"math"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/safetensors"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 )
 
@@ -66,19 +67,7 @@ func TestRepeatable(t *testing.T) {
 // tensors reads the weights of a checkpoint.
 func tensors(t *testing.T, path string) map[string][]float32 {
 	t.Helper()
-	f, err := safetensors.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	all := map[string][]float32{}
-	for _, name := range f.Names() {
-		if strings.HasPrefix(name, checkpoint.StatePrefix) {
-			continue
-		}
-		if all[name], err = f.Read(name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	all := traintest.Tensors(t, path)
+	maps.DeleteFunc(all, func(name string, _ []float32) bool { return strings.HasPrefix(name, checkpoint.StatePrefix) })
 	return all
 }
