@@ -332,7 +332,7 @@ func TestClassificationsLearn(t *testing.T) {
 		c := DefaultClassification(task)
 		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 48, 20, 16, 8, false
 		c.Train = small().Train
-		c.Train.Steps, c.Train.ValidateEvery = 60, 60
+		c.Train.Steps, c.Train.ValidateEvery = 120, 120
 		c, err := c.Resolve(data.Store)
 		if err != nil {
 			t.Fatal(err)
