@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"maps"
+	"reflect"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
@@ -92,4 +95,42 @@ func (o deviceOptions) amp() string {
 		return "bf16"
 	}
 	return o.Precision
+}
+
+// idleOnCPU says which settings of a GPU among those of a verb do nothing, because a CPU computes;
+// "" where there are none.
+func idleOnCPU(cfg any) string {
+	return idleIn(reflect.Indirect(reflect.ValueOf(cfg)))
+}
+
+func idleIn(v reflect.Value) string {
+	if v.Kind() != reflect.Struct {
+		return ""
+	}
+	computes, precision := v.FieldByName("Device"), v.FieldByName("Precision")
+	if computes.Kind() == reflect.String && precision.Kind() == reflect.String {
+		if computes.String() != "cpu" {
+			return ""
+		}
+		var set []string
+		if precision.String() != "" {
+			set = append(set, "precision "+precision.String())
+		}
+		if memory := v.FieldByName("GPUMemory"); memory.IsValid() && !memory.IsZero() {
+			set = append(set, "gpu_memory")
+		}
+		if len(set) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s: of a GPU, and does nothing here, for the CPU computes (device: cpu), in float32: add "+
+			"--device cuda, or leave it out", strings.Join(set, " and "))
+	}
+	for n := range v.NumField() {
+		if v.Type().Field(n).IsExported() || v.Type().Field(n).Anonymous {
+			if text := idleIn(v.Field(n)); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }

@@ -134,6 +134,9 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any,
 			if err := checkOut(cmd); err != nil {
 				return err
 			}
+			if text := idleOnCPU(cfg); text != "" {
+				say(cmd.ErrOrStderr(), "WARNING: %s", text)
+			}
 			return whence(cmd, memoryHint(cmd, run(cmd, a)))
 		},
 	}

@@ -110,11 +110,16 @@ compute() {
   printf '## Compute\n\n'
   awk -F, '
     NR == 1 {
-      print "| initialisation | encoders | steps of pretraining | TFLOP of pretraining | runs | steps of fine-tuning | TFLOP of fine-tuning | TFLOP of both |"
-      print "|---|--:|--:|--:|--:|--:|--:|--:|"
+      predicted = NF > 8 # earlier versions did not count predictions
+      printf "| initialisation | encoders | steps of pretraining | TFLOP of pretraining | runs | steps of fine-tuning | TFLOP of fine-tuning | TFLOP of both |"
+      print (predicted ? " TFLOP of predictions |" : "")
+      print "|---|--:|--:|--:|--:|--:|--:|--:|" (predicted ? "--:|" : "")
       next
     }
-    { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, two($4), $5, $6, two($7), two($8) }
+    {
+      printf "| %s | %s | %s | %s | %s | %s | %s | %s |", $1, $2, $3, two($4), $5, $6, two($7), two($8)
+      print (predicted ? " " two($9) " |" : "")
+    }
     function two(x) { return x == "" ? x : sprintf("%.2f", x) }
   ' "$1"
   echo
@@ -184,10 +189,13 @@ all_runs() {
       done
       awk -F, -v OFS=, '
         FILENAME == ARGV[1] { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
-        FNR == 1 { header = $0; next }
+        FNR == 1 { if (NF > columns) { header = $0; columns = NF }; next } # earlier versions have no predictions
         !($1 in row) { order[++n] = $1 }
-        !($1 in row) || $2 > most[$1] { most[$1] = $2; $5 = runs[$1] + 0; row[$1] = $0 }
-        END { if (header) print header; for (i = 1; i <= n; i++) print row[order[i]] }
+        !($1 in row) || $2 > most[$1] || $2 == most[$1] && NF > cells[$1] { most[$1] = $2; cells[$1] = NF; $5 = runs[$1] + 0; row[$1] = $0 }
+        END {
+          if (header) print header
+          for (i = 1; i <= n; i++) { $0 = row[order[i]]; if (NF < columns) $columns = ""; print }
+        }
       ' "$merged/scores.csv" "${costs[@]}" >"$merged/compute.csv"
       own=$merged
     fi
