@@ -532,6 +532,12 @@ func (d *Dataset) joinFolders(sets union, ids, subjects []string) []bool {
 // different folders and frames of reference are not, unless a third case links them.
 func (d *Dataset) placesOfStudies() map[string][][]int {
 	together := map[string][][]int{}
+	if n := d.ofOneStudy(); n > 0 {
+		d.note("WARNING: all %d DICOM series have one StudyInstanceUID, and each lies in a frame of reference of its "+
+			"own: it is taken for one that anonymisation has put there, and not used; if they are of one patient, "+
+			"a table says so (--patients FILE)", n)
+		return together
+	}
 	for n, c := range d.Cases {
 		if c.series == nil || c.series.Study == "" {
 			continue
@@ -548,6 +554,27 @@ func (d *Dataset) placesOfStudies() map[string][][]int {
 		together[c.series.Study] = append(apart, one)
 	}
 	return together
+}
+
+// ofOneStudy counts the series, three or more, if all have one StudyInstanceUID and no two share a
+// frame of reference; 0 otherwise. Scans of one visit of a patient share one, most of them.
+func (d *Dataset) ofOneStudy() int {
+	var all []*dicom.Series
+	for _, c := range d.Cases {
+		if c.series == nil {
+			continue
+		}
+		for _, s := range all {
+			if s.Study != c.series.Study || s.SameSpace(c.series) {
+				return 0
+			}
+		}
+		all = append(all, c.series)
+	}
+	if len(all) < 3 || all[0].Study == "" {
+		return 0
+	}
+	return len(all)
 }
 
 // notePlaces says where one study is taken for that of several patients, by nothing but its places.

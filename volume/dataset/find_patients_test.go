@@ -498,3 +498,44 @@ func TestPatientsByTable(t *testing.T) {
 		t.Error("a table and --patient-per-case are taken together")
 	}
 }
+
+// A StudyInstanceUID that all scans have joins nobody, unless two of them lie in one frame of
+// reference.
+func TestOneStudyOfAll(t *testing.T) {
+	v, _ := datasettest.Axial(t, 1)
+	for _, c := range []struct {
+		patients int
+		twice    bool // the first has two series
+		want     []int
+	}{{2, false, []int{2}}, {3, false, nil}, {4, false, nil}, {3, true, []int{4}}} {
+		root, flat := t.TempDir(), filepath.Join(t.TempDir(), "flat")
+		if err := os.MkdirAll(flat, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for n := range c.patients {
+			for k := range 2 {
+				if k == 0 || n == 0 && c.twice {
+					datasettest.WriteStudy(t, filepath.Join(root, fmt.Sprint(n), fmt.Sprint(k)),
+						fmt.Sprintf("1.2.%d.%d", n, k), "1.2.9", 1, "CT", v, nil)
+				}
+			}
+		}
+		files, err := filepath.Glob(filepath.Join(root, "*", "*", "*.dcm"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(err)
+		}
+		for n, file := range files { // all into one folder
+			if err := os.Rename(file, filepath.Join(flat, fmt.Sprint(n, ".dcm"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		groups, d := patientsIn(t, flat, Options{Series: SeriesAll})
+		var sizes []int
+		for _, ids := range groups {
+			sizes = append(sizes, len(strings.Fields(ids)))
+		}
+		if !slices.Equal(sizes, c.want) || datasettest.Noted(d.Notes, "have one StudyInstanceUID") != (c.want == nil) {
+			t.Errorf("%+v: %q, %q", c, groups, d.Notes)
+		}
+	}
+}

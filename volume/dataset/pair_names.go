@@ -36,7 +36,9 @@ func (d *Dataset) pair(p *pairing) {
 				}
 			}
 			if scan.series != nil && scan.series.joined != nil {
-				c.setObjects(scan.series.joined, &p.structures)
+				if note := c.setObjects(scan.series.joined, &p.structures); note != "" {
+					d.note("%s", note)
+				}
 			}
 			switch found := p.labels[key]; {
 			case len(found) == 0 && p.parts[key] != nil:

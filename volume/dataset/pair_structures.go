@@ -42,13 +42,16 @@ func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
 	return taken
 }
 
-// setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures
-// that are wanted; nobody naming any, all that have contours and may be anatomy. A note says which
-// were left out.
+// setObject gives a case the labels of a DICOM object: the structures that are wanted. Nobody naming
+// any, they are all segments, or all of a structure set that have contours and may be anatomy. A
+// note says which were left out.
 func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string) {
 	c.withoutLabels()
 	c.Labels, c.segmentation, c.structures = o.Path, o.Segmentation, o.Structures
 	if o.Structures == nil {
+		if len(choice.wanted) > 0 {
+			return c.setObjects([]format.Object{o}, choice)
+		}
 		return ""
 	}
 	var left []string
@@ -78,19 +81,27 @@ func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string
 	return ""
 }
 
-// setObjects gives a case the segments of several SEG objects as its masks: those that are wanted.
-func (c *Case) setObjects(objects []format.Object, choice *chosenStructures) {
+// setObjects gives a case the segments of SEG objects as its masks: those that are wanted. A note
+// says where none is.
+func (c *Case) setObjects(objects []format.Object, choice *chosenStructures) (note string) {
 	var masks []Mask
+	var names []string
 	for _, o := range objects {
 		for _, s := range o.Segmentation.Segments {
+			if s.Name == "" { // nobody can ask for it
+				continue
+			}
 			masks = append(masks, Mask{Path: o.Path, Name: s.Name, at: int(s.Label)})
+			names = append(names, s.Name)
 		}
 	}
 	if masks = choice.choose(masks); len(masks) == 0 {
-		return
+		c.withoutLabels()
+		return fmt.Sprintf("%s: none of its structures is taken: %s", objects[0].Path, safetext.List(names))
 	}
 	c.setMasks(masks)
 	for _, o := range objects {
 		c.objects = append(c.objects, o.Segmentation)
 	}
+	return ""
 }

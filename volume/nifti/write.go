@@ -221,7 +221,8 @@ func placingOf(g volume.Grid) *placing {
 	s := g.Spacing()
 	bcd, qfac := quaternion(g.Affine)
 	p := &placing{pixdim: [4]float64{qfac, s[0], s[1], s[2]}, qform: scanner, sform: scanner, quaternion: bcd,
-		qoffset: [3]float64{g.Affine[0][3], g.Affine[1][3], g.Affine[2][3]}, srow: [3][4]float64{g.Affine[0], g.Affine[1], g.Affine[2]}, units: mm}
+		qoffset: [3]float64{g.Affine[0][3], g.Affine[1][3], g.Affine[2][3]},
+		srow:    [3][4]float64{g.Affine[0], g.Affine[1], g.Affine[2]}, units: mm}
 	if g.Affine.Shear() > 1e-4 {
 		p.qform = 0
 	}

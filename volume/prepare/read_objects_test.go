@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,5 +148,63 @@ func TestSegmentationsAreLabels(t *testing.T) {
 		"b.dcm")}).Read(dataset.DefaultReadOptions(),
 		nil); err == nil || !strings.Contains(err.Error(), "refers to none of the series") {
 		t.Errorf("labels of another series: %v", err)
+	}
+}
+
+// A SEG object alone obeys --structures as several that are joined do, and a structure set does.
+func TestStructuresOfOneSegmentation(t *testing.T) {
+	root := t.TempDir()
+	v, l := datasettest.Axial(t, 1)
+	label := l.Labels[slices.IndexFunc(l.Labels, func(x uint16) bool { return x != 0 })]
+	other, half := label+1, len(l.Labels)/2
+	for i := range l.Labels[:half] {
+		if l.Labels[i] == label {
+			l.Labels[i] = other
+		}
+	}
+	l.Names = map[uint16]string{label: "pancreas", other: "lesion"}
+	count := func(of *volume.LabelMap, label uint16) (n int) {
+		for _, x := range of.Labels {
+			if x == label {
+				n++
+			}
+		}
+		return n
+	}
+	datasettest.WriteSeries(t, filepath.Join(root, "one", "CT"), "1.2.1", v, false)
+	datasettest.WriteSegmentation(t, filepath.Join(root, "one", "seg.dcm"), filepath.Join(root, "one", "CT"), l)
+	for _, c := range []struct {
+		structures []string
+		want       map[string]int
+		note       string
+	}{
+		{nil, map[string]int{"pancreas": count(l, label), "lesion": count(l, other)}, ""},
+		{[]string{"Lesion"}, map[string]int{"lesion": count(l, other)}, ""},
+		{[]string{"spleen"}, nil, "seg.dcm: none of its structures is taken: "},
+	} {
+		d, err := dataset.Detect(root, dataset.Options{Structures: c.structures})
+		if err != nil || len(d.Cases) != 1 {
+			t.Fatal(err)
+		}
+		if c.note != "" && !datasettest.Noted(d.Notes, c.note) {
+			t.Errorf("%v: notes %q", c.structures, d.Notes)
+		}
+		if c.want == nil {
+			if d.Cases[0].Labels != "" {
+				t.Errorf("%v: %+v", c.structures, d.Cases[0])
+			}
+			continue
+		}
+		_, read, _, err := d.Cases[0].Read(dataset.DefaultReadOptions(), d.LabelNames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for label, name := range read.Names {
+			got[name] = count(read, label)
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.structures, got, c.want)
+		}
 	}
 }
