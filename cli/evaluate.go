@@ -133,7 +133,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 			failed.why[name]))
 	}
 	eval.Sort(scores)
-	pairs.NoteUnpredicted(scores)
+	pairs.NoteUnpredicted(scores, o.Metrics.Merge)
 	for _, note := range pairs.Nowhere {
 		say(stderr, "WARNING: %s", note)
 	}

@@ -176,18 +176,22 @@ func (f *Pairs) Remarks() []string {
 }
 
 // NoteUnpredicted notes labels of the references that no prediction has. Where the predictions say
-// for which labels their network has a class, those that it has none for are told from others.
-func (f *Pairs) NoteUnpredicted(scores []eval.Score) {
+// for which labels their network has a class, those that it has none for are not scored: their
+// scores become [eval.Unlearnt]. Of scores of merged labels nothing is told.
+func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 	found, seen := map[string]bool{}, map[string]bool{}
 	var drawn []string
 	for _, s := range scores {
-		name := cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label))
+		name := nameOf(s)
 		found[name] = found[name] || s.Predicted > 0
 		if s.Reference > 0 && !seen[name] {
 			drawn, seen[name] = append(drawn, name), true
 		}
 	}
-	classes := f.classes()
+	var classes map[string]bool
+	if !merged {
+		classes = f.classes()
+	}
 	var unknown, unseen []string
 	for _, name := range drawn {
 		switch {
@@ -199,9 +203,11 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score) {
 		}
 	}
 	if len(unknown) > 0 {
-		f.Nowhere = append(f.Nowhere,
-			fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference "+
-				"has them; --labels compares the others alone", safetext.List(unknown)))
+		f.Nowhere = append(f.Nowhere, fmt.Sprintf("the network of the predictions has no class for %s: not scored "+
+			"(unlearnt), and in no mean", safetext.List(unknown)))
+	}
+	for n, s := range scores {
+		scores[n].Unlearnt = s.Unlearnt || slices.Contains(unknown, nameOf(s))
 	}
 	if len(unseen) > 0 {
 		f.Nowhere = append(f.Nowhere,
@@ -209,6 +215,9 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score) {
 				"has no class for them, --labels compares the others alone", safetext.List(unseen)))
 	}
 }
+
+// nameOf is what a score's label is called, for a person.
+func nameOf(s eval.Score) string { return cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label)) }
 
 // classes are the names of the labels that the network of the predictions has classes for; nil
 // where not all predictions say it.

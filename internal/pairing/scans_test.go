@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/provenance"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -56,5 +58,37 @@ func TestPairsOfDifferentScans(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A label that the network of the predictions has no class for is in no mean; one that it has, and
+// did not find, is.
+func TestLabelsWithoutAClass(t *testing.T) {
+	l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{3, 3, 3}, Affine: volume.Scaling([3]float64{1, 1, 1})},
+		Labels: make([]uint16, 27), Names: map[uint16]string{1: "liver", 2: "spleen"}}
+	l.Labels[13] = 1
+	path := filepath.Join(t.TempDir(), "a.nii.gz")
+	for _, stamp := range []bool{false, true} {
+		var extensions []nifti.Extension
+		if stamp {
+			extensions = []nifti.Extension{provenance.Extension(`{"program":"voxsaw predict","version":"1"}`)}
+		}
+		if err := nifti.WriteLabelsWith(path, l, extensions); err != nil {
+			t.Fatal(err)
+		}
+		for _, merged := range []bool{false, true} {
+			pairs := Pairs{Both: []Pair{{Name: "a", Prediction: dataset.Labels{Path: path}}}}
+			scores := []eval.Score{
+				{Case: "a", Label: 1, Name: "Liver", Predicted: 1, Reference: 1, DSC: 1},
+				{Case: "a", Label: 2, Name: "spleen", Reference: 1},
+				{Case: "a", Label: 5, Name: "aorta", Reference: 1},
+			}
+			pairs.NoteUnpredicted(scores, merged)
+			told := strings.Contains(strings.Join(pairs.Nowhere, ";"), "has no class for aorta: not scored")
+			if want := stamp && !merged; (scores[2].Outcome() == eval.Unlearnt) != want || told != want ||
+				scores[1].Outcome() != eval.Missed || scores[0].Outcome() != eval.Scored {
+				t.Errorf("stamp %v, merged %v: %+v, %q", stamp, merged, scores, pairs.Nowhere)
+			}
+		}
 	}
 }

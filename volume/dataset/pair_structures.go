@@ -42,9 +42,9 @@ func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
 	return taken
 }
 
-// setObject gives a case the labels of a DICOM object: the structures that are wanted. Nobody naming
-// any, they are all segments, or all of a structure set that have contours and may be anatomy. A
-// note says which were left out.
+// setObject gives a case the labels of a DICOM object: the structures that are wanted. Nobody
+// naming any, they are all segments, or all of a structure set that have contours and may be
+// anatomy. A note says which were left out.
 func (c *Case) setObject(o format.Object, choice *chosenStructures) (note string) {
 	c.withoutLabels()
 	c.Labels, c.segmentation, c.structures = o.Path, o.Segmentation, o.Structures
