@@ -273,7 +273,8 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *prepare
 		result := map[string]any{
 			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed,
 			"unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty,
-			"undrawn": s.Undrawn, "emptied": s.Emptied, "resampled_labels": s.Resampled, "removed": s.Removed,
+			"structures": s.Structures, "undrawn": s.Undrawn, "emptied": s.Emptied,
+			"resampled_labels": s.Resampled, "removed": s.Removed,
 			"cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
 			"spacing":  o.Preparation.Spacing,
 			"modality": s.Preparation.ModalityName(), "intensity": s.Preparation.Scheme(),
@@ -296,6 +297,9 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *prepare
 				"whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
 	}
 	say(w, "%s with labels, %d without", numbers.Count(s.Labelled, "case"), s.Prepared+s.Kept-s.Labelled)
+	if text := s.DescribeStructures(); text != "" {
+		say(w, "%s", text)
+	}
 	if len(d.Unused) > 0 {
 		say(w, "seen and NOT used: %s of labels: %s", numbers.Count(len(d.Unused), "file"), list(d.Unused))
 	}

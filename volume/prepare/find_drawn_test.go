@@ -3,6 +3,7 @@ package prepare
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -175,6 +177,65 @@ func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
 			"WARNING: RS.dcm: no contour lies on the scan, which counts as not "+
 				"drawn: Parotid_L (5 contours outside the scan)") {
 			t.Errorf("notes %q", r.Notes)
+		}
+	}
+}
+
+// The summary says how many cases show each structure, and what is assumed of labels whose names
+// are lost.
+func TestStructuresAreCounted(t *testing.T) {
+	a := tree(t, map[string]string{"imagesTr/a1.nii.gz": "", "labelsTr/a1.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "pancreas", "2": "liver"}}`})
+	b := tree(t, map[string]string{"imagesTr/b1.nii.gz": "", "labelsTr/b1.nii.gz": "", "imagesTr/b2.nii.gz": "",
+		"dataset.json": `{"labels": {"1": "pancreas"}}`})
+	_, s := undrawnIn(t, t.TempDir(), volume.DefaultPreparation(), dataset.Options{}, a, b)
+	all := 0
+	for _, one := range s.Structures {
+		all += one.Cases + one.Absent + one.Undrawn
+	}
+	if len(s.Structures) != 2 || all != 2*s.Labelled || s.Structures[0].Name != "pancreas" ||
+		s.Structures[1].Name != "liver" || s.Structures[1].Undrawn != 1 {
+		t.Errorf("%+v of %d", s.Structures, s.Labelled)
+	}
+	if text := s.DescribeStructures(); !strings.Contains(text, "of 2 with labels: pancreas ") ||
+		!strings.Contains(text, "liver ") || !strings.Contains(text, "(not drawn in 1)") {
+		t.Error(text)
+	}
+}
+
+// What label maps without names lack is assumed to be absent, which is said; where nothing lacks,
+// or names say it, it is not.
+func TestLabelsWithoutNamesAreAssumed(t *testing.T) {
+	v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const words = "it is assumed that what has no voxels there is not in the patient"
+	for _, named := range []bool{false, true} {
+		root := t.TempDir()
+		for n, id := range []string{"a", "b"} {
+			one := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels)}
+			if named {
+				one.Names = map[uint16]string{1: "one", 2: "two", 3: "three"}
+			}
+			for i, label := range one.Labels {
+				if n == 1 && label == 2 {
+					one.Labels[i] = 0
+				}
+			}
+			if err := errors.Join(nifti.Write(filepath.Join(root, id+".nii.gz"), v),
+				nifti.WriteLabels(filepath.Join(root, id+"_seg.nii.gz"), one)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, s := undrawnIn(t, t.TempDir(), volume.DefaultPreparation(), dataset.Options{}, root)
+		notes := strings.Join(s.Notes, "\n")
+		if strings.Contains(notes, words) == named || !named && !strings.Contains(notes, "1 case that lack some") {
+			t.Errorf("named %v: %s", named, notes)
+		}
+		if text := s.DescribeStructures(); !named && !strings.Contains(text, "label 2 1, ") ||
+			named && !strings.Contains(text, "two 1, ") {
+			t.Error(text)
 		}
 	}
 }

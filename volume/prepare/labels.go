@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetext"
@@ -143,4 +144,114 @@ func (s *Summary) namelessNotes(d *dataset.Dataset) (notes []string) {
 		}
 	}
 	return notes
+}
+
+// A Structure says how many of the cases with labels show one, by its number.
+type Structure struct {
+	Label   uint16 `json:"label"`
+	Name    string `json:"name,omitempty"`
+	Cases   int    `json:"cases"`   // with voxels of it
+	Absent  int    `json:"absent"`  // without, though somebody may have drawn it
+	Undrawn int    `json:"undrawn"` // in which nobody drew it
+}
+
+// addShown counts the labels of a case with labels.
+func (s *Summary) addShown(r prepared.Record) {
+	if s.shown == nil {
+		s.shown = map[uint16]*Structure{}
+	}
+	of := func(label uint16) *Structure {
+		if s.shown[label] == nil {
+			s.shown[label] = &Structure{Label: label}
+		}
+		return s.shown[label]
+	}
+	for label := range r.LabelCounts {
+		of(label).Cases++
+	}
+	for _, label := range r.Undrawn {
+		of(label).Undrawn++
+	}
+	for label, name := range r.LabelNames {
+		if one := of(label); one.Name == "" || name < one.Name { // whatever the order of the cases
+			one.Name = name
+		}
+	}
+	if len(r.LabelNames) == 0 {
+		s.withoutNames = append(s.withoutNames, nameless{r.ID, slices.Sorted(maps.Keys(r.LabelCounts))})
+	}
+}
+
+// nameless is a case whose labels are numbers that nothing names, and which of them it shows.
+type nameless struct {
+	id     string
+	labels []uint16
+}
+
+// structures lists the structures by their numbers. Those that data sets name and no case has are
+// among them.
+func (s *Summary) structures(named map[uint16]string) (all []Structure) {
+	for label, name := range named {
+		if label > 0 && s.shown[label] != nil && s.shown[label].Name == "" {
+			s.shown[label].Name = name
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(s.shown)) {
+		if label == 0 {
+			continue
+		}
+		one := *s.shown[label]
+		one.Absent = s.Labelled - one.Cases - one.Undrawn
+		all = append(all, one)
+	}
+	return all
+}
+
+// DescribeStructures says in a line in how many cases each structure is; "" where none is.
+func (s *Summary) DescribeStructures() string {
+	if len(s.Structures) == 0 {
+		return ""
+	}
+	var list []string
+	for _, one := range s.Structures {
+		name := one.Name
+		if name == "" {
+			name = fmt.Sprintf("label %d", one.Label)
+		}
+		text := fmt.Sprintf("%s %d", safetext.Text(name), one.Cases)
+		if one.Undrawn > 0 {
+			text += fmt.Sprintf(" (not drawn in %d)", one.Undrawn)
+		}
+		list = append(list, text)
+	}
+	const most = 20
+	more := ""
+	if n := len(list) - most; n > 1 {
+		more, list = fmt.Sprintf(", and %s more, which --json lists", numbers.Count(n, "structure")), list[:most]
+	}
+	return fmt.Sprintf("cases that show each structure, of %d with labels: %s%s", s.Labelled,
+		strings.Join(list, ", "), more)
+}
+
+// assumed says what is taken for granted of cases whose labels nothing names, where they lack
+// labels that others show: nobody can tell what is absent there from what nobody drew. "" where
+// none does.
+func (s *Summary) assumed() string {
+	var lacking []string
+	for _, c := range s.withoutNames {
+		for label, one := range s.shown {
+			if label > 0 && one.Cases > 0 && !slices.Contains(c.labels, label) {
+				lacking = append(lacking, c.id)
+				break
+			}
+		}
+	}
+	if len(lacking) == 0 {
+		return ""
+	}
+	slices.SortFunc(lacking, numbers.CompareNatural)
+	return fmt.Sprintf("nothing names the labels of %s that lack some which others show (%s): it is assumed that what "+
+		"has no voxels there is not in the patient, and it is learnt as background. If nobody drew it, put a "+
+		"dataset.json that names what was drawn beside these label maps, or take back the names that a program "+
+		"which wrote the files again has lost", numbers.Count(len(lacking), "case"), safetext.List(lacking))
 }

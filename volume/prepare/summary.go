@@ -42,7 +42,8 @@ type Summary struct {
 	// the cases in which nobody drew a structure that others have, by its name
 	Undrawn map[string][]string
 	// the cases in which a structure lost all its voxels to others, by its name
-	Emptied map[string][]string
+	Emptied    map[string][]string
+	Structures []Structure // how many cases show each, by their numbers
 	// of each label that came onto other voxels than it was drawn on, how many it has in all such
 	// cases
 	Resampled   map[uint16]Resampled
@@ -61,6 +62,9 @@ type Summary struct {
 	unlike     unlike
 	// cases with voxels of a label without a name, where other labels have one
 	nameless map[uint16][]string
+	shown    map[uint16]*Structure
+	// cases whose labels are numbers that nothing names
+	withoutNames []nameless
 	// labels that came onto other voxels than they were drawn on
 	resampled resampled
 }
@@ -116,6 +120,7 @@ func (s *Summary) add(r Result) {
 			s.unlike.add(r.Case.ID, r.Record.LabelCounts)
 		}
 		s.addNameless(r.Record)
+		s.addShown(r.Record)
 		if len(r.Record.LabelCounts) == 0 {
 			s.Empty = append(s.Empty, r.Case.ID)
 		}
@@ -198,11 +203,12 @@ func (s *Summary) finish(j job, w *prepared.Writer) error {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
+	s.Structures = s.structures(d.LabelNames)
 	if p.Relabel == "" { // names go with the numbers before
 		s.Notes = append(s.Notes, s.namelessNotes(d)...)
 	}
-	for _, note := range []string{s.sameScans(), s.flips.Note(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(),
-		s.resampled.note(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.flips.Note(), s.numbered.doubt(), s.unlike.doubt(), s.assumed(),
+		s.undrawnNote(), s.resampled.note(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}
