@@ -43,6 +43,9 @@ Each stage is a command that you could type; commands.sh in the folder has them 
 same bytes. Scans that need more to be said about them (--pairs, --structures, --channels and the like)
 are prepared by hand first: name the prepared folder instead.
 
+Scans that cannot be read are named and left out, as long as half of all, and half of those with labels,
+are left.
+
 How the time is divided is said first, and kept: the number of steps follows from it. Ctrl-C saves and
 stops, and says what can be used already; the same command, or --resume, goes on from there.`,
 		`  voxsaw auto scans --out runs/auto --hours 3

@@ -75,6 +75,10 @@ const (
 	slower     = 1.03 // of the steps that others have, more or fewer are as many
 )
 
+// leastPrepared is the share of the scans, and of those with labels, that must be left where some
+// cannot be read.
+const leastPrepared = "0.5"
+
 // mostFolds is how many fine-tunings there are, in a time that is long enough.
 const mostFolds = 5
 
@@ -268,7 +272,7 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 			return "", err
 		}
 	}
-	if err := j.stage(ctx, "inspect", slices.Concat([]string{"inspect"}, j.Scans, j.memory()), nil); err != nil {
+	if err := j.inspect(ctx); err != nil {
 		return "", err
 	}
 	data = j.at(preparedFolder)
@@ -285,7 +289,21 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 		return "", err
 	}
 	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
-		[]string{"--config", how, "--out", data}, j.memory()), nil)
+		[]string{"--config", how, "--out", data, "--least-share", leastPrepared}, j.memory()), nil)
+}
+
+// inspect shows what there is. What cannot be read is left out, if enough is left to prepare:
+// preparing says so.
+func (j *Job) inspect(ctx context.Context) error {
+	args := slices.Concat([]string{"inspect"}, j.Scans, j.memory())
+	return j.carryOut(ctx, "inspect", record{Command: args}, func(bool) error {
+		err := j.Command(ctx, args)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		j.Say("WARNING: %v: the job goes on with what can be read", err)
+		return nil
+	}, nil)
 }
 
 // memory are the flags about the machine that those commands have, too, which read scans and

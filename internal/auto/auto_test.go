@@ -677,7 +677,7 @@ func TestPreparesAsItBegan(t *testing.T) {
 			`"], "seconds": 5, "done": false}`, earlier},
 		"before that": {"", "plan scans --to prepare --out job/prepare.yaml"},
 		"by now": {`, {"name": "fingerprint", "command": ["plan"], "seconds": 1, "done": true}`,
-			"prepare scans --config job/prepare.yaml --out job/prepared"},
+			"prepare scans --config job/prepare.yaml --out job/prepared --least-share 0.5"},
 	} {
 		t.Chdir(t.TempDir())
 		v := &verbs{t: t, store: store, steps: 3000}
@@ -1005,5 +1005,28 @@ func TestForgottenTimeIsSpent(t *testing.T) {
 	const all = (40 + 20 + 2*8) * time.Minute
 	if passed := v.now.Sub(time.Unix(1e9, 0)); passed != all || j.spent().Round(time.Second) != all {
 		t.Errorf("%v have passed, and %v are said to be spent, of %v", passed, j.spent(), all)
+	}
+}
+
+// What cannot be read does not stop a job when it is looked at: preparing decides.
+func TestGoesOnWithWhatCanBeRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v := &verbs{t: t, store: cases(t, 6), steps: 3000}
+	var said []string
+	j := v.job("job", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	command := j.Command
+	j.Command = func(ctx context.Context, args []string) error {
+		if args[0] == "inspect" {
+			return errors.New("1 of 6 cannot be read: scans/a.nii.gz")
+		}
+		return command(ctx, args)
+	}
+	if _, err := j.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(said, func(line string) bool {
+		return strings.HasPrefix(line, "WARNING: 1 of 6 cannot be read: scans/a.nii.gz")
+	}) {
+		t.Errorf("%q", said)
 	}
 }

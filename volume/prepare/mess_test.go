@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/internal/datasettest"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -345,6 +346,54 @@ func TestImplausibleScansAreNamed(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "values go from 0 to 300") ||
 			strings.Contains(string(text), "Mustermann") {
 			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// Cases that cannot be read are left out and named, where enough others are left.
+func TestLeastShareOfCases(t *testing.T) {
+	v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, id := range []string{"a", "b", "c", "d"} { // a and b have labels
+		if err := nifti.Write(filepath.Join(root, id+".nii.gz"), v); err != nil {
+			t.Fatal(err)
+		}
+		if id < "c" {
+			if err := nifti.WriteLabels(filepath.Join(root, id+"_seg.nii.gz"), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	whole, err := os.ReadFile(filepath.Join(root, "a.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		broken string
+		share  float64
+		ok     bool
+	}{{"a", 0, false}, {"a", 0.5, true}, {"a", 0.6, false}, {"c", 0.75, true}, {"ab", 0.5, false},
+		{"abcd", 0.1, false}, {"bcd", 0.25, true}, {"acd", 0.5, false}, {"", 1, true}} {
+		for _, id := range []string{"a", "b", "c", "d"} {
+			bytes := whole
+			if strings.Contains(c.broken, id) {
+				bytes = whole[:len(whole)/2]
+			}
+			if err := os.WriteFile(filepath.Join(root, id+".nii.gz"), bytes, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Run(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(),
+			Options{LeastShare: c.share}, nil)
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if c.ok && c.broken != "" && (s.Prepared != 4-len(c.broken) || !strings.Contains(strings.Join(s.Notes, " "),
+			"left out: "+fmt.Sprint(len(c.broken))+" of 4 cases")) {
+			t.Errorf("%+v: %+v", c, s)
 		}
 	}
 }

@@ -54,14 +54,14 @@ func (j job) preparePart(ctx context.Context, part dataset.Part) (*Summary, erro
 	var held *atomicfile.HeldError
 	if errors.As(err, &held) {
 		summary.Waiting = waiting(j.dir, part.Of)
-		return summary, summary.failure(j.set)
+		return summary, summary.failure(j)
 	}
 	if err != nil {
 		return summary, err
 	}
 	defer release()
 	if summary.Waiting = waiting(j.dir, part.Of); len(summary.Waiting) > 0 {
-		return summary, summary.failure(j.set)
+		return summary, summary.failure(j)
 	}
 	all, err := j.merge()
 	if all != nil && all.Fingerprint != "" {
@@ -202,7 +202,7 @@ func (j job) merge() (*Summary, error) {
 	if err := removeParts(j.dir); err != nil {
 		return summary, explain(err)
 	}
-	return summary, summary.failure(j.set)
+	return summary, summary.failure(j)
 }
 
 // nameOfPart is that of a part's record, and without .json that of the folder that is held.

@@ -39,6 +39,9 @@ type Options struct {
 	Merge bool `yaml:"merge"`
 	// stop at the first case that cannot be prepared
 	Strict bool `yaml:"strict"`
+	// end well though cases cannot be prepared, which are named, as long as this share of all
+	// cases, and of those with labels, is; 0: all must be
+	LeastShare float64 `yaml:"least_share" range:"[0,1]"`
 	// remove prepared cases in the folder that are of other scans than these, and replace those
 	// that were prepared with other settings, or that would lose labels, structures or their image
 	Force bool                `yaml:"force"`
@@ -137,7 +140,7 @@ func (j job) run(ctx context.Context, part dataset.Part) (*Summary, error) {
 	if err != nil {
 		return summary, fmt.Errorf("preparing %s: %w", j.set.Root, err)
 	}
-	return summary, summary.failure(j.set)
+	return summary, summary.failure(j)
 }
 
 // complete checks the options and fills in what is not said.

@@ -139,7 +139,7 @@ func (s *Summary) keepsMasks(j job, w *prepared.Writer) error {
 		return nil
 	}
 	return fmt.Errorf("%w\nThe folder is not finished, because such cases are not mixed with others: put their files "+
-		"right and run the same command again, or add --force to be rid of %s", s.failure(j.set),
+		"right and run the same command again, or add --force to be rid of %s", s.failed(j.set),
 		safetext.List(s.unfinished))
 }
 
@@ -261,8 +261,36 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 
-// failure is the error that names the cases that could not be prepared, if there are any.
-func (s *Summary) failure(d *dataset.Dataset) error {
+// failure is the error that names the cases that could not be prepared, if there are any. Where
+// enough others were, it is a note.
+func (s *Summary) failure(j job) error {
+	err, least := s.failed(j.set), j.options.LeastShare
+	if err == nil || least <= 0 {
+		return err
+	}
+	failed, all, labelled := 0, 0, 0 // labelled ones
+	for _, c := range j.set.Cases {
+		if c.Labels != "" {
+			all++
+		}
+	}
+	for _, r := range s.Failed {
+		if r.Case.Labels != "" {
+			failed++
+		}
+	}
+	labelled = all - failed
+	rest := len(j.set.Cases) - len(s.Failed)
+	if float64(rest) >= least*float64(len(j.set.Cases)) && float64(labelled) >= least*float64(all) && rest > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: left out: %v", err))
+		return nil
+	}
+	return fmt.Errorf("%w\nWhat is left is less than a share of %g (--least-share): %d of %s, %d of the %d with labels",
+		err, least, rest, numbers.Count(len(j.set.Cases), "case"), labelled, all)
+}
+
+// failed says which cases could not be prepared; nil where all could.
+func (s *Summary) failed(d *dataset.Dataset) error {
 	if len(s.Failed) == 0 {
 		return nil
 	}
