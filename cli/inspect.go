@@ -113,7 +113,12 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	}
 	err = printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 	sayFlags(cmd, entries, notes)
-	return errors.Join(err, unreadable(entries))
+	wrong := unreadable(entries)
+	if wrong != nil && isStage(cmd.Context()) { // preparing leaves them out, if enough are left
+		say(cmd.ErrOrStderr(), "WARNING: %v: the job goes on with what can be read", wrong)
+		wrong = nil
+	}
+	return errors.Join(err, wrong)
 }
 
 var flagWord = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)

@@ -272,7 +272,7 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 			return "", err
 		}
 	}
-	if err := j.inspect(ctx); err != nil {
+	if err := j.stage(ctx, "inspect", slices.Concat([]string{"inspect"}, j.Scans, j.memory()), nil); err != nil {
 		return "", err
 	}
 	data = j.at(preparedFolder)
@@ -290,20 +290,6 @@ func (j *Job) prepare(ctx context.Context) (data string, err error) {
 	}
 	return data, j.stage(ctx, "prepare", slices.Concat([]string{"prepare"}, j.Scans,
 		[]string{"--config", how, "--out", data, "--least-share", leastPrepared}, j.memory()), nil)
-}
-
-// inspect shows what there is. What cannot be read is left out, if enough is left to prepare:
-// preparing says so.
-func (j *Job) inspect(ctx context.Context) error {
-	args := slices.Concat([]string{"inspect"}, j.Scans, j.memory())
-	return j.carryOut(ctx, "inspect", record{Command: args}, func(bool) error {
-		err := j.Command(ctx, args)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		j.Say("WARNING: %v: the job goes on with what can be read", err)
-		return nil
-	}, nil)
 }
 
 // memory are the flags about the machine that those commands have, too, which read scans and

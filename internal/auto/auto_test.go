@@ -1007,26 +1007,3 @@ func TestForgottenTimeIsSpent(t *testing.T) {
 		t.Errorf("%v have passed, and %v are said to be spent, of %v", passed, j.spent(), all)
 	}
 }
-
-// What cannot be read does not stop a job when it is looked at: preparing decides.
-func TestGoesOnWithWhatCanBeRead(t *testing.T) {
-	t.Chdir(t.TempDir())
-	v := &verbs{t: t, store: cases(t, 6), steps: 3000}
-	var said []string
-	j := v.job("job", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	command := j.Command
-	j.Command = func(ctx context.Context, args []string) error {
-		if args[0] == "inspect" {
-			return errors.New("1 of 6 cannot be read: scans/a.nii.gz")
-		}
-		return command(ctx, args)
-	}
-	if _, err := j.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(said, func(line string) bool {
-		return strings.HasPrefix(line, "WARNING: 1 of 6 cannot be read: scans/a.nii.gz")
-	}) {
-		t.Errorf("%q", said)
-	}
-}
