@@ -103,12 +103,14 @@ func transferTable(plan Plan, results []Result) table.Table {
 				Digits: 2}, {Key: "sd_draws", Title: "SD over draws", Digits: 2},
 			{Key: "interval", Title: "95 % over photographs"}, {Key: "gain", Title: "gain on random", Digits: 2},
 			{Key: "gain_low", Title: "least gain of a draw", Digits: 2},
+			{Key: "gain_seeds", Title: "seeds of the gain"},
 		},
 		Notes: []string{
 			"the interval is over the tested photographs of the networks at " +
 				"hand: it says nothing about other trainings",
 			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random " +
-				"weights, of the same network where there is such an arm, on the same draw of labels",
+				"weights, of the same network where there is such an arm, with the same seed and on the same draw of " +
+				"labels; seeds of the gain: that both arms have",
 		},
 	}
 	for k, target := range plan.Transfer {
@@ -167,7 +169,7 @@ func transferRow(target string, of, base []Result, k int) []any {
 		low, high = low+100*m.Interval[0]/float64(len(of)), high+100*m.Interval[1]/float64(len(of))
 	}
 	_, seeds := stat.MeanStdDev(perSeed, nil)
-	row := []any{target, of[0].Arm, len(of), right, class, nil, nil, nil, nil, nil}
+	row := []any{target, of[0].Arm, len(of), right, class, nil, nil, nil, nil, nil, nil}
 	if len(of) > 1 {
 		row[5] = seeds
 	}
@@ -177,14 +179,15 @@ func transferRow(target string, of, base []Result, k int) []any {
 	if bounded {
 		row[7] = fmt.Sprintf("%.1f to %.1f", low, high)
 	}
-	if gain, least, ok := gains(of, base, k); ok && len(base) > 0 && of[0].Arm != base[0].Arm {
-		row[8], row[9] = gain, least
+	if gain, least, seeds := gains(of, base, k); seeds > 0 && of[0].Arm != base[0].Arm {
+		row[8], row[9], row[10] = gain, least, seeds
 	}
 	return row
 }
 
-// gains compares draws of the same labels: the mean difference, and the smallest.
-func gains(of, base []Result, k int) (mean, least float64, ok bool) {
+// gains compares draws of the same labels, of the seeds that both arms have, which it counts: the
+// mean difference, and the smallest.
+func gains(of, base []Result, k int) (mean, least float64, seeds int) {
 	n := 0
 	least = math.Inf(1)
 	for _, r := range of {
@@ -192,12 +195,13 @@ func gains(of, base []Result, k int) (mean, least float64, ok bool) {
 		if !ok {
 			continue
 		}
+		seeds++
 		for j, d := range r.Transfer[k].Draws {
 			difference := 100 * (d.ClassMean - from.Transfer[k].Draws[j].ClassMean)
 			mean, least, n = mean+difference, min(least, difference), n+1
 		}
 	}
-	return mean / float64(n), least, n > 0
+	return mean / float64(n), least, seeds
 }
 
 // ofSeed is the result of an arm with a seed; an arm that failed has none.
