@@ -138,8 +138,12 @@ func (f *Pairs) CheckScans() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return hint.Addf(fmt.Errorf("%s of different scans: %s: of %s, %s", numbers.Count(len(names), "pair"),
-		safetext.List(names), names[0], first),
+	which := names[0] + " is a pair of different scans"
+	if len(names) > 1 {
+		which = fmt.Sprintf("%s of different scans: %s; of %s", numbers.Count(len(names), "pair"), safetext.List(names),
+			names[0])
+	}
+	return hint.Addf(fmt.Errorf("%s: %s", which, first),
 		"predict the scans of the references, or pair what belongs together by --pairs; --any-scan compares them all "+
 			"the same, where the files of a scan were written anew")
 }

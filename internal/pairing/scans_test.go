@@ -47,7 +47,7 @@ func TestPairsOfDifferentScans(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = pairs.CheckScans()
-		if err == nil || !strings.Contains(err.Error(), "1 pair of different scans: drop2_s3: ") ||
+		if err == nil || !strings.Contains(err.Error(), "drop2_s3 is a pair of different scans: ") ||
 			!strings.Contains(err.Error(), "its scan is aaaa") || !strings.Contains(advice(err), "--any-scan") {
 			t.Errorf("by %q: %v; %s", by, err, advice(err))
 		}
