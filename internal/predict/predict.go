@@ -663,23 +663,12 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, c dataset.Case, made o
 		if values == nil {
 			continue
 		}
-		if err := nifti.WriteChannelsOn(mapPath(target, kind), m.Grid, values, headerOf(c), extensions); err != nil {
+		err := nifti.WriteChannelsOn(mapPath(target, kind), m.Grid, values, nifti.HeaderOf(c.Image), extensions)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// headerOf is the header of a scan that is a NIfTI file; nil for any other.
-func headerOf(c dataset.Case) *nifti.Header {
-	if !nifti.IsName(c.Image) {
-		return nil
-	}
-	h, err := nifti.ReadHeader(c.Image)
-	if err != nil {
-		return nil
-	}
-	return h
 }
 
 // checkSpacing refuses a scan whose voxels the network does not know, unless the options say that
@@ -801,7 +790,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if series == nil {
 		extensions, err := made.extension()
 		if err == nil {
-			err = nifti.WriteLabelsOn(target, labels, headerOf(c), extensions)
+			err = nifti.WriteLabelsOn(target, labels, nifti.HeaderOf(c.Image), extensions)
 		}
 		if err == nil {
 			b.cases[n] = measured

@@ -211,7 +211,11 @@ func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *pre
 	if k.files.series != nil {
 		return dicom.WriteSegmentation(path, whole, k.files.series, o)
 	}
-	return nifti.WriteLabelsWith(path, whole, extensions)
+	var scan *nifti.Header
+	if record, _ := r.store.Record(k.ID); len(record.Sources) > 0 {
+		scan = nifti.HeaderOf(record.Sources[0].Path)
+	}
+	return nifti.WriteLabelsOn(path, whole, scan, extensions)
 }
 
 // draw is a picture of the structure that is the most doubtful, on the slices where label maps

@@ -11,11 +11,13 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/outdir"
+	"github.com/voxsaw/voxsaw/internal/predict"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/sample"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -67,6 +69,59 @@ func TestDoubtfulLabelsComeFirst(t *testing.T) {
 	}
 	if _, err := Rank(t.Context(), store, Options{}); err == nil {
 		t.Error("without a network nothing can be ranked but labels")
+	}
+}
+
+// The label map to correct says of its place what the scan says, whose header has codes of its own.
+func TestLabelsToCorrectLieAsTheirScan(t *testing.T) {
+	const codes = 252 // qform_code and sform_code in a header of NIfTI-1
+	dir := t.TempDir()
+	var cases []prepared.Input
+	for i := range 3 {
+		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: [3]int{40, 36, 32}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, fmt.Sprintf("case%02d.nii", i))
+		if err := nifti.Write(path, v); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[codes], data[codes+2] = 2, 4
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		source, err := prepared.NewSource(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v, Labels: l,
+			Sources: []prepared.Source{source}})
+	}
+	r, err := Rank(t.Context(), traintest.Store(t, volume.DefaultPreparation(), cases...), Options{Drawn: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "next")
+	if err := r.Write(t.Context(), out, 3, predict.NIfTI, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		h, err := nifti.ReadHeader(filepath.Join(out, c.ID+".nii.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := filepath.Join(dir, "again.nii")
+		if err := nifti.WriteLabelsOn(again, c.Labels, h, nil); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(again)
+		if err != nil || data[codes] != 2 || data[codes+2] != 4 {
+			t.Errorf("%s: codes %d and %d, want 2 and 4: %v", c.ID, data[codes], data[codes+2], err)
+		}
 	}
 }
 

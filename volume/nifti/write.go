@@ -203,6 +203,19 @@ type placing struct {
 	units        int32
 }
 
+// HeaderOf is the header of a scan to write something beside, for [WriteLabelsOn]; nil where the
+// path is no NIfTI file, or none that can be read.
+func HeaderOf(path string) *Header {
+	if !IsName(path) {
+		return nil
+	}
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil
+	}
+	return h
+}
+
 // placed is how a scan is placed, if its header was taken as it stands and the grid is the scan's;
 // nil otherwise.
 func (h *Header) placed(g volume.Grid) *placing {
