@@ -200,6 +200,7 @@ var mayImport = map[string][]string{
 	"scripts/help":      {},
 	"scripts/many":      {"volume", "volume/nifti", "volume/phantom"},
 	"scripts/notices":   {},
+	"scripts/platforms": {},
 	"scripts/readme":    {},
 	"scripts/sbom":      {},
 	"scripts/scale":     {},

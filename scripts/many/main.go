@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command many measures what very many scans cost: it writes made-up scans of 24x24x24 voxels with
 // labels, inspects, prepares and verifies them, trains on them, is interrupted and goes on, with
 // more scans each time.
