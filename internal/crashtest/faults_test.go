@@ -15,23 +15,29 @@ import (
 	"testing"
 )
 
-// tracer finds strace, where it may be used.
-func tracer(t *testing.T) string {
+// tracer makes the command that traces the program with these options, where strace may be used. The
+// program and all its threads stop at the calls alone that are traced, which the kernel chooses.
+func (b *bench) tracer(t *testing.T) func(s story, dir string, options ...string) *exec.Cmd {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("strace is not installed")
 	}
-	if out, err := exec.Command(strace, "-o", "/dev/null", "true").CombinedOutput(); err != nil {
+	always := []string{"-f", "-qq", "--seccomp-bpf"}
+	if out, err := exec.Command(strace, append(always, "-o", "/dev/null", "true")...).CombinedOutput(); err != nil {
 		t.Skipf("strace may not trace here: %v %s", err, out)
 	}
-	return strace
+	return func(s story, dir string, options ...string) *exec.Cmd {
+		cmd := exec.Command(strace, slices.Concat(always, options, []string{b.program}, s.args)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
+		return cmd
+	}
 }
 
 // Calls of the system that fail end a run, or not; never does it say that all is well where it is
 // not, and the next run makes good what is missing.
 func (b *bench) testFaults(t *testing.T) {
-	strace := tracer(t)
+	traced := b.tracer(t)
 	r := rand.New(rand.NewPCG(*start, 2))
 	calls := []string{"write,pwrite64", "fsync", "?rename,?renameat,renameat2", "openat", "pwrite64", "read,pread64"}
 	for n := range *faults {
@@ -47,11 +53,8 @@ func (b *bench) testFaults(t *testing.T) {
 			until = "+" // and all that follow
 		}
 		history := fmt.Sprintf("fault: %s fails with %s from the %dth on%s", call, code, from, until)
-		args := append([]string{"-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "signal=none", "-e",
-			fmt.Sprintf("inject=%s:error=%s:when=%d%s", call, code, from, until), b.program}, s.args...)
-		cmd := exec.Command(strace, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
-		out, err := cmd.CombinedOutput()
+		out, err := traced(s, dir, "-o", "/dev/null", "-e", "trace="+call, "-e", "signal=none", "-e",
+			fmt.Sprintf("inject=%s:error=%s:when=%d%s", call, code, from, until)).CombinedOutput()
 		if bytes.Contains(out, []byte("goroutine ")) && !bytes.Contains(out, []byte("runtime: ")) {
 			t.Errorf("%s, %s:\n%s", s.name, history, out)
 		}
@@ -71,13 +74,11 @@ func (b *bench) testFaults(t *testing.T) {
 // A folder that cannot be synced may lose the names in it at a power cut: no verb ends well then,
 // and each says so.
 func (b *bench) testFolders(t *testing.T) {
-	strace := tracer(t)
+	traced := b.tracer(t)
 	for _, s := range b.shortStories() {
 		dir := t.TempDir()
-		cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", "/dev/null", "-P", filepath.Join(dir, "out"),
-			"-e", "trace=fsync", "-e", "signal=none", "-e", "inject=fsync:error=EIO", b.program}, s.args...)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
-		out, err := cmd.CombinedOutput()
+		out, err := traced(s, dir, "-o", "/dev/null", "-P", filepath.Join(dir, "out"), "-e", "trace=fsync",
+			"-e", "signal=none", "-e", "inject=fsync:error=EIO").CombinedOutput()
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
 			!bytes.Contains(out, []byte("out: input/output error")) {
 			t.Errorf("%s, whose folder cannot be synced: %v\n%s", s.name, err, out)

@@ -5,7 +5,6 @@ package crashtest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,14 +15,13 @@ import (
 // A power cut loses what was not synced, in any order. So whatever gets a name was synced before,
 // and names are synced before something that counts on them gets its own.
 func (b *bench) testOrder(t *testing.T) {
-	strace := tracer(t)
+	traced := b.tracer(t)
 	for _, s := range b.stories {
 		t.Run(s.name, func(t *testing.T) {
 			dir := t.TempDir()
 			trace := filepath.Join(dir, "trace")
-			cmd := exec.Command(strace, append([]string{"-f", "-qq", "-y", "-s", "0", "-o", trace, "-e",
-				"trace=" + strings.Join(watched, ","), b.program}, s.args...)...)
-			cmd.Dir = dir
+			cmd := traced(s, dir, "-y", "-s", "0", "-o", trace, "-e", "trace="+strings.Join(watched, ","))
+			cmd.Env = os.Environ() // with as many threads as there are
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
