@@ -109,8 +109,8 @@ func (p Preparation) Scheme() string { return cmp.Or(wordOf(p.Intensity, 0), CTW
 // of older versions were all of CT.
 func (p Preparation) ModalityName() string { return cmp.Or(wordOf(p.Modality, 0), ModalityCT) }
 
-// AboveHU says whether a CT is prepared as values that lie 1024 above Hounsfield units: by a window
-// that leaves out all soft tissue in HU, or by a foreground that no organ or tumour has in HU.
+// AboveHU says whether a CT may be prepared as values that lie 1024 above Hounsfield units: by a
+// window that leaves out all soft tissue in HU, or by a foreground that has a mean of bone in HU.
 func (p Preparation) AboveHU() bool {
 	const leastWindow, leastMean = 400, 600
 	if p.ModalityName() != ModalityCT {

@@ -192,15 +192,17 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 			drawn, seen[name] = append(drawn, name), true
 		}
 	}
-	var classes map[string]bool
+	var classes classes
 	if !merged {
 		classes = f.classes()
 	}
+	// a class that no structure of the references answers to may be one of them under another name
+	strange := classes.without(scores)
 	var unknown, unseen []string
 	for _, name := range drawn {
 		switch {
 		case found[name]:
-		case classes != nil && !classes[safetext.Fold(name)]:
+		case classes != nil && strange == "" && classes[safetext.Fold(name)] == "":
 			unknown = append(unknown, name)
 		default:
 			unseen = append(unseen, name)
@@ -214,19 +216,38 @@ func (f *Pairs) NoteUnpredicted(scores []eval.Score, merged bool) {
 		scores[n].Unlearnt = s.Unlearnt || slices.Contains(unknown, nameOf(s))
 	}
 	if len(unseen) > 0 {
-		f.Nowhere = append(f.Nowhere,
-			fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network "+
-				"has no class for them, --labels compares the others alone", safetext.List(unseen)))
+		text := fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network "+
+			"has no class for them, --labels compares the others alone", safetext.List(unseen))
+		if strange != "" {
+			text += fmt.Sprintf(" (its class %s is in no reference by that name)", strange)
+		}
+		f.Nowhere = append(f.Nowhere, text)
 	}
 }
 
 // nameOf is what a score's label is called, for a person.
 func nameOf(s eval.Score) string { return cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label)) }
 
-// classes are the names of the labels that the network of the predictions has classes for; nil
-// where not all predictions say it.
-func (f *Pairs) classes() map[string]bool {
-	classes := map[string]bool{}
+// classes are the names of those of the network of the predictions, by the folded name.
+type classes map[string]string
+
+// without is a class that no score has the name of; "" where there is none.
+func (c classes) without(scores []eval.Score) string {
+	scored := map[string]bool{}
+	for _, s := range scores {
+		scored[safetext.Fold(nameOf(s))] = true
+	}
+	for _, folded := range slices.Sorted(maps.Keys(c)) {
+		if !scored[folded] {
+			return c[folded]
+		}
+	}
+	return ""
+}
+
+// classes are those that the predictions name; nil where not all of them say it.
+func (f *Pairs) classes() classes {
+	all := classes{}
 	for _, p := range f.Both {
 		if p.Prediction.Path == "" {
 			continue
@@ -237,10 +258,10 @@ func (f *Pairs) classes() map[string]bool {
 			return nil
 		}
 		for _, name := range names {
-			classes[safetext.Fold(name)] = true
+			all[safetext.Fold(name)] = name
 		}
 	}
-	return classes
+	return all
 }
 
 // Find finds for each reference its prediction: as a table or a pattern says

@@ -92,3 +92,25 @@ func TestLabelsWithoutAClass(t *testing.T) {
 		}
 	}
 }
+
+// A class that the references call otherwise is not taken for none: what nobody predicted of them
+// counts as missed.
+func TestClassesOfOtherNames(t *testing.T) {
+	l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{3, 3, 3}, Affine: volume.Scaling([3]float64{1, 1, 1})},
+		Labels: make([]uint16, 27), Names: map[uint16]string{1: "liver", 2: "tumor"}}
+	path := filepath.Join(t.TempDir(), "a.nii.gz")
+	stamp := provenance.Extension(`{"program":"voxsaw predict","version":"1"}`)
+	if err := nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp}); err != nil {
+		t.Fatal(err)
+	}
+	pairs := Pairs{Both: []Pair{{Name: "a", Prediction: dataset.Labels{Path: path}}}}
+	scores := []eval.Score{
+		{Case: "a", Label: 1, Name: "liver", Predicted: 1, Reference: 1, DSC: 1},
+		{Case: "a", Label: 2, Name: "tumour", Reference: 1},
+	}
+	pairs.NoteUnpredicted(scores, false)
+	if told := strings.Join(pairs.Nowhere, ";"); scores[1].Outcome() != eval.Missed ||
+		!strings.Contains(told, "its class tumor is in no reference by that name") {
+		t.Errorf("%+v, %q", scores[1], told)
+	}
+}

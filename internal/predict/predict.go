@@ -744,6 +744,11 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		}
 		watch.Note(fmt.Sprintf("WARNING: %s: %v, which the network was trained on", c.ID, err))
 	}
+	if p.AboveHU() {
+		if why := dataset.WhereAbove(scan); why != "" {
+			watch.Note(fmt.Sprintf("WARNING: %s %s", c.ID, why))
+		}
+	}
 	for _, note := range notes {
 		watch.Note(c.ID + ": " + note)
 	}

@@ -23,7 +23,7 @@ func (e *ModalityError) Error() string { return e.message }
 // CheckModality refuses a scan, which was read, that is another than the modality: as it is stated,
 // or else by its values. A name that says otherwise than the values is not believed. A CT whose
 // values lie 1024 above Hounsfield units is none, whoever states it, unless the CTs that it is to
-// be like are so, too: above, which is [volume.Preparation.AboveHU].
+// be like may be so, too: above, which is [volume.Preparation.AboveHU].
 func (c Case) CheckModality(v *volume.Volume, modality string, above bool) error {
 	known, like := c.Modality(), likenessOf(v)
 	if modality == volume.ModalityCT && (!known.Stated || known.Name == modality) {
@@ -46,18 +46,26 @@ func (c Case) CheckModality(v *volume.Volume, modality string, above bool) error
 	return nil
 }
 
-// checkOffset refuses a CT whose values lie 1024 above those of others, or below them.
+// checkOffset refuses a CT whose values lie 1024 above those of others.
 func checkOffset(v *volume.Volume, like likeness, above bool) error {
-	low, high := valuesOf(v)
-	switch {
-	case like == likeShiftedCT && !above:
-		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, as a CT whose rescale by -1024 was left out "+
-			"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
-	case like == likeCT && above:
-		return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, in Hounsfield units: it is not the CT with "+
-			"values 1024 above them (add 1024)", low, high)}
+	if like != likeShiftedCT || above {
+		return nil
 	}
-	return nil
+	low, high := valuesOf(v)
+	return &ModalityError{fmt.Sprintf("has values from %.4g to %.4g, as a CT whose rescale by -1024 was left out "+
+		"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
+}
+
+// WhereAbove says what is to be looked at in a CT for a network that may have been trained on values
+// 1024 above Hounsfield units, if those of the CT are Hounsfield units; "" otherwise. A network of
+// bone or metal is trained on such values, too.
+func WhereAbove(v *volume.Volume) string {
+	if likenessOf(v) != likeCT {
+		return ""
+	}
+	low, high := valuesOf(v)
+	return fmt.Sprintf("has values from %.4g to %.4g, in Hounsfield units; the network was trained on structures "+
+		"above 600: if that was no bone, its CTs lay 1024 higher, and 1024 is to be added here", low, high)
 }
 
 // CheckModality is that of a case which was read, all channels, and is to be prepared so. Where
@@ -73,7 +81,8 @@ func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volum
 	}
 	for n, v := range channels {
 		own := p.Channel(n)
-		if own.ModalityName() != volume.ModalityCT {
+		absolute := own.Scheme() == volume.CTWindow || own.Scheme() == volume.CTPercentiles
+		if own.ModalityName() != volume.ModalityCT || !absolute {
 			continue
 		}
 		if err := checkOffset(v, likenessOf(v), own.AboveHU()); err != nil {
@@ -81,8 +90,8 @@ func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volum
 			if n > 0 && n <= len(c.More) {
 				image = c.More[n-1].Image
 			}
-			return fmt.Errorf("%s %w. Where all of these scans are so, a --window of their values takes them "+
-				"(such as --window=899,1299), or --modality OT as scans of another kind", image, err)
+			return fmt.Errorf("%s %w. Where all of these scans are so, --intensity ct-window with a "+
+				"--window of their values takes them (such as --window=899,1299), or --modality OT as scans of another kind", image, err)
 		}
 	}
 	return nil

@@ -23,12 +23,11 @@ type Labels struct {
 	undrawn []uint16
 	// labels of a case that are not one file of voxels, or not on the voxels that its header says
 	parts *Case
-	scan  *Case // a series that they were found beside
 }
 
 // OfOtherScan says why two label maps are of different scans, as far as they tell: predictions of
-// this program say of which files they are, DICOM objects of which series, and the labels of a data
-// set's series lie beside it. "" where they are of one, or where nothing tells.
+// this program say of which files they are, DICOM objects of which series. "" where they are of
+// one, or where nothing tells.
 func (l Labels) OfOtherScan(o Labels) (why string) {
 	a, b := provenance.ScanOf(l.Path), provenance.ScanOf(o.Path)
 	switch {
@@ -36,10 +35,6 @@ func (l Labels) OfOtherScan(o Labels) (why string) {
 		return fmt.Sprintf("%s says that its scan is %.10s, %s that it is %.10s", l.Path, a, o.Path, b)
 	case a != "" && b != "":
 		return ""
-	case a != "" && o.scan != nil && !o.scan.is(a):
-		return fmt.Sprintf("%s says that its scan is %.10s, and that of %s is another one", l.Path, a, o.Path)
-	case b != "" && l.scan != nil && !l.scan.is(b):
-		return fmt.Sprintf("%s says that its scan is %.10s, and that of %s is another one", o.Path, b, l.Path)
 	}
 	one, other := l.refers(), o.refers()
 	if one != "" && other != "" && one != other {
@@ -58,17 +53,6 @@ func (l Labels) refers() string {
 		return ""
 	}
 	return object.Refers()
-}
-
-// is says whether a digest is that of the case's scan. Who reads a scan that cannot be read says
-// so.
-func (c Case) is(digest string) bool {
-	own, err := c.Digest()
-	if err != nil || own == digest {
-		return true
-	}
-	older, err := c.UnorderedDigest()
-	return err != nil || older == digest
 }
 
 // masks says whether the labels are a mask for each structure, which only names tell apart.
@@ -119,9 +103,6 @@ func References(folder string, o Options) []Reference {
 			continue
 		}
 		r := Reference{Labels: Labels{Path: c.Labels, undrawn: c.undrawn}, Calls: c.calls(), Group: c.Group}
-		if c.series != nil {
-			r.scan = c
-		}
 		if c.scan != "" && !called[c.Labels] && !slices.Contains(r.Calls, c.scan) {
 			r.Calls, called[c.Labels] = append(r.Calls, c.scan), true
 		}

@@ -237,13 +237,15 @@ func TestForegroundIsNumpys(t *testing.T) {
 }
 
 // A CT that lies 1024 above Hounsfield units is refused whoever says that it is a CT, unless the
-// window is one of such values; the other way round, too.
+// window is one of such values, or intensities go by each scan.
 func TestShiftedCTsOfASaidModality(t *testing.T) {
 	scans := datasettest.Likenesses(t)
 	shifted := volume.DefaultPreparation()
 	shifted.Modality, shifted.Window = volume.ModalityCT, [2]float64{899, 1299}
 	said := volume.DefaultPreparation()
 	said.Modality = volume.ModalityCT
+	standardised := said
+	standardised.Intensity = volume.ZScore
 	for _, c := range []struct {
 		scan, channels string
 		how            volume.Preparation
@@ -251,7 +253,8 @@ func TestShiftedCTsOfASaidModality(t *testing.T) {
 	}{
 		{"CT from 0 up", "", said, "a CT whose rescale by -1024 was left out"},
 		{"CT from 0 up", "", shifted, ""},
-		{"CT", "", shifted, "in Hounsfield units"},
+		{"CT", "", shifted, "nothing is left of its values"},
+		{"CT from 0 up", "", standardised, ""},
 		{"CT", "", said, ""},
 		{"CT from 0 up", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), "rescale by -1024 was left out"},
 		{"CT", `"0": "CT", "1": "CT late"`, volume.DefaultPreparation(), ""},
