@@ -315,6 +315,10 @@ func (o predictOptions) foreign() (*foreignModel, error) {
 		if err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(all.models, m.SharesFolder) {
+			return nil, withHint(usagef("--checkpoint names %s twice, whose folds nnU-Net averages in another way "+
+				"than models", m.Folder), "name the folder once; --folds chooses its folds")
+		}
 		all.models = append(all.models, m)
 	}
 	return all, nil

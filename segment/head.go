@@ -98,12 +98,10 @@ func (c Config) rowsOfNNUNet(path string) checkpoint.Left {
 	}
 	here := c.classes()
 	rows, taken, fresh := []int{0}, []string{"background"}, []string{}
-	for _, want := range here {
-		row := slices.IndexFunc(m.Structures, func(s nnunet.Structure) bool {
-			return s.Label > 0 && want.is(class{labels: []uint16{s.Label}, names: []string{safetext.Fold(s.Name)}})
-		})
-		rows = append(rows, row)
-		if row < 0 {
+	found := rowsIn(m.Structures, here)
+	for n, want := range here {
+		rows = append(rows, found[n])
+		if found[n] < 0 {
 			fresh = append(fresh, want.shown)
 		} else {
 			taken = append(taken, want.shown)
@@ -117,6 +115,26 @@ func (c Config) rowsOfNNUNet(path string) checkpoint.Left {
 	}
 	return checkpoint.Left{Rows: rows, Why: fmt.Sprintf("the rows of %s, which nnU-Net's model does not have "+
 		"(taken over: %s)", safetext.List(fresh), safetext.List(taken))}
+}
+
+// rowsIn finds the row of each class among nnU-Net's structures, -1 for none: by its name, or, of
+// classes without one, by its number among the rows that no name has.
+func rowsIn(structures []nnunet.Structure, classes []class) []int {
+	rows := slices.Repeat([]int{-1}, len(classes))
+	for _, named := range []bool{true, false} {
+		for n, want := range classes {
+			if (want.names != nil) != named {
+				continue
+			}
+			row := slices.IndexFunc(structures, func(s nnunet.Structure) bool {
+				return s.Label > 0 && want.is(class{labels: []uint16{s.Label}, names: []string{safetext.Fold(s.Name)}})
+			})
+			if !slices.Contains(rows, row) {
+				rows[n] = row
+			}
+		}
+	}
+	return rows
 }
 
 // listClasses names classes for people, the first few of many.

@@ -202,6 +202,8 @@ func TestRowsOfNNUNet(t *testing.T) {
 		"60 tensors loaded, 2 skipped": {[]string{"lesion", "organ"}, []int{0, 2, 1}},
 		"the rows of liver, which nnU-Net's model does not have (taken over: background, label 2)": {[]string{"liver",
 			"2"}, []int{0, -1, 2}},
+		"the rows of label 1, which nnU-Net's model does not have (taken over: background, organ)": {[]string{"1",
+			"organ"}, []int{0, -1, 1}},
 		"the last layer of nnU-Net's labels": {[]string{"liver", "spleen"}, []int{-1, -1, -1}},
 	} {
 		c := tiny()

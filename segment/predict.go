@@ -226,7 +226,7 @@ func (p *Predictor) nameLabels() error {
 
 // decideComponents chooses the classes of which the largest component is kept: all, or those that
 // the validations of all checkpoints have decided on. A checkpoint whose training held nothing out
-// has no vote.
+// has no vote; one whose best was forgotten since, has.
 func (p *Predictor) decideComponents(checkpoints []string) error {
 	switch p.options.Components {
 	case ComponentsLargest:
@@ -241,7 +241,7 @@ func (p *Predictor) decideComponents(checkpoints []string) error {
 		if err != nil {
 			return err
 		}
-		if d.BestStep == 0 {
+		if d.BestStep == 0 && d.Largest == "" {
 			continue
 		}
 		voters++

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// tracer makes the command that traces the program with these options, where strace may be used. The
-// program and all its threads stop at the calls alone that are traced, which the kernel chooses.
+// tracer makes the command that traces the program with these options, where strace may be used.
+// The program and all its threads stop at the calls alone that are traced, which the kernel
+// chooses.
 func (b *bench) tracer(t *testing.T) func(s story, dir string, options ...string) *exec.Cmd {
 	t.Helper()
 	strace, err := exec.LookPath("strace")

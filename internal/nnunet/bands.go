@@ -77,6 +77,9 @@ func (p *Predictor) extentOf(shape [3]int, spacing [3]float64, voxelBytes int64)
 		e.preparing = max(e.preparing, channels*(4*e.scan+resampled)+
 			p.data.between(own, e.logits, spacing, target)+e.scan)
 	}
+	if p.summed { // what other models said is there already
+		e.preparing += p.told(e.scan)
+	}
 	e.held = channels*resampled + 2*e.scan + p.told(e.scan) // the label map
 	return e, nil
 }

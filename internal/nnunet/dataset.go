@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -22,6 +23,7 @@ type Structure struct {
 	// Union says that it is several labels: what is written as its label is the rest of it, where
 	// no later region lies, and has no name of its own.
 	Union bool
+	of    string // the labels of a union, ascending, for whom to compare
 }
 
 // Labels are what a model's heads mean, as dataset.json says it.
@@ -66,7 +68,8 @@ func readLabels(path string) (*Labels, error) {
 		}
 		l.Regions = l.Regions || len(many) > 1
 		regions = append(regions, many)
-		l.Structures = append(l.Structures, Structure{Name: names[n], Label: many[0], Union: len(many) > 1})
+		l.Structures = append(l.Structures, Structure{Name: names[n], Label: many[0], Union: len(many) > 1,
+			of: joined(many)})
 	}
 	if err := l.order(regions, file.Order); err != nil {
 		return damaged("%v", err)
@@ -88,6 +91,15 @@ func readLabels(path string) (*Labels, error) {
 		}
 	}
 	return l, nil
+}
+
+// joined is labels as people write a union of them, such as 1+3, in one order.
+func joined(labels []uint16) string {
+	var all []string
+	for _, label := range slices.Sorted(slices.Values(labels)) {
+		all = append(all, strconv.Itoa(int(label)))
+	}
+	return strings.Join(all, "+")
 }
 
 // order brings the structures into the order of the heads.

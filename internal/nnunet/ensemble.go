@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -52,11 +53,25 @@ func NewEnsemble(dev device.Device, models []*Model, o Options) (*Ensemble, erro
 	return e, nil
 }
 
+// SharesFolder says whether two models lie in one folder, as folds of one do.
+func (m *Model) SharesFolder(other *Model) bool {
+	one, err := os.Stat(m.Folder)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(other.Folder)
+	return err == nil && os.SameFile(one, two)
+}
+
 // agrees says whether two models tell the same labels by the same channels.
 func (m *Model) agrees(other *Model) error {
 	names := func(m *Model) (all []string) {
 		for _, s := range m.Structures {
-			all = append(all, fmt.Sprintf("%s (%d)", s.Name, s.Label))
+			text := fmt.Sprintf("%s (%d)", s.Name, s.Label)
+			if s.Union {
+				text = fmt.Sprintf("%s (%d of %s)", s.Name, s.Label, s.of)
+			}
+			all = append(all, text)
 		}
 		return all
 	}
@@ -112,6 +127,7 @@ func (e *Ensemble) Notes() (notes []string) {
 // the last are given a copy of.
 func (e *Ensemble) hold(member int, g volume.Grid, voxelBytes int) *Predictor {
 	p := e.members[member]
+	p.summed = member > 0
 	if p.memory = e.memory; e.memory > 0 && member < len(e.members)-1 {
 		held := int64(len(p.Plan.Channels)) * int64(voxelBytes) * int64(g.Len())
 		p.memory = max(e.memory-held, 1)

@@ -1,6 +1,7 @@
 package nnunet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -179,6 +180,23 @@ func TestEnsembleRefusals(t *testing.T) {
 	if _, err := ensemble(t, Options{}, thick, other); err == nil ||
 		!strings.Contains(err.Error(), "cannot be averaged: their channels differ") {
 		t.Error(err)
+	}
+	// unions of other labels that are called alike
+	regions := filepath.Join(t.TempDir(), "regions")
+	if err := os.CopyFS(regions, os.DirFS(filepath.Join(golden, "regions"))); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(regions, datasetName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(bytes.Join(bytes.Fields(text), nil), []byte("[1,2]"), []byte("[1,4]"), 1)
+	if err := os.WriteFile(filepath.Join(regions, datasetName), changed, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ensemble(t, Options{}, filepath.Join(golden, "regions"), regions); err == nil ||
+		!strings.Contains(err.Error(), "cannot be averaged: their labels differ: whole (1 of 1+2)") {
+		t.Errorf("%v: %s", err, changed)
 	}
 	for flag, o := range map[string]Options{"--agreement": {Agreement: true}, "--components": {Postprocess: true}} {
 		var refused *AskedError

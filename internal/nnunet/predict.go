@@ -30,6 +30,7 @@ type Predictor struct {
 	mirror  [][]int
 	step    float64 // between windows, as a share of one
 	memory  int64   // limit in bytes; 0: none
+	summed  bool    // probabilities of other models are there before it begins
 	bytes   int64   // that the network takes
 	values  int64   // that it gives of a window
 	dev     device.Device

@@ -145,5 +145,6 @@ func (b *Batch) facts(made origin) (map[string]string, error) {
 	return map[string]string{
 		"settings": how, // and the version, and which checkpoints
 		"scans":    fmt.Sprintf("%d, digest %.16x", len(b.scans), scans.Sum(nil)),
+		"part":     b.options.Part.String(),
 	}, nil
 }

@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// check looks for what does not fit the platform in the packages of a folder and below, and says how
-// many there are.
+// check looks for what does not fit the platform in the packages of a folder and below, and says
+// how many there are.
 func check(dir, platform string) (int, error) {
 	system, processor, ok := strings.Cut(platform, "/")
 	if !ok {

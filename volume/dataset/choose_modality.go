@@ -56,9 +56,9 @@ func checkOffset(v *volume.Volume, like likeness, above bool) error {
 		"(subtract 1024, or give the scan with its rescale): it is not the CT in Hounsfield units", low, high)}
 }
 
-// WhereAbove says what is to be looked at in a CT for a network that may have been trained on values
-// 1024 above Hounsfield units, if those of the CT are Hounsfield units; "" otherwise. A network of
-// bone or metal is trained on such values, too.
+// WhereAbove says what is to be looked at in a CT for a network that may have been trained on
+// values 1024 above Hounsfield units, if those of the CT are Hounsfield units; "" otherwise. A
+// network of bone or metal is trained on such values, too.
 func WhereAbove(v *volume.Volume) string {
 	if likenessOf(v) != likeCT {
 		return ""
@@ -91,7 +91,8 @@ func (d *Dataset) CheckModality(c Case, p volume.Preparation, channels ...*volum
 				image = c.More[n-1].Image
 			}
 			return fmt.Errorf("%s %w. Where all of these scans are so, --intensity ct-window with a "+
-				"--window of their values takes them (such as --window=899,1299), or --modality OT as scans of another kind", image, err)
+				"--window of their values takes them (such as --window=899,1299), or --modality OT as scans of "+
+				"another kind", image, err)
 		}
 	}
 	return nil
