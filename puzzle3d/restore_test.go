@@ -152,11 +152,12 @@ func TestRestorationThatIsNotFinite(t *testing.T) {
 	}
 }
 
-// Two ranks leave the weights of one that has twice the batch.
+// Two ranks leave the weights of one that has twice the batch, but for the order of sums: what that
+// does grows with each step, from 1e-5 after two to 1e-3 after four.
 func TestTwoRanksEqualOneWithRestoration(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), both()
-	c.Batch, c.Train.Steps, c.Train.Clip = 4, 4, 1
-	twoRanks(t, cache, resolved(t, c), 1e-3)
+	c.Batch, c.Train.Steps, c.Train.Clip = 4, 2, 1
+	twoRanks(t, cache, resolved(t, c), 2e-4)
 	// parameters are updated within the backward pass
 	c.Train.Clip, c.Train.Steps, c.Train.LR = 0, 2, 1e-3
 	twoRanks(t, cache, resolved(t, c), 1e-3)
