@@ -52,7 +52,7 @@ func keepPrediction(folder, id string, l *volume.LabelMap) error {
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return nifti.WriteLabelsWith(path, l, []nifti.Extension{provenance.Extension(stampText)})
+	return nifti.WriteLabelsWith(path, l, nil, []nifti.Extension{provenance.Extension(stampText)})
 }
 
 // sealPredictions keeps the digests of the predictions that a trial has kept.

@@ -22,7 +22,7 @@ func stamped(t *testing.T, scans map[string]string) (folder string) {
 		Labels: make([]uint16, 27)}
 	for name, scan := range scans {
 		text := fmt.Sprintf(`{"program":"voxsaw predict","version":"1","scan_sha256":%q}`, scan)
-		if err := nifti.WriteLabelsWith(filepath.Join(folder, name), l,
+		if err := nifti.WriteLabelsWith(filepath.Join(folder, name), l, nil,
 			[]nifti.Extension{provenance.Extension(text)}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestLabelsWithoutAClass(t *testing.T) {
 		if stamp {
 			extensions = []nifti.Extension{provenance.Extension(`{"program":"voxsaw predict","version":"1"}`)}
 		}
-		if err := nifti.WriteLabelsWith(path, l, extensions); err != nil {
+		if err := nifti.WriteLabelsWith(path, l, nil, extensions); err != nil {
 			t.Fatal(err)
 		}
 		for _, merged := range []bool{false, true} {
@@ -100,7 +100,7 @@ func TestClassesOfOtherNames(t *testing.T) {
 		Labels: make([]uint16, 27), Names: map[uint16]string{1: "liver", 2: "tumor"}}
 	path := filepath.Join(t.TempDir(), "a.nii.gz")
 	stamp := provenance.Extension(`{"program":"voxsaw predict","version":"1"}`)
-	if err := nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp}); err != nil {
+	if err := nifti.WriteLabelsWith(path, l, nil, []nifti.Extension{stamp}); err != nil {
 		t.Fatal(err)
 	}
 	pairs := Pairs{Both: []Pair{{Name: "a", Prediction: dataset.Labels{Path: path}}}}

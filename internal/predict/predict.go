@@ -663,7 +663,7 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, c dataset.Case, made o
 		if values == nil {
 			continue
 		}
-		err := nifti.WriteChannelsOn(mapPath(target, kind), m.Grid, values, nifti.HeaderOf(c.Image), extensions)
+		err := nifti.WriteChannels(mapPath(target, kind), m.Grid, values, nifti.HeaderOf(c.Image), extensions)
 		if err != nil {
 			return err
 		}
@@ -744,7 +744,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 		}
 		watch.Note(fmt.Sprintf("WARNING: %s: %v, which the network was trained on", c.ID, err))
 	}
-	if p.AboveHU() {
+	if p.AboveHU() && p.Modality() == volume.ModalityCT {
 		if why := dataset.WhereAbove(scan); why != "" {
 			watch.Note(fmt.Sprintf("WARNING: %s %s", c.ID, why))
 		}
@@ -795,7 +795,7 @@ func (b *Batch) one(ctx context.Context, p Model, n int, watch Observer) error {
 	if series == nil {
 		extensions, err := made.extension()
 		if err == nil {
-			err = nifti.WriteLabelsOn(target, labels, nifti.HeaderOf(c.Image), extensions)
+			err = nifti.WriteLabelsWith(target, labels, nifti.HeaderOf(c.Image), extensions)
 		}
 		if err == nil {
 			b.cases[n] = measured

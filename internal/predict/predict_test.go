@@ -188,7 +188,7 @@ func TestAgreementThatDoesNotFit(t *testing.T) {
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
 	target := filepath.Join(dir, "a.nii.gz")
 	extensions, err := origin{Program: "voxsaw predict", Elsewhere: true}.extension()
-	if err = errors.Join(err, nifti.WriteLabelsWith(target, l, extensions)); err != nil {
+	if err = errors.Join(err, nifti.WriteLabelsWith(target, l, nil, extensions)); err != nil {
 		t.Fatal(err)
 	}
 	b := &Batch{options: Options{Out: dir, Maps: segment.MapOptions{Agreement: true}}, targets: []string{target},
@@ -221,7 +221,7 @@ func TestAgreementsOfABatchThatIsCutShort(t *testing.T) {
 		target := filepath.Join(dir, id+".nii.gz")
 		extensions, err := origin{Program: "voxsaw predict", Elsewhere: true}.extension()
 		if n < 2 { // nobody has made the last one yet
-			err = errors.Join(err, nifti.WriteLabelsWith(target, l, extensions))
+			err = errors.Join(err, nifti.WriteLabelsWith(target, l, nil, extensions))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {
 	write := func(text string) {
 		t.Helper()
 		l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
-		if err := nifti.WriteLabelsWith(target, l, []nifti.Extension{provenance.Extension(text)}); err != nil {
+		if err := nifti.WriteLabelsWith(target, l, nil, []nifti.Extension{provenance.Extension(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -215,7 +215,7 @@ func (r *Ranking) writeLabels(ctx context.Context, path string, k Ranked, c *pre
 	if record, _ := r.store.Record(k.ID); len(record.Sources) > 0 {
 		scan = nifti.HeaderOf(record.Sources[0].Path)
 	}
-	return nifti.WriteLabelsOn(path, whole, scan, extensions)
+	return nifti.WriteLabelsWith(path, whole, scan, extensions)
 }
 
 // draw is a picture of the structure that is the most doubtful, on the slices where label maps

@@ -115,7 +115,7 @@ func TestLabelsToCorrectLieAsTheirScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := filepath.Join(dir, "again.nii")
-		if err := nifti.WriteLabelsOn(again, c.Labels, h, nil); err != nil {
+		if err := nifti.WriteLabelsWith(again, c.Labels, h, nil); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(again)

@@ -29,7 +29,7 @@ func TestPredictionsAreNoLabels(t *testing.T) {
 			root := tree(t, map[string]string{test.scan: "", test.labels: ""})
 			path := filepath.Join(root, filepath.FromSlash(test.labels))
 			_, l := datasettest.Patient(t, 1)
-			if err := nifti.WriteLabelsWith(path, l,
+			if err := nifti.WriteLabelsWith(path, l, nil,
 				[]nifti.Extension{provenance.Extension(`{"program": "` + by.program + `"}`)}); err != nil {
 				t.Fatal(err)
 			}

@@ -276,7 +276,7 @@ func TestOneHotLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(root, "a_seg.nii.gz")
-		if err := nifti.WriteChannels(path, l.Grid, values, nil); err != nil {
+		if err := nifti.WriteChannels(path, l.Grid, values, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		d := detect(t, root)
@@ -285,7 +285,7 @@ func TestOneHotLabels(t *testing.T) {
 			t.Errorf("background %v: %v", background, err)
 		}
 		values[0] = 0.5
-		if err := nifti.WriteChannels(path, l.Grid, values, nil); err != nil {
+		if err := nifti.WriteChannels(path, l.Grid, values, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||
@@ -294,7 +294,7 @@ func TestOneHotLabels(t *testing.T) {
 		}
 		// numpy's order, as nibabel writes it: the labels come first, the patient's axes follow
 		first := volume.Grid{Shape: [3]int{len(values) / v.Len(), 24, 20}, Affine: l.Grid.Affine}
-		if err := nifti.WriteChannels(path, first, values, nil); err != nil {
+		if err := nifti.WriteChannels(path, first, values, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||
@@ -304,7 +304,7 @@ func TestOneHotLabels(t *testing.T) {
 		}
 		other := volume.Grid{Shape: [3]int{24, 20, 8}, Affine: l.Grid.Affine}
 		other.Affine[2][3] += 5 // off the scan's voxels
-		if err := nifti.WriteChannels(path, other, values, nil); err != nil {
+		if err := nifti.WriteChannels(path, other, values, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil ||

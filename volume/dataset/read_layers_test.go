@@ -161,7 +161,7 @@ func TestInspectTakesLabelsAsPrepareDoes(t *testing.T) {
 			if err := nifti.Write(image, v); err != nil {
 				t.Fatal(err)
 			}
-			if err := nifti.WriteChannels(path, l.Grid, values, nil); err != nil {
+			if err := nifti.WriteChannels(path, l.Grid, values, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			// the second is labels because somebody says so, not by its name

@@ -46,7 +46,7 @@ func TestFirstVolumeOfOneHotLabels(t *testing.T) {
 	} {
 		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": c.names})
 		if err := nifti.WriteChannels(filepath.Join(root, "labelsTr", "p1.nii.gz"), scan.Grid, c.values,
-			nil); err != nil {
+			nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		d := detect(t, root)

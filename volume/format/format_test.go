@@ -63,7 +63,7 @@ func TestFormatsConform(t *testing.T) {
 			err = nifti.WriteLabels(files.Labels, &volume.LabelMap{Grid: grid, Labels: map16})
 		}
 		if err == nil {
-			err = nifti.WriteChannels(files.Several, grid, float, nil)
+			err = nifti.WriteChannels(files.Several, grid, float, nil, nil)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -726,7 +726,7 @@ func TestLabelNamesSurvive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "labels.nii.gz")
 	for _, name := range []string{"liver", "Leber, größer"} {
 		l.Names = map[uint16]string{2: name, 300: "spleen", 7: ""}
-		if err := WriteLabelsWith(path, l, others); err != nil {
+		if err := WriteLabelsWith(path, l, nil, others); err != nil {
 			t.Fatal(err)
 		}
 		want := map[uint16]string{2: name, 300: "spleen"}
@@ -879,7 +879,7 @@ func TestWriteChannels(t *testing.T) {
 			values[n] = float32(n)/7 - 3
 		}
 		path := filepath.Join(t.TempDir(), "channels.nii.gz")
-		if err := WriteChannels(path, g, values, nil); err != nil {
+		if err := WriteChannels(path, g, values, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		all, err := ReadAll(path, Options{})
@@ -894,7 +894,7 @@ func TestWriteChannels(t *testing.T) {
 	}
 	if err := WriteChannels(filepath.Join(t.TempDir(), "x.nii"),
 		volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, make([]float32, 12),
-		nil); err == nil {
+		nil, nil); err == nil {
 		t.Error("one channel and a half was written")
 	}
 }

@@ -42,7 +42,7 @@ func TestLabelsLieAsTheirScan(t *testing.T) {
 			t.Fatal(c.Name, err)
 		}
 		l := &volume.LabelMap{Grid: h.Grid, Labels: make([]uint16, h.Len())}
-		if err := WriteLabelsOn(path, l, h, nil); err != nil {
+		if err := WriteLabelsWith(path, l, h, nil); err != nil {
 			t.Fatal(err)
 		}
 		written, err := os.ReadFile(path)
@@ -71,7 +71,7 @@ func TestLabelsLieAsTheirScan(t *testing.T) {
 		// On other voxels a label map has a place of its own.
 		moved := *l
 		moved.Affine[0][3] += 5
-		if err := WriteLabelsOn(path, &moved, h, nil); err != nil {
+		if err := WriteLabelsWith(path, &moved, h, nil); err != nil {
 			t.Fatal(err)
 		}
 		if back, err := ReadHeader(path); err != nil || !back.Same(moved.Grid, 1e-5) || back.placing.sform != 1 {

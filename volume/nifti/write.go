@@ -61,18 +61,13 @@ func voxels(v *volume.Volume) (datatype int32, fill func(dst []byte, first int))
 // WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8,
 // or uint16 for labels above 255. Their names go into the header ([Header.LabelNames]).
 func WriteLabels(path string, l *volume.LabelMap) error {
-	return WriteLabelsWith(path, l, nil)
+	return WriteLabelsWith(path, l, nil, nil)
 }
 
-// WriteLabelsWith is [WriteLabels] with extensions of the header.
-func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) error {
-	return WriteLabelsOn(path, l, nil, extensions)
-}
-
-// WriteLabelsOn is [WriteLabelsWith] for a label map of a scan, whose header is given or nil. Where
-// it lies on the scan's voxels, its qform and sform and their codes are the scan's: a program that
-// goes by either of them finds both in one place.
-func WriteLabelsOn(path string, l *volume.LabelMap, scan *Header, extensions []Extension) error {
+// WriteLabelsWith is [WriteLabels] for a label map of a scan, whose header is given or nil, and
+// with extensions of the header. Where it lies on the scan's voxels, its qform and sform and their
+// codes are the scan's: a program that goes by either of them finds both in one place.
+func WriteLabelsWith(path string, l *volume.LabelMap, scan *Header, extensions []Extension) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -110,13 +105,9 @@ func labels(l *volume.LabelMap) (datatype int32, fill func(dst []byte, first int
 }
 
 // WriteChannels writes several volumes on one grid as the volumes of a 4D file, in float32: channel
-// c of voxel (i, j, k) is element i + I (j + J (k + K c)). The path ends as [Write] has it.
-func WriteChannels(path string, g volume.Grid, values []float32, extensions []Extension) error {
-	return WriteChannelsOn(path, g, values, nil, extensions)
-}
-
-// WriteChannelsOn is [WriteChannels] for what belongs to the voxels of a scan, as [WriteLabelsOn].
-func WriteChannelsOn(path string, g volume.Grid, values []float32, scan *Header, extensions []Extension) error {
+// c of voxel (i, j, k) is element i + I (j + J (k + K c)). The path ends as [Write] has it; scan
+// and extensions are as [WriteLabelsWith] takes them.
+func WriteChannels(path string, g volume.Grid, values []float32, scan *Header, extensions []Extension) error {
 	if err := g.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -203,7 +194,7 @@ type placing struct {
 	units        int32
 }
 
-// HeaderOf is the header of a scan to write something beside, for [WriteLabelsOn]; nil where the
+// HeaderOf is the header of a scan to write something beside, for [WriteLabelsWith]; nil where the
 // path is no NIfTI file, or none that can be read.
 func HeaderOf(path string) *Header {
 	if !IsName(path) {
